@@ -5,25 +5,25 @@
 #[path = "../../crates/nbd/tests/pair/mod.rs"]
 mod pair;
 
-use flashlab_nbd::client::{Client, Event, Goal, Request, Tls as Want, Wish};
+use flashlab_nbd::client::{Client, ClientConfig, Event, Goal, Request, Tls as ClientTls};
 use flashlab_nbd::server::{Closed, Policy, Tls};
 use flashlab_nbd::wire::{CommandFlags, CommandType};
 use libfuzzer_sys::fuzz_target;
+use pair::client::Op;
 use pair::disk::{CONTEXTS, Disk};
-use pair::guest::Op;
 use pair::{Choices, Plan, run};
 
-fn wish(choices: &mut Choices) -> Wish {
+fn config(choices: &mut Choices) -> ClientConfig {
     let bits = choices.below(256);
-    Wish {
+    ClientConfig {
         structured: bits & 1 == 0,
         extended: bits & 2 == 0,
         export_name: bits & 12 == 12,
         no_zeroes: bits & 16 == 0,
-        checks: bits & 32 == 0,
-        tls: [Want::Off, Want::Off, Want::Try, Want::Require][bits >> 6],
+        validate_requests: bits & 32 == 0,
+        tls: [ClientTls::Off, ClientTls::Off, ClientTls::Try, ClientTls::Require][bits >> 6],
         contexts: CONTEXTS[..choices.below(4)].iter().map(|name| name.to_string()).collect(),
-        ..Wish::export("disk")
+        ..ClientConfig::export("disk")
     }
 }
 
@@ -39,20 +39,20 @@ fn request(choices: &mut Choices) -> Request {
 }
 
 /// Runs a complete session with our server.
-fn whole(choices: &mut Choices) {
-    let mut wish = wish(choices);
+fn complete_session(choices: &mut Choices) {
+    let mut config = config(choices);
     let bits = choices.below(256);
-    let tls = match wish.tls {
-        Want::Off => [Tls::Off, Tls::On][bits & 1],
-        Want::Try => [Tls::Off, Tls::On, Tls::Require][bits % 3],
-        Want::Require => [Tls::On, Tls::Require][bits & 1],
+    let tls = match config.tls {
+        ClientTls::Off => [Tls::Off, Tls::On][bits & 1],
+        ClientTls::Try => [Tls::Off, Tls::On, Tls::Require][bits % 3],
+        ClientTls::Require => [Tls::On, Tls::Require][bits & 1],
     };
-    wish.export_name &= tls != Tls::Off || wish.tls != Want::Require;
+    config.export_name &= tls != Tls::Off || config.tls != ClientTls::Require;
     let policy = Policy {
         tls,
         structured: bits & 8 == 0,
         extended: bits & 16 == 0,
-        direct_min: choices.below(3000),
+        direct_payload_min_bytes: choices.below(3000),
         ..Policy::default()
     };
     let mut disk = Disk::new(32);
@@ -62,24 +62,24 @@ fn whole(choices: &mut Choices) {
         let contexts = (0..3).filter(|_| choices.below(4) == 3).collect();
         Op { request, fill, contexts }
     });
-    let plan = Plan { wish, policy, disk, ops: ops.collect(), depth: 0 };
+    let plan = Plan { config, policy, disk, ops: ops.collect(), depth: 0 };
     let plan = Plan { depth: 1 + choices.below(30), ..plan };
     let pair = run(&plan, choices);
-    assert_eq!(pair.host.closed, Some(Closed::Disconnect));
-    assert!(pair.guest.is_over() && pair.guest.closed.is_none(), "{:?}", pair.guest.closed);
-    assert_eq!(pair.host.disk.bytes, pair.guest.disk.bytes);
+    assert_eq!(pair.server.closed, Some(Closed::Disconnect));
+    assert!(pair.client.is_over() && pair.client.closed.is_none(), "{:?}", pair.client.closed);
+    assert_eq!(pair.server.disk.bytes, pair.client.disk.bytes);
 }
 
 /// Feeds the client bytes that no real server would send, or hardly any.
-fn hostile(choices: &mut Choices, bytes: &[u8]) {
-    let mut wish = wish(choices);
-    wish.goal = [Goal::Transmission, Goal::Transmission, Goal::Info, Goal::List][choices.below(4)];
-    let (structured, extended) = (wish.structured, wish.extended);
-    let ahead = choices.below(4) > 0;
-    if ahead {
-        (wish.export_name, wish.tls, wish.goal) = (false, Want::Off, Goal::Transmission);
+fn hostile_server(choices: &mut Choices, bytes: &[u8]) {
+    let mut config = config(choices);
+    config.goal = [Goal::Transmission, Goal::Transmission, Goal::Info, Goal::List][choices.below(4)];
+    let (structured, extended) = (config.structured, config.extended);
+    let grants_requests = choices.below(4) > 0;
+    if grants_requests {
+        (config.export_name, config.tls, config.goal) = (false, ClientTls::Off, Goal::Transmission);
     }
-    let mut client = Client::new(wish);
+    let mut client = Client::new(config);
     let reply = |option: u8, kind: u8, data: &[u8]| {
         [
             &b"\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0"[..],
@@ -89,7 +89,7 @@ fn hostile(choices: &mut Choices, bytes: &[u8]) {
         .concat()
     };
     let mut stream = Vec::new();
-    if ahead {
+    if grants_requests {
         // The server grants the client's requests, so that the client can reach transmission.
         stream.extend(b"NBDMAGICIHAVEOPT\0\x03");
         if extended {
@@ -114,8 +114,8 @@ fn hostile(choices: &mut Choices, bytes: &[u8]) {
                 if rest.is_empty() {
                     break;
                 }
-                if ahead && !ready {
-                    if sent.windows(12).any(|asked| asked == b"IHAVEOPT\0\0\0\x0a") {
+                if grants_requests && !ready {
+                    if sent.windows(12).any(|option| option == b"IHAVEOPT\0\0\0\x0a") {
                         stream.extend(reply(10, 4, b"\0\0\0\x07base:allocation"));
                         stream.extend(reply(10, 1, &[]));
                     }
@@ -165,7 +165,7 @@ fn hostile(choices: &mut Choices, bytes: &[u8]) {
                 }
             }
             Event::StartTls => client.tls_started(&mut sent),
-            Event::Data { here, .. } => assert!(here.end <= stream.len() && !here.is_empty()),
+            Event::Data { range, .. } => assert!(range.end <= stream.len() && !range.is_empty()),
             Event::Closed(why) => {
                 assert!(!why.to_string().is_empty());
                 break;
@@ -183,8 +183,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };
     let mut choices = Choices::new(rest);
     if first % 2 == 0 {
-        whole(&mut choices);
+        complete_session(&mut choices);
     } else {
-        hostile(&mut choices, rest);
+        hostile_server(&mut choices, rest);
     }
 });

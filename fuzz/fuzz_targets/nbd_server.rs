@@ -1,5 +1,5 @@
 //! Fuzzes the NBD server against arbitrary clients: handshake and transmission. Half of the input is raw bytes; the
-//! other half supplies the fields of options and requests. The host of the tests executes the session's events and
+//! other half supplies the fields of options and requests. The server of the tests executes the session's events and
 //! checks its guarantees: progress, bounds on the bytes that it waits for, and no access beyond the received bytes.
 #![no_main]
 
@@ -10,7 +10,7 @@ use flashlab_nbd::server::{Policy, Tls};
 use libfuzzer_sys::fuzz_target;
 use pair::Choices;
 use pair::disk::Disk;
-use pair::host::Host;
+use pair::server::TestServer;
 
 /// Reads values from the input.
 struct Input<'a>(&'a [u8]);
@@ -20,9 +20,9 @@ impl<'a> Input<'a> {
         self.bytes(1).first().copied().unwrap_or(0)
     }
     fn bytes(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        let (head, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
-        taken
+        head
     }
     /// Returns a number that mostly has few bits set.
     fn number(&mut self) -> u64 {
@@ -100,12 +100,12 @@ fuzz_target!(|bytes: &[u8]| {
         structured: second & 1 == 0,
         extended: second & 2 == 0,
         options_max: 20,
-        direct_min: usize::from(first) * 10,
+        direct_payload_min_bytes: usize::from(first) * 10,
     };
     let mut disk = Disk::new(16);
     disk.export.block_minimum = if second & 4 == 0 { 1 } else { 512 };
     disk.export.tls_required = second & 8 != 0;
-    let mut host = Host::new(policy, disk);
+    let mut server = TestServer::new(policy, disk);
     let extended = second & 16 != 0;
     let mut stream = Vec::new();
     match second >> 5 {
@@ -127,12 +127,12 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let mut choices = Choices::new(bytes);
     let (mut rest, mut sent) = (&stream[..], 0);
-    while !rest.is_empty() && host.closed.is_none() {
+    while !rest.is_empty() && server.closed.is_none() {
         let (piece, behind) = rest.split_at(rest.len().min(1 + choices.below(2000)));
         rest = behind;
-        host.feed(piece);
-        host.answer(&mut choices, false);
-        sent += host.take_sent().len();
+        server.feed(piece);
+        server.send_replies(&mut choices, false);
+        sent += server.take_sent().len();
     }
     // The server's output is bounded: per request the data of a read, at most the size of the disk, or a few words.
     assert!(sent <= (stream.len() / 28 + 1) * (16 * 512 * 2 + 1000) + 20 * 500 + 100);

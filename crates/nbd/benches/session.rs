@@ -3,7 +3,7 @@
 //!
 //! Run it with `cargo bench -p flashlab-nbd --bench session`. It asserts nothing and prints the results.
 
-use flashlab_nbd::client::{self, Client, Request, Wish};
+use flashlab_nbd::client::{self, Client, ClientConfig, Request};
 use flashlab_nbd::server::{Command, Event, Export, Policy, Session};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ const BATCHES: u32 = 2_000;
 const REPEATS: usize = 7;
 
 /// Returns a server and a client after the handshake.
-fn opened(wish: Wish) -> (Session, Client) {
+fn open_session(config: ClientConfig) -> (Session, Client) {
     let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
     let exports = Arc::new(vec![Export::new("", 1 << 30)]);
     let mut server = Session::new(Policy::default(), exports, &mut to_client);
-    let mut client = Client::new(wish);
+    let mut client = Client::new(config);
     loop {
         let received = client.receive(&to_client, &mut to_server);
         to_client.drain(..received.consumed);
@@ -52,8 +52,8 @@ fn serve(session: &mut Session, bytes: &[u8], heads: &mut Vec<u8>, payloads: boo
         && let Event::Request(request) = received.event
     {
         match request.command {
-            Command::Write { here, .. } => {
-                black_box(&bytes[at + here.start..at + here.end]);
+            Command::Write { range, .. } => {
+                black_box(&bytes[at + range.start..at + range.end]);
                 replies.done(request.token, heads);
             }
             _ => {
@@ -73,12 +73,14 @@ fn main() {
     let copy = best(|| timed(|| black_box(&mut to).copy_from_slice(black_box(&from))));
     println!("a batch of {BATCH} x 4 KiB: one copy of its bytes takes {:.0} ns\n", copy.as_nanos());
     println!("{:24} {:>20} {:>20}", "a batch of", "server, ns (copies)", "client, ns (copies)");
-    let structured = Wish { extended: false, ..Wish::export("") };
-    for (style, wish) in
-        [("simple", Wish::export("").simple()), ("structured", structured), ("extended", Wish::export(""))]
-    {
+    let structured = ClientConfig { extended: false, ..ClientConfig::export("") };
+    for (style, config) in [
+        ("simple", ClientConfig::export("").simple()),
+        ("structured", structured),
+        ("extended", ClientConfig::export("")),
+    ] {
         for write in [false, true] {
-            let (mut server, mut client) = opened(wish.clone());
+            let (mut server, mut client) = open_session(config.clone());
             let bytes = requests(&mut client, write);
             let mut heads = Vec::with_capacity(1 << 16);
             let served = best(|| {
@@ -88,7 +90,7 @@ fn main() {
             let mut answers = Vec::with_capacity(1 << 20);
             let parsed = best(|| {
                 // Requests and replies are created anew each time, outside the measurement.
-                let (mut server, mut client) = opened(wish.clone());
+                let (mut server, mut client) = open_session(config.clone());
                 let bytes = requests(&mut client, write);
                 answers.clear();
                 serve(&mut server, &bytes, &mut answers, true);

@@ -74,12 +74,12 @@ pub struct UriError {
     /// Byte offset in the text, from 0 on.
     pub at: usize,
     /// The error.
-    pub mistake: Mistake,
+    pub kind: UriErrorKind,
 }
 
 /// Kind of error in a URI.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Mistake {
+pub enum UriErrorKind {
     /// The text does not begin with a scheme and a colon.
     NoScheme,
     /// The scheme is not an NBD scheme.
@@ -105,7 +105,7 @@ pub enum Mistake {
     /// An unknown parameter.
     Parameter(String),
     /// A parameter that appears twice.
-    Twice(String),
+    Duplicate(String),
     /// An invalid value of a parameter.
     Value {
         /// The parameter.
@@ -118,25 +118,27 @@ pub enum Mistake {
 impl fmt::Display for UriError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at character {}: ", self.at + 1)?;
-        match &self.mistake {
-            Mistake::NoScheme => {
+        match &self.kind {
+            UriErrorKind::NoScheme => {
                 f.write_str("an NBD URI begins with nbd://, nbds://, nbd+unix:// or the like")
             }
-            Mistake::Scheme(scheme) => {
+            UriErrorKind::Scheme(scheme) => {
                 write!(f, "{scheme:?} is not one of nbd, nbds, nbd+unix, nbds+unix, nbd+vsock and nbds+vsock")
             }
-            Mistake::Percent => f.write_str("two hexadecimal digits have to follow a percent sign"),
-            Mistake::Character(character) => write!(f, "{character:?} has to be percent-encoded"),
-            Mistake::NotText => f.write_str("the text is not UTF-8, or contains a NUL"),
-            Mistake::Port(port) => write!(f, "{port:?} is not a port"),
-            Mistake::Cid(cid) => write!(f, "{cid:?} is not a vsock context identifier"),
-            Mistake::Bracket => f.write_str("the closing bracket of the address is missing"),
-            Mistake::NoSocket => f.write_str("the URI of a Unix socket needs ?socket=PATH"),
-            Mistake::SocketParameter => f.write_str("socket= is for nbd+unix and nbds+unix"),
-            Mistake::Host => f.write_str("a Unix socket has no host; write nbd+unix:///EXPORT?socket=PATH"),
-            Mistake::Parameter(name) => write!(f, "the parameter {name:?} is unknown"),
-            Mistake::Twice(name) => write!(f, "the parameter {name:?} appears twice"),
-            Mistake::Value { parameter, expected } => write!(f, "{parameter} must be {expected}"),
+            UriErrorKind::Percent => f.write_str("two hexadecimal digits have to follow a percent sign"),
+            UriErrorKind::Character(character) => write!(f, "{character:?} has to be percent-encoded"),
+            UriErrorKind::NotText => f.write_str("the text is not UTF-8, or contains a NUL"),
+            UriErrorKind::Port(port) => write!(f, "{port:?} is not a port"),
+            UriErrorKind::Cid(cid) => write!(f, "{cid:?} is not a vsock context identifier"),
+            UriErrorKind::Bracket => f.write_str("the closing bracket of the address is missing"),
+            UriErrorKind::NoSocket => f.write_str("the URI of a Unix socket needs ?socket=PATH"),
+            UriErrorKind::SocketParameter => f.write_str("socket= is for nbd+unix and nbds+unix"),
+            UriErrorKind::Host => {
+                f.write_str("a Unix socket has no host; write nbd+unix:///EXPORT?socket=PATH")
+            }
+            UriErrorKind::Parameter(name) => write!(f, "the parameter {name:?} is unknown"),
+            UriErrorKind::Duplicate(name) => write!(f, "the parameter {name:?} appears twice"),
+            UriErrorKind::Value { parameter, expected } => write!(f, "{parameter} must be {expected}"),
         }
     }
 }
@@ -151,8 +153,8 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn wrong<T>(self, mistake: Mistake) -> Result<T, UriError> {
-        Err(UriError { at: self.at, mistake })
+    fn error<T>(self, kind: UriErrorKind) -> Result<T, UriError> {
+        Err(UriError { at: self.at, kind })
     }
     /// Splits at the first separator. The second part is `None` if the separator is absent.
     fn split(self, separator: char) -> (Part<'a>, Option<Part<'a>>) {
@@ -164,25 +166,25 @@ impl<'a> Part<'a> {
             None => (self, None),
         }
     }
-    fn from(self, count: usize) -> Part<'a> {
+    fn skip(self, count: usize) -> Part<'a> {
         Part { text: &self.text[count..], at: self.at + count }
     }
     /// Returns the percent-decoded bytes.
     fn decode(self) -> Result<Vec<u8>, UriError> {
         let mut bytes = Vec::with_capacity(self.text.len());
         let mut characters = self.text.char_indices();
-        while let Some((place, character)) = characters.next() {
-            let here = self.from(place);
+        while let Some((index, character)) = characters.next() {
+            let rest = self.skip(index);
             match character {
                 '%' => {
-                    let digits = here.text.get(1..3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+                    let digits = rest.text.get(1..3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
                     let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-                    let Some(byte) = byte else { return here.wrong(Mistake::Percent) };
+                    let Some(byte) = byte else { return rest.error(UriErrorKind::Percent) };
                     bytes.push(byte);
                     characters.nth(1);
                 }
                 ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}' | '\0'..='\x1f' | '\x7f' | '#' => {
-                    return here.wrong(Mistake::Character(character));
+                    return rest.error(UriErrorKind::Character(character));
                 }
                 _ => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
             }
@@ -193,7 +195,7 @@ impl<'a> Part<'a> {
     fn text(self) -> Result<String, UriError> {
         match String::from_utf8(self.decode()?) {
             Ok(text) if !text.contains('\0') => Ok(text),
-            _ => self.wrong(Mistake::NotText),
+            _ => self.error(UriErrorKind::NotText),
         }
     }
 }
@@ -209,7 +211,7 @@ impl Uri {
     /// Parses a URI.
     pub fn parse(text: &str) -> Result<Uri, UriError> {
         let whole = Part { text, at: 0 };
-        let (scheme, Some(rest)) = whole.split(':') else { return whole.wrong(Mistake::NoScheme) };
+        let (scheme, Some(rest)) = whole.split(':') else { return whole.error(UriErrorKind::NoScheme) };
         // "Schemes are case-insensitive" (RFC 3986, 3.1).
         let (kind, tls) = match &scheme.text.to_ascii_lowercase()[..] {
             "nbd" => (Kind::Tcp, false),
@@ -218,25 +220,25 @@ impl Uri {
             "nbds+unix" => (Kind::Unix, true),
             "nbd+vsock" => (Kind::Vsock, false),
             "nbds+vsock" => (Kind::Vsock, true),
-            _ => return scheme.wrong(Mistake::Scheme(scheme.text.to_owned())),
+            _ => return scheme.error(UriErrorKind::Scheme(scheme.text.to_owned())),
         };
         let (before, query) = rest.split('?');
         let (authority, path) = if before.text.starts_with("//") {
-            let behind = before.from(2);
+            let behind = before.skip(2);
             let end = behind.text.find('/').unwrap_or(behind.text.len());
-            (Part { text: &behind.text[..end], ..behind }, behind.from(end))
+            (Part { text: &behind.text[..end], ..behind }, behind.skip(end))
         } else {
             (Part { text: "", ..before }, before)
         };
         // "The path part of the URI except for the leading / character".
-        let path = if path.text.starts_with('/') { path.from(1) } else { path };
+        let path = if path.text.starts_with('/') { path.skip(1) } else { path };
         let (user, address) = match authority.text.rfind('@') {
-            Some(end) => (Some(Part { text: &authority.text[..end], ..authority }), authority.from(end + 1)),
+            Some(end) => (Some(Part { text: &authority.text[..end], ..authority }), authority.skip(end + 1)),
             None => (None, authority),
         };
         let transport = match kind {
             Kind::Tcp => tcp(address)?,
-            Kind::Unix if !address.text.is_empty() => return address.wrong(Mistake::Host),
+            Kind::Unix if !address.text.is_empty() => return address.error(UriErrorKind::Host),
             Kind::Unix => Transport::Unix { socket: Vec::new() },
             Kind::Vsock => vsock(address)?,
         };
@@ -260,7 +262,7 @@ impl Uri {
         if let Transport::Unix { socket } = &uri.transport
             && socket.is_empty()
         {
-            return Err(UriError { at: text.len(), mistake: Mistake::NoSocket });
+            return Err(UriError { at: text.len(), kind: UriErrorKind::NoSocket });
         }
         Ok(uri)
     }
@@ -268,44 +270,44 @@ impl Uri {
     fn parameter(&mut self, parameter: Part<'_>) -> Result<(), UriError> {
         let (name, value) = parameter.split('=');
         let value = value.unwrap_or(Part { text: "", at: parameter.at + parameter.text.len() });
-        let twice = || parameter.wrong(Mistake::Twice(name.text.to_owned()));
-        let put = |place: &mut Option<String>| {
-            if place.is_some() {
-                return twice();
+        let duplicate = || parameter.error(UriErrorKind::Duplicate(name.text.to_owned()));
+        let set = |field: &mut Option<String>| {
+            if field.is_some() {
+                return duplicate();
             }
-            *place = Some(value.text()?);
+            *field = Some(value.text()?);
             Ok(())
         };
         match name.text {
             "socket" => match &mut self.transport {
-                Transport::Unix { socket } if !socket.is_empty() => return twice(),
+                Transport::Unix { socket } if !socket.is_empty() => return duplicate(),
                 Transport::Unix { socket } => *socket = value.decode()?,
-                _ => return name.wrong(Mistake::SocketParameter),
+                _ => return name.error(UriErrorKind::SocketParameter),
             },
             "tls-type" => {
-                put(&mut self.tls_type)?;
+                set(&mut self.tls_type)?;
                 if !["anon", "x509", "psk"].contains(&self.tls_type.as_deref().unwrap_or_default()) {
                     return value
-                        .wrong(Mistake::Value { parameter: "tls-type", expected: "anon, x509 or psk" });
+                        .error(UriErrorKind::Value { parameter: "tls-type", expected: "anon, x509 or psk" });
                 }
             }
-            "tls-hostname" => put(&mut self.tls_hostname)?,
-            "tls-certificates" => put(&mut self.tls_certificates)?,
-            "tls-verify-peer" if self.tls_verify_peer.is_some() => return twice(),
+            "tls-hostname" => set(&mut self.tls_hostname)?,
+            "tls-certificates" => set(&mut self.tls_certificates)?,
+            "tls-verify-peer" if self.tls_verify_peer.is_some() => return duplicate(),
             "tls-verify-peer" => {
                 self.tls_verify_peer = Some(match value.text {
                     "0" => false,
                     "1" => true,
                     _ => {
                         return value
-                            .wrong(Mistake::Value { parameter: "tls-verify-peer", expected: "0 or 1" });
+                            .error(UriErrorKind::Value { parameter: "tls-verify-peer", expected: "0 or 1" });
                     }
                 });
             }
             experimental if experimental.starts_with("x-") => {
                 self.experimental.push((name.text()?, value.text()?));
             }
-            unknown => return name.wrong(Mistake::Parameter(unknown.to_owned())),
+            unknown => return name.error(UriErrorKind::Parameter(unknown.to_owned())),
         }
         Ok(())
     }
@@ -314,13 +316,13 @@ impl Uri {
 /// Parses a host and an optional port, whose default is [`PORT`].
 fn tcp(address: Part<'_>) -> Result<Transport, UriError> {
     let (host, port) = if address.text.starts_with('[') {
-        let Some(end) = address.text.find(']') else { return address.wrong(Mistake::Bracket) };
-        let behind = address.from(end + 1);
+        let Some(end) = address.text.find(']') else { return address.error(UriErrorKind::Bracket) };
+        let behind = address.skip(end + 1);
         let host = Part { text: &address.text[1..end], at: address.at + 1 };
         match behind.text.strip_prefix(':') {
-            Some(_) => (host, Some(behind.from(1))),
+            Some(_) => (host, Some(behind.skip(1))),
             None if behind.text.is_empty() => (host, None),
-            None => return behind.wrong(Mistake::Port(behind.text.to_owned())),
+            None => return behind.error(UriErrorKind::Port(behind.text.to_owned())),
         }
     } else {
         address.split(':')
@@ -329,7 +331,7 @@ fn tcp(address: Part<'_>) -> Result<Transport, UriError> {
         None => PORT,
         Some(port) => match number(port.text).and_then(|number| u16::try_from(number).ok()) {
             Some(number) => number,
-            None => return port.wrong(Mistake::Port(port.text.to_owned())),
+            None => return port.error(UriErrorKind::Port(port.text.to_owned())),
         },
     };
     Ok(Transport::Tcp { host: host.text()?, port })
@@ -342,12 +344,12 @@ fn vsock(address: Part<'_>) -> Result<Transport, UriError> {
         "" => Some(2),
         text => number(text),
     };
-    let Some(cid) = cid else { return machine.wrong(Mistake::Cid(machine.text.to_owned())) };
+    let Some(cid) = cid else { return machine.error(UriErrorKind::Cid(machine.text.to_owned())) };
     let port = match port.filter(|port| !port.text.is_empty()) {
         None => PORT.into(),
         Some(port) => match number(port.text) {
             Some(number) => number,
-            None => return port.wrong(Mistake::Port(port.text.to_owned())),
+            None => return port.error(UriErrorKind::Port(port.text.to_owned())),
         },
     };
     Ok(Transport::Vsock { cid, port })

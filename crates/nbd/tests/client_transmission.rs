@@ -1,11 +1,11 @@
 //! The client's side of the transmission phase, byte for byte, against servers that follow proto.md and servers that
 //! violate it.
 
-mod asked;
+mod server_messages;
 
-use asked::*;
-use flashlab_nbd::client::{Client, ClientError, Event, Request, RequestError, Wish};
+use flashlab_nbd::client::{Client, ClientConfig, ClientError, Event, Request, RequestError};
 use flashlab_nbd::wire::{ChunkError, ChunkType, CommandFlags, CommandType, ErrorNumber};
+use server_messages::*;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
@@ -16,23 +16,26 @@ enum Style {
 use Style::{Extended, Simple, Structured};
 
 /// Returns a client that is ready, with the contexts 7 and 9 if the style has chunks.
-fn ready(style: Style) -> Client {
+fn ready_client(style: Style) -> Client {
     let chunks = style != Simple;
-    let mut wish =
-        Wish { structured: style == Structured, extended: style == Extended, ..Wish::export("card") };
-    wish.checks = false;
+    let mut config = ClientConfig {
+        structured: style == Structured,
+        extended: style == Extended,
+        ..ClientConfig::export("card")
+    };
+    config.validate_requests = false;
     if chunks {
-        wish.contexts = vec!["base:allocation".into(), "x-flashlab:mapped".into()];
+        config.contexts = vec!["base:allocation".into(), "x-flashlab:mapped".into()];
     }
-    let mut client = Client::new(wish);
-    talk(&mut client, GREETING);
+    let mut client = Client::new(config);
+    exchange(&mut client, GREETING);
     if chunks {
-        talk(&mut client, &ack(if style == Structured { 8 } else { 11 }));
+        exchange(&mut client, &ack(if style == Structured { 8 } else { 11 }));
         let contexts =
             [reply(10, 4, b"\0\0\0\x07base:allocation"), reply(10, 4, b"\0\0\0\x09x-flashlab:mapped")];
-        talk(&mut client, &[contexts.concat(), ack(10)].concat());
+        exchange(&mut client, &[contexts.concat(), ack(10)].concat());
     }
-    let (_, event) = talk(&mut client, &[reply(7, 3, &export(MIB)), ack(7)].concat());
+    let (_, event) = exchange(&mut client, &[reply(7, 3, &export(MIB)), ack(7)].concat());
     assert_eq!(event, Event::Ready);
     client
 }
@@ -83,12 +86,12 @@ fn events(client: &mut Client, mut bytes: &[u8]) -> Vec<Event> {
 #[test]
 fn requests() {
     let mut sent = Vec::new();
-    let mut client = ready(Structured);
+    let mut client = ready_client(Structured);
     client.request(Request::write(0x200, 0x1000).with(CommandFlags::FUA), &mut sent).unwrap();
     let head = [&0x2560_9513u32.to_be_bytes()[..], &[0, 1, 0, 1]].concat();
     let id = cookie(&sent).to_be_bytes();
     assert_eq!(sent, [&head[..], &id, &0x200u64.to_be_bytes(), &[0, 0, 0x10, 0]].concat());
-    let mut client = ready(Extended);
+    let mut client = ready_client(Extended);
     sent.clear();
     client.request(Request::write(0x200, 0x1000), &mut sent).unwrap();
     let head = [&0x21e4_1c71u32.to_be_bytes()[..], &[0, 32, 0, 1]].concat();
@@ -99,8 +102,8 @@ fn requests() {
     let head = [&0x21e4_1c71u32.to_be_bytes()[..], &[0, 32, 0, 7]].concat();
     let id = cookie(&sent).to_be_bytes();
     let body = [&(1u64 << 40).to_be_bytes()[..], &[0, 0, 0, 9]].concat();
-    let place = [0x200u64.to_be_bytes(), 12u64.to_be_bytes()].concat();
-    assert_eq!(sent, [&head[..], &id, &place, &body].concat());
+    let range = [0x200u64.to_be_bytes(), 12u64.to_be_bytes()].concat();
+    assert_eq!(sent, [&head[..], &id, &range, &body].concat());
     sent.clear();
     client.disconnect(&mut sent);
     assert_eq!(sent[4..8], [0, 0, 0, 2]);
@@ -108,16 +111,16 @@ fn requests() {
 }
 
 #[test]
-fn requests_that_the_server_did_not_offer_are_not_sent() {
-    let wish = Wish::export("card").simple();
-    let mut client = Client::new(wish);
-    talk(&mut client, GREETING);
+fn unsupported_requests_are_not_sent() {
+    let config = ClientConfig::export("card").simple();
+    let mut client = Client::new(config);
+    exchange(&mut client, GREETING);
     let sizes = reply(7, 3, b"\0\x03\0\0\x02\0\0\0\x10\0\0\0\x80\0");
     // HAS_FLAGS and READ_ONLY.
     let export = reply(7, 3, &[&[0, 0][..], &MIB.to_be_bytes(), &[0, 3]].concat());
-    talk(&mut client, &[sizes, export, ack(7)].concat());
+    exchange(&mut client, &[sizes, export, ack(7)].concat());
     let mut sent = Vec::new();
-    let mut ask = |request: Request| client.request(request, &mut sent).map(|_| ());
+    let mut send = |request: Request| client.request(request, &mut sent).map(|_| ());
     for request in [
         Request::write(0, 512),
         Request::trim(0, 512),
@@ -127,23 +130,23 @@ fn requests_that_the_server_did_not_offer_are_not_sent() {
         Request::block_status(0, 512),
         Request { command: CommandType::Resize, ..Request::flush() },
     ] {
-        assert_eq!(ask(request), Err(RequestError::NotOffered(request.command)));
+        assert_eq!(send(request), Err(RequestError::NotOffered(request.command)));
     }
     for flags in [CommandFlags::FUA, CommandFlags::DF] {
-        assert_eq!(ask(Request::read(0, 512).with(flags)), Err(RequestError::Flags(flags)));
+        assert_eq!(send(Request::read(0, 512).with(flags)), Err(RequestError::Flags(flags)));
     }
-    assert_eq!(ask(Request::read(MIB, 512)), Err(RequestError::Range));
-    assert_eq!(ask(Request::read(u64::MAX - 511, 512)), Err(RequestError::Range));
-    assert_eq!(ask(Request::read(0, 0)), Err(RequestError::Empty));
-    assert_eq!(ask(Request::read(256, 512)), Err(RequestError::Blocks));
-    assert_eq!(ask(Request::read(0, 1 << 16)), Err(RequestError::TooLong));
-    assert_eq!(ask(Request::read(0, 1 << 15)), Ok(()));
+    assert_eq!(send(Request::read(MIB, 512)), Err(RequestError::Range));
+    assert_eq!(send(Request::read(u64::MAX - 511, 512)), Err(RequestError::Range));
+    assert_eq!(send(Request::read(0, 0)), Err(RequestError::Empty));
+    assert_eq!(send(Request::read(256, 512)), Err(RequestError::Blocks));
+    assert_eq!(send(Request::read(0, 1 << 16)), Err(RequestError::TooLong));
+    assert_eq!(send(Request::read(0, 1 << 15)), Ok(()));
     assert_eq!(sent.len(), 28, "nothing else was appended");
 }
 
 #[test]
-fn slots_are_used_again_and_old_cookies_are_not() {
-    let mut client = ready(Simple);
+fn slots_are_reused_and_old_cookies_are_rejected() {
+    let mut client = ready_client(Simple);
     let mut old = Vec::new();
     for _ in 0..3 {
         let mut sent = Vec::new();
@@ -156,23 +159,23 @@ fn slots_are_used_again_and_old_cookies_are_not() {
     let mut sent = Vec::new();
     client.request(Request::flush(), &mut sent).unwrap();
     for done in old {
-        let mut client = ready(Simple);
+        let mut client = ready_client(Simple);
         client.request(Request::flush(), &mut Vec::new()).unwrap();
         client.request(Request::flush(), &mut Vec::new()).unwrap();
         let first = events(&mut client, &done);
         let again = events(&mut client, &done);
-        assert!(matches!(again[..], [Event::Closed(ClientError::Cookie(_))]), "{first:?} {again:?}");
+        assert!(matches!(again[..], [Event::Closed(ClientError::UnknownCookie(_))]), "{first:?} {again:?}");
     }
 }
 
 /// "Simple reply message".
 #[test]
 fn simple_replies() {
-    let mut client = ready(Simple);
+    let mut client = ready_client(Simple);
     let mut sent = Vec::new();
     let slot = client.request(Request::read(512, 4), &mut sent).unwrap();
     let id = cookie(&sent);
-    let data = Event::Data { slot, offset: 512, here: 16..20 };
+    let data = Event::Data { slot, offset: 512, range: 16..20 };
     let bytes = [simple(0, id), b"card".to_vec()].concat();
     assert_eq!(events(&mut client, &bytes), [data, Event::Done { slot, result: Ok(()) }]);
     sent.clear();
@@ -188,9 +191,9 @@ fn simple_replies() {
 
 /// "Structured reply types": pieces in any order.
 #[test]
-fn pieces_of_a_read() {
+fn a_read_arrives_in_pieces() {
     for style in [Structured, Extended] {
-        let mut client = ready(style);
+        let mut client = ready_client(style);
         let mut sent = Vec::new();
         let slot = client.request(Request::read(100, 10), &mut sent).unwrap();
         let id = cookie(&sent);
@@ -217,7 +220,7 @@ fn errors_in_chunks() {
         for (kind, tail, offset) in
             [(0x8001, &[][..], None), (0x8002, &[0, 0, 0, 0, 0, 0, 0, 104], Some(104))]
         {
-            let mut client = ready(style);
+            let mut client = ready_client(style);
             let mut sent = Vec::new();
             let slot = client.request(Request::read(100, 10), &mut sent).unwrap();
             let id = cookie(&sent);
@@ -232,7 +235,7 @@ fn errors_in_chunks() {
         }
         // "If the client receives an unknown or unexpected type with bit 15 set, it MUST consider the current reply as
         // errored, but MAY continue".
-        let mut client = ready(style);
+        let mut client = ready_client(style);
         let mut sent = Vec::new();
         let slot = client.request(Request::flush(), &mut sent).unwrap();
         let error = chunk(style, 1, 0x8777, cookie(&sent), 0, b"\0\0\0\x1c\0\0something else");
@@ -243,7 +246,7 @@ fn errors_in_chunks() {
 
 /// Replies for which a client must disconnect ("Structured reply types", "Request types").
 #[test]
-fn broken_replies() {
+fn malformed_replies_end_the_session() {
     type Body<'a> = (u16, u16, &'a [u8]);
     let at = |offset: u64, rest: &[u8]| [&offset.to_be_bytes()[..], rest].concat();
     let extents = |style: Style, id: u32, extents: &[(u64, u64)]| {
@@ -261,8 +264,8 @@ fn broken_replies() {
         body
     };
     for style in [Structured, Extended] {
-        let broken = |request: Request, chunks: &[Body<'_>]| {
-            let mut client = ready(style);
+        let error_of = |request: Request, chunks: &[Body<'_>]| {
+            let mut client = ready_client(style);
             let mut sent = Vec::new();
             client.request(request, &mut sent).unwrap();
             let id = cookie(&sent);
@@ -276,94 +279,112 @@ fn broken_replies() {
         let status = Request::block_status(100, 10);
         let kind = if style == Extended { 6 } else { 5 };
         let other = if style == Extended { 5 } else { 6 };
-        let piece = |offset, length| ClientError::Piece { offset, length };
-        assert_eq!(broken(read, &[(1, 0, &[])]), ClientError::Incomplete(CommandType::Read));
+        let piece = |offset, length| ClientError::InvalidRange { offset, length };
+        assert_eq!(error_of(read, &[(1, 0, &[])]), ClientError::Incomplete(CommandType::Read));
         assert_eq!(
-            broken(read, &[(1, 1, &at(100, b"123456789"))]),
+            error_of(read, &[(1, 1, &at(100, b"123456789"))]),
             ClientError::Incomplete(CommandType::Read)
         );
-        assert_eq!(broken(read, &[(0, 1, &at(100, b"12345")), (0, 1, &at(104, b"1"))]), piece(104, 1));
+        assert_eq!(error_of(read, &[(0, 1, &at(100, b"12345")), (0, 1, &at(104, b"1"))]), piece(104, 1));
         assert_eq!(
-            broken(read, &[(0, 1, &at(105, b"12345")), (0, 2, &at(100, &[0, 0, 0, 6]))]),
+            error_of(read, &[(0, 1, &at(105, b"12345")), (0, 2, &at(100, &[0, 0, 0, 6]))]),
             piece(100, 6)
         );
-        assert_eq!(broken(read, &[(0, 1, &at(99, b"12"))]), piece(99, 2));
-        assert_eq!(broken(read, &[(0, 1, &at(109, b"12"))]), piece(109, 2));
-        assert_eq!(broken(read, &[(0, 1, &at(u64::MAX, b"12"))]), piece(u64::MAX, 2));
-        assert_eq!(broken(read, &[(0, 2, &at(100, &[0; 4]))]), ClientError::Chunk(ChunkError::EmptyHole));
-        assert!(matches!(broken(read, &[(0, 1, &at(100, b""))]), ClientError::Chunk(_)));
-        assert!(matches!(broken(read, &[(0, 1, b"1234567")]), ClientError::Chunk(_)));
-        assert!(matches!(broken(read, &[(0, 2, &at(100, &[0, 0, 0, 1, 0]))]), ClientError::Chunk(_)));
-        assert!(matches!(broken(read, &[(1, 0, b"?")]), ClientError::Chunk(_)));
-        let unexpected =
-            |kind, command| ClientError::Unexpected { kind: ChunkType::from_wire(kind), command };
-        assert_eq!(broken(read, &[(0, 0, &[])]), unexpected(0, CommandType::Read));
-        assert_eq!(broken(read, &[(1, 77, &[])]), unexpected(77, CommandType::Read));
-        assert_eq!(broken(Request::flush(), &[(1, 1, &at(0, b"1"))]), unexpected(1, CommandType::Flush));
+        assert_eq!(error_of(read, &[(0, 1, &at(99, b"12"))]), piece(99, 2));
+        assert_eq!(error_of(read, &[(0, 1, &at(109, b"12"))]), piece(109, 2));
+        assert_eq!(error_of(read, &[(0, 1, &at(u64::MAX, b"12"))]), piece(u64::MAX, 2));
         assert_eq!(
-            broken(read, &[(1, kind, &extents(style, 7, &[(10, 0)]))]),
+            error_of(read, &[(0, 2, &at(100, &[0; 4]))]),
+            ClientError::MalformedChunk(ChunkError::EmptyHole)
+        );
+        assert!(matches!(error_of(read, &[(0, 1, &at(100, b""))]), ClientError::MalformedChunk(_)));
+        assert!(matches!(error_of(read, &[(0, 1, b"1234567")]), ClientError::MalformedChunk(_)));
+        assert!(matches!(
+            error_of(read, &[(0, 2, &at(100, &[0, 0, 0, 1, 0]))]),
+            ClientError::MalformedChunk(_)
+        ));
+        assert!(matches!(error_of(read, &[(1, 0, b"?")]), ClientError::MalformedChunk(_)));
+        let unexpected =
+            |kind, command| ClientError::UnexpectedChunk { kind: ChunkType::from_wire(kind), command };
+        assert_eq!(error_of(read, &[(0, 0, &[])]), unexpected(0, CommandType::Read));
+        assert_eq!(error_of(read, &[(1, 77, &[])]), unexpected(77, CommandType::Read));
+        assert_eq!(error_of(Request::flush(), &[(1, 1, &at(0, b"1"))]), unexpected(1, CommandType::Flush));
+        assert_eq!(
+            error_of(read, &[(1, kind, &extents(style, 7, &[(10, 0)]))]),
             unexpected(kind, CommandType::Read)
         );
-        assert_eq!(broken(status, &[(1, other, &[0; 40])]), unexpected(other, CommandType::BlockStatus));
+        assert_eq!(error_of(status, &[(1, other, &[0; 40])]), unexpected(other, CommandType::BlockStatus));
         let df = read.with(CommandFlags::DF);
-        assert_eq!(broken(df, &[(0, 1, &at(100, b"1")), (0, 1, &at(101, b"1"))]), ClientError::Fragments);
-        // Errors.
-        assert_eq!(broken(read, &[(1, 0x8001, &[0; 6])]), ClientError::Chunk(ChunkError::NoError));
-        assert!(matches!(broken(read, &[(1, 0x8001, b"\0\0\0\x01\0")]), ClientError::Chunk(_)));
-        let message = ClientError::Chunk(ChunkError::Message { length: 9 });
-        assert_eq!(broken(read, &[(1, 0x8001, b"\0\0\0\x01\0\x09short")]), message);
         assert_eq!(
-            broken(read, &[(1, 0x8002, &[&[0, 0, 0, 1, 0, 0][..], &at(110, b"")].concat())]),
+            error_of(df, &[(0, 1, &at(100, b"1")), (0, 1, &at(101, b"1"))]),
+            ClientError::TooManyFragments
+        );
+        // Errors.
+        assert_eq!(error_of(read, &[(1, 0x8001, &[0; 6])]), ClientError::MalformedChunk(ChunkError::NoError));
+        assert!(matches!(error_of(read, &[(1, 0x8001, b"\0\0\0\x01\0")]), ClientError::MalformedChunk(_)));
+        let message = ClientError::MalformedChunk(ChunkError::Message { length: 9 });
+        assert_eq!(error_of(read, &[(1, 0x8001, b"\0\0\0\x01\0\x09short")]), message);
+        assert_eq!(
+            error_of(read, &[(1, 0x8002, &[&[0, 0, 0, 1, 0, 0][..], &at(110, b"")].concat())]),
             piece(110, 0)
         );
-        assert!(matches!(broken(read, &[(1, 0x8001, &[1; 5000])]), ClientError::Chunk(_)));
+        assert!(matches!(error_of(read, &[(1, 0x8001, &[1; 5000])]), ClientError::MalformedChunk(_)));
         // Extents.
         let all = |each: &[(u64, u64)]| extents(style, 7, each);
         assert_eq!(
-            broken(status, &[(1, kind, &all(&[(10, 0)]))]),
+            error_of(status, &[(1, kind, &all(&[(10, 0)]))]),
             ClientError::Incomplete(CommandType::BlockStatus)
         );
-        assert_eq!(broken(status, &[(1, 0, &[])]), ClientError::Incomplete(CommandType::BlockStatus));
-        assert_eq!(broken(status, &[(0, kind, &all(&[(0, 0)]))]), ClientError::Extents);
-        assert_eq!(broken(status, &[(0, kind, &all(&[(10, 0), (1, 1)]))]), ClientError::Extents);
+        assert_eq!(error_of(status, &[(1, 0, &[])]), ClientError::Incomplete(CommandType::BlockStatus));
+        assert_eq!(error_of(status, &[(0, kind, &all(&[(0, 0)]))]), ClientError::InvalidExtents);
+        assert_eq!(error_of(status, &[(0, kind, &all(&[(10, 0), (1, 1)]))]), ClientError::InvalidExtents);
         let one = status.with(CommandFlags::REQ_ONE);
-        assert_eq!(broken(one, &[(0, kind, &all(&[(5, 0), (5, 1)]))]), ClientError::Extents);
-        assert_eq!(broken(one, &[(0, kind, &all(&[(11, 0)]))]), ClientError::Extents);
-        assert_eq!(broken(status, &[(0, kind, &extents(style, 8, &[(10, 0)]))]), ClientError::Context(8));
+        assert_eq!(error_of(one, &[(0, kind, &all(&[(5, 0), (5, 1)]))]), ClientError::InvalidExtents);
+        assert_eq!(error_of(one, &[(0, kind, &all(&[(11, 0)]))]), ClientError::InvalidExtents);
+        assert_eq!(
+            error_of(status, &[(0, kind, &extents(style, 8, &[(10, 0)]))]),
+            ClientError::InvalidContext(8)
+        );
         let twice = all(&[(10, 0)]);
-        assert_eq!(broken(status, &[(0, kind, &twice), (0, kind, &twice)]), ClientError::Context(7));
-        assert!(matches!(broken(status, &[(0, kind, &all(&[]))]), ClientError::Chunk(_)));
-        assert!(matches!(broken(status, &[(0, kind, &all(&[(10, 0)])[..11])]), ClientError::Chunk(_)));
+        assert_eq!(error_of(status, &[(0, kind, &twice), (0, kind, &twice)]), ClientError::InvalidContext(7));
+        assert!(matches!(error_of(status, &[(0, kind, &all(&[]))]), ClientError::MalformedChunk(_)));
+        assert!(matches!(
+            error_of(status, &[(0, kind, &all(&[(10, 0)])[..11])]),
+            ClientError::MalformedChunk(_)
+        ));
     }
     // Replies of a type that was not negotiated.
-    let mut client = ready(Structured);
+    let mut client = ready_client(Structured);
     let mut sent = Vec::new();
     client.request(Request::read(0, 1), &mut sent).unwrap();
     let bytes = simple(0, cookie(&sent));
     assert_eq!(*closed(&events(&mut client, &bytes)[0]), ClientError::SimpleReply(CommandType::Read));
-    let mut client = ready(Extended);
+    let mut client = ready_client(Extended);
     let mut sent = Vec::new();
     client.request(Request::flush(), &mut sent).unwrap();
     let bytes = [simple(0, cookie(&sent)), vec![0; 16]].concat();
     assert!(matches!(closed(&events(&mut client, &bytes)[0]), ClientError::Magic(_)));
-    let mut client = ready(Extended);
+    let mut client = ready_client(Extended);
     let mut sent = Vec::new();
     client.request(Request::read(512, 1), &mut sent).unwrap();
     let bytes = chunk(Extended, 1, 0, cookie(&sent), 513, &[]);
-    assert_eq!(*closed(&events(&mut client, &bytes)[0]), ClientError::Offset { expected: 512, found: 513 });
+    assert_eq!(
+        *closed(&events(&mut client, &bytes)[0]),
+        ClientError::OffsetMismatch { expected: 512, found: 513 }
+    );
     // An extended chunk whose count of extents does not match its length.
-    let mut client = ready(Extended);
+    let mut client = ready_client(Extended);
     let mut sent = Vec::new();
     client.request(Request::block_status(0, 512), &mut sent).unwrap();
     let body = [&[0, 0, 0, 7, 0, 0, 0, 2][..], &512u64.to_be_bytes(), &[0; 8]].concat();
     let bytes = chunk(Extended, 0, 6, cookie(&sent), 0, &body);
-    assert!(matches!(closed(&events(&mut client, &bytes)[0]), ClientError::Chunk(_)));
+    assert!(matches!(closed(&events(&mut client, &bytes)[0]), ClientError::MalformedChunk(_)));
 }
 
 /// A server cannot make a client track a million pieces.
 #[test]
-fn a_read_in_a_million_pieces() {
-    let mut client = ready(Structured);
+fn too_many_pieces_of_a_read_end_the_session() {
+    let mut client = ready_client(Structured);
     let mut sent = Vec::new();
     client.request(Request::read(0, MIB), &mut sent).unwrap();
     let id = cookie(&sent);
@@ -375,5 +396,5 @@ fn a_read_in_a_million_pieces() {
         }
         pieces += 1;
     };
-    assert_eq!((why, pieces), (ClientError::Fragments, 1024));
+    assert_eq!((why, pieces), (ClientError::TooManyFragments, 1024));
 }

@@ -38,13 +38,13 @@ fn string(text: &str) -> Vec<u8> {
 }
 
 /// Returns the data of INFO and GO.
-fn wants(name: &str, infos: &[u16]) -> Vec<u8> {
+fn export_query(name: &str, infos: &[u16]) -> Vec<u8> {
     let infos: Vec<u8> = infos.iter().flat_map(|info| info.to_be_bytes()).collect();
     [string(name), (infos.len() as u16 / 2).to_be_bytes().to_vec(), infos].concat()
 }
 
 /// Returns the data of LIST_META_CONTEXT and SET_META_CONTEXT.
-fn queries(name: &str, queries: &[&str]) -> Vec<u8> {
+fn context_query(name: &str, queries: &[&str]) -> Vec<u8> {
     let strings: Vec<u8> = queries.iter().flat_map(|query| string(query)).collect();
     [string(name), (queries.len() as u32).to_be_bytes().to_vec(), strings].concat()
 }
@@ -76,26 +76,26 @@ const FLAGS: u16 = 0x10d;
 /// The same with SEND_DF.
 const FLAGS_DF: u16 = 0x18d;
 
-struct Talk {
+struct TestServer {
     session: Session,
     event: Event,
 }
 
-impl Talk {
+impl TestServer {
     /// Starts a session, up to the client's flags.
-    fn with(policy: Policy, flags: u32) -> Talk {
+    fn with(policy: Policy, flags: u32) -> TestServer {
         let mut sent = Vec::new();
         let session = Session::new(policy, Arc::new(exports()), &mut sent);
         assert_eq!(sent, [b"NBDMAGICIHAVEOPT", &[0u8, 3][..]].concat(), "Newstyle negotiation");
-        let mut talk = Talk { session, event: Event::Send };
-        assert_eq!(talk.say(&flags.to_be_bytes()), []);
-        talk
+        let mut server = TestServer { session, event: Event::Send };
+        assert_eq!(server.send(&flags.to_be_bytes()), []);
+        server
     }
-    fn new() -> Talk {
-        Talk::with(Policy::default(), 3)
+    fn new() -> TestServer {
+        TestServer::with(Policy::default(), 3)
     }
     /// Sends bytes to the session, and returns its replies.
-    fn say(&mut self, mut bytes: &[u8]) -> Vec<u8> {
+    fn send(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut sent = Vec::new();
         loop {
             let received = self.session.receive(bytes, &mut sent);
@@ -107,8 +107,8 @@ impl Talk {
         }
     }
     /// Sends an option, and asserts that the reply is an error with a sentence.
-    fn refused(&mut self, number: u32, data: &[u8], kind: u32) {
-        let sent = self.say(&option(number, data));
+    fn rejects(&mut self, number: u32, data: &[u8], kind: u32) {
+        let sent = self.send(&option(number, data));
         assert!(matches!(self.event, Event::Need(_)), "the session goes on");
         let header = sent.len().min(20);
         let words = &sent[header..];
@@ -122,8 +122,8 @@ impl Talk {
             event => panic!("{event:?}"),
         }
     }
-    fn opened(&mut self, data: &[u8]) -> Vec<u8> {
-        let sent = self.say(&option(7, data));
+    fn open(&mut self, data: &[u8]) -> Vec<u8> {
+        let sent = self.send(&option(7, data));
         assert!(self.session.export().is_some(), "{:?}", self.event);
         sent
     }
@@ -132,30 +132,30 @@ impl Talk {
 /// "Client flags".
 #[test]
 fn unknown_client_flags_end_the_session() {
-    let mut talk = Talk::with(Policy::default(), 7);
-    assert_eq!(*talk.closed(), Closed::ClientFlags(ClientFlags(7)));
-    talk.say(&option(3, &[]));
-    assert_eq!(*talk.closed(), Closed::ClientFlags(ClientFlags(7)), "and it stays so");
+    let mut server = TestServer::with(Policy::default(), 7);
+    assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)));
+    server.send(&option(3, &[]));
+    assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)), "and it stays so");
 }
 
 /// "`NBD_OPT_EXPORT_NAME`", "`NBD_FLAG_NO_ZEROES`".
 #[test]
-fn export_name_is_answered_with_and_without_zeroes() {
+fn export_name_replies_have_zeroes_unless_the_client_omits_them() {
     let answer = [&0x1234_5600u64.to_be_bytes()[..], &FLAGS.to_be_bytes()].concat();
     for (flags, zeroes) in [(3, 0), (1, 124), (0, 124), (2, 0)] {
         for name in [&b"card"[..], b""] {
-            let mut talk = Talk::with(Policy::default(), flags);
-            let sent = talk.say(&option(1, name));
-            assert_eq!(talk.event, Event::Opened);
+            let mut server = TestServer::with(Policy::default(), flags);
+            let sent = server.send(&option(1, name));
+            assert_eq!(server.event, Event::Opened);
             assert_eq!(sent, [&answer[..], &vec![0; zeroes]].concat());
-            assert_eq!(talk.session.replies().unwrap().style(), Style::Simple);
+            assert_eq!(server.session.replies().unwrap().style(), Style::Simple);
         }
     }
 }
 
 /// "`NBD_OPT_EXPORT_NAME`": an unavailable export ends the session.
 #[test]
-fn export_name_of_what_cannot_be_had_ends_the_session() {
+fn export_name_of_an_unavailable_export_ends_the_session() {
     let requires = Policy { tls: Tls::Require, ..Policy::default() };
     for (policy, name, word) in [
         (Policy::default(), &b"disk"[..], "no such export"),
@@ -165,37 +165,37 @@ fn export_name_of_what_cannot_be_had_ends_the_session() {
         (Policy::default(), b"strict", "block sizes"),
         (Policy::default(), &[b'a'; OPTION_DATA_MAX + 1], "too long"),
     ] {
-        let mut talk = Talk::with(policy, 3);
-        assert_eq!(talk.say(&option(1, name)), []);
-        let Closed::Export { why, .. } = talk.closed() else { panic!("{:?}", talk.closed()) };
+        let mut server = TestServer::with(policy, 3);
+        assert_eq!(server.send(&option(1, name)), []);
+        let Closed::Export { why, .. } = server.closed() else { panic!("{:?}", server.closed()) };
         assert!(why.contains(word), "{why}");
     }
     // "Once extended headers are successfully requested, a client MUST NOT use NBD_OPT_EXPORT_NAME."
-    let mut talk = Talk::new();
-    assert_eq!(talk.say(&option(11, &[])), reply(11, ACK, &[]));
-    assert_eq!(talk.say(&option(1, b"card")), []);
-    assert!(matches!(talk.closed(), Closed::Export { .. }));
+    let mut server = TestServer::new();
+    assert_eq!(server.send(&option(11, &[])), reply(11, ACK, &[]));
+    assert_eq!(server.send(&option(1, b"card")), []);
+    assert!(matches!(server.closed(), Closed::Export { .. }));
 }
 
 /// "Fixed newstyle negotiation": without it, only `NBD_OPT_EXPORT_NAME` is valid.
 #[test]
 fn without_fixed_newstyle_other_options_end_the_session() {
-    let mut talk = Talk::with(Policy::default(), 0);
-    assert_eq!(talk.say(&option(7, &wants("card", &[]))), []);
-    assert_eq!(*talk.closed(), Closed::NotFixedNewstyle(OptionType::Go));
+    let mut server = TestServer::with(Policy::default(), 0);
+    assert_eq!(server.send(&option(7, &export_query("card", &[]))), []);
+    assert_eq!(*server.closed(), Closed::NotFixedNewstyle(OptionType::Go));
     // "The server MUST operate in NOTLS mode unless" both sides are fixed newstyle.
-    let mut talk = Talk::with(Policy { tls: Tls::On, ..Policy::default() }, 2);
-    assert_eq!(talk.say(&option(5, &[])), []);
-    assert_eq!(*talk.closed(), Closed::NotFixedNewstyle(OptionType::StartTls));
+    let mut server = TestServer::with(Policy { tls: Tls::On, ..Policy::default() }, 2);
+    assert_eq!(server.send(&option(5, &[])), []);
+    assert_eq!(*server.closed(), Closed::NotFixedNewstyle(OptionType::StartTls));
 }
 
 /// "`NBD_OPT_ABORT`": acknowledged with and without data.
 #[test]
 fn abort_is_acknowledged() {
     for data in [&[][..], &[0; 100_000]] {
-        let mut talk = Talk::new();
-        assert_eq!(talk.say(&option(2, data)), reply(2, ACK, &[]));
-        assert_eq!(*talk.closed(), Closed::Abort);
+        let mut server = TestServer::new();
+        assert_eq!(server.send(&option(2, data)), reply(2, ACK, &[]));
+        assert_eq!(*server.closed(), Closed::Abort);
     }
 }
 
@@ -204,64 +204,68 @@ fn abort_is_acknowledged() {
 fn list_names_the_exports() {
     let card = reply(3, SERVER, &[&string("card")[..], b"a card"].concat());
     let (strict, done) = (reply(3, SERVER, &string("strict")), reply(3, ACK, &[]));
-    let mut talk = Talk::new();
-    assert_eq!(talk.say(&option(3, &[])), [card, strict, done].concat(), "what needs TLS is left out");
-    talk.refused(3, b"?", INVALID);
+    let mut server = TestServer::new();
+    assert_eq!(
+        server.send(&option(3, &[])),
+        [card, strict, done].concat(),
+        "exports that need TLS are omitted"
+    );
+    server.rejects(3, b"?", INVALID);
 }
 
 /// "`NBD_OPT_INFO` and `NBD_OPT_GO`".
 #[test]
-fn info_and_go_tell_of_the_export_and_what_is_asked_for() {
+fn info_and_go_describe_the_export_with_the_requested_information() {
     let (name, words) = (b"\0\x01card", b"\0\x02a card");
     let sizes = [&3u16.to_be_bytes()[..], &[0, 0, 0, 1, 0, 0, 0x40, 0, 2, 0, 0, 0]].concat();
     for number in [6, 7] {
         let export = reply(number, INFO, &info_export(0x1234_5600, FLAGS));
         let (name, words) = (reply(number, INFO, name), reply(number, INFO, words));
         let (sizes, done) = (reply(number, INFO, &sizes), reply(number, ACK, &[]));
-        for (wanted, answer) in [
+        for (infos, answer) in [
             (&[][..], [&export[..], &done].concat()),
             (&[0], [&export[..], &done].concat()),
             (&[3, 1, 2, 77], [&export[..], &name, &words, &sizes, &done].concat()),
             (&[2, 2], [&export[..], &words, &done].concat()),
         ] {
-            let mut talk = Talk::new();
-            assert_eq!(talk.say(&option(number, &wants("card", wanted))), answer);
-            assert_eq!(talk.event == Event::Opened, number == 7);
+            let mut server = TestServer::new();
+            assert_eq!(server.send(&option(number, &export_query("card", infos))), answer);
+            assert_eq!(server.event == Event::Opened, number == 7);
             // The reply contains the name of the default export.
-            let mut talk = Talk::new();
-            assert_eq!(talk.say(&option(number, &wants("", wanted))), answer);
+            let mut server = TestServer::new();
+            assert_eq!(server.send(&option(number, &export_query("", infos))), answer);
         }
     }
 }
 
 #[test]
-fn info_and_go_refuse_what_makes_no_sense() {
-    let mut talk = Talk::new();
+fn info_and_go_reject_malformed_data() {
+    let mut server = TestServer::new();
     for number in [6, 7] {
-        talk.refused(number, &wants("disk", &[]), UNKNOWN);
-        talk.refused(number, &[], INVALID);
-        talk.refused(number, &[0, 0, 0, 9, b'c', 0, 0], INVALID);
-        talk.refused(number, &[0xff; 6], INVALID);
-        talk.refused(number, &[&wants("card", &[])[..], &[0]].concat(), INVALID);
-        talk.refused(number, &[string("card"), vec![0, 2, 0, 3]].concat(), INVALID);
-        talk.refused(number, &wants("a\0b", &[]), INVALID);
-        talk.refused(number, &wants(&"a".repeat(4097), &[]), INVALID);
-        talk.refused(number, &[&[0, 0, 0, 1, 0xff, 0, 0][..]].concat(), INVALID);
+        server.rejects(number, &export_query("disk", &[]), UNKNOWN);
+        server.rejects(number, &[], INVALID);
+        server.rejects(number, &[0, 0, 0, 9, b'c', 0, 0], INVALID);
+        server.rejects(number, &[0xff; 6], INVALID);
+        server.rejects(number, &[&export_query("card", &[])[..], &[0]].concat(), INVALID);
+        server.rejects(number, &[string("card"), vec![0, 2, 0, 3]].concat(), INVALID);
+        server.rejects(number, &export_query("a\0b", &[]), INVALID);
+        server.rejects(number, &export_query(&"a".repeat(4097), &[]), INVALID);
+        server.rejects(number, &[&[0, 0, 0, 1, 0xff, 0, 0][..]].concat(), INVALID);
     }
-    assert_eq!(talk.opened(&wants("card", &[])).len(), 20 + 12 + 20);
+    assert_eq!(server.open(&export_query("card", &[])).len(), 20 + 12 + 20);
 }
 
 /// "`NBD_REP_ERR_BLOCK_SIZE_REQD`": sent after the block sizes.
 #[test]
-fn strict_exports_want_their_block_sizes_asked_for() {
+fn strict_exports_require_a_request_for_block_sizes() {
     let sizes = [&3u16.to_be_bytes()[..], &[0, 0, 0x10, 0, 0, 0, 0x10, 0, 2, 0, 0, 0]].concat();
     for number in [6, 7] {
         let sizes = reply(number, INFO, &sizes);
-        let mut talk = Talk::new();
-        let sent = talk.say(&option(number, &wants("strict", &[1])));
+        let mut server = TestServer::new();
+        let sent = server.send(&option(number, &export_query("strict", &[1])));
         let words = sent[sizes.len() + 20..].to_vec();
         assert_eq!(sent, [sizes.clone(), reply(number, BLOCK_SIZE_REQD, &words)].concat());
-        let sent = talk.say(&option(number, &wants("strict", &[3])));
+        let sent = server.send(&option(number, &export_query("strict", &[3])));
         let export = reply(number, INFO, &info_export(8192, FLAGS));
         assert_eq!(sent, [export, sizes, reply(number, ACK, &[])].concat());
     }
@@ -269,103 +273,106 @@ fn strict_exports_want_their_block_sizes_asked_for() {
 
 /// "NOTLS mode".
 #[test]
-fn tls_off() {
-    let mut talk = Talk::new();
-    talk.refused(5, &[], POLICY);
-    talk.refused(5, &[1], INVALID);
+fn a_server_without_tls_rejects_starttls() {
+    let mut server = TestServer::new();
+    server.rejects(5, &[], POLICY);
+    server.rejects(5, &[1], INVALID);
     // "MUST NOT respond to any option request with NBD_REP_ERR_TLS_REQD".
-    talk.refused(7, &wants("secret", &[]), POLICY);
+    server.rejects(7, &export_query("secret", &[]), POLICY);
 }
 
 /// "SELECTIVETLS mode", and "`NBD_OPT_STARTTLS`": the server discards all negotiation state.
 #[test]
-fn tls_on_forgets_what_was_agreed_on_and_what_was_sent_in_the_clear() {
-    let mut talk = Talk::with(Policy { tls: Tls::On, ..Policy::default() }, 3);
-    talk.refused(7, &wants("secret", &[]), TLS_REQD);
-    talk.refused(6, &wants("secret", &[]), TLS_REQD);
-    assert_eq!(talk.say(&option(8, &[])), reply(8, ACK, &[]));
-    assert_eq!(talk.say(&option(11, &[])), reply(11, ACK, &[]));
-    let query = queries("card", &["base:allocation"]);
-    assert_eq!(talk.say(&option(10, &query)).len(), 20 + 4 + 15 + 20);
-    talk.refused(5, b"x", INVALID);
+fn starting_tls_discards_negotiation_state_and_cleartext() {
+    let mut server = TestServer::with(Policy { tls: Tls::On, ..Policy::default() }, 3);
+    server.rejects(7, &export_query("secret", &[]), TLS_REQD);
+    server.rejects(6, &export_query("secret", &[]), TLS_REQD);
+    assert_eq!(server.send(&option(8, &[])), reply(8, ACK, &[]));
+    assert_eq!(server.send(&option(11, &[])), reply(11, ACK, &[]));
+    let query = context_query("card", &["base:allocation"]);
+    assert_eq!(server.send(&option(10, &query)).len(), 20 + 4 + 15 + 20);
+    server.rejects(5, b"x", INVALID);
     // An attacker in the middle has injected options behind this one (CVE-2021-3716).
-    let injected = [option(5, &[]), option(8, &[]), option(7, &wants("card", &[]))].concat();
-    assert_eq!(talk.say(&injected), reply(5, ACK, &[]));
-    assert_eq!(talk.event, Event::StartTls);
-    assert_eq!(talk.say(&option(3, &[])), [], "before TLS has started nothing is taken");
-    assert_eq!(talk.event, Event::StartTls);
-    talk.session.tls_started();
-    talk.refused(5, &[], INVALID);
-    talk.refused(10, &query, INVALID);
+    let injected = [option(5, &[]), option(8, &[]), option(7, &export_query("card", &[]))].concat();
+    assert_eq!(server.send(&injected), reply(5, ACK, &[]));
+    assert_eq!(server.event, Event::StartTls);
+    assert_eq!(server.send(&option(3, &[])), [], "options before TLS are discarded");
+    assert_eq!(server.event, Event::StartTls);
+    server.session.tls_started();
+    server.rejects(5, &[], INVALID);
+    server.rejects(10, &query, INVALID);
     let export = reply(7, INFO, &info_export(1024, FLAGS));
-    assert_eq!(talk.opened(&wants("secret", &[])), [export, reply(7, ACK, &[])].concat());
-    assert_eq!(talk.session.replies().unwrap().style(), Style::Simple);
-    assert!(talk.session.contexts().is_empty());
+    assert_eq!(server.open(&export_query("secret", &[])), [export, reply(7, ACK, &[])].concat());
+    assert_eq!(server.session.replies().unwrap().style(), Style::Simple);
+    assert!(server.session.contexts().is_empty());
 }
 
 /// "FORCEDTLS mode".
 #[test]
-fn tls_required_before_anything_else() {
+fn a_server_that_requires_tls_rejects_other_options() {
     let policy = Policy { tls: Tls::Require, ..Policy::default() };
-    let mut talk = Talk::with(policy, 3);
+    let mut server = TestServer::with(policy, 3);
     for number in [3, 6, 7, 8, 9, 10, 11, 4, 0xdead] {
-        talk.refused(number, &[], TLS_REQD);
+        server.rejects(number, &[], TLS_REQD);
     }
-    talk.refused(0xdead, &vec![0; OPTION_DATA_MAX + 1], TLS_REQD);
-    assert_eq!(talk.say(&option(2, &[])), reply(2, ACK, &[]), "but abort");
-    let mut talk = Talk::with(policy, 3);
-    assert_eq!(talk.say(&option(5, &[])), reply(5, ACK, &[]));
-    talk.session.tls_started();
-    talk.refused(0xdead, &[], UNSUP);
-    let list = talk.say(&option(3, &[]));
+    server.rejects(0xdead, &vec![0; OPTION_DATA_MAX + 1], TLS_REQD);
+    assert_eq!(server.send(&option(2, &[])), reply(2, ACK, &[]), "but abort");
+    let mut server = TestServer::with(policy, 3);
+    assert_eq!(server.send(&option(5, &[])), reply(5, ACK, &[]));
+    server.session.tls_started();
+    server.rejects(0xdead, &[], UNSUP);
+    let list = server.send(&option(3, &[]));
     assert!(list.windows(6).any(|window| window == b"secret"));
 }
 
 /// "`NBD_OPT_STRUCTURED_REPLY`", "`NBD_FLAG_SEND_DF`".
 #[test]
-fn structured_replies_bring_df() {
-    let mut talk = Talk::new();
-    talk.refused(8, &[0], INVALID);
-    assert_eq!(talk.say(&option(8, &[])), reply(8, ACK, &[]));
-    let sent = talk.opened(&wants("card", &[]));
+fn structured_replies_enable_df() {
+    let mut server = TestServer::new();
+    server.rejects(8, &[0], INVALID);
+    assert_eq!(server.send(&option(8, &[])), reply(8, ACK, &[]));
+    let sent = server.open(&export_query("card", &[]));
     assert_eq!(sent, [reply(7, INFO, &info_export(0x1234_5600, FLAGS_DF)), reply(7, ACK, &[])].concat());
-    assert_eq!(talk.session.replies().unwrap().style(), Style::Structured);
-    let mut talk = Talk::with(Policy { structured: false, ..Policy::default() }, 3);
-    talk.refused(8, &[], UNSUP);
+    assert_eq!(server.session.replies().unwrap().style(), Style::Structured);
+    let mut server = TestServer::with(Policy { structured: false, ..Policy::default() }, 3);
+    server.rejects(8, &[], UNSUP);
 }
 
 /// "`NBD_OPT_EXTENDED_HEADERS`" (extension-ext-header).
 #[test]
 fn extended_headers_take_precedence() {
-    let mut talk = Talk::new();
-    talk.refused(11, &[0], INVALID);
-    assert_eq!(talk.say(&option(8, &[])), reply(8, ACK, &[]));
-    assert_eq!(talk.say(&option(11, &[])), reply(11, ACK, &[]));
-    talk.refused(8, &[], EXT_HEADER_REQD);
-    talk.refused(11, &[], INVALID);
-    assert_eq!(talk.say(&option(10, &queries("card", &["x-flashlab:wear"]))).len(), 20 + 4 + 15 + 20);
+    let mut server = TestServer::new();
+    server.rejects(11, &[0], INVALID);
+    assert_eq!(server.send(&option(8, &[])), reply(8, ACK, &[]));
+    assert_eq!(server.send(&option(11, &[])), reply(11, ACK, &[]));
+    server.rejects(8, &[], EXT_HEADER_REQD);
+    server.rejects(11, &[], INVALID);
+    assert_eq!(
+        server.send(&option(10, &context_query("card", &["x-flashlab:wear"]))).len(),
+        20 + 4 + 15 + 20
+    );
     // NBD_FLAG_BLOCK_STATUS_PAYLOAD is set only if contexts were selected for this export.
-    let sent = talk.say(&option(6, &wants("", &[])));
+    let sent = server.send(&option(6, &export_query("", &[])));
     assert_eq!(sent, [reply(6, INFO, &info_export(0x1234_5600, FLAGS_DF)), reply(6, ACK, &[])].concat());
-    let sent = talk.opened(&wants("card", &[]));
+    let sent = server.open(&export_query("card", &[]));
     let flags = FLAGS_DF | 1 << 12;
     assert_eq!(sent, [reply(7, INFO, &info_export(0x1234_5600, flags)), reply(7, ACK, &[])].concat());
-    assert_eq!(talk.session.replies().unwrap().style(), Style::Extended);
-    let mut talk = Talk::with(Policy { extended: false, ..Policy::default() }, 3);
-    talk.refused(11, &[], UNSUP);
+    assert_eq!(server.session.replies().unwrap().style(), Style::Extended);
+    let mut server = TestServer::with(Policy { extended: false, ..Policy::default() }, 3);
+    server.rejects(11, &[], UNSUP);
 }
 
 /// "`NBD_OPT_LIST_META_CONTEXT`", "`NBD_OPT_SET_META_CONTEXT`", "The `base:` metadata namespace".
 #[test]
-fn contexts_are_listed_and_chosen() {
-    let mut talk = Talk::new();
-    talk.refused(9, &queries("card", &[]), INVALID);
-    talk.refused(10, &queries("card", &[]), INVALID);
-    talk.say(&option(8, &[]));
+fn contexts_are_listed_and_selected() {
+    let mut server = TestServer::new();
+    server.rejects(9, &context_query("card", &[]), INVALID);
+    server.rejects(10, &context_query("card", &[]), INVALID);
+    server.send(&option(8, &[]));
     let base = |number, id| reply(number, META, &context(id, "base:allocation"));
     let mapped = |number, id| reply(number, META, &context(id, "x-flashlab:mapped"));
     let done = |number| reply(number, ACK, &[]);
-    for (asked, answer) in [
+    for (queries, answer) in [
         // Without a query, the list contains all contexts except those that need extended headers.
         (&[][..], [base(9, 0), mapped(9, 0), done(9)].concat()),
         (&["base:"], [base(9, 0), done(9)].concat()),
@@ -373,9 +380,9 @@ fn contexts_are_listed_and_chosen() {
         (&["x-flashlab:mapped", "x-flashlab:mapped", "base:"], [base(9, 0), mapped(9, 0), done(9)].concat()),
         (&["qemu:dirty-bitmap:b", "base:nothing", "x-flashlab:wear"], done(9)),
     ] {
-        assert_eq!(talk.say(&option(9, &queries("card", asked))), answer, "{asked:?}");
+        assert_eq!(server.send(&option(9, &context_query("card", queries))), answer, "{queries:?}");
     }
-    for (asked, answer) in [
+    for (queries, answer) in [
         (&[][..], done(10)),
         (&["base:"], done(10)),
         (&["x-flashlab:"], done(10)),
@@ -385,105 +392,117 @@ fn contexts_are_listed_and_chosen() {
             [base(10, 0), mapped(10, 1), done(10)].concat(),
         ),
     ] {
-        assert_eq!(talk.say(&option(10, &queries("card", asked))), answer, "{asked:?}");
+        assert_eq!(server.send(&option(10, &context_query("card", queries))), answer, "{queries:?}");
     }
-    talk.opened(&wants("card", &[]));
-    assert_eq!(talk.session.contexts().iter().collect::<Vec<_>>(), [0, 1]);
+    server.open(&export_query("card", &[]));
+    assert_eq!(server.session.contexts().iter().collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
-fn contexts_hold_for_the_name_that_they_were_chosen_for_and_until_the_next_choice() {
-    let asked = option(10, &queries("card", &["base:allocation"]));
-    let chosen = |between: &[Vec<u8>], name: &str| {
-        let mut talk = Talk::new();
-        talk.say(&option(8, &[]));
-        talk.say(&asked);
+fn selected_contexts_apply_to_one_export_name_until_the_next_selection() {
+    let selection = option(10, &context_query("card", &["base:allocation"]));
+    let selected_count = |between: &[Vec<u8>], name: &str| {
+        let mut server = TestServer::new();
+        server.send(&option(8, &[]));
+        server.send(&selection);
         for option in between {
-            talk.say(option);
+            server.send(option);
         }
-        talk.opened(&wants(name, &[3]));
-        talk.session.contexts().len()
+        server.open(&export_query(name, &[3]));
+        server.session.contexts().len()
     };
-    assert_eq!(chosen(&[], "card"), 1);
-    assert_eq!(chosen(&[], ""), 0, "the same export by another name");
-    assert_eq!(chosen(&[], "strict"), 0);
-    assert_eq!(chosen(&[option(10, &queries("card", &[]))], "card"), 0, "none were chosen at last");
+    assert_eq!(selected_count(&[], "card"), 1);
+    assert_eq!(selected_count(&[], ""), 0, "the same export by another name");
+    assert_eq!(selected_count(&[], "strict"), 0);
     assert_eq!(
-        chosen(&[option(10, &queries("disk", &["base:allocation"]))], "card"),
+        selected_count(&[option(10, &context_query("card", &[]))], "card"),
+        0,
+        "none were chosen at last"
+    );
+    assert_eq!(
+        selected_count(&[option(10, &context_query("disk", &["base:allocation"]))], "card"),
         0,
         "a failed choice clears"
     );
-    assert_eq!(chosen(&[option(10, b"?")], "card"), 0, "however it fails");
-    assert_eq!(chosen(&[option(10, &vec![0; OPTION_DATA_MAX + 1])], "card"), 0, "too big, for example");
-    assert_eq!(chosen(&[option(9, &queries("card", &[])), option(3, &[])], "card"), 1, "others do not");
+    assert_eq!(selected_count(&[option(10, b"?")], "card"), 0, "however it fails");
+    assert_eq!(
+        selected_count(&[option(10, &vec![0; OPTION_DATA_MAX + 1])], "card"),
+        0,
+        "too big, for example"
+    );
+    assert_eq!(
+        selected_count(&[option(9, &context_query("card", &[])), option(3, &[])], "card"),
+        1,
+        "others do not"
+    );
 }
 
 #[test]
-fn queries_that_make_no_sense_are_refused() {
-    let mut talk = Talk::new();
-    talk.say(&option(8, &[]));
+fn malformed_context_queries_are_rejected() {
+    let mut server = TestServer::new();
+    server.send(&option(8, &[]));
     for number in [9, 10] {
-        talk.refused(number, &queries("disk", &[]), UNKNOWN);
-        talk.refused(number, &queries("card", &["allocation"]), INVALID);
-        talk.refused(number, &queries("card", &[""]), INVALID);
-        talk.refused(number, &[], INVALID);
-        talk.refused(number, &[&queries("card", &["base:"])[..], &[0]].concat(), INVALID);
-        talk.refused(number, &[string("card"), vec![0, 0, 0, 2], string("base:")].concat(), INVALID);
-        talk.refused(number, &[string("card"), vec![0xff; 4]].concat(), INVALID);
-        talk.refused(number, &queries("card", &[&format!("base:{}", "a".repeat(4096))]), INVALID);
-        talk.refused(number, &[&string("card")[..], &[0, 0, 0, 1, 0, 0, 0, 9, b'b']].concat(), INVALID);
+        server.rejects(number, &context_query("disk", &[]), UNKNOWN);
+        server.rejects(number, &context_query("card", &["allocation"]), INVALID);
+        server.rejects(number, &context_query("card", &[""]), INVALID);
+        server.rejects(number, &[], INVALID);
+        server.rejects(number, &[&context_query("card", &["base:"])[..], &[0]].concat(), INVALID);
+        server.rejects(number, &[string("card"), vec![0, 0, 0, 2], string("base:")].concat(), INVALID);
+        server.rejects(number, &[string("card"), vec![0xff; 4]].concat(), INVALID);
+        server.rejects(number, &context_query("card", &[&format!("base:{}", "a".repeat(4096))]), INVALID);
+        server.rejects(number, &[&string("card")[..], &[0, 0, 0, 1, 0, 0, 0, 9, b'b']].concat(), INVALID);
     }
 }
 
 /// "Baseline": unknown options get `NBD_REP_ERR_UNSUP`, and the session parses the next message correctly.
 #[test]
-fn unknown_options_are_refused_and_skipped() {
-    let mut talk = Talk::new();
+fn unknown_options_are_rejected_and_skipped() {
+    let mut server = TestServer::new();
     for number in [0, 4, 12, u32::MAX] {
-        talk.refused(number, &[], UNSUP);
-        talk.refused(number, &[7; 1000], UNSUP);
-        talk.refused(number, &vec![7; OPTION_DATA_MAX], UNSUP);
-        talk.refused(number, &vec![7; OPTION_DATA_MAX + 1], TOO_BIG);
-        talk.refused(number, &vec![7; 1 << 20], TOO_BIG);
+        server.rejects(number, &[], UNSUP);
+        server.rejects(number, &[7; 1000], UNSUP);
+        server.rejects(number, &vec![7; OPTION_DATA_MAX], UNSUP);
+        server.rejects(number, &vec![7; OPTION_DATA_MAX + 1], TOO_BIG);
+        server.rejects(number, &vec![7; 1 << 20], TOO_BIG);
     }
-    talk.opened(&wants("card", &[]));
+    server.open(&export_query("card", &[]));
 }
 
 #[test]
-fn the_number_of_options_has_a_bound() {
-    let mut talk = Talk::with(Policy { options_max: 5, ..Policy::default() }, 3);
+fn the_number_of_options_is_limited() {
+    let mut server = TestServer::with(Policy { options_max: 5, ..Policy::default() }, 3);
     for _ in 0..5 {
-        talk.refused(99, &[], UNSUP);
+        server.rejects(99, &[], UNSUP);
     }
-    assert_eq!(talk.say(&option(99, &[])), []);
-    assert_eq!(*talk.closed(), Closed::TooManyOptions);
+    assert_eq!(server.send(&option(99, &[])), []);
+    assert_eq!(*server.closed(), Closed::TooManyOptions);
 }
 
 #[test]
-fn what_is_not_an_option_ends_the_session() {
-    let mut talk = Talk::new();
-    assert_eq!(talk.say(b"GET / HTTP/1.1\r\n\r\n"), []);
-    assert!(matches!(talk.closed(), Closed::Magic(_)));
+fn invalid_magic_ends_the_handshake() {
+    let mut server = TestServer::new();
+    assert_eq!(server.send(b"GET / HTTP/1.1\r\n\r\n"), []);
+    assert!(matches!(server.closed(), Closed::Magic(_)));
 }
 
 /// "Termination of the session during option haggling".
 #[test]
-fn a_server_that_shuts_down_says_so() {
-    let mut talk = Talk::new();
-    talk.session.shut_down();
+fn a_server_that_shuts_down_rejects_options() {
+    let mut server = TestServer::new();
+    server.session.shut_down();
     for number in [3, 6, 7, 8, 99] {
-        talk.refused(number, &[], SHUTDOWN);
+        server.rejects(number, &[], SHUTDOWN);
     }
-    assert_eq!(talk.say(&option(2, &[])), reply(2, ACK, &[]));
-    let mut talk = Talk::new();
-    talk.session.shut_down();
-    assert_eq!(talk.say(&option(1, b"card")), []);
-    assert!(matches!(talk.closed(), Closed::Export { .. }));
+    assert_eq!(server.send(&option(2, &[])), reply(2, ACK, &[]));
+    let mut server = TestServer::new();
+    server.session.shut_down();
+    assert_eq!(server.send(&option(1, b"card")), []);
+    assert!(matches!(server.closed(), Closed::Export { .. }));
 }
 
 /// "Transmission flags": some flags follow from the negotiation or from other flags.
 #[test]
-fn flags_that_follow_from_the_session_are_its_own() {
+fn session_flags_override_the_flags_of_the_export() {
     use TransmissionFlags as T;
     let mut export = Export::new("", 512);
     export.flags = T::SEND_FAST_ZERO | T::SEND_DF | T::BLOCK_STATUS_PAYLOAD | T::SEND_RESIZE | T::READ_ONLY;

@@ -1,45 +1,45 @@
 //! The server's replies, byte for byte.
 
-mod exact;
+mod raw_client;
 
-use exact::*;
 use flashlab_nbd::server::Style;
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
+use raw_client::*;
 
 /// "Simple reply message", "Structured reply chunk message", "Extended reply chunk message", "Structured reply types".
 #[test]
-fn replies() {
+fn replies_have_the_specified_bytes() {
     for style in STYLES {
-        let mut talk = Talk::new(style);
-        let request = talk.asks(0, READ, 4096, 1024);
-        let (token, replies) = (request.token, talk.session.replies().unwrap());
+        let mut server = TestServer::new(style);
+        let request = server.accepts(0, READ, 4096, 1024);
+        let (token, replies) = (request.token, server.session.replies().unwrap());
         let mut sent = Vec::new();
-        let mut wrote = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut written_by = |write: &dyn Fn(&mut Vec<u8>)| {
             sent.clear();
             write(&mut sent);
             sent.clone()
         };
         let at = 4096u64.to_be_bytes();
-        let read = wrote(&|to| replies.read(token, 1024, to));
-        let error = wrote(&|to| replies.error(token, ErrorNumber::Io, "it broke", to));
-        let done = wrote(&|to| replies.done(token, to));
+        let read = written_by(&|to| replies.read(token, 1024, to));
+        let error = written_by(&|to| replies.error(token, ErrorNumber::Io, "it broke", to));
+        let done = written_by(&|to| replies.done(token, to));
         if style == Style::Simple {
             assert_eq!((read, error, done), (simple(0), simple(5), simple(0)));
-            assert!(!replies.fragments());
+            assert!(!replies.can_fragment());
             continue;
         }
         // The header contains the number of bytes that follow it.
-        let whole = talk.chunk(1, 1, 4096, &[&at[..], &[0; 1024]].concat());
+        let whole = server.chunk(1, 1, 4096, &[&at[..], &[0; 1024]].concat());
         assert_eq!(read, whole[..whole.len() - 1024]);
-        assert_eq!(error, talk.chunk(1, 0x8001, 4096, b"\0\0\0\x05\0\x08it broke"));
-        assert_eq!(done, if style == Style::Extended { talk.chunk(1, 0, 4096, &[]) } else { simple(0) });
-        let hole = wrote(&|to| replies.hole(token, 4608, 512, false, to));
-        assert_eq!(hole, talk.chunk(0, 2, 4096, &[&4608u64.to_be_bytes()[..], &[0, 0, 2, 0]].concat()));
-        let data = wrote(&|to| replies.data(token, 4096, 2, true, to));
-        assert_eq!(data, talk.chunk(1, 1, 4096, &[&at[..], &[0; 2]].concat())[..data.len()]);
-        let end = wrote(&|to| replies.end(token, to));
-        assert_eq!(end, talk.chunk(1, 0, 4096, &[]));
-        let long = wrote(&|to| replies.error(token, ErrorNumber::Io, &"é".repeat(5000), to));
+        assert_eq!(error, server.chunk(1, 0x8001, 4096, b"\0\0\0\x05\0\x08it broke"));
+        assert_eq!(done, if style == Style::Extended { server.chunk(1, 0, 4096, &[]) } else { simple(0) });
+        let hole = written_by(&|to| replies.hole(token, 4608, 512, false, to));
+        assert_eq!(hole, server.chunk(0, 2, 4096, &[&4608u64.to_be_bytes()[..], &[0, 0, 2, 0]].concat()));
+        let data = written_by(&|to| replies.data(token, 4096, 2, true, to));
+        assert_eq!(data, server.chunk(1, 1, 4096, &[&at[..], &[0; 2]].concat())[..data.len()]);
+        let end = written_by(&|to| replies.end(token, to));
+        assert_eq!(end, server.chunk(1, 0, 4096, &[]));
+        let long = written_by(&|to| replies.error(token, ErrorNumber::Io, &"é".repeat(5000), to));
         let head = if style == Style::Extended { 32 } else { 20 };
         assert_eq!(long.len(), head + 6 + 4096, "a message is a string of at most 4096 bytes");
     }
@@ -47,17 +47,17 @@ fn replies() {
 
 /// "`NBD_REPLY_TYPE_BLOCK_STATUS`" and "`NBD_REPLY_TYPE_BLOCK_STATUS_EXT`".
 #[test]
-fn extents() {
+fn block_status_replies_merge_and_limit_extents() {
     let extent = |length, status| BlockDescriptor { length, status };
     for style in [Style::Structured, Style::Extended] {
-        let mut talk = Talk::new(style);
-        let request = talk.asks(0, STATUS, 4096, 8192);
-        let (token, replies) = (request.token, talk.session.replies().unwrap());
+        let mut server = TestServer::new(style);
+        let request = server.accepts(0, STATUS, 4096, 8192);
+        let (token, replies) = (request.token, server.session.replies().unwrap());
         let wide = style == Style::Extended;
         let kind = if wide { 6 } else { 5 };
-        let told = |length: u64, one: bool, given: &[BlockDescriptor]| {
+        let extents_of = |length: u64, one: bool, given: &[BlockDescriptor]| {
             let mut sent = Vec::new();
-            let told = replies.block_status(token, length, one, 1, given.iter().copied(), true, &mut sent);
+            let covered = replies.block_status(token, length, one, 1, given.iter().copied(), true, &mut sent);
             let head = if wide { 40 } else { 24 };
             let bytes = &sent[head..];
             let each: Vec<(u64, u64)> = if wide {
@@ -69,30 +69,30 @@ fn extents() {
             };
             let count = (each.len() as u32).to_be_bytes();
             let body = [&[0, 0, 0, 1][..], if wide { &count } else { &[] }, bytes].concat();
-            assert_eq!(sent, talk.chunk(1, kind, 4096, &body));
-            assert_eq!(each.iter().map(|(length, _)| length).sum::<u64>(), told);
+            assert_eq!(sent, server.chunk(1, kind, 4096, &body));
+            assert_eq!(each.iter().map(|(length, _)| length).sum::<u64>(), covered);
             each
         };
-        assert_eq!(told(8192, false, &[]), [(8192, 0)], "0 is always safe to say");
-        assert_eq!(told(8192, false, &[extent(8192, 3)]), [(8192, 3)]);
-        assert_eq!(told(8192, false, &[extent(1 << 40, 3)]), [(8192, 3)], "no more than was asked");
+        assert_eq!(extents_of(8192, false, &[]), [(8192, 0)], "status 0 is always valid");
+        assert_eq!(extents_of(8192, false, &[extent(8192, 3)]), [(8192, 3)]);
+        assert_eq!(extents_of(8192, false, &[extent(1 << 40, 3)]), [(8192, 3)], "not beyond the request");
         let pieces = [extent(512, 3), extent(512, 3), extent(0, 1), extent(512, 0), extent(90_000, 3)];
-        assert_eq!(told(8192, false, &pieces), [(1024, 3), (512, 0), (6656, 3)]);
-        assert_eq!(told(8192, true, &pieces), [(1024, 3)]);
-        assert_eq!(told(600, true, &pieces), [(600, 3)]);
-        assert_eq!(told(8192, false, &pieces[..1]), [(512, 3)], "less is allowed");
-        let long = told(10 << 32, false, &[extent(9 << 32, 3), extent(1 << 32, 0)]);
+        assert_eq!(extents_of(8192, false, &pieces), [(1024, 3), (512, 0), (6656, 3)]);
+        assert_eq!(extents_of(8192, true, &pieces), [(1024, 3)]);
+        assert_eq!(extents_of(600, true, &pieces), [(600, 3)]);
+        assert_eq!(extents_of(8192, false, &pieces[..1]), [(512, 3)], "less is allowed");
+        let long = extents_of(10 << 32, false, &[extent(9 << 32, 3), extent(1 << 32, 0)]);
         if wide {
             assert_eq!(long, [(9 << 32, 3), (1 << 32, 0)]);
-            assert_eq!(told(512, false, &[extent(512, 1 << 63)]), [(512, 1 << 63)]);
+            assert_eq!(extents_of(512, false, &[extent(512, 1 << 63)]), [(512, 1 << 63)]);
         } else {
             assert!(long.iter().all(|(length, _)| length % 65536 == 0), "still of whole blocks");
             assert_eq!(long.iter().map(|(length, _)| length).sum::<u64>(), 10 << 32);
-            let one = told(10 << 32, true, &[extent(9 << 32, 3)]);
+            let one = extents_of(10 << 32, true, &[extent(9 << 32, 3)]);
             assert_eq!(one, [(0xffff_0000, 3)]);
         }
         // "Servers SHOULD NOT send more than 2^20 extents in a single reply chunk."
         let many: Vec<_> = (0..(1 << 20) + 5).map(|n| extent(1, n % 2)).collect();
-        assert_eq!(told(1 << 21, false, &many).len(), 1 << 20);
+        assert_eq!(extents_of(1 << 21, false, &many).len(), 1 << 20);
     }
 }

@@ -2,12 +2,12 @@
 
 mod pair;
 
-use flashlab_nbd::client::{Goal, Request, Tls as Want, Wish};
+use flashlab_nbd::client::{ClientConfig, Goal, Request, Tls as ClientTls};
 use flashlab_nbd::server::{Closed, Policy, Tls};
 use flashlab_nbd::wire::{CommandFlags, CommandType, TransmissionFlags};
+use pair::client::{Op, TestClient};
 use pair::disk::{BLOCK, CONTEXTS, Disk};
-use pair::guest::{Guest, Op};
-use pair::host::Host;
+use pair::server::TestServer;
 use pair::{Choices, Plan, run};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn ops() -> impl Strategy<Value = Op> {
         2 => Just(CommandType::BlockStatus),
         1 => (8u16..20).prop_map(CommandType::from_wire),
     ];
-    let place = prop_oneof![
+    let range = prop_oneof![
         // Whole blocks, arbitrary bytes, ranges around the end of the export, and ranges at the end of 64 bits.
         6 => (0..BLOCKS as u64, 0..16u64).prop_map(|(at, n)| (at * BLOCK as u64, n * BLOCK as u64)),
         3 => (0..size, 0..9000u64),
@@ -35,7 +35,7 @@ fn ops() -> impl Strategy<Value = Op> {
     let flags = prop_oneof![4 => Just(0u16), 2 => 0..32u16, 1 => any::<u16>()];
     // The client sets PAYLOAD_LEN itself.
     let flags = flags.prop_map(|flags| CommandFlags(flags).without(CommandFlags::PAYLOAD_LEN));
-    (command, place, flags, any::<u8>(), prop::collection::btree_set(0..3usize, 0..3)).prop_map(
+    (command, range, flags, any::<u8>(), prop::collection::btree_set(0..3usize, 0..3)).prop_map(
         |(command, (offset, length), flags, fill, contexts)| {
             let (offset, length) =
                 if command == CommandType::Flush && fill < 250 { (0, 0) } else { (offset, length) };
@@ -48,29 +48,39 @@ fn ops() -> impl Strategy<Value = Op> {
 fn plans() -> impl Strategy<Value = Plan> {
     let mostly = || prop::bool::weighted(0.8);
     let offered = [mostly(), mostly(), mostly(), mostly()];
-    let agreed = (any::<[bool; 4]>(), offered, 0..3u8, prop::collection::btree_set(0..3usize, 0..4));
+    let features = (any::<[bool; 4]>(), offered, 0..3u8, prop::collection::btree_set(0..3usize, 0..4));
     let limits = (prop_oneof![Just(1u32), Just(512)], 1..2000usize, 1..40usize);
-    (agreed, limits, prop::collection::vec(ops(), 0..40)).prop_map(|(agreed, limits, ops)| {
-        let ([extended, no_zeroes, checks, old], [structured, serves, offers, writable], tls, contexts) =
-            agreed;
+    (features, limits, prop::collection::vec(ops(), 0..40)).prop_map(|(features, limits, ops)| {
+        let (
+            [extended, no_zeroes, validate_requests, old],
+            [structured, server_structured, server_extended, writable],
+            tls,
+            contexts,
+        ) = features;
         let (export_name, read_only) = (old && !no_zeroes, !writable);
-        let (block_minimum, direct_min, depth) = limits;
+        let (block_minimum, direct_payload_min_bytes, depth) = limits;
         let mut disk = Disk::new(BLOCKS);
         disk.export.block_minimum = block_minimum;
         disk.export.flags = disk.export.flags.with_if(read_only, TransmissionFlags::READ_ONLY);
-        let wish = Wish {
+        let config = ClientConfig {
             structured,
             extended,
             export_name,
             no_zeroes,
-            checks,
-            tls: [Want::Off, Want::Try, Want::Require][usize::from(tls)],
-            contexts: contexts.into_iter().map(|place| CONTEXTS[place].into()).collect(),
-            ..Wish::export("disk")
+            validate_requests,
+            tls: [ClientTls::Off, ClientTls::Try, ClientTls::Require][usize::from(tls)],
+            contexts: contexts.into_iter().map(|index| CONTEXTS[index].into()).collect(),
+            ..ClientConfig::export("disk")
         };
         let tls = [Tls::Off, Tls::On, Tls::Require][usize::from(tls)];
-        let policy = Policy { tls, structured: serves, extended: offers, direct_min, ..Policy::default() };
-        Plan { wish, policy, disk, ops, depth }
+        let policy = Policy {
+            tls,
+            structured: server_structured,
+            extended: server_extended,
+            direct_payload_min_bytes,
+            ..Policy::default()
+        };
+        Plan { config, policy, disk, ops, depth }
     })
 }
 
@@ -78,20 +88,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn any_session_in_any_pieces_does_what_the_model_does(
+    fn random_sessions_in_random_pieces_agree_with_the_model(
         plan in plans(),
         bytes in prop::collection::vec(any::<u8>(), 0..3000),
     ) {
         let pair = run(&plan, &mut Choices::new(&bytes));
-        prop_assert_eq!(pair.host.closed, Some(Closed::Disconnect));
-        prop_assert!(pair.guest.is_over() && pair.guest.closed.is_none(), "{:?}", pair.guest.closed);
-        prop_assert_eq!(pair.host.disk.bytes, pair.guest.disk.bytes);
-        prop_assert_eq!(pair.host.disk.allocated, pair.guest.disk.allocated);
+        prop_assert_eq!(pair.server.closed, Some(Closed::Disconnect));
+        prop_assert!(pair.client.is_over() && pair.client.closed.is_none(), "{:?}", pair.client.closed);
+        prop_assert_eq!(pair.server.disk.bytes, pair.client.disk.bytes);
+        prop_assert_eq!(pair.server.disk.allocated, pair.client.disk.allocated);
     }
 }
 
 /// Returns a session with one request of each type.
-fn everything(extended: bool) -> Plan {
+fn plan_of_every_request(extended: bool) -> Plan {
     let op = |request| Op { request, fill: 7, contexts: Vec::new() };
     let zeroes = Request::write_zeroes(1024, 512).with(CommandFlags::NO_HOLE);
     let ops = vec![
@@ -111,88 +121,89 @@ fn everything(extended: bool) -> Plan {
         op(Request::read(4, 0)),
         op(Request::write(0, 0)),
     ];
-    let mut wish = Wish::export("disk");
-    wish.extended = extended;
-    wish.checks = false;
-    wish.contexts = CONTEXTS.map(Into::into).into();
-    wish.tls = Want::Try;
-    let policy = Policy { tls: Tls::On, direct_min: 650, ..Policy::default() };
-    Plan { wish, policy, disk: Disk::new(16), ops, depth: 100 }
+    let mut config = ClientConfig::export("disk");
+    config.extended = extended;
+    config.validate_requests = false;
+    config.contexts = CONTEXTS.map(Into::into).into();
+    config.tls = ClientTls::Try;
+    let policy = Policy { tls: Tls::On, direct_payload_min_bytes: 650, ..Policy::default() };
+    Plan { config, policy, disk: Disk::new(16), ops, depth: 100 }
 }
 
 /// Returns a server's replies to these bytes, and the server.
-fn served(plan: &Plan, pieces: &[&[u8]]) -> (Vec<u8>, Host) {
-    let mut host = Host::new(plan.policy, plan.disk.clone());
+fn serve(plan: &Plan, pieces: &[&[u8]]) -> (Vec<u8>, TestServer) {
+    let mut server = TestServer::new(plan.policy, plan.disk.clone());
     let mut sent = Vec::new();
     for piece in pieces {
-        host.feed(piece);
+        server.feed(piece);
         for _ in 0..1000 {
-            host.answer(&mut Choices::new(&[]), true);
+            server.send_replies(&mut Choices::new(&[]), true);
         }
-        sent.extend(host.take_sent());
+        sent.extend(server.take_sent());
     }
-    (sent, host)
+    (sent, server)
 }
 
 #[test]
-fn a_server_does_not_care_where_the_bytes_are_cut() {
+fn replies_of_a_server_do_not_depend_on_how_the_bytes_are_split() {
     for extended in [false, true] {
-        let plan = everything(extended);
-        let stream = run(&plan, &mut Choices::new(&[])).to_host;
+        let plan = plan_of_every_request(extended);
+        let stream = run(&plan, &mut Choices::new(&[])).to_server;
         // Starting TLS discards the bytes behind STARTTLS, so no piece may extend across it.
         let tls = 4 + 16;
-        let whole = served(&plan, &[&stream[..tls], &stream[tls..]]);
+        let whole = serve(&plan, &[&stream[..tls], &stream[tls..]]);
         assert_eq!(whole.1.closed, Some(Closed::Disconnect));
         for cut in 0..=stream.len() {
             let cuts = if cut < tls { [cut, tls] } else { [tls, cut] };
             let pieces = [&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]];
-            let (sent, host) = served(&plan, &pieces);
-            assert_eq!(host.disk.bytes, whole.1.disk.bytes, "cut at {cut}");
-            assert_eq!(host.closed, whole.1.closed, "cut at {cut}");
+            let (sent, server) = serve(&plan, &pieces);
+            assert_eq!(server.disk.bytes, whole.1.disk.bytes, "cut at {cut}");
+            assert_eq!(server.closed, whole.1.closed, "cut at {cut}");
             assert_eq!(sent.len(), whole.0.len(), "cut at {cut}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(served(&plan, &bytes).0.len(), whole.0.len());
+        assert_eq!(serve(&plan, &bytes).0.len(), whole.0.len());
     }
 }
 
 #[test]
-fn a_client_does_not_care_where_the_bytes_are_cut() {
+fn results_of_a_client_do_not_depend_on_how_the_bytes_are_split() {
     for extended in [false, true] {
-        let plan = everything(extended);
-        let stream = run(&plan, &mut Choices::new(&[])).to_guest;
-        let guest = |pieces: &[&[u8]]| {
-            let mut guest = Guest::new(plan.wish.clone(), plan.disk.clone(), plan.ops.clone(), plan.depth);
+        let plan = plan_of_every_request(extended);
+        let stream = run(&plan, &mut Choices::new(&[])).to_client;
+        let client = |pieces: &[&[u8]]| {
+            let mut client =
+                TestClient::new(plan.config.clone(), plan.disk.clone(), plan.ops.clone(), plan.depth);
             for piece in pieces {
-                guest.feed(piece);
+                client.feed(piece);
             }
-            assert!(guest.is_over() && guest.closed.is_none(), "{:?}", guest.closed);
-            (guest.take_sent(), guest.outcomes)
+            assert!(client.is_over() && client.closed.is_none(), "{:?}", client.closed);
+            (client.take_sent(), client.outcomes)
         };
         let tls = 18 + 20;
-        let whole = guest(&[&stream[..tls], &stream[tls..]]);
+        let whole = client(&[&stream[..tls], &stream[tls..]]);
         for cut in 0..=stream.len() {
             let cuts = if cut < tls { [cut, tls] } else { [tls, cut] };
-            assert_eq!(guest(&[&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]]), whole);
+            assert_eq!(client(&[&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]]), whole);
         }
-        assert_eq!(guest(&stream.chunks(1).collect::<Vec<_>>()), whole);
+        assert_eq!(client(&stream.chunks(1).collect::<Vec<_>>()), whole);
     }
 }
 
 #[test]
-fn a_client_killed_at_any_byte_leaves_only_whole_requests_behind() {
+fn a_server_executes_only_complete_requests_of_an_interrupted_client() {
     for extended in [false, true] {
-        let plan = everything(extended);
-        let stream = run(&plan, &mut Choices::new(&[])).to_host;
-        let (_, whole) = served(&plan, &[&stream[..20], &stream[20..]]);
-        let mut most = 0;
+        let plan = plan_of_every_request(extended);
+        let stream = run(&plan, &mut Choices::new(&[])).to_server;
+        let (_, whole) = serve(&plan, &[&stream[..20], &stream[20..]]);
+        let mut executed_max = 0;
         for killed in 0..stream.len() {
             let cut = killed.min(20);
-            let (_, host) = served(&plan, &[&stream[..cut], &stream[cut..killed]]);
-            assert_eq!(host.closed, None, "nobody said goodbye");
-            assert!(host.executed.len() >= most, "more bytes, no fewer requests");
-            most = host.executed.len();
-            let same = host
+            let (_, server) = serve(&plan, &[&stream[..cut], &stream[cut..killed]]);
+            assert_eq!(server.closed, None, "the client did not disconnect");
+            assert!(server.executed.len() >= executed_max, "more bytes, no fewer requests");
+            executed_max = server.executed.len();
+            let same = server
                 .executed
                 .iter()
                 .zip(&whole.executed)
@@ -200,36 +211,36 @@ fn a_client_killed_at_any_byte_leaves_only_whole_requests_behind() {
             assert!(same);
             // A write is applied completely or not at all.
             assert!(
-                [0, 700].contains(&host.disk.bytes[512..1212].iter().filter(|byte| **byte == 7).count())
-                    || most > 4
+                [0, 700].contains(&server.disk.bytes[512..1212].iter().filter(|byte| **byte == 7).count())
+                    || executed_max > 4
             );
         }
-        assert_eq!(most, whole.executed.len());
+        assert_eq!(executed_max, whole.executed.len());
     }
 }
 
 #[test]
-fn a_client_learns_of_exports_and_contexts() {
-    let plan = Plan { ops: Vec::new(), ..everything(false) };
+fn a_client_lists_exports_and_contexts() {
+    let plan = Plan { ops: Vec::new(), ..plan_of_every_request(false) };
     for goal in [Goal::List, Goal::Info] {
-        let wish = Wish { goal, contexts: Vec::new(), ..plan.wish.clone() };
-        let mut host = Host::new(plan.policy, plan.disk.clone());
-        let mut client = flashlab_nbd::client::Client::new(wish);
+        let config = ClientConfig { goal, contexts: Vec::new(), ..plan.config.clone() };
+        let mut server = TestServer::new(plan.policy, plan.disk.clone());
+        let mut client = flashlab_nbd::client::Client::new(config);
         let (mut buffer, mut sent) = (Vec::new(), Vec::new());
         loop {
-            buffer.extend(host.take_sent());
+            buffer.extend(server.take_sent());
             let received = client.receive(&buffer, &mut sent);
             buffer.drain(..received.consumed);
             match received.event {
                 flashlab_nbd::client::Event::StartTls => client.tls_started(&mut sent),
-                flashlab_nbd::client::Event::Told => break,
+                flashlab_nbd::client::Event::InfoReceived => break,
                 flashlab_nbd::client::Event::Closed(why) => panic!("{why}"),
                 _ => {}
             }
-            host.feed(&std::mem::take(&mut sent));
+            server.feed(&std::mem::take(&mut sent));
         }
-        host.feed(&sent);
-        assert_eq!(host.closed, Some(Closed::Abort));
+        server.feed(&sent);
+        assert_eq!(server.closed, Some(Closed::Abort));
         if goal == Goal::List {
             assert_eq!(client.exports(), [("disk".to_string(), "a disk of a test".to_string())]);
         } else {

@@ -1,6 +1,6 @@
 //! NBD URIs, as uri.md specifies them.
 
-use flashlab_nbd::uri::{Mistake, PORT, Transport, Uri};
+use flashlab_nbd::uri::{PORT, Transport, Uri, UriErrorKind};
 use proptest::prelude::*;
 
 fn tcp(host: &str, port: u16) -> Transport {
@@ -28,7 +28,7 @@ fn the_path_without_its_first_slash_is_the_export() {
 }
 
 #[test]
-fn schemes_choose_transport_and_encryption() {
+fn schemes_select_transport_and_encryption() {
     for (text, transport, tls) in [
         ("nbd://h", tcp("h", PORT), false),
         ("NBDS://h:1", tcp("h", 1), true),
@@ -50,7 +50,7 @@ fn schemes_choose_transport_and_encryption() {
 }
 
 #[test]
-fn parameters_of_tls_and_experimental_ones_are_kept() {
+fn tls_and_experimental_parameters_are_stored() {
     let uri =
         Uri::parse("nbds://me@h/?tls-hostname=a.b&tls-verify-peer=0&x-why=no&tls-certificates=/c").unwrap();
     assert_eq!(uri.user.as_deref(), Some("me"));
@@ -61,32 +61,32 @@ fn parameters_of_tls_and_experimental_ones_are_kept() {
 }
 
 #[test]
-fn mistakes_have_their_place() {
-    let value = |parameter, expected| Mistake::Value { parameter, expected };
-    for (text, at, mistake) in [
-        ("disk.img", 0, Mistake::NoScheme),
-        ("http://x", 0, Mistake::Scheme("http".into())),
-        ("nbd://h/a%2", 9, Mistake::Percent),
-        ("nbd://h/a%é", 9, Mistake::Percent),
-        ("nbd://h/a b", 9, Mistake::Character(' ')),
-        ("nbd://h/a#b", 9, Mistake::Character('#')),
-        ("nbd://h/%FF", 8, Mistake::NotText),
-        ("nbd://h/a%00", 8, Mistake::NotText),
-        ("nbd://h:65536/", 8, Mistake::Port("65536".into())),
-        ("nbd://h:+1/", 8, Mistake::Port("+1".into())),
-        ("nbd://[::1/", 6, Mistake::Bracket),
-        ("nbd://[::1]1/", 11, Mistake::Port("1".into())),
-        ("nbd+vsock://x/", 12, Mistake::Cid("x".into())),
-        ("nbd+unix:///x", 13, Mistake::NoSocket),
-        ("nbd+unix://h/x?socket=s", 11, Mistake::Host),
-        ("nbd://h/?socket=s", 9, Mistake::SocketParameter),
-        ("nbd://h/?tls-typo=s", 9, Mistake::Parameter("tls-typo".into())),
-        ("nbd+unix:///?socket=s&socket=t", 22, Mistake::Twice("socket".into())),
+fn errors_have_a_position() {
+    let value = |parameter, expected| UriErrorKind::Value { parameter, expected };
+    for (text, at, kind) in [
+        ("disk.img", 0, UriErrorKind::NoScheme),
+        ("http://x", 0, UriErrorKind::Scheme("http".into())),
+        ("nbd://h/a%2", 9, UriErrorKind::Percent),
+        ("nbd://h/a%é", 9, UriErrorKind::Percent),
+        ("nbd://h/a b", 9, UriErrorKind::Character(' ')),
+        ("nbd://h/a#b", 9, UriErrorKind::Character('#')),
+        ("nbd://h/%FF", 8, UriErrorKind::NotText),
+        ("nbd://h/a%00", 8, UriErrorKind::NotText),
+        ("nbd://h:65536/", 8, UriErrorKind::Port("65536".into())),
+        ("nbd://h:+1/", 8, UriErrorKind::Port("+1".into())),
+        ("nbd://[::1/", 6, UriErrorKind::Bracket),
+        ("nbd://[::1]1/", 11, UriErrorKind::Port("1".into())),
+        ("nbd+vsock://x/", 12, UriErrorKind::Cid("x".into())),
+        ("nbd+unix:///x", 13, UriErrorKind::NoSocket),
+        ("nbd+unix://h/x?socket=s", 11, UriErrorKind::Host),
+        ("nbd://h/?socket=s", 9, UriErrorKind::SocketParameter),
+        ("nbd://h/?tls-typo=s", 9, UriErrorKind::Parameter("tls-typo".into())),
+        ("nbd+unix:///?socket=s&socket=t", 22, UriErrorKind::Duplicate("socket".into())),
         ("nbds://h/?tls-type=rot13", 19, value("tls-type", "anon, x509 or psk")),
         ("nbds://h/?tls-verify-peer=yes", 26, value("tls-verify-peer", "0 or 1")),
     ] {
         let error = Uri::parse(text).unwrap_err();
-        assert_eq!((error.at, error.mistake.clone()), (at, mistake), "{text}: {error}");
+        assert_eq!((error.at, error.kind.clone()), (at, kind), "{text}: {error}");
     }
 }
 
@@ -119,12 +119,12 @@ fn uris() -> impl Strategy<Value = Uri> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(uri in uris()) {
+    fn a_written_uri_parses_to_the_same_uri(uri in uris()) {
         prop_assert_eq!(Uri::parse(&uri.to_string()), Ok(uri));
     }
 
     #[test]
-    fn no_text_is_too_much(text in "(nbds?(\\+unix|\\+vsock)?:(//)?)?[\\PC\\[\\]%/?&=:@0-9]{0,40}") {
+    fn random_text_never_panics(text in "(nbds?(\\+unix|\\+vsock)?:(//)?)?[\\PC\\[\\]%/?&=:@0-9]{0,40}") {
         if let Err(error) = Uri::parse(&text) {
             prop_assert!(error.at <= text.len());
             prop_assert!(!error.to_string().is_empty());

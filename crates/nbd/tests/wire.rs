@@ -113,7 +113,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
     #[test]
-    fn what_is_read_writes_back(bytes in messages()) {
+    fn parsed_messages_are_written_unchanged(bytes in messages()) {
         read_and_write(&bytes);
         for cut in 0..bytes.len() {
             read_and_write(&bytes[..cut]);
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_with_and_without_names_keep_their_value(number: u32) {
+    fn named_and_unknown_numbers_keep_their_value(number: u32) {
         for number in [number, number % 16, (number % 16) | (1 << 31)] {
             prop_assert_eq!(OptionType::from_wire(number).to_wire(), number);
             prop_assert_eq!(OptionReplyType::from_wire(number).to_wire(), number);
@@ -136,7 +136,7 @@ proptest! {
 
 /// The numbers of proto.md, "Values" and "Reserved Magic values".
 #[test]
-fn numbers_are_those_of_the_specification() {
+fn numbers_match_the_specification() {
     assert_eq!(INIT_MAGIC.to_be_bytes(), *b"NBDMAGIC");
     assert_eq!(OPTION_MAGIC.to_be_bytes(), *b"IHAVEOPT");
     assert_eq!(ErrorNumber::Overflow.to_wire(), 75);

@@ -12,14 +12,14 @@ use core::fmt;
 pub enum ClientError {
     /// The session ended without an error: the server has sent the requested information, or the client has
     /// disconnected.
-    Ended,
+    Closed,
     /// The bytes do not belong to the NBD protocol.
     Magic(BadMagic),
     /// The server does not reply to options (no fixed newstyle), so the client cannot request
-    /// [`Wish::goal`](super::Wish::goal) or TLS.
+    /// [`ClientConfig::goal`](super::ClientConfig::goal) or TLS.
     NotFixedNewstyle,
     /// The server rejected an option with an error reply.
-    Refused {
+    Rejected {
         /// The rejected option.
         option: OptionType,
         /// Type of the error reply.
@@ -28,16 +28,16 @@ pub enum ClientError {
         message: String,
     },
     /// The server replied to an option that was not in flight, or with a reply type that the option does not have.
-    Answer {
+    UnexpectedReply {
         /// The option that the client sent.
-        asked: OptionType,
+        option: OptionType,
         /// The option that the reply names.
-        answered: OptionType,
+        reply_to: OptionType,
         /// Type of the reply.
         reply: OptionReplyType,
     },
     /// The data of an option reply is malformed.
-    Data {
+    MalformedReply {
         /// The option that the client sent.
         option: OptionType,
         /// Type of the reply.
@@ -46,37 +46,37 @@ pub enum ClientError {
         error: OptionError,
     },
     /// The replies to an option exceed [`OPTION_REPLY_DATA_MAX`](super::OPTION_REPLY_DATA_MAX),
-    /// [`TOLD_MAX`](super::TOLD_MAX) or the number of metadata contexts that a client follows.
-    TooMuch {
+    /// [`OPTION_REPLIES_MAX`](super::OPTION_REPLIES_MAX) or the number of metadata contexts that a client follows.
+    ReplyTooLong {
         /// The option that the client sent.
         option: OptionType,
     },
     /// The server acknowledged `NBD_OPT_GO` or `NBD_OPT_INFO` without an `NBD_INFO_EXPORT` reply.
     NoExportInfo,
     /// The server advertises a minimum block size that is not a power of two up to 65536.
-    BlockSize(u32),
+    InvalidBlockSize(u32),
     /// The cookie of a reply matches no request in flight.
-    Cookie(u64),
+    UnknownCookie(u64),
     /// A simple reply to a read, although structured replies were negotiated.
     SimpleReply(CommandType),
     /// The offset of an extended reply differs from the offset of its request.
-    Offset {
+    OffsetMismatch {
         /// Offset of the request.
         expected: u64,
         /// Offset of the reply.
         found: u64,
     },
     /// A chunk type that cannot be part of the reply to this command.
-    Unexpected {
+    UnexpectedChunk {
         /// Type of the chunk.
         kind: ChunkType,
         /// Command of the request.
         command: CommandType,
     },
     /// A malformed chunk.
-    Chunk(ChunkError),
+    MalformedChunk(ChunkError),
     /// A piece of a read reply that lies outside the request, or overlaps an earlier piece.
-    Piece {
+    InvalidRange {
         /// First byte of the piece, from the beginning of the export.
         offset: u64,
         /// Length of the piece in bytes.
@@ -84,60 +84,64 @@ pub enum ClientError {
     },
     /// Too many pieces in a read reply: a second content chunk although the request had `NBD_CMD_FLAG_DF`, or more
     /// disjoint pieces than the client tracks.
-    Fragments,
+    TooManyFragments,
     /// A reply that ended before it covered the whole request.
     Incomplete(CommandType),
     /// A metadata context that was not negotiated, that the server assigned twice, or that it reported twice in one
     /// reply.
-    Context(u32),
+    InvalidContext(u32),
     /// An extent that is empty, that begins behind the end of the request, or that exceeds the number or the length
     /// that the request allows.
-    Extents,
+    InvalidExtents,
 }
 
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ClientError::Ended => f.write_str("the session is over"),
+            ClientError::Closed => f.write_str("the session is over"),
             ClientError::Magic(magic) => write!(f, "not an NBD server: {magic}"),
             ClientError::NotFixedNewstyle => f.write_str("the server is too old: it has no fixed newstyle"),
-            ClientError::Refused { option, reply, message } if message.is_empty() => {
+            ClientError::Rejected { option, reply, message } if message.is_empty() => {
                 write!(f, "the server rejected {option} with {reply}")
             }
-            ClientError::Refused { option, reply, message } => {
+            ClientError::Rejected { option, reply, message } => {
                 write!(f, "the server rejected {option} with {reply}: {message}")
             }
-            ClientError::Answer { asked, answered, reply } => {
-                write!(f, "the server replied {reply} to {answered}, but the option in flight is {asked}")
+            ClientError::UnexpectedReply { option, reply_to, reply } => {
+                write!(f, "the server replied {reply} to {reply_to}, but the option in flight is {option}")
             }
-            ClientError::Data { option, reply, error } => {
+            ClientError::MalformedReply { option, reply, error } => {
                 write!(f, "the server's reply {reply} to {option} is malformed: {error}")
             }
-            ClientError::TooMuch { option } => write!(f, "the server's replies to {option} are too long"),
+            ClientError::ReplyTooLong { option } => {
+                write!(f, "the server's replies to {option} are too long")
+            }
             ClientError::NoExportInfo => f.write_str("the server did not send the size of the export"),
-            ClientError::BlockSize(size) => write!(f, "the minimum block size of {size} bytes is invalid"),
-            ClientError::Cookie(cookie) => write!(f, "a reply to {cookie:#x}, which is not in flight"),
+            ClientError::InvalidBlockSize(size) => {
+                write!(f, "the minimum block size of {size} bytes is invalid")
+            }
+            ClientError::UnknownCookie(cookie) => write!(f, "a reply to {cookie:#x}, which is not in flight"),
             ClientError::SimpleReply(command) => {
                 write!(f, "a simple reply to {command}, although structured replies were negotiated")
             }
-            ClientError::Offset { expected, found } => {
+            ClientError::OffsetMismatch { expected, found } => {
                 write!(f, "a reply with offset {found} to a request with offset {expected}")
             }
-            ClientError::Unexpected { kind, command } => {
+            ClientError::UnexpectedChunk { kind, command } => {
                 write!(f, "an unexpected chunk {kind} in a reply to {command}")
             }
-            ClientError::Chunk(error) => error.fmt(f),
-            ClientError::Piece { offset, length } => {
+            ClientError::MalformedChunk(error) => error.fmt(f),
+            ClientError::InvalidRange { offset, length } => {
                 write!(f, "{length} bytes at {offset} are outside the request, or were sent already")
             }
-            ClientError::Fragments => f.write_str("a reply in too many pieces"),
+            ClientError::TooManyFragments => f.write_str("a reply in too many pieces"),
             ClientError::Incomplete(command) => {
                 write!(f, "the reply to {command} is incomplete")
             }
-            ClientError::Context(id) => {
+            ClientError::InvalidContext(id) => {
                 write!(f, "metadata context {id} was not negotiated, or was sent twice")
             }
-            ClientError::Extents => f.write_str("the extents do not fit the request"),
+            ClientError::InvalidExtents => f.write_str("the extents do not fit the request"),
         }
     }
 }

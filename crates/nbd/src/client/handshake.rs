@@ -1,10 +1,13 @@
 //! Option haggling on the client's side (proto.md, "Handshake", "Client-side requirements" of TLS).
 //!
 //! The client negotiates one option at a time: TLS, extended headers, structured replies (if the server rejected
-//! extended headers), metadata contexts, and finally the option that [`Wish::goal`] requires.
+//! extended headers), metadata contexts, and finally the option that [`ClientConfig::goal`] requires.
 
 use super::transmission::Transmission;
-use super::{ClientError, Event, ExportInfo, Goal, OPTION_REPLY_DATA_MAX, Received, TOLD_MAX, Tls, Wish};
+use super::{
+    ClientConfig, ClientError, Event, ExportInfo, Goal, OPTION_REPLIES_MAX, OPTION_REPLY_DATA_MAX, Received,
+    Tls,
+};
 use crate::wire::{
     ChunkLayout, ClientFlags, ContextEntry, ContextQuery, ExportEntry, ExportNameReply, ExportQuery,
     Greeting, HandshakeFlags, Info, InfoType, OptionHeader, OptionReplyHeader, OptionReplyType, OptionType,
@@ -15,44 +18,45 @@ use alloc::vec::Vec;
 
 /// The handshake phase of a session.
 pub(super) struct Handshake {
-    wish: Wish,
+    config: ClientConfig,
     /// The option in flight; `None` before the greeting.
-    asked: Option<OptionType>,
+    option_in_flight: Option<OptionType>,
     zeroes: bool,
     tls: bool,
     structured: bool,
     extended: bool,
     export: ExportInfo,
     /// True once the server has sent the export's size and flags.
-    sized: bool,
+    export_received: bool,
     exports: Vec<(String, String)>,
     contexts: Vec<(u32, String)>,
-    /// Total bytes of option replies. The limit [`TOLD_MAX`] guards against a server that never stops replying.
-    told: usize,
+    /// Total bytes of option replies. The limit [`OPTION_REPLIES_MAX`] guards against a server that never stops
+    /// replying.
+    total_reply_bytes: usize,
 }
 
 /// Maximum number of metadata contexts in one session: the client tracks them in a 64-bit mask.
 const CONTEXTS_MAX: usize = 64;
 
 impl Handshake {
-    pub(super) fn new(wish: Wish) -> Handshake {
+    pub(super) fn new(config: ClientConfig) -> Handshake {
         Handshake {
-            wish,
-            asked: None,
+            config,
+            option_in_flight: None,
             zeroes: true,
             tls: false,
             structured: false,
             extended: false,
             export: ExportInfo::default(),
-            sized: false,
+            export_received: false,
             exports: Vec::new(),
             contexts: Vec::new(),
-            told: 0,
+            total_reply_bytes: 0,
         }
     }
 
     pub(super) fn export(&self) -> Option<&ExportInfo> {
-        self.sized.then_some(&self.export)
+        self.export_received.then_some(&self.export)
     }
     pub(super) fn exports(&self) -> &[(String, String)] {
         &self.exports
@@ -70,7 +74,13 @@ impl Handshake {
             _ => None,
         };
         let export = core::mem::take(&mut self.export);
-        Transmission::new(export, self.wish.checks, layout, chunks, core::mem::take(&mut self.contexts))
+        Transmission::new(
+            export,
+            self.config.validate_requests,
+            layout,
+            chunks,
+            core::mem::take(&mut self.contexts),
+        )
     }
 
     pub(super) fn tls_started(&mut self, to: &mut Vec<u8>) {
@@ -79,16 +89,16 @@ impl Handshake {
     }
 
     pub(super) fn abort(&mut self, to: &mut Vec<u8>) {
-        self.ask(OptionType::Abort, &[], to);
+        self.send_option(OptionType::Abort, &[], to);
     }
 
     /// Parses option replies up to the next event.
     pub(super) fn receive(&mut self, bytes: &[u8], to: &mut Vec<u8>) -> Result<Received, ClientError> {
         let mut consumed = 0;
         loop {
-            let Some(asked) = self.asked else { return self.greeting(bytes, to) };
+            let Some(option) = self.option_in_flight else { return self.greeting(bytes, to) };
             let rest = &bytes[consumed..];
-            if asked == OptionType::ExportName {
+            if option == OptionType::ExportName {
                 return Ok(self.export_name(bytes, consumed));
             }
             let need = |count| Ok(Received { consumed, event: Event::Need(count) });
@@ -96,23 +106,26 @@ impl Handshake {
                 Some(header) => header.map_err(ClientError::Magic)?,
                 None => return need(OptionReplyHeader::LEN),
             };
-            let OptionReplyHeader { option: answered, reply, length } = header;
-            if answered != asked {
-                return Err(ClientError::Answer { asked, answered, reply });
+            let OptionReplyHeader { option: reply_to, reply, length } = header;
+            if reply_to != option {
+                return Err(ClientError::UnexpectedReply { option, reply_to, reply });
             }
             let length = OptionReplyHeader::LEN + length as usize;
-            self.told = self.told.saturating_add(if rest.len() < length { 0 } else { length });
-            if length - OptionReplyHeader::LEN > OPTION_REPLY_DATA_MAX || self.told > TOLD_MAX {
-                return Err(ClientError::TooMuch { option: asked });
+            self.total_reply_bytes =
+                self.total_reply_bytes.saturating_add(if rest.len() < length { 0 } else { length });
+            if length - OptionReplyHeader::LEN > OPTION_REPLY_DATA_MAX
+                || self.total_reply_bytes > OPTION_REPLIES_MAX
+            {
+                return Err(ClientError::ReplyTooLong { option });
             }
             let Some(data) = rest.get(OptionReplyHeader::LEN..length) else { return need(length) };
             consumed += length;
             let event = if reply == OptionReplyType::Ack {
-                self.granted(asked, to)?
+                self.acknowledged(option, to)?
             } else if reply.is_error() {
-                self.refused(asked, reply, data, to)?
+                self.rejected(option, reply, data, to)?
             } else {
-                self.told(asked, reply, data)?;
+                self.intermediate_reply(option, reply, data)?;
                 continue;
             };
             return Ok(Received { consumed, event });
@@ -125,8 +138,8 @@ impl Handshake {
             return Ok(Received { consumed: 0, event: Event::Need(consumed) });
         };
         let offered = greeting.map_err(ClientError::Magic)?.flags;
-        let fixed = offered.has(HandshakeFlags::FIXED_NEWSTYLE);
-        let no_zeroes = offered.has(HandshakeFlags::NO_ZEROES) && self.wish.no_zeroes;
+        let fixed = offered.contains(HandshakeFlags::FIXED_NEWSTYLE);
+        let no_zeroes = offered.contains(HandshakeFlags::NO_ZEROES) && self.config.no_zeroes;
         self.zeroes = !no_zeroes;
         let flags = ClientFlags::NONE
             .with_if(fixed, ClientFlags::FIXED_NEWSTYLE)
@@ -134,14 +147,14 @@ impl Handshake {
         to.extend_from_slice(&flags.0.to_be_bytes());
         if !fixed {
             // "In non-fixed newstyle only one option can be set (NBD_OPT_EXPORT_NAME)".
-            if self.wish.goal != Goal::Transmission || self.wish.tls == Tls::Require {
+            if self.config.goal != Goal::Transmission || self.config.tls == Tls::Require {
                 return Err(ClientError::NotFixedNewstyle);
             }
-            self.ask_export_name(to);
-        } else if self.wish.tls == Tls::Off {
+            self.send_export_name(to);
+        } else if self.config.tls == Tls::Off {
             self.next(OptionType::StartTls, to);
         } else {
-            self.ask(OptionType::StartTls, &[], to);
+            self.send_option(OptionType::StartTls, &[], to);
         }
         Ok(Received { consumed, event: Event::Send })
     }
@@ -156,75 +169,84 @@ impl Handshake {
     }
 
     /// Handles an acknowledgement of the option in flight.
-    fn granted(&mut self, asked: OptionType, to: &mut Vec<u8>) -> Result<Event, ClientError> {
-        match asked {
+    fn acknowledged(&mut self, option: OptionType, to: &mut Vec<u8>) -> Result<Event, ClientError> {
+        match option {
             OptionType::StartTls => return Ok(Event::StartTls),
             OptionType::ExtendedHeaders => self.extended = true,
             OptionType::StructuredReply => self.structured = true,
-            OptionType::Go | OptionType::Info if !self.sized => return Err(ClientError::NoExportInfo),
+            OptionType::Go | OptionType::Info if !self.export_received => {
+                return Err(ClientError::NoExportInfo);
+            }
             OptionType::Go => return Ok(Event::Ready),
-            OptionType::Abort => return Ok(Event::Closed(ClientError::Ended)),
+            OptionType::Abort => return Ok(Event::Closed(ClientError::Closed)),
             _ => {}
         }
-        Ok(self.next(asked, to))
+        Ok(self.next(option, to))
     }
 
     /// Handles an error reply. Continues with the next option if the rejected one is optional.
-    fn refused(
+    fn rejected(
         &mut self,
-        asked: OptionType,
+        option: OptionType,
         reply: OptionReplyType,
         data: &[u8],
         to: &mut Vec<u8>,
     ) -> Result<Event, ClientError> {
         let shutdown = reply == OptionReplyType::ErrShutdown;
-        match asked {
-            OptionType::StartTls if self.wish.tls == Tls::Try && !shutdown => return Ok(self.next(asked, to)),
+        match option {
+            OptionType::StartTls if self.config.tls == Tls::Try && !shutdown => {
+                return Ok(self.next(option, to));
+            }
             OptionType::ExtendedHeaders | OptionType::StructuredReply
                 if !shutdown && reply != OptionReplyType::ErrTlsReqd =>
             {
-                return Ok(self.next(asked, to));
+                return Ok(self.next(option, to));
             }
             // "If an error is returned, the client MUST disregard any context replies that may have been sent."
             OptionType::ListMetaContext | OptionType::SetMetaContext
                 if !shutdown && reply == OptionReplyType::ErrUnsup =>
             {
                 self.contexts.clear();
-                return Ok(self.next(asked, to));
+                return Ok(self.next(option, to));
             }
             // "Clients SHOULD be prepared to also handle NBD_REP_ERR_UNSUP by falling back to using
             // NBD_OPT_EXPORT_NAME".
             OptionType::Go if reply == OptionReplyType::ErrUnsup && !self.extended => {
-                self.ask_export_name(to);
+                self.send_export_name(to);
                 return Ok(Event::Send);
             }
-            OptionType::Abort => return Ok(Event::Closed(ClientError::Ended)),
+            OptionType::Abort => return Ok(Event::Closed(ClientError::Closed)),
             _ => {}
         }
         // A client that gives up has to send `NBD_OPT_ABORT` ("Termination of the session during option haggling").
         self.abort(to);
         let message = String::from_utf8_lossy(&data[..data.len().min(STRING_MAX)]).into_owned();
-        Err(ClientError::Refused { option: asked, reply, message })
+        Err(ClientError::Rejected { option, reply, message })
     }
 
     /// Handles an intermediate reply: one that is neither an acknowledgement nor an error.
-    fn told(&mut self, asked: OptionType, reply: OptionReplyType, data: &[u8]) -> Result<(), ClientError> {
-        let wrong = |error| ClientError::Data { option: asked, reply, error };
-        match (asked, reply) {
+    fn intermediate_reply(
+        &mut self,
+        option: OptionType,
+        reply: OptionReplyType,
+        data: &[u8],
+    ) -> Result<(), ClientError> {
+        let wrong = |error| ClientError::MalformedReply { option, reply, error };
+        match (option, reply) {
             (OptionType::List, OptionReplyType::Server) => {
                 let ExportEntry { name, description } = ExportEntry::parse(data).map_err(wrong)?;
                 self.exports.push((name.to_string(), description.to_string()));
             }
             (OptionType::ListMetaContext | OptionType::SetMetaContext, OptionReplyType::MetaContext) => {
                 let ContextEntry { id, name } = ContextEntry::parse(data).map_err(wrong)?;
-                let set = asked == OptionType::SetMetaContext;
+                let set = option == OptionType::SetMetaContext;
                 if self.contexts.len() == CONTEXTS_MAX && set {
-                    return Err(ClientError::TooMuch { option: asked });
+                    return Err(ClientError::ReplyTooLong { option });
                 }
                 // "Each with a unique metadata context ID": applies where the contexts are selected, not where they
                 // are listed.
                 if set && self.contexts.iter().any(|(known, _)| *known == id) {
-                    return Err(ClientError::Context(id));
+                    return Err(ClientError::InvalidContext(id));
                 }
                 self.contexts.push((id, name.to_string()));
             }
@@ -232,7 +254,7 @@ impl Handshake {
                 self.info(Info::parse(data).map_err(wrong)?)?;
             }
             (OptionType::Abort, _) => {}
-            _ => return Err(ClientError::Answer { asked, answered: asked, reply }),
+            _ => return Err(ClientError::UnexpectedReply { option, reply_to: option, reply }),
         }
         Ok(())
     }
@@ -242,13 +264,13 @@ impl Handshake {
         match info {
             Info::Export { size, flags } => {
                 (export.size, export.flags) = (size, flags);
-                self.sized = true;
+                self.export_received = true;
             }
             Info::Name(name) => export.name = Some(name.to_string()),
             Info::Description(words) => export.description = Some(words.to_string()),
             Info::BlockSize { minimum, preferred, payload_max } => {
                 if !minimum.is_power_of_two() || minimum > 1 << 16 {
-                    return Err(ClientError::BlockSize(minimum));
+                    return Err(ClientError::InvalidBlockSize(minimum));
                 }
                 export.block_sizes = Some((minimum, preferred, payload_max));
             }
@@ -257,26 +279,28 @@ impl Handshake {
         Ok(())
     }
 
-    fn ask(&mut self, option: OptionType, data: &[u8], to: &mut Vec<u8>) {
+    fn send_option(&mut self, option: OptionType, data: &[u8], to: &mut Vec<u8>) {
         OptionHeader::emit_with(option, data, to);
-        self.asked = Some(option);
+        self.option_in_flight = Some(option);
     }
 
-    fn ask_export_name(&mut self, to: &mut Vec<u8>) {
-        let name = self.wish.export.clone();
-        self.ask(OptionType::ExportName, name.as_bytes(), to);
+    fn send_export_name(&mut self, to: &mut Vec<u8>) {
+        let name = self.config.export.clone();
+        self.send_option(OptionType::ExportName, name.as_bytes(), to);
     }
 
     /// Sends the option that follows `after`.
     fn next(&mut self, after: OptionType, to: &mut Vec<u8>) -> Event {
-        let goal = self.wish.goal;
+        let goal = self.config.goal;
         let mut data = Vec::new();
         let next = match after {
             OptionType::StartTls if goal == Goal::List => OptionType::List,
-            OptionType::StartTls if self.wish.extended && !self.wish.export_name => {
+            OptionType::StartTls if self.config.extended && !self.config.export_name => {
                 OptionType::ExtendedHeaders
             }
-            OptionType::StartTls | OptionType::ExtendedHeaders if self.wish.structured && !self.extended => {
+            OptionType::StartTls | OptionType::ExtendedHeaders
+                if self.config.structured && !self.extended =>
+            {
                 OptionType::StructuredReply
             }
             OptionType::StartTls | OptionType::ExtendedHeaders | OptionType::StructuredReply
@@ -284,7 +308,7 @@ impl Handshake {
             {
                 match goal {
                     Goal::Info => OptionType::ListMetaContext,
-                    _ if !self.wish.contexts.is_empty() => OptionType::SetMetaContext,
+                    _ if !self.config.contexts.is_empty() => OptionType::SetMetaContext,
                     _ => OptionType::Go,
                 }
             }
@@ -293,23 +317,23 @@ impl Handshake {
         };
         let next = match next {
             OptionType::Go if goal == Goal::Info => OptionType::Info,
-            OptionType::Go if self.wish.export_name => OptionType::ExportName,
+            OptionType::Go if self.config.export_name => OptionType::ExportName,
             next => next,
         };
         match next {
             OptionType::ListMetaContext | OptionType::SetMetaContext => {
-                let queries: Vec<&str> = self.wish.contexts.iter().map(|name| &name[..]).collect();
-                ContextQuery::emit(&self.wish.export, &queries, &mut data);
+                let queries: Vec<&str> = self.config.contexts.iter().map(|name| &name[..]).collect();
+                ContextQuery::emit(&self.config.export, &queries, &mut data);
             }
             OptionType::Info | OptionType::Go => {
-                self.sized = false;
+                self.export_received = false;
                 let requests = [InfoType::Name, InfoType::Description, InfoType::BlockSize];
-                ExportQuery::emit(&self.wish.export, &requests, &mut data);
+                ExportQuery::emit(&self.config.export, &requests, &mut data);
             }
-            OptionType::ExportName => data.extend_from_slice(self.wish.export.as_bytes()),
+            OptionType::ExportName => data.extend_from_slice(self.config.export.as_bytes()),
             _ => {}
         }
-        self.ask(next, &data, to);
-        if next == OptionType::Abort { Event::Told } else { Event::Send }
+        self.send_option(next, &data, to);
+        if next == OptionType::Abort { Event::InfoReceived } else { Event::Send }
     }
 }

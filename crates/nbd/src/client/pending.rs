@@ -30,27 +30,27 @@ pub(super) struct Pending {
     /// [`Client::contexts`](super::Client::contexts).
     pub(super) contexts: u64,
     pub(super) error: Option<ErrorNumber>,
-    covered: Covered,
+    covered: CoveredRanges,
 }
 
 impl Pending {
     /// Records that a piece of a read reply has arrived.
     #[inline]
     pub(super) fn cover(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
-        let wrong = ClientError::Piece { offset, length };
+        let wrong = ClientError::InvalidRange { offset, length };
         let end = offset.checked_add(length).filter(|end| *end <= self.end());
         let (Some(end), true) = (end, offset >= self.offset && length > 0) else { return Err(wrong) };
-        if self.flags.has(CommandFlags::DF) && !self.covered.0.is_empty() {
-            return Err(ClientError::Fragments);
+        if self.flags.contains(CommandFlags::DF) && !self.covered.0.is_empty() {
+            return Err(ClientError::TooManyFragments);
         }
         if !self.covered.add(offset..end) {
             return Err(wrong);
         }
-        if self.covered.0.len() > PIECES_MAX { Err(ClientError::Fragments) } else { Ok(()) }
+        if self.covered.0.len() > PIECES_MAX { Err(ClientError::TooManyFragments) } else { Ok(()) }
     }
 
-    /// Returns the first byte behind the request. Saturates, since without [`Wish::checks`](super::Wish::checks) the
-    /// range may exceed 64 bits.
+    /// Returns the first byte behind the request. Saturates, since without
+    /// [`ClientConfig::validate_requests`](super::ClientConfig::validate_requests) the range may exceed 64 bits.
     #[inline]
     fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
@@ -72,9 +72,9 @@ const PIECES_MAX: usize = 1024;
 
 /// Sorted ranges that neither overlap nor touch.
 #[derive(Clone, Default, Debug)]
-struct Covered(Vec<Range<u64>>);
+struct CoveredRanges(Vec<Range<u64>>);
 
-impl Covered {
+impl CoveredRanges {
     /// Adds a range that is not empty. Returns false if a part of the range is covered already.
     fn add(&mut self, range: Range<u64>) -> bool {
         let next = self.0.partition_point(|other| other.start < range.start);
@@ -134,7 +134,7 @@ impl InFlight {
                     length: 0,
                     contexts,
                     error: None,
-                    covered: Covered::default(),
+                    covered: CoveredRanges::default(),
                 });
                 slot
             }
@@ -155,7 +155,7 @@ impl InFlight {
         match self.slots.get_mut(slot as usize) {
             // A free slot's cookie has an invalid slot in its lower half.
             Some(pending) if pending.cookie == cookie => Ok((Slot(slot), pending)),
-            _ => Err(ClientError::Cookie(cookie)),
+            _ => Err(ClientError::UnknownCookie(cookie)),
         }
     }
 

@@ -59,7 +59,7 @@ impl Request {
         use CommandFlags as F;
         use TransmissionFlags as T;
         let Request { command, flags, offset, length } = *self;
-        let has = |flag| export.flags.has(flag);
+        let has = |flag| export.flags.contains(flag);
         let (offered, may) = match command {
             CommandType::Read => (true, F::NONE.with_if(has(T::SEND_DF), F::DF)),
             CommandType::Write => (!has(T::READ_ONLY), F::NONE),

@@ -2,7 +2,7 @@
 
 use super::handshake::Handshake;
 use super::transmission::Transmission;
-use super::{ClientError, ExportInfo, Request, RequestError, Slot, Wish};
+use super::{ClientConfig, ClientError, ExportInfo, Request, RequestError, Slot};
 use crate::wire::{ChunkLayout, ErrorNumber, RequestLayout};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -50,7 +50,7 @@ pub enum Event {
     Ready,
     /// The server has sent the requested information: [`Client::export`], [`Client::exports`], [`Client::contexts`].
     /// Send the appended bytes.
-    Told,
+    InfoReceived,
     /// Data of a read. More data may follow, in any order.
     Data {
         /// Slot of the request.
@@ -58,7 +58,7 @@ pub enum Event {
         /// Position of the first byte in the export.
         offset: u64,
         /// Position of the data in the received bytes.
-        here: Range<usize>,
+        range: Range<usize>,
     },
     /// A part of a read that contains only zeroes.
     Hole {
@@ -113,8 +113,8 @@ impl Client {
     pub const NEED_MAX: usize = 20 + super::OPTION_REPLY_DATA_MAX;
 
     /// Starts a session. The server sends the first message.
-    pub fn new(wish: Wish) -> Client {
-        Client { phase: Phase::Handshake(Box::new(Handshake::new(wish))) }
+    pub fn new(config: ClientConfig) -> Client {
+        Client { phase: Phase::Handshake(Box::new(Handshake::new(config))) }
     }
 
     /// Parses received bytes, from where the last call stopped, up to the next event.
@@ -129,14 +129,14 @@ impl Client {
                 }
             };
         }
-        self.shake_hands(bytes, to_send)
+        self.receive_handshake(bytes, to_send)
     }
 
-    fn shake_hands(&mut self, bytes: &[u8], to_send: &mut Vec<u8>) -> Received {
+    fn receive_handshake(&mut self, bytes: &[u8], to_send: &mut Vec<u8>) -> Received {
         let Phase::Handshake(handshake) = &mut self.phase else {
             let error = match &self.phase {
                 Phase::Closed(error, _) => error.clone(),
-                _ => ClientError::Ended,
+                _ => ClientError::Closed,
             };
             return Received { consumed: 0, event: Event::Closed(error) };
         };

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 /// The transmission phase of a session.
 pub(super) struct Transmission {
     export: ExportInfo,
-    checks: bool,
+    validate_requests: bool,
     layout: RequestLayout,
     /// Layout of reply chunks; `None` if the server sends simple replies.
     chunks: Option<ChunkLayout>,
@@ -35,7 +35,7 @@ enum Reading {
     /// Data of a read, from `offset` of the export.
     Data { slot: Slot, offset: u64, remaining: u64, last: bool },
     /// Extents of a metadata context.
-    Extents { slot: Slot, context: usize, remaining: u32, told: u64, last: bool },
+    Extents { slot: Slot, context: usize, remaining: u32, reported: u64, last: bool },
     /// No further bytes: the reply is complete.
     End { slot: Slot },
 }
@@ -43,13 +43,22 @@ enum Reading {
 impl Transmission {
     pub(super) fn new(
         export: ExportInfo,
-        checks: bool,
+        validate_requests: bool,
         layout: RequestLayout,
         chunks: Option<ChunkLayout>,
         contexts: Vec<(u32, String)>,
     ) -> Transmission {
         let (in_flight, reading) = (InFlight::default(), Reading::Header);
-        Transmission { export, checks, layout, chunks, contexts, in_flight, reading, disconnected: false }
+        Transmission {
+            export,
+            validate_requests,
+            layout,
+            chunks,
+            contexts,
+            in_flight,
+            reading,
+            disconnected: false,
+        }
     }
 
     pub(super) fn export(&self) -> &ExportInfo {
@@ -77,13 +86,13 @@ impl Transmission {
         if self.layout == RequestLayout::Compact && request.length > u64::from(u32::MAX) {
             return Err(RequestError::TooLong);
         }
-        if self.checks {
+        if self.validate_requests {
             request.check(&self.export, !self.contexts.is_empty())?;
         }
         let Request { command, flags, offset, length } = request;
         let payload = command == CommandType::Write && self.layout == RequestLayout::Extended;
         let flags = flags.with_if(payload, CommandFlags::PAYLOAD_LEN);
-        let all = self.contexts.iter().enumerate().fold(0, |all, (place, _)| all | 1u64 << place);
+        let all = self.contexts.iter().enumerate().fold(0, |all, (position, _)| all | 1u64 << position);
         let added = self.in_flight.insert(command, flags, (offset, length), all);
         let (slot, cookie) = added.ok_or(RequestError::TooMany)?;
         RequestHeader { flags, command, cookie, offset, length }.emit(self.layout, to);
@@ -101,24 +110,24 @@ impl Transmission {
             return Err(RequestError::NotReady);
         }
         let Request { command, flags, offset, length } = request;
-        let offered = self.export.flags.has(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
+        let offered = self.export.flags.contains(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
         if command != CommandType::BlockStatus || !offered || self.layout != RequestLayout::Extended {
             return Err(RequestError::NotOffered(command));
         }
-        if self.checks {
+        if self.validate_requests {
             request.check(&self.export, !self.contexts.is_empty())?;
         }
-        let (mut asked, mut ids) = (0u64, Vec::new());
-        for place in contexts {
-            let (id, _) = self.contexts.get(*place).ok_or(RequestError::NotOffered(command))?;
-            asked |= 1 << place;
+        let (mut selected, mut ids) = (0u64, Vec::new());
+        for position in contexts {
+            let (id, _) = self.contexts.get(*position).ok_or(RequestError::NotOffered(command))?;
+            selected |= 1 << position;
             ids.extend_from_slice(&id.to_be_bytes());
         }
-        if asked.count_ones() as usize != contexts.len() || contexts.is_empty() {
+        if selected.count_ones() as usize != contexts.len() || contexts.is_empty() {
             return Err(RequestError::NotOffered(command));
         }
         let flags = flags.with(CommandFlags::PAYLOAD_LEN);
-        let added = self.in_flight.insert(command, flags, (offset, length), asked);
+        let added = self.in_flight.insert(command, flags, (offset, length), selected);
         let (slot, cookie) = added.ok_or(RequestError::TooMany)?;
         let payload = 8 + ids.len() as u64;
         RequestHeader { flags, command, cookie, offset, length: payload }.emit(self.layout, to);
@@ -147,12 +156,12 @@ impl Transmission {
                 }
                 Ok(self.data(slot, offset, remaining, last, bytes, 0))
             }
-            Reading::Extents { slot, context, remaining, told, last } => {
-                self.extent(slot, context, remaining, told, last, bytes, 0)
+            Reading::Extents { slot, context, remaining, reported, last } => {
+                self.extent(slot, context, remaining, reported, last, bytes, 0)
             }
             Reading::End { slot } => {
                 self.reading = Reading::Header;
-                self.end(slot, 0)
+                self.end_reply(slot, 0)
             }
         }
     }
@@ -192,14 +201,14 @@ impl Transmission {
         }
         if reply.error != 0 {
             pending.error = Some(ErrorNumber::from_wire(reply.error));
-            return self.end(slot, consumed);
+            return self.end_reply(slot, consumed);
         }
         if pending.command == CommandType::Read && pending.length > 0 {
             let (offset, length) = (pending.offset, pending.length);
             pending.cover(offset, length)?;
             return Ok(self.data(slot, offset, length, true, bytes, consumed));
         }
-        self.end(slot, consumed)
+        self.end_reply(slot, consumed)
     }
 
     #[inline]
@@ -211,20 +220,21 @@ impl Transmission {
     ) -> Result<Received, ClientError> {
         let (slot, pending) = self.in_flight.find(header.cookie)?;
         if layout == ChunkLayout::Extended && header.offset != pending.offset {
-            return Err(ClientError::Offset { expected: pending.offset, found: header.offset });
+            return Err(ClientError::OffsetMismatch { expected: pending.offset, found: header.offset });
         }
         let head = layout.header_len();
         let body = &bytes[head..];
-        let last = header.flags.has(ReplyFlags::DONE);
+        let last = header.flags.contains(ReplyFlags::DONE);
         let (kind, command) = (header.kind, pending.command);
-        let unexpected = ClientError::Unexpected { kind, command };
-        let wrong = ClientError::Chunk(crate::wire::ChunkError::Length { kind, length: header.length });
+        let unexpected = ClientError::UnexpectedChunk { kind, command };
+        let wrong =
+            ClientError::MalformedChunk(crate::wire::ChunkError::Length { kind, length: header.length });
         let need = |count: usize| Ok(Received { consumed: 0, event: Event::Need(head + count) });
         match kind {
             // "This bit MUST always be set for the NBD_REPLY_TYPE_NONE chunk".
             ChunkType::None if !last => Err(unexpected),
             ChunkType::None if header.length != 0 => Err(wrong),
-            ChunkType::None => self.end(slot, head),
+            ChunkType::None => self.end_reply(slot, head),
             ChunkType::OffsetData if command == CommandType::Read => {
                 let length = header.length.checked_sub(8).filter(|length| *length > 0).ok_or(wrong)?;
                 let Some(offset) = Reader::new(body).u64() else { return need(8) };
@@ -236,9 +246,9 @@ impl Transmission {
                     return Err(wrong);
                 }
                 let Some(body) = body.get(..OffsetHole::LEN) else { return need(OffsetHole::LEN) };
-                let hole = OffsetHole::parse(body).map_err(ClientError::Chunk)?;
+                let hole = OffsetHole::parse(body).map_err(ClientError::MalformedChunk)?;
                 pending.cover(hole.offset, hole.length.into())?;
-                self.after(slot, last);
+                self.end_chunk(slot, last);
                 let event = Event::Hole { slot, offset: hole.offset, length: hole.length };
                 Ok(Received { consumed: head + OffsetHole::LEN, event })
             }
@@ -250,12 +260,12 @@ impl Transmission {
                 let Some(descriptors) = Descriptors::parse(wide, header.length, body) else {
                     return need(Descriptors::len(wide));
                 };
-                let Descriptors { context: id, count } = descriptors.map_err(ClientError::Chunk)?;
-                let place = self.contexts.iter().position(|(known, _)| *known == id);
-                let context = place.filter(|place| pending.contexts >> place & 1 == 1);
-                let context = context.ok_or(ClientError::Context(id))?;
-                if count > 1 && pending.flags.has(CommandFlags::REQ_ONE) {
-                    return Err(ClientError::Extents);
+                let Descriptors { context: id, count } = descriptors.map_err(ClientError::MalformedChunk)?;
+                let position = self.contexts.iter().position(|(known, _)| *known == id);
+                let context = position.filter(|position| pending.contexts >> position & 1 == 1);
+                let context = context.ok_or(ClientError::InvalidContext(id))?;
+                if count > 1 && pending.flags.contains(CommandFlags::REQ_ONE) {
+                    return Err(ClientError::InvalidExtents);
                 }
                 pending.contexts &= !(1 << context);
                 let consumed = head + Descriptors::len(wide);
@@ -267,16 +277,16 @@ impl Transmission {
                 }
                 let length = header.length as usize;
                 let Some(body) = body.get(..length) else { return need(length) };
-                let chunk = ErrorChunk::parse(kind, body).map_err(ClientError::Chunk)?;
+                let chunk = ErrorChunk::parse(kind, body).map_err(ClientError::MalformedChunk)?;
                 if let Some(at) = chunk.offset
                     && (at < pending.offset || at - pending.offset >= pending.length.max(1))
                 {
-                    return Err(ClientError::Piece { offset: at, length: 0 });
+                    return Err(ClientError::InvalidRange { offset: at, length: 0 });
                 }
                 pending.error.get_or_insert(chunk.error);
                 let message = head + 6..head + 6 + chunk.message.len();
                 let event = Event::Error { slot, error: chunk.error, offset: chunk.offset, message };
-                self.after(slot, last);
+                self.end_chunk(slot, last);
                 Ok(Received { consumed: head + length, event })
             }
             // "If the client receives an unknown or unexpected type, other than an error chunk, it MUST initiate a hard
@@ -300,46 +310,46 @@ impl Transmission {
         let count = remaining.min((bytes.len() - at) as u64);
         let end = at + count as usize;
         if count == remaining {
-            self.after(slot, last);
+            self.end_chunk(slot, last);
         } else {
             self.reading = Reading::Data { slot, offset: offset + count, remaining: remaining - count, last };
         }
         if count == 0 {
             return Received { consumed: at, event: Event::Need(1) };
         }
-        Received { consumed: end, event: Event::Data { slot, offset, here: at..end } }
+        Received { consumed: end, event: Event::Data { slot, offset, range: at..end } }
     }
 
     /// Parses the next extent of a metadata context, at position `at` of `bytes`.
-    #[allow(clippy::too_many_arguments, reason = "what the state of a block status consists of")]
+    #[allow(clippy::too_many_arguments, reason = "the state of a block status")]
     fn extent(
         &mut self,
         slot: Slot,
         context: usize,
         remaining: u32,
-        told: u64,
+        reported: u64,
         last: bool,
         bytes: &[u8],
         at: usize,
     ) -> Result<Received, ClientError> {
         let wide = self.layout == RequestLayout::Extended;
         let Some(descriptor) = BlockDescriptor::parse(wide, &bytes[at..]) else {
-            self.reading = Reading::Extents { slot, context, remaining, told, last };
+            self.reading = Reading::Extents { slot, context, remaining, reported, last };
             let event = Event::Need(BlockDescriptor::len(wide));
             return Ok(Received { consumed: at, event });
         };
         let pending: &Pending = self.in_flight.get(slot);
-        let one = pending.flags.has(CommandFlags::REQ_ONE);
+        let one = pending.flags.contains(CommandFlags::REQ_ONE);
         // "The sum of the length fields of the first N-1 extents (if any) MUST be less than the requested length".
-        if descriptor.length == 0 || told >= pending.length || one && descriptor.length > pending.length {
-            return Err(ClientError::Extents);
+        if descriptor.length == 0 || reported >= pending.length || one && descriptor.length > pending.length {
+            return Err(ClientError::InvalidExtents);
         }
-        let offset = pending.offset.saturating_add(told);
-        let told = told.saturating_add(descriptor.length);
+        let offset = pending.offset.saturating_add(reported);
+        let reported = reported.saturating_add(descriptor.length);
         if remaining > 1 {
-            self.reading = Reading::Extents { slot, context, remaining: remaining - 1, told, last };
+            self.reading = Reading::Extents { slot, context, remaining: remaining - 1, reported, last };
         } else {
-            self.after(slot, last);
+            self.end_chunk(slot, last);
         }
         let BlockDescriptor { length, status } = descriptor;
         let event = Event::Extent(Extent { slot, context, offset, length, status });
@@ -348,21 +358,21 @@ impl Transmission {
 
     /// Ends a chunk.
     #[inline]
-    fn after(&mut self, slot: Slot, last: bool) {
+    fn end_chunk(&mut self, slot: Slot, last: bool) {
         self.reading = if last { Reading::End { slot } } else { Reading::Header };
     }
 
     /// Ends a reply, and checks that it is complete.
     #[inline]
-    fn end(&mut self, slot: Slot, consumed: usize) -> Result<Received, ClientError> {
+    fn end_reply(&mut self, slot: Slot, consumed: usize) -> Result<Received, ClientError> {
         let pending = self.in_flight.get(slot);
-        let whole = match pending.command {
+        let is_complete = match pending.command {
             CommandType::Read => pending.is_covered(),
             CommandType::BlockStatus => pending.contexts == 0,
             _ => true,
         };
         let result = match pending.error {
-            None if !whole => return Err(ClientError::Incomplete(pending.command)),
+            None if !is_complete => return Err(ClientError::Incomplete(pending.command)),
             None => Ok(()),
             // "The client SHOULD treat an unexpected error value as if it had been NBD_EINVAL".
             Some(error) => Err(error.known()),

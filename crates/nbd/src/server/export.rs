@@ -83,14 +83,14 @@ impl ContextSet {
     pub const NONE: ContextSet = ContextSet(0);
 
     /// Adds the context at a position. Ignores positions of 64 and above.
-    pub fn insert(&mut self, place: usize) {
-        self.0 |= u32::try_from(place).ok().and_then(|place| 1u64.checked_shl(place)).unwrap_or(0);
+    pub fn insert(&mut self, position: usize) {
+        self.0 |= u32::try_from(position).ok().and_then(|position| 1u64.checked_shl(position)).unwrap_or(0);
     }
     /// Returns true if the set contains the context at this position.
-    pub fn has(self, place: usize) -> bool {
-        u32::try_from(place)
+    pub fn contains(self, position: usize) -> bool {
+        u32::try_from(position)
             .ok()
-            .and_then(|place| self.0.checked_shr(place))
+            .and_then(|position| self.0.checked_shr(position))
             .is_some_and(|bits| bits & 1 == 1)
     }
     /// Returns true if the set is empty.
@@ -103,13 +103,13 @@ impl ContextSet {
     }
     /// Returns the positions in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..64).filter(move |place| self.has(*place))
+        (0..64).filter(move |position| self.contains(*position))
     }
 }
 
 /// One entry of the list of exports.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listed {
+pub struct ExportListing {
     /// Name of the export.
     pub name: String,
     /// Description for a person; may be empty.
@@ -121,15 +121,15 @@ pub struct Listed {
 /// The exports of a server. The handshake calls this trait, so exports may come and go, or be created on request.
 pub trait Exports: Send + Sync {
     /// Returns all exports to list.
-    fn list(&self) -> Vec<Listed>;
+    fn list(&self) -> Vec<ExportListing>;
     /// Returns the export with this name. The empty name selects the default export, if there is one.
     fn find(&self, name: &str) -> Option<Export>;
 }
 
 /// A fixed list of exports. The first export is the default.
 impl Exports for Vec<Export> {
-    fn list(&self) -> Vec<Listed> {
-        let listed = |export: &Export| Listed {
+    fn list(&self) -> Vec<ExportListing> {
+        let listed = |export: &Export| ExportListing {
             name: export.name.clone(),
             description: export.description.clone(),
             tls_required: export.tls_required,

@@ -28,7 +28,7 @@ mod request;
 mod session;
 mod transmission;
 
-pub use export::{ContextSet, Export, Exports, Listed, MetaContext};
+pub use export::{ContextSet, Export, ExportListing, Exports, MetaContext};
 pub use policy::{Policy, Tls};
 pub use reply::{Replies, Style};
 pub use request::{Command, Request, Token};

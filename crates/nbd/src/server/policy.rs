@@ -25,11 +25,17 @@ pub struct Policy {
     pub options_max: u32,
     /// Length in bytes from which on a write is returned as soon as its header has arrived, so that the owner can
     /// receive the rest of the payload directly into its destination. The session waits for shorter payloads.
-    pub direct_min: usize,
+    pub direct_payload_min_bytes: usize,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy { tls: Tls::Off, structured: true, extended: true, options_max: 1024, direct_min: 64 << 10 }
+        Policy {
+            tls: Tls::Off,
+            structured: true,
+            extended: true,
+            options_max: 1024,
+            direct_payload_min_bytes: 64 << 10,
+        }
     }
 }

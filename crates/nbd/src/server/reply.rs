@@ -22,8 +22,8 @@ pub enum Style {
 /// - [`Replies::done`],
 /// - [`Replies::error`],
 /// - [`Replies::read`], directly followed by the data,
-/// - if [`Replies::fragments`] returns true: any number of [`Replies::data`] (each directly followed by its data) and
-///   [`Replies::hole`] that cover the range without overlap, where the final piece has `last` set, or a final
+/// - if [`Replies::can_fragment`] returns true: any number of [`Replies::data`] (each directly followed by its data)
+///   and [`Replies::hole`] that cover the range without overlap, where the final piece has `last` set, or a final
 ///   [`Replies::error`],
 /// - one [`Replies::block_status`] per context, where the final one has `last` set.
 ///
@@ -51,7 +51,7 @@ impl Replies {
 
     /// Returns true if a read may be answered in pieces, with holes instead of zeroes.
     #[inline]
-    pub fn fragments(&self) -> bool {
+    pub fn can_fragment(&self) -> bool {
         self.style != Style::Simple
     }
 
@@ -66,7 +66,7 @@ impl Replies {
         }
     }
 
-    /// Appends an empty final piece. Requires [`Replies::fragments`].
+    /// Appends an empty final piece. Requires [`Replies::can_fragment`].
     pub fn end(&self, token: Token, to: &mut Vec<u8>) {
         self.chunk(token, ChunkType::None, true, 0, to);
     }
@@ -92,7 +92,7 @@ impl Replies {
     }
 
     /// Appends the header of a piece of a read reply that begins at byte `offset` of the export. The `length` bytes
-    /// of data, at least one, must follow directly. Requires [`Replies::fragments`].
+    /// of data, at least one, must follow directly. Requires [`Replies::can_fragment`].
     #[inline]
     pub fn data(&self, token: Token, offset: u64, length: u32, last: bool, to: &mut Vec<u8>) {
         self.chunk(token, ChunkType::OffsetData, last, u64::from(length) + 8, to);
@@ -100,7 +100,7 @@ impl Replies {
     }
 
     /// Appends a piece of a read reply of `length` bytes, at least one, that contains only zeroes. Requires
-    /// [`Replies::fragments`].
+    /// [`Replies::can_fragment`].
     pub fn hole(&self, token: Token, offset: u64, length: u32, last: bool, to: &mut Vec<u8>) {
         self.chunk(token, ChunkType::OffsetHole, last, OffsetHole::LEN as u64, to);
         OffsetHole { offset, length }.emit(to);
@@ -115,7 +115,7 @@ impl Replies {
     /// # Panics
     /// Panics if a status needs more than 32 bits and the style is not [`Style::Extended`]. A context with such a
     /// status is [`MetaContext::wide`](super::MetaContext::wide) and cannot be selected in the other styles.
-    #[allow(clippy::too_many_arguments, reason = "what a reply consists of")]
+    #[allow(clippy::too_many_arguments, reason = "the fields of a reply")]
     pub fn block_status(
         &self,
         token: Token,
@@ -127,13 +127,13 @@ impl Replies {
         to: &mut Vec<u8>,
     ) -> u64 {
         let wide = self.style == Style::Extended;
-        let most = if one { 1 } else { EXTENTS_MAX };
+        let max_count = if one { 1 } else { EXTENTS_MAX };
         // A narrow extent has a 32-bit length. The remainder becomes the next extent, or is left for the next
         // request.
-        let longest = if wide { u64::MAX } else { NARROW_MAX };
+        let max_length = if wide { u64::MAX } else { NARROW_MAX };
         let start = to.len();
         let context = u32::try_from(context).unwrap_or(u32::MAX);
-        let (mut count, mut told) = (0, 0);
+        let (mut count, mut reported) = (0, 0);
         let mut open: Option<BlockDescriptor> = None;
         let kind = if wide { ChunkType::BlockStatusExt } else { ChunkType::BlockStatus };
         // The length and the count are written afterwards, when they are known.
@@ -143,27 +143,27 @@ impl Replies {
         let mut extents = extents.into_iter().filter(|extent| extent.length > 0);
         let mut next = extents.next().or(Some(rest));
         while let Some(extent) = next {
-            let left = length - told - open.map_or(0, |open| open.length);
+            let left = length - reported - open.map_or(0, |open| open.length);
             if left == 0 {
                 break;
             }
             let mut piece = BlockDescriptor { length: extent.length.min(left), ..extent };
             while piece.length > 0 {
                 match &mut open {
-                    Some(last) if last.status == piece.status && last.length < longest => {
-                        let more = piece.length.min(longest - last.length);
+                    Some(last) if last.status == piece.status && last.length < max_length => {
+                        let more = piece.length.min(max_length - last.length);
                         last.length += more;
                         piece.length -= more;
                     }
                     Some(last) => {
-                        if count + 1 == most {
+                        if count + 1 == max_count {
                             break;
                         }
                         last.emit(wide, to);
-                        (told, count, open) = (told + last.length, count + 1, None);
+                        (reported, count, open) = (reported + last.length, count + 1, None);
                     }
                     None => {
-                        let first = piece.length.min(longest);
+                        let first = piece.length.min(max_length);
                         open = Some(BlockDescriptor { length: first, ..piece });
                         piece.length -= first;
                     }
@@ -173,7 +173,7 @@ impl Replies {
         }
         if let Some(open) = open {
             open.emit(wide, to);
-            (told, count) = (told + open.length, count + 1);
+            (reported, count) = (reported + open.length, count + 1);
         }
         let payload = Descriptors { context, count: count as u32 }.payload(wide);
         match self.layout() {
@@ -185,7 +185,7 @@ impl Replies {
                 to[start + 36..start + 40].copy_from_slice(&(count as u32).to_be_bytes());
             }
         }
-        told
+        reported
     }
 
     fn layout(&self) -> ChunkLayout {

@@ -43,7 +43,7 @@ pub enum Command {
         /// Position of the data in the bytes passed to the session. It is shorter than [`Request::length`] if the
         /// payload is long and only partly received. The owner then receives exactly the rest of the payload, and the
         /// session continues behind it.
-        here: Range<usize>,
+        range: Range<usize>,
         /// Reply only when the data is durable.
         fua: bool,
     },

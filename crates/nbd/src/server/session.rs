@@ -27,7 +27,7 @@ pub struct Session {
 enum Phase {
     Handshake(Box<Handshake>),
     Transmission(Box<Transmission>),
-    /// The reason, and the number of rejected requests that [`Session::take_refused`] has not returned yet.
+    /// The reason, and the number of rejected requests that [`Session::take_rejected_count`] has not returned yet.
     Closed(Closed, u64),
 }
 
@@ -115,14 +115,14 @@ impl Session {
         if let Phase::Transmission(transmission) = &mut self.phase {
             let received = transmission.receive(bytes, self.shutting_down, replies);
             if let Event::Closed(why) = &received.event {
-                self.phase = Phase::Closed(why.clone(), transmission.take_refused());
+                self.phase = Phase::Closed(why.clone(), transmission.take_rejected_count());
             }
             return received;
         }
-        self.shake_hands(bytes, replies)
+        self.receive_handshake(bytes, replies)
     }
 
-    fn shake_hands(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Received {
+    fn receive_handshake(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Received {
         match &mut self.phase {
             Phase::Handshake(handshake) => {
                 let received = handshake.receive(bytes, self.shutting_down, replies);
@@ -180,11 +180,11 @@ impl Session {
     }
 
     /// Returns the number of requests that the session itself has answered with an error since the last call.
-    pub fn take_refused(&mut self) -> u64 {
+    pub fn take_rejected_count(&mut self) -> u64 {
         match &mut self.phase {
             Phase::Handshake(_) => 0,
-            Phase::Transmission(transmission) => transmission.take_refused(),
-            Phase::Closed(_, refused) => core::mem::take(refused),
+            Phase::Transmission(transmission) => transmission.take_rejected_count(),
+            Phase::Closed(_, rejected) => core::mem::take(rejected),
         }
     }
 
@@ -197,7 +197,7 @@ impl Session {
     /// Returns the maximum number of bytes that [`Event::Need`] requests, which is the minimum size of the owner's
     /// buffer.
     pub fn need_max(policy: &Policy) -> usize {
-        (OptionHeader::LEN + OPTION_DATA_MAX).max(32 + policy.direct_min)
+        (OptionHeader::LEN + OPTION_DATA_MAX).max(32 + policy.direct_payload_min_bytes)
     }
 }
 

@@ -20,29 +20,29 @@ pub(super) struct Transmission {
     contexts: ContextSet,
     layout: RequestLayout,
     replies: Replies,
-    direct_min: u64,
+    direct_payload_min_bytes: u64,
     payload_max: u64,
     drain: Option<Drain>,
-    /// Number of rejected requests since the last call of `take_refused`.
-    refused: u64,
+    /// Number of rejected requests since the last call of `take_rejected_count`.
+    rejected: u64,
 }
 
 /// A rejected request whose payload is still arriving.
 struct Drain {
     remaining: u64,
     token: Token,
-    refusal: Refusal,
+    rejection: Rejection,
 }
 
 /// Error reply to a rejected request.
 #[derive(Clone, Copy)]
-struct Refusal {
+struct Rejection {
     error: ErrorNumber,
     message: &'static str,
 }
 
-const fn refuse(error: ErrorNumber, message: &'static str) -> Refusal {
-    Refusal { error, message }
+const fn reject(error: ErrorNumber, message: &'static str) -> Rejection {
+    Rejection { error, message }
 }
 
 /// Maximum length of the payload of a block status request in bytes: an effect length, and an ID per context.
@@ -58,10 +58,20 @@ impl Transmission {
     ) -> Transmission {
         let layout = if style == Style::Extended { RequestLayout::Extended } else { RequestLayout::Compact };
         let payload_max = PAYLOAD_MAX.max(export.payload_max.into());
-        let direct_min = policy.direct_min as u64;
+        let direct_payload_min_bytes = policy.direct_payload_min_bytes as u64;
         let replies = Replies::new(style);
-        let (drain, refused) = (None, 0);
-        Transmission { export, flags, contexts, layout, replies, direct_min, payload_max, drain, refused }
+        let (drain, rejected) = (None, 0);
+        Transmission {
+            export,
+            flags,
+            contexts,
+            layout,
+            replies,
+            direct_payload_min_bytes,
+            payload_max,
+            drain,
+            rejected,
+        }
     }
 
     pub(super) fn export(&self) -> &Export {
@@ -76,8 +86,8 @@ impl Transmission {
     pub(super) fn is_draining(&self) -> bool {
         self.drain.is_some()
     }
-    pub(super) fn take_refused(&mut self) -> u64 {
-        core::mem::take(&mut self.refused)
+    pub(super) fn take_rejected_count(&mut self) -> u64 {
+        core::mem::take(&mut self.rejected)
     }
 
     /// Parses received bytes up to the next valid request, or up to the end of the available bytes.
@@ -103,21 +113,21 @@ impl Transmission {
                 return Received { consumed, event: Event::Closed(Closed::Disconnect) };
             }
             match self.request(&header, rest, consumed, shutting_down) {
-                Step::Request { request, taken } => {
-                    return Received { consumed: consumed + taken, event: Event::Request(request) };
+                Step::Request { request, count } => {
+                    return Received { consumed: consumed + count, event: Event::Request(request) };
                 }
-                Step::Done { taken } => {
-                    consumed += taken;
+                Step::Done { count } => {
+                    consumed += count;
                     // "MUST NOT use a simple reply for NBD_CMD_READ" with structured replies.
-                    if header.command == CommandType::Read && self.replies.fragments() {
+                    if header.command == CommandType::Read && self.replies.can_fragment() {
                         self.replies.end(token(&header), replies);
                     } else {
                         self.replies.done(token(&header), replies);
                     }
                 }
-                Step::Refused { refusal, payload } => {
+                Step::Rejected { rejection, payload } => {
                     consumed += self.layout.header_len();
-                    self.drain = Some(Drain { remaining: payload, token: token(&header), refusal });
+                    self.drain = Some(Drain { remaining: payload, token: token(&header), rejection });
                 }
                 Step::Need(need) => return Received { consumed, event: Event::Need(need) },
                 Step::Closed(why) => return Received { consumed, event: Event::Closed(why) },
@@ -129,15 +139,15 @@ impl Transmission {
     /// of bytes consumed.
     fn drain(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> usize {
         let Some(drain) = &mut self.drain else { return 0 };
-        let taken = drain.remaining.min(bytes.len() as u64);
-        drain.remaining -= taken;
+        let count = drain.remaining.min(bytes.len() as u64);
+        drain.remaining -= count;
         if drain.remaining == 0 {
-            let Refusal { error, message } = drain.refusal;
+            let Rejection { error, message } = drain.rejection;
             self.replies.error(drain.token, error, message, replies);
             self.drain = None;
-            self.refused += 1;
+            self.rejected += 1;
         }
-        taken as usize
+        count as usize
     }
 
     /// Processes the request at the beginning of `rest`, which lies `consumed` bytes behind the beginning of the
@@ -152,12 +162,12 @@ impl Transmission {
             return if self.layout == RequestLayout::Extended {
                 Step::Closed(Closed::Payload(payload))
             } else {
-                Step::Refused { refusal: refuse(ErrorNumber::Invalid, "the payload is too long"), payload }
+                Step::Rejected { rejection: reject(ErrorNumber::Invalid, "the payload is too long"), payload }
             };
         }
         if shutting_down {
-            return Step::Refused {
-                refusal: refuse(ErrorNumber::Shutdown, "the server is shutting down"),
+            return Step::Rejected {
+                rejection: reject(ErrorNumber::Shutdown, "the server is shutting down"),
                 payload,
             };
         }
@@ -166,8 +176,8 @@ impl Transmission {
             Ok(Some(command)) => (command, header.length),
             // A block status request with a payload. The payload has to arrive completely before it can be checked.
             Ok(None) if payload > STATUS_PAYLOAD_MAX => {
-                return Step::Refused {
-                    refusal: refuse(ErrorNumber::Invalid, "too many metadata contexts"),
+                return Step::Rejected {
+                    rejection: reject(ErrorNumber::Invalid, "too many metadata contexts"),
                     payload,
                 };
             }
@@ -176,97 +186,97 @@ impl Transmission {
                     return Step::Need(head + payload as usize);
                 };
                 match self.block_status(header, body) {
-                    Ok(asked) => asked,
-                    Err(refusal) => return Step::Refused { refusal, payload },
+                    Ok(effect) => effect,
+                    Err(rejection) => return Step::Rejected { rejection, payload },
                 }
             }
-            Err(refusal) => return Step::Refused { refusal, payload },
+            Err(rejection) => return Step::Rejected { rejection, payload },
         };
         if length == 0 && !matches!(command, Command::Flush) {
             // A request of length zero does not end the session; it completes at once.
-            return Step::Done { taken: head };
+            return Step::Done { count: head };
         }
         let request = Request { token: token(header), offset: header.offset, length, command };
         if payload == 0 || !matches!(request.command, Command::Write { .. }) {
-            return Step::Request { request, taken: head + payload as usize };
+            return Step::Request { request, count: head + payload as usize };
         }
-        let there = (rest.len() - head) as u64;
-        if there < payload && payload < self.direct_min {
+        let available = (rest.len() - head) as u64;
+        if available < payload && payload < self.direct_payload_min_bytes {
             return Step::Need(head + payload as usize);
         }
-        let here = there.min(payload) as usize;
+        let received = available.min(payload) as usize;
         let start = consumed + head;
-        let fua = header.flags.has(CommandFlags::FUA);
-        let command = Command::Write { here: start..start + here, fua };
-        Step::Request { request: Request { command, ..request }, taken: head + here }
+        let fua = header.flags.contains(CommandFlags::FUA);
+        let command = Command::Write { range: start..start + received, fua };
+        Step::Request { request: Request { command, ..request }, count: head + received }
     }
 
     /// Returns the command of a valid request; `None` for a block status request whose payload contains the rest.
     #[inline]
-    fn command(&self, header: &RequestHeader) -> Result<Option<Command>, Refusal> {
+    fn command(&self, header: &RequestHeader) -> Result<Option<Command>, Rejection> {
         use CommandFlags as F;
         use TransmissionFlags as T;
-        let chunks = self.replies.fragments();
+        let chunks = self.replies.can_fragment();
         let extended = self.layout == RequestLayout::Extended;
         // "Command flags": flags that each command may have. FUA is valid for all commands if it was offered.
         let (offered, flags) = match header.command {
             CommandType::Read => (true, F::NONE.with_if(chunks, F::DF)),
             CommandType::Write => (true, F::NONE.with_if(extended, F::PAYLOAD_LEN)),
-            CommandType::Flush => (self.flags.has(T::SEND_FLUSH), F::NONE),
-            CommandType::Trim => (self.flags.has(T::SEND_TRIM), F::NONE),
-            CommandType::Cache => (self.flags.has(T::SEND_CACHE), F::NONE),
+            CommandType::Flush => (self.flags.contains(T::SEND_FLUSH), F::NONE),
+            CommandType::Trim => (self.flags.contains(T::SEND_TRIM), F::NONE),
+            CommandType::Cache => (self.flags.contains(T::SEND_CACHE), F::NONE),
             CommandType::WriteZeroes => (
-                self.flags.has(T::SEND_WRITE_ZEROES),
-                F::NO_HOLE.with_if(self.flags.has(T::SEND_FAST_ZERO), F::FAST_ZERO),
+                self.flags.contains(T::SEND_WRITE_ZEROES),
+                F::NO_HOLE.with_if(self.flags.contains(T::SEND_FAST_ZERO), F::FAST_ZERO),
             ),
             CommandType::BlockStatus => (
                 !self.contexts.is_empty(),
-                F::REQ_ONE.with_if(self.flags.has(T::BLOCK_STATUS_PAYLOAD), F::PAYLOAD_LEN),
+                F::REQ_ONE.with_if(self.flags.contains(T::BLOCK_STATUS_PAYLOAD), F::PAYLOAD_LEN),
             ),
-            _ => return Err(refuse(ErrorNumber::Invalid, "an unknown command")),
+            _ => return Err(reject(ErrorNumber::Invalid, "an unknown command")),
         };
-        let flags = flags.with_if(self.flags.has(T::SEND_FUA), F::FUA);
-        if header.command == CommandType::Write && extended && !header.flags.has(F::PAYLOAD_LEN) {
-            return Err(refuse(
+        let flags = flags.with_if(self.flags.contains(T::SEND_FUA), F::FUA);
+        if header.command == CommandType::Write && extended && !header.flags.contains(F::PAYLOAD_LEN) {
+            return Err(reject(
                 ErrorNumber::Invalid,
                 "a write needs NBD_CMD_FLAG_PAYLOAD_LEN with extended headers",
             ));
         }
-        if header.command.writes() && self.flags.has(T::READ_ONLY) {
-            return Err(refuse(ErrorNumber::Permission, "the export is read-only"));
+        if header.command.is_write() && self.flags.contains(T::READ_ONLY) {
+            return Err(reject(ErrorNumber::Permission, "the export is read-only"));
         }
         if !offered {
-            return Err(refuse(ErrorNumber::Invalid, "a command that this export does not support"));
+            return Err(reject(ErrorNumber::Invalid, "a command that this export does not support"));
         }
         if !header.flags.without(flags).is_empty() {
-            return Err(refuse(ErrorNumber::Invalid, "a flag that is not valid for this command"));
+            return Err(reject(ErrorNumber::Invalid, "a flag that is not valid for this command"));
         }
-        if header.command == CommandType::BlockStatus && header.flags.has(F::PAYLOAD_LEN) {
+        if header.command == CommandType::BlockStatus && header.flags.contains(F::PAYLOAD_LEN) {
             return Ok(None);
         }
         if header.command == CommandType::Flush {
             // "For a flush request, length and offset are reserved, and MUST be set to all-zero."
             let zero = header.length == 0 && header.offset == 0;
-            let refusal = refuse(ErrorNumber::Invalid, "offset and length of a flush must be zero");
-            return if zero { Ok(Some(Command::Flush)) } else { Err(refusal) };
+            let rejection = reject(ErrorNumber::Invalid, "offset and length of a flush must be zero");
+            return if zero { Ok(Some(Command::Flush)) } else { Err(rejection) };
         }
         self.range(header, header.length)?;
-        let fua = header.flags.has(F::FUA);
+        let fua = header.flags.contains(F::FUA);
         Ok(Some(match header.command {
             CommandType::Read => {
                 if header.length > self.payload_max {
                     let error = if chunks { ErrorNumber::Overflow } else { ErrorNumber::Invalid };
-                    return Err(refuse(error, "the read is too long"));
+                    return Err(reject(error, "the read is too long"));
                 }
-                Command::Read { unfragmented: header.flags.has(F::DF) || !chunks }
+                Command::Read { unfragmented: header.flags.contains(F::DF) || !chunks }
             }
-            CommandType::Write => Command::Write { here: 0..0, fua },
+            CommandType::Write => Command::Write { range: 0..0, fua },
             CommandType::Trim => Command::Trim { fua },
             CommandType::Cache => Command::Cache,
             CommandType::WriteZeroes => Command::WriteZeroes {
                 fua,
-                no_hole: header.flags.has(F::NO_HOLE),
-                fast: header.flags.has(F::FAST_ZERO),
+                no_hole: header.flags.contains(F::NO_HOLE),
+                fast: header.flags.contains(F::FAST_ZERO),
             },
             _ => self.status(header, header.length, self.contexts)?,
         }))
@@ -275,8 +285,8 @@ impl Transmission {
     /// Returns the command and the effect length of a block status request with a payload, which consists of the
     /// effect length and the selected contexts ("`NBD_CMD_BLOCK_STATUS`" with extended headers). Duplicate and
     /// unknown contexts are errors.
-    fn block_status(&self, header: &RequestHeader, body: &[u8]) -> Result<(Command, u64), Refusal> {
-        let wrong = refuse(
+    fn block_status(&self, header: &RequestHeader, body: &[u8]) -> Result<(Command, u64), Rejection> {
+        let wrong = reject(
             ErrorNumber::Invalid,
             "the payload is not a length and distinct IDs of negotiated contexts",
         );
@@ -284,11 +294,11 @@ impl Transmission {
         let length = reader.u64().ok_or(wrong)?;
         let mut contexts = ContextSet::NONE;
         while let Some(id) = reader.u32() {
-            let place = id as usize;
-            if !self.contexts.has(place) || contexts.has(place) {
+            let position = id as usize;
+            if !self.contexts.contains(position) || contexts.contains(position) {
                 return Err(wrong);
             }
-            contexts.insert(place);
+            contexts.insert(position);
         }
         if !reader.rest().is_empty() || contexts.is_empty() {
             return Err(wrong);
@@ -297,28 +307,33 @@ impl Transmission {
         Ok((self.status(header, length, contexts)?, length))
     }
 
-    fn status(&self, header: &RequestHeader, length: u64, contexts: ContextSet) -> Result<Command, Refusal> {
+    fn status(
+        &self,
+        header: &RequestHeader,
+        length: u64,
+        contexts: ContextSet,
+    ) -> Result<Command, Rejection> {
         // Each extent has at least one byte, and with `NBD_CMD_FLAG_REQ_ONE` an extent is not longer than the
         // request. A length of zero contradicts these rules.
         if length == 0 {
-            return Err(refuse(ErrorNumber::Invalid, "a block status of length zero"));
+            return Err(reject(ErrorNumber::Invalid, "a block status of length zero"));
         }
-        Ok(Command::BlockStatus { one: header.flags.has(CommandFlags::REQ_ONE), contexts })
+        Ok(Command::BlockStatus { one: header.flags.contains(CommandFlags::REQ_ONE), contexts })
     }
 
     /// Checks range and alignment ("Error values"). Beyond the end of the export, writes get `NBD_ENOSPC` and other
     /// commands get `NBD_EINVAL`. Unaligned requests get `NBD_EINVAL`.
     #[inline]
-    fn range(&self, header: &RequestHeader, length: u64) -> Result<(), Refusal> {
+    fn range(&self, header: &RequestHeader, length: u64) -> Result<(), Rejection> {
         if header.offset.checked_add(length).is_none_or(|end| end > self.export.size) {
             let space = matches!(header.command, CommandType::Write | CommandType::WriteZeroes);
             let error = if space { ErrorNumber::NoSpace } else { ErrorNumber::Invalid };
-            return Err(refuse(error, "beyond the end of the export"));
+            return Err(reject(error, "beyond the end of the export"));
         }
         if self.export.block_minimum > 1
             && (header.offset | length) & u64::from(self.export.block_minimum - 1) != 0
         {
-            return Err(refuse(ErrorNumber::Invalid, "not aligned to whole blocks"));
+            return Err(reject(ErrorNumber::Invalid, "not aligned to whole blocks"));
         }
         Ok(())
     }
@@ -332,11 +347,11 @@ fn token(header: &RequestHeader) -> Token {
 /// Result of processing one request.
 enum Step {
     /// A valid request for the owner, and the number of bytes consumed.
-    Request { request: Request, taken: usize },
+    Request { request: Request, count: usize },
     /// The request is complete: the number of bytes consumed.
-    Done { taken: usize },
+    Done { count: usize },
     /// The request is rejected: the error, and the number of bytes of payload to drain.
-    Refused { refusal: Refusal, payload: u64 },
+    Rejected { rejection: Rejection, payload: u64 },
     /// The request has not arrived completely: the number of bytes needed.
     Need(usize),
     /// The session ends.

@@ -16,7 +16,7 @@ macro_rules! flags {
 
             /// Returns true if all flags of `other` are set.
             #[inline]
-            pub const fn has(self, other: $name) -> bool {
+            pub const fn contains(self, other: $name) -> bool {
                 self.0 & other.0 == other.0
             }
             /// Returns the union of the two sets.

@@ -120,18 +120,18 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, OptionError> {
 }
 
 /// Reads a string with a 32-bit length prefix.
-fn counted<'a>(reader: &mut Reader<'a>) -> Result<&'a str, OptionError> {
+fn read_string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, OptionError> {
     let length = reader.u32().ok_or(OptionError::Short)?;
     text(reader.bytes(length as usize).ok_or(OptionError::Short)?)
 }
 
-fn emit_counted(string: &str, to: &mut Vec<u8>) {
+fn emit_string(string: &str, to: &mut Vec<u8>) {
     let length = u32::try_from(string.len()).expect("a string is short");
     to.extend_from_slice(&length.to_be_bytes());
     to.extend_from_slice(string.as_bytes());
 }
 
-fn end(reader: &Reader<'_>) -> Result<(), OptionError> {
+fn expect_end(reader: &Reader<'_>) -> Result<(), OptionError> {
     if reader.rest().is_empty() { Ok(()) } else { Err(OptionError::Long { extra: reader.rest().len() }) }
 }
 
@@ -147,10 +147,10 @@ impl<'a> ExportQuery<'a> {
     /// Parses the whole data of the option.
     pub fn parse(data: &'a [u8]) -> Result<ExportQuery<'a>, OptionError> {
         let mut reader = Reader::new(data);
-        let name = counted(&mut reader)?;
+        let name = read_string(&mut reader)?;
         let count = reader.u16().ok_or(OptionError::Short)?;
         let requests = reader.bytes(2 * usize::from(count)).ok_or(OptionError::Short)?;
-        end(&reader)?;
+        expect_end(&reader)?;
         Ok(ExportQuery { name, requests })
     }
 
@@ -160,8 +160,8 @@ impl<'a> ExportQuery<'a> {
     }
 
     /// Returns true if the client requests `info`.
-    pub fn asks(&self, info: InfoType) -> bool {
-        self.requests().any(|asked| asked == info)
+    pub fn is_requested(&self, info: InfoType) -> bool {
+        self.requests().any(|requested| requested == info)
     }
 
     /// Appends the data of an `NBD_OPT_INFO` or `NBD_OPT_GO`.
@@ -169,7 +169,7 @@ impl<'a> ExportQuery<'a> {
     /// # Panics
     /// Panics if the length of the name or the number of requests exceeds its length field.
     pub fn emit(name: &str, requests: &[InfoType], to: &mut Vec<u8>) {
-        emit_counted(name, to);
+        emit_string(name, to);
         to.extend_from_slice(&u16::try_from(requests.len()).expect("few kinds exist").to_be_bytes());
         for request in requests {
             to.extend_from_slice(&request.to_wire().to_be_bytes());
@@ -190,13 +190,13 @@ impl<'a> ContextQuery<'a> {
     /// Parses the whole data of the option, including every query.
     pub fn parse(data: &'a [u8]) -> Result<ContextQuery<'a>, OptionError> {
         let mut reader = Reader::new(data);
-        let name = counted(&mut reader)?;
+        let name = read_string(&mut reader)?;
         let count = reader.u32().ok_or(OptionError::Short)?;
         let queries = reader.rest();
         for _ in 0..count {
-            counted(&mut reader)?;
+            read_string(&mut reader)?;
         }
-        end(&reader)?;
+        expect_end(&reader)?;
         Ok(ContextQuery { name, count, queries })
     }
 
@@ -220,10 +220,10 @@ impl<'a> ContextQuery<'a> {
     /// # Panics
     /// Panics if the length of a string or the number of queries exceeds its length field.
     pub fn emit(name: &str, queries: &[&str], to: &mut Vec<u8>) {
-        emit_counted(name, to);
+        emit_string(name, to);
         to.extend_from_slice(&u32::try_from(queries.len()).expect("few queries").to_be_bytes());
         for query in queries {
-            emit_counted(query, to);
+            emit_string(query, to);
         }
     }
 }
@@ -237,6 +237,6 @@ pub struct Queries<'a> {
 impl<'a> Iterator for Queries<'a> {
     type Item = &'a str;
     fn next(&mut self) -> Option<&'a str> {
-        counted(&mut self.reader).ok()
+        read_string(&mut self.reader).ok()
     }
 }

@@ -114,7 +114,7 @@ impl RequestHeader {
     pub fn payload(&self, layout: RequestLayout) -> u64 {
         let has = match layout {
             RequestLayout::Compact => self.command == CommandType::Write,
-            RequestLayout::Extended => self.flags.has(CommandFlags::PAYLOAD_LEN),
+            RequestLayout::Extended => self.flags.contains(CommandFlags::PAYLOAD_LEN),
         };
         if has { self.length } else { 0 }
     }
@@ -123,7 +123,7 @@ impl RequestHeader {
 impl CommandType {
     /// Returns true if the command changes the export.
     #[inline]
-    pub const fn writes(self) -> bool {
+    pub const fn is_write(self) -> bool {
         matches!(self, CommandType::Write | CommandType::Trim | CommandType::WriteZeroes)
     }
 }

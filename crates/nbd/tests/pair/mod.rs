@@ -2,15 +2,15 @@
 //! negotiated features, the pieces into which the bytes are cut, and the order of the replies.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod client;
 pub(crate) mod disk;
-pub(crate) mod guest;
-pub(crate) mod host;
+pub(crate) mod server;
 
+use client::{Op, TestClient};
 use disk::Disk;
-use flashlab_nbd::client::Wish;
+use flashlab_nbd::client::ClientConfig;
 use flashlab_nbd::server::Policy;
-use guest::{Guest, Op};
-use host::Host;
+use server::TestServer;
 
 /// Decisions derived from bytes; zero once the bytes run out.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Choices {
 /// Parameters of one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) wish: Wish,
+    pub(crate) config: ClientConfig,
     pub(crate) policy: Policy,
     pub(crate) disk: Disk,
     pub(crate) ops: Vec<Op>,
@@ -47,43 +47,43 @@ pub(crate) struct Plan {
 
 /// A server and a client, and the bytes between them.
 pub(crate) struct Pair {
-    pub(crate) host: Host,
-    pub(crate) guest: Guest,
+    pub(crate) server: TestServer,
+    pub(crate) client: TestClient,
     /// All bytes sent.
-    pub(crate) to_host: Vec<u8>,
-    pub(crate) to_guest: Vec<u8>,
+    pub(crate) to_server: Vec<u8>,
+    pub(crate) to_client: Vec<u8>,
 }
 
 /// Runs a session to its end, and checks every guarantee of both machines on the way.
 pub(crate) fn run(plan: &Plan, choices: &mut Choices) -> Pair {
-    let host = Host::new(plan.policy, plan.disk.clone());
-    let guest = Guest::new(plan.wish.clone(), plan.disk.clone(), plan.ops.clone(), plan.depth);
-    let mut pair = Pair { host, guest, to_host: Vec::new(), to_guest: Vec::new() };
+    let server = TestServer::new(plan.policy, plan.disk.clone());
+    let client = TestClient::new(plan.config.clone(), plan.disk.clone(), plan.ops.clone(), plan.depth);
+    let mut pair = Pair { server, client, to_server: Vec::new(), to_client: Vec::new() };
     let (mut up, mut down): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
     let mut idle = 0;
-    while !(pair.host.closed.is_some() && pair.guest.is_over()) {
-        let cut = |queue: &[u8], choices: &mut Choices| match choices.below(4) {
+    while !(pair.server.closed.is_some() && pair.client.is_over()) {
+        let piece_length = |queue: &[u8], choices: &mut Choices| match choices.below(4) {
             0 => queue.len(),
             1 => queue.len().min(1 + choices.below(64)),
             _ => queue.len().min(1 + choices.below(4096)),
         };
-        pair.host.answer(choices, false);
-        let sent = pair.host.take_sent();
-        pair.to_guest.extend_from_slice(&sent);
+        pair.server.send_replies(choices, false);
+        let sent = pair.server.take_sent();
+        pair.to_client.extend_from_slice(&sent);
         down.extend_from_slice(&sent);
-        let piece: Vec<u8> = down.drain(..cut(&down, choices)).collect();
-        pair.guest.feed(&piece);
-        let sent = pair.guest.take_sent();
-        pair.to_host.extend_from_slice(&sent);
+        let piece: Vec<u8> = down.drain(..piece_length(&down, choices)).collect();
+        pair.client.feed(&piece);
+        let sent = pair.client.take_sent();
+        pair.to_server.extend_from_slice(&sent);
         up.extend_from_slice(&sent);
-        let piece: Vec<u8> = up.drain(..cut(&up, choices)).collect();
-        pair.host.feed(&piece);
+        let piece: Vec<u8> = up.drain(..piece_length(&up, choices)).collect();
+        pair.server.feed(&piece);
         // If no bytes move for some rounds, the server has to reply. If nothing moves even then, the run ends.
         idle = if piece.is_empty() && down.is_empty() && up.is_empty() { idle + 1 } else { 0 };
         if idle > 4 {
-            pair.host.answer(choices, true);
+            pair.server.send_replies(choices, true);
         }
-        if idle > 8 && pair.host.sent_is_empty() {
+        if idle > 8 && pair.server.sent_is_empty() {
             break;
         }
     }

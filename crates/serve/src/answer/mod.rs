@@ -72,7 +72,7 @@ impl<'a> Answerer<'a> {
             ending: Vec::new(),
             power_losses: device.power_losses(),
             share: server.budget.share(),
-            tells_holes: replies.fragments() && features.extents && !features.timed,
+            tells_holes: replies.can_fragment() && features.extents && !features.timed,
             replies,
             pending: Pending::new(),
             pending_bytes: 0,

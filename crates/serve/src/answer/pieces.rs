@@ -41,7 +41,7 @@ impl Answerer<'_> {
     ) -> io::Result<()> {
         let arrived_at = self.arrived_at;
         self.note(Action::Read, offset, length);
-        let whole = unfragmented || !self.replies.fragments();
+        let whole = unfragmented || !self.replies.can_fragment();
         if whole {
             // No other reply may interrupt an unfragmented reply.
             self.finish(link)?;

@@ -204,9 +204,9 @@ impl<'a> Connection<'a> {
         let Request { token, offset, length, command } = request;
         answerer.make_room(&mut self.link)?;
         match command {
-            Command::Write { here, fua } => {
-                let here = start + here.start..start + here.end;
-                self.write((token, offset, length), here, fua, answerer)
+            Command::Write { range, fua } => {
+                let range = start + range.start..start + range.end;
+                self.write((token, offset, length), range, fua, answerer)
             }
             Command::Read { unfragmented } if length > SMALL as u64 => {
                 match answerer.take_memory(length, &mut self.link)? {
@@ -310,7 +310,7 @@ impl<'a> Connection<'a> {
     }
 
     fn count(&mut self, session: &mut Session, answerer: &mut Answerer<'a>) {
-        answerer.counted.add(Count::Errors, session.take_refused());
+        answerer.counted.add(Count::Errors, session.take_rejected_count());
         answerer.counted.add(Count::Calls, std::mem::take(&mut self.link.calls));
         self.server.counters.add(&mut answerer.counted);
     }

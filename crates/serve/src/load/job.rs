@@ -181,7 +181,7 @@ impl Job {
         if self.verify && (self.block < 32 || !self.block.is_multiple_of(8)) {
             return Err(JobError::TooSmallToVerify);
         }
-        if !self.mix.reads_only() && export.flags.has(TransmissionFlags::READ_ONLY) {
+        if !self.mix.reads_only() && export.flags.contains(TransmissionFlags::READ_ONLY) {
             return Err(JobError::ReadOnly);
         }
         Ok(size)

@@ -5,7 +5,7 @@ use crate::Clock;
 use crate::link::{Link, wait_for};
 use crate::listener::connect;
 use crate::tls::{self, Connection};
-use flashlab_nbd::client::{Client, Event, ExportInfo, Received, Request, Slot, Tls, Wish};
+use flashlab_nbd::client::{Client, ClientConfig, Event, ExportInfo, Received, Request, Slot, Tls};
 use flashlab_nbd::uri::Uri;
 use flashlab_sim::Duration;
 use rustix::event::{PollFd, PollFlags};
@@ -52,8 +52,11 @@ impl Session {
     pub(super) fn open(uri: &Uri, simple: bool) -> Result<Session, LoadError> {
         let mut tls = if uri.tls { Some(tls::client(uri)?) } else { None };
         let link = connect(&uri.transport).map_err(LoadError::Connect)?;
-        let wish = Wish { tls: if uri.tls { Tls::Require } else { Tls::Off }, ..Wish::export(&uri.export) };
-        let client = Client::new(if simple { wish.simple() } else { wish });
+        let config = ClientConfig {
+            tls: if uri.tls { Tls::Require } else { Tls::Off },
+            ..ClientConfig::export(&uri.export)
+        };
+        let client = Client::new(if simple { config.simple() } else { config });
         let (batch, heads, payloads) = (vec![0; RECEIVE], Vec::new(), Vec::new());
         let mut session = Session { link, client, batch, taken: 0, filled: 0, heads, payloads };
         session.shake_hands(&mut tls)?;
@@ -145,10 +148,12 @@ impl Session {
             // In the transmission phase the client appends no messages of its own.
             let Received { consumed, event } = self.client.receive(bytes, &mut Vec::new());
             self.taken += consumed;
-            let place = |here: Range<usize>| start + here.start..start + here.end;
+            let in_batch = |range: Range<usize>| start + range.start..start + range.end;
             match event {
                 Event::Need(_) => return Ok(()),
-                Event::Data { slot, offset, here } => answers.data(slot, offset, &self.batch[place(here)]),
+                Event::Data { slot, offset, range } => {
+                    answers.data(slot, offset, &self.batch[in_batch(range)])
+                }
                 Event::Hole { slot, offset, length } => answers.hole(slot, offset, length.into()),
                 Event::Error { .. } => {}
                 Event::Done { slot, result } => answers.done(slot, result)?,

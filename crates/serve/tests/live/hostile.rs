@@ -3,7 +3,7 @@
 
 use crate::house::{Guest, House, alone, memory};
 use flashlab_block::{Workers, layer};
-use flashlab_nbd::client::{Request, Wish};
+use flashlab_nbd::client::{ClientConfig, Request};
 use flashlab_nbd::wire::{CommandFlags, CommandType, ErrorNumber, RequestHeader, RequestLayout};
 use flashlab_serve::{LeastRate, Limits};
 use flashlab_sim::Duration;
@@ -23,7 +23,7 @@ fn limits(window: Duration) -> Limits {
 }
 
 fn simple(house: &House) -> Guest<UnixStream> {
-    Guest::new(house.connect(), Wish::export("").simple()).expect("the server agrees")
+    Guest::new(house.connect(), ClientConfig::export("").simple()).expect("the server agrees")
 }
 
 fn header(command: CommandType) -> Vec<u8> {
@@ -61,8 +61,8 @@ fn large_requests_are_done_while_sixty_four_clients_stall() {
         })
         .collect();
     let bytes: Vec<u8> = (0..64 << 20).map(|n: u32| (n % 251) as u8).collect();
-    for wish in [Wish::export(""), Wish::export("").simple()] {
-        let mut client = Guest::new(house.connect(), wish).expect("the server agrees");
+    for config in [ClientConfig::export(""), ClientConfig::export("").simple()] {
+        let mut client = Guest::new(house.connect(), config).expect("the server agrees");
         client.write(512, &bytes);
         assert!(client.read(512, bytes.len() as u64) == bytes);
     }
@@ -131,10 +131,12 @@ fn requests_without_memory_are_served_in_pieces_over_devices_that_answer_later()
         }
         let house = House::with(alone(device), Limits { bytes_in_flight: 0, ..Limits::default() }, None);
         let bytes: Vec<u8> = (0..LENGTH).map(|n| (n % 253) as u8).collect();
-        for wish in
-            [Wish::export(""), Wish { extended: false, ..Wish::export("") }, Wish::export("").simple()]
-        {
-            let mut client = Guest::new(house.connect(), wish).expect("the server agrees");
+        for config in [
+            ClientConfig::export(""),
+            ClientConfig { extended: false, ..ClientConfig::export("") },
+            ClientConfig::export("").simple(),
+        ] {
+            let mut client = Guest::new(house.connect(), config).expect("the server agrees");
             client
                 .ask(Request::write(77, LENGTH).with(CommandFlags::FUA), &bytes)
                 .expect("it holds")

@@ -1,7 +1,7 @@
 //! A server with its own address, and a simple client that sends one request at a time.
 
 use flashlab_block::{BlockDevice, Memory, Pages};
-use flashlab_nbd::client::{Client, Event, Request, Wish};
+use flashlab_nbd::client::{Client, ClientConfig, Event, Request};
 use flashlab_nbd::uri::Uri;
 use flashlab_nbd::wire::ErrorNumber;
 use flashlab_serve::{
@@ -99,7 +99,7 @@ impl House {
 
     /// Returns a client of the default export.
     pub(crate) fn client(&self) -> Guest<UnixStream> {
-        Guest::new(self.connect(), Wish::export("")).expect("the server agrees")
+        Guest::new(self.connect(), ClientConfig::export("")).expect("the server agrees")
     }
 
     /// Stops the server in order.
@@ -133,9 +133,9 @@ pub(crate) struct Guest<S> {
 }
 
 impl<S: Read + Write> Guest<S> {
-    pub(crate) fn new(stream: S, wish: Wish) -> io::Result<Guest<S>> {
+    pub(crate) fn new(stream: S, config: ClientConfig) -> io::Result<Guest<S>> {
         let mut guest =
-            Guest { stream, client: Client::new(wish), received: Vec::new(), to_send: Vec::new() };
+            Guest { stream, client: Client::new(config), received: Vec::new(), to_send: Vec::new() };
         loop {
             match guest.next()? {
                 Event::Ready => return Ok(guest),
@@ -163,9 +163,9 @@ impl<S: Read + Write> Guest<S> {
                     continue;
                 }
                 // The data replaces its positions in the receive buffer.
-                Event::Data { slot, offset, here } => {
-                    self.to_send = self.received[here.clone()].to_vec();
-                    Event::Data { slot, offset, here: 0..here.len() }
+                Event::Data { slot, offset, range } => {
+                    self.to_send = self.received[range.clone()].to_vec();
+                    Event::Data { slot, offset, range: 0..range.len() }
                 }
                 event => event,
             };
@@ -210,9 +210,9 @@ impl<S: Read + Write> Guest<S> {
         let mut read = vec![0; if request.length <= 1 << 30 { request.length as usize } else { 0 }];
         loop {
             match self.next()? {
-                Event::Data { offset, here, .. } => {
+                Event::Data { offset, range, .. } => {
                     let at = (offset - request.offset) as usize;
-                    read[at..at + here.len()].copy_from_slice(&self.to_send);
+                    read[at..at + range.len()].copy_from_slice(&self.to_send);
                     self.to_send.clear();
                 }
                 Event::Done { result, .. } => return Ok(result.map(|()| read)),

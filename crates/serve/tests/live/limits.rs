@@ -1,7 +1,7 @@
 //! Limits on the resources of clients.
 
 use crate::house::{Guest, House, alone, memory};
-use flashlab_nbd::client::Wish;
+use flashlab_nbd::client::ClientConfig;
 use flashlab_serve::Limits;
 use flashlab_sim::Duration;
 use std::io::{Read, Write};
@@ -64,8 +64,8 @@ fn large_requests_share_what_there_is_and_all_are_done() {
 fn without_structured_replies_there_is_no_block_status_and_reads_are_the_same() {
     let limits = Limits { structured_replies: false, ..Limits::default() };
     let house = House::with(alone(memory(1 << 20)), limits, None);
-    let wish = Wish { contexts: vec!["base:allocation".into()], ..Wish::export("") };
-    let mut client = Guest::new(house.connect(), wish).expect("the server agrees");
+    let config = ClientConfig { contexts: vec!["base:allocation".into()], ..ClientConfig::export("") };
+    let mut client = Guest::new(house.connect(), config).expect("the server agrees");
     client.write(100_000, b"here");
     assert_eq!(&client.read(0, 200_000)[99_998..100_006], b"\0\0here\0\0");
 }

@@ -2,7 +2,7 @@
 
 use crate::house::{Guest, alone, memory};
 use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, Started};
-use flashlab_nbd::client::Wish;
+use flashlab_nbd::client::ClientConfig;
 use flashlab_serve::load::{Job, Mix, load};
 use flashlab_serve::{Address, Exports, Limits, Listener, PrivateSocket, Server, Stop};
 use flashlab_sim::Duration;
@@ -25,7 +25,7 @@ fn read(length: u32) -> Vec<u8> {
 }
 
 fn use_it<S: Read + Write>(stream: S) {
-    let mut client = Guest::new(stream, Wish::export("")).expect("the server agrees");
+    let mut client = Guest::new(stream, ClientConfig::export("")).expect("the server agrees");
     client.write(77, b"through");
     assert_eq!(client.read(76, 9), b"\0through\0");
 }

@@ -2,7 +2,7 @@
 //! receive.
 
 use crate::house::{Guest, House, memory};
-use flashlab_nbd::client::{Request, Wish};
+use flashlab_nbd::client::{ClientConfig, Request};
 use flashlab_nbd::wire::{
     CommandFlags, CommandType, ErrorNumber, OptionHeader, OptionType, RequestHeader, RequestLayout,
 };
@@ -129,9 +129,9 @@ fn requests_of_64_mib_are_done_and_larger_ones_refused() {
     const MOST: u64 = 64 << 20;
     let house = House::of(memory(1 << 30));
     for simple in [false, true] {
-        let wish = Wish { checks: false, ..Wish::export("") };
-        let wish = if simple { wish.simple() } else { wish };
-        let mut client = Guest::new(house.connect(), wish).expect("the server agrees");
+        let config = ClientConfig { validate_requests: false, ..ClientConfig::export("") };
+        let config = if simple { config.simple() } else { config };
+        let mut client = Guest::new(house.connect(), config).expect("the server agrees");
         let bytes: Vec<u8> = (0..MOST).map(|n| (n % 251) as u8).collect();
         client.write(12345, &bytes);
         assert!(client.read(12345, MOST) == bytes);
@@ -147,8 +147,8 @@ fn what_cannot_be_done_is_refused_with_the_right_error_and_the_session_goes_on()
     let mut exports = crate::house::alone(memory(1 << 20));
     exports.push(flashlab_serve::Export { name: "ro".into(), read_only: true, ..exports[0].clone() });
     let house = House::with(exports, flashlab_serve::Limits::default(), None);
-    let wish = |name| Wish { checks: false, ..Wish::export(name) };
-    let mut client = Guest::new(house.connect(), wish("")).expect("the server agrees");
+    let config = |name| ClientConfig { validate_requests: false, ..ClientConfig::export(name) };
+    let mut client = Guest::new(house.connect(), config("")).expect("the server agrees");
     let mut ask = |request, payload: &[u8]| client.ask(request, payload).expect("the connection holds").err();
     let end = 1 << 20;
     assert_eq!(ask(Request::write(end - 1, 2), &[0; 2]), Some(ErrorNumber::NoSpace));
@@ -157,9 +157,9 @@ fn what_cannot_be_done_is_refused_with_the_right_error_and_the_session_goes_on()
     assert_eq!(ask(Request::trim(u64::MAX, 1), &[]), Some(ErrorNumber::Invalid));
     assert_eq!(ask(Request::cache(0, 1), &[]), Some(ErrorNumber::Invalid));
     assert_eq!(ask(Request::write(end - 1, 1), &[9]), None);
-    let mut reader = Guest::new(house.connect(), wish("ro")).expect("the server agrees");
+    let mut reader = Guest::new(house.connect(), config("ro")).expect("the server agrees");
     let refused = reader.ask(Request::write(0, 512), &[0; 512]).expect("the connection holds");
     assert_eq!(refused, Err(ErrorNumber::Permission));
     assert_eq!(reader.read(end - 1, 1), [9]);
-    assert!(Guest::new(house.connect(), wish("nobody")).is_err());
+    assert!(Guest::new(house.connect(), config("nobody")).is_err());
 }

@@ -18,7 +18,7 @@ impl Handshake {
         data: &[u8],
         to: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        if self.agreed.style() == Style::Simple {
+        if self.negotiated.style() == Style::Simple {
             return error(OptionReplyType::ErrInvalid, "metadata contexts need structured replies");
         }
         let query = match ContextQuery::parse(data) {
@@ -31,7 +31,7 @@ impl Handshake {
         let export = self.find(query.name)?;
         let list = option == OptionType::ListMetaContext;
         let mut chosen = ContextSet::NONE;
-        for (place, context) in self.available(&export) {
+        for (position, context) in self.available(&export) {
             let matches = |query: &str| {
                 // A namespace alone is a wildcard, but only in a list.
                 query == context.name || list && query.ends_with(':') && context.name.starts_with(query)
@@ -40,42 +40,42 @@ impl Handshake {
             if !all && !query.queries().any(matches) {
                 continue;
             }
-            chosen.insert(place);
+            chosen.insert(position);
             // "The metadata context ID in these replies is reserved and SHOULD be set to zero", in a list.
-            let id = if list { 0 } else { place as u32 };
+            let id = if list { 0 } else { position as u32 };
             let mut data = Vec::new();
             ContextEntry { id, name: &context.name }.emit(&mut data);
             OptionReplyHeader::emit_with(option, OptionReplyType::MetaContext, &data, to);
         }
         if !list {
-            self.agreed.contexts = Some((query.name.to_string(), chosen));
+            self.negotiated.contexts = Some((query.name.to_string(), chosen));
         }
         Ok(())
     }
 
     /// Returns the contexts that are available with the negotiated headers, with their positions.
     fn available<'a>(&self, export: &'a Export) -> impl Iterator<Item = (usize, &'a MetaContext)> + use<'a> {
-        let extended = self.agreed.extended;
+        let extended = self.negotiated.extended;
         let contexts = export.contexts.iter().take(64).enumerate();
         contexts.filter(move |(_, context)| extended || !context.wide)
     }
 
     /// Returns the transmission flags and the negotiated contexts of an export that the client selects by this name.
-    pub(super) fn terms(&self, export: &Export, name: &str) -> (TransmissionFlags, ContextSet) {
+    pub(super) fn flags_and_contexts(&self, export: &Export, name: &str) -> (TransmissionFlags, ContextSet) {
         use TransmissionFlags as T;
-        let contexts = match &self.agreed.contexts {
+        let contexts = match &self.negotiated.contexts {
             // Selected contexts that are no longer available are dropped.
-            Some((of, chosen)) if of == name => {
+            Some((export_name, chosen)) if export_name == name => {
                 let mut contexts = ContextSet::NONE;
                 self.available(export)
-                    .filter(|(place, _)| chosen.has(*place))
-                    .for_each(|(place, _)| contexts.insert(place));
+                    .filter(|(position, _)| chosen.contains(*position))
+                    .for_each(|(position, _)| contexts.insert(position));
                 contexts
             }
             _ => ContextSet::NONE,
         };
-        let style = self.agreed.style();
-        let zeroes = export.flags.has(T::SEND_WRITE_ZEROES);
+        let style = self.negotiated.style();
+        let zeroes = export.flags.contains(T::SEND_WRITE_ZEROES);
         let flags =
             export.flags.without(T::SEND_DF | T::BLOCK_STATUS_PAYLOAD | T::SEND_RESIZE).with(T::HAS_FLAGS);
         // "MUST leave this flag clear if structured replies have not been negotiated"; "MUST set this transmission flag

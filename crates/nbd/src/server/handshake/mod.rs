@@ -20,27 +20,27 @@ pub(super) struct Handshake {
     tls: bool,
     /// True while the server waits for TLS to start. All bytes received until then are discarded.
     awaits_tls: bool,
-    agreed: Agreed,
+    negotiated: Negotiated,
     options: u32,
     /// An oversized option: number of its bytes that have not arrived, and its final reply.
-    skipped: Option<(u64, Answer)>,
+    skipped: Option<(u64, FinalReply)>,
     opened: Option<Transmission>,
 }
 
 /// Result of the option haggling. Starting TLS resets it.
 #[derive(Clone, Default)]
-struct Agreed {
+struct Negotiated {
     structured: bool,
     extended: bool,
     /// Selection of the last `NBD_OPT_SET_META_CONTEXT`: name of the export, and contexts.
     contexts: Option<(String, ContextSet)>,
 }
 
-impl Agreed {
+impl Negotiated {
     fn style(&self) -> Style {
         match self {
-            Agreed { extended: true, .. } => Style::Extended,
-            Agreed { structured: true, .. } => Style::Structured,
+            Negotiated { extended: true, .. } => Style::Extended,
+            Negotiated { structured: true, .. } => Style::Structured,
             _ => Style::Simple,
         }
     }
@@ -48,22 +48,22 @@ impl Agreed {
 
 /// The final reply to an option: [`OptionReplyType::Ack`] without a message, or an error with a sentence for a
 /// person.
-struct Answer {
+struct FinalReply {
     option: OptionType,
     reply: OptionReplyType,
-    words: String,
+    message: String,
 }
 
 /// Type of an error reply, and a sentence for a person.
 type Error = (OptionReplyType, String);
 
-fn error<T>(reply: OptionReplyType, words: impl ToString) -> Result<T, Error> {
-    Err((reply, words.to_string()))
+fn error<T>(reply: OptionReplyType, message: impl ToString) -> Result<T, Error> {
+    Err((reply, message.to_string()))
 }
 
 /// Result of an option.
 enum Outcome {
-    Answered(Result<(), Error>),
+    Reply(Result<(), Error>),
     StartTls,
     Opened(Export, String),
     Closed(Closed),
@@ -77,7 +77,7 @@ impl Handshake {
             client: None,
             tls: false,
             awaits_tls: false,
-            agreed: Agreed::default(),
+            negotiated: Negotiated::default(),
             options: 0,
             skipped: None,
             opened: None,
@@ -93,7 +93,7 @@ impl Handshake {
     pub(super) fn tls_started(&mut self) {
         self.tls = true;
         self.awaits_tls = false;
-        self.agreed = Agreed::default();
+        self.negotiated = Negotiated::default();
     }
 
     /// Processes at most one option.
@@ -138,28 +138,28 @@ impl Handshake {
             return Received { consumed, event: Event::Need(OptionHeader::LEN + length) };
         };
         consumed += OptionHeader::LEN + length;
-        if let Some(closed) = self.count() {
+        if let Some(closed) = self.count_option() {
             return Received { consumed, event: Event::Closed(closed) };
         }
         let event = match self.option(header.option, data, shutting_down, to) {
-            Outcome::Answered(result) => {
-                Answer::new(header.option, result).emit(to);
+            Outcome::Reply(result) => {
+                FinalReply::new(header.option, result).emit(to);
                 Event::Send
             }
             Outcome::StartTls => {
-                Answer::new(header.option, Ok(())).emit(to);
+                FinalReply::new(header.option, Ok(())).emit(to);
                 self.awaits_tls = true;
                 return Received { consumed: bytes.len(), event: Event::StartTls };
             }
             Outcome::Opened(export, name) => {
-                let (flags, contexts) = self.terms(&export, &name);
+                let (flags, contexts) = self.flags_and_contexts(&export, &name);
                 if header.option == OptionType::ExportName {
-                    let zeroes = !self.client.unwrap_or_default().has(ClientFlags::NO_ZEROES);
+                    let zeroes = !self.client.unwrap_or_default().contains(ClientFlags::NO_ZEROES);
                     ExportNameReply { size: export.size, flags }.emit(zeroes, to);
                 } else {
-                    Answer::new(header.option, Ok(())).emit(to);
+                    FinalReply::new(header.option, Ok(())).emit(to);
                 }
-                let style = self.agreed.style();
+                let style = self.negotiated.style();
                 self.opened = Some(Transmission::new(export, flags, contexts, style, &self.policy));
                 Event::Opened
             }
@@ -169,7 +169,7 @@ impl Handshake {
     }
 
     /// Counts one option. Returns the reason to close if the client exceeds the limit.
-    fn count(&mut self) -> Option<Closed> {
+    fn count_option(&mut self) -> Option<Closed> {
         self.options = self.options.saturating_add(1);
         (self.options > self.policy.options_max).then_some(Closed::TooManyOptions)
     }
@@ -177,52 +177,52 @@ impl Handshake {
     /// Begins to skip an option whose data exceeds the limit. The reply is determined now and sent once all of the
     /// option has arrived.
     fn begin_skip(&mut self, header: OptionHeader, shutting_down: bool) -> Result<(), Closed> {
-        if let Some(closed) = self.count() {
+        if let Some(closed) = self.count_option() {
             return Err(closed);
         }
-        self.fixed(header.option)?;
+        self.check_fixed_newstyle(header.option)?;
         if header.option == OptionType::ExportName {
             return Err(Closed::Export { name: String::new(), why: "its name is too long" });
         }
         if header.option == OptionType::SetMetaContext {
-            self.agreed.contexts = None;
+            self.negotiated.contexts = None;
         }
-        let refused = self.gate(header.option, shutting_down).and_then(|()| {
+        let result = self.check_allowed(header.option, shutting_down).and_then(|()| {
             let length = header.length;
             error(
                 OptionReplyType::ErrTooBig,
                 format_args!("{length} bytes of data; the maximum is {OPTION_DATA_MAX}"),
             )
         });
-        self.skipped = Some((header.length.into(), Answer::new(header.option, refused)));
+        self.skipped = Some((header.length.into(), FinalReply::new(header.option, result)));
         Ok(())
     }
 
     /// Skips the available bytes of the oversized option, from byte `consumed` on.
     fn skip(&mut self, bytes: &[u8], mut consumed: usize, to: &mut Vec<u8>) -> Received {
         if let Some((remaining, _)) = &mut self.skipped {
-            let taken = (*remaining).min((bytes.len() - consumed) as u64);
-            *remaining -= taken;
-            consumed += taken as usize;
+            let count = (*remaining).min((bytes.len() - consumed) as u64);
+            *remaining -= count;
+            consumed += count as usize;
             if *remaining > 0 {
                 return Received { consumed, event: Event::Need((*remaining).min(4096) as usize) };
             }
         }
-        if let Some((_, answer)) = self.skipped.take() {
-            answer.emit(to);
+        if let Some((_, reply)) = self.skipped.take() {
+            reply.emit(to);
         }
         Received { consumed, event: Event::Send }
     }
 
     /// "This is the only valid option in nonfixed newstyle negotiation."
-    fn fixed(&self, option: OptionType) -> Result<(), Closed> {
-        let fixed = self.client.unwrap_or_default().has(ClientFlags::FIXED_NEWSTYLE);
+    fn check_fixed_newstyle(&self, option: OptionType) -> Result<(), Closed> {
+        let fixed = self.client.unwrap_or_default().contains(ClientFlags::FIXED_NEWSTYLE);
         let valid = fixed || option == OptionType::ExportName;
         if valid { Ok(()) } else { Err(Closed::NotFixedNewstyle(option)) }
     }
 
     /// Returns an error if the server accepts no options now.
-    fn gate(&self, option: OptionType, shutting_down: bool) -> Result<(), Error> {
+    fn check_allowed(&self, option: OptionType, shutting_down: bool) -> Result<(), Error> {
         if shutting_down {
             return error(OptionReplyType::ErrShutdown, "the server is shutting down");
         }
@@ -234,38 +234,38 @@ impl Handshake {
     }
 
     fn option(&mut self, option: OptionType, data: &[u8], shutting_down: bool, to: &mut Vec<u8>) -> Outcome {
-        if let Err(closed) = self.fixed(option) {
+        if let Err(closed) = self.check_fixed_newstyle(option) {
             return Outcome::Closed(closed);
         }
         match option {
             OptionType::Abort => {
-                Answer::new(option, Ok(())).emit(to);
+                FinalReply::new(option, Ok(())).emit(to);
                 return Outcome::Closed(Closed::Abort);
             }
             OptionType::ExportName => return self.export_name(data, shutting_down),
             // "Issuing this command replaces all previously-set metadata contexts (including when this command fails)".
-            OptionType::SetMetaContext => self.agreed.contexts = None,
+            OptionType::SetMetaContext => self.negotiated.contexts = None,
             _ => {}
         }
-        if let Err(error) = self.gate(option, shutting_down) {
-            return Outcome::Answered(Err(error));
+        if let Err(error) = self.check_allowed(option, shutting_down) {
+            return Outcome::Reply(Err(error));
         }
         match option {
-            OptionType::List => Outcome::Answered(empty(data).map(|()| self.list(to))),
+            OptionType::List => Outcome::Reply(empty(data).map(|()| self.list(to))),
             OptionType::StartTls => match empty(data).and_then(|()| self.start_tls()) {
                 Ok(()) => Outcome::StartTls,
-                Err(error) => Outcome::Answered(Err(error)),
+                Err(error) => Outcome::Reply(Err(error)),
             },
             OptionType::Info | OptionType::Go => match self.info(option, data, to) {
                 Ok(opened) if option == OptionType::Go => Outcome::Opened(opened.0, opened.1),
-                told => Outcome::Answered(told.map(|_| ())),
+                result => Outcome::Reply(result.map(|_| ())),
             },
-            OptionType::StructuredReply => Outcome::Answered(self.structured_reply(data)),
-            OptionType::ExtendedHeaders => Outcome::Answered(self.extended_headers(data)),
+            OptionType::StructuredReply => Outcome::Reply(self.structured_reply(data)),
+            OptionType::ExtendedHeaders => Outcome::Reply(self.extended_headers(data)),
             OptionType::ListMetaContext | OptionType::SetMetaContext => {
-                Outcome::Answered(self.meta_context(option, data, to))
+                Outcome::Reply(self.meta_context(option, data, to))
             }
-            _ => Outcome::Answered(error(
+            _ => Outcome::Reply(error(
                 OptionReplyType::ErrUnsup,
                 format_args!("option {option} is not supported"),
             )),
@@ -276,10 +276,10 @@ impl Handshake {
     /// reply.
     fn export_name(&self, data: &[u8], shutting_down: bool) -> Outcome {
         let name = String::from_utf8_lossy(data).into_owned();
-        let found = self.gate(OptionType::ExportName, shutting_down).and_then(|()| self.find(&name));
+        let found = self.check_allowed(OptionType::ExportName, shutting_down).and_then(|()| self.find(&name));
         let why = match found {
             // "Once extended headers are successfully requested, a client MUST NOT use NBD_OPT_EXPORT_NAME."
-            Ok(_) if self.agreed.extended => "extended headers were negotiated",
+            Ok(_) if self.negotiated.extended => "extended headers were negotiated",
             Ok(export) if export.block_size_required => "the client did not request the block sizes",
             Ok(export) => return Outcome::Opened(export, name),
             Err((OptionReplyType::ErrTlsReqd, _)) => "it requires TLS",
@@ -336,7 +336,7 @@ impl Handshake {
             Err(wrong) => return error(OptionReplyType::ErrInvalid, wrong),
         };
         let export = self.find(query.name)?;
-        let mut tell = |info: Info<'_>| {
+        let mut send_info = |info: Info<'_>| {
             let mut data = Vec::new();
             info.emit(&mut data);
             OptionReplyHeader::emit_with(option, OptionReplyType::Info, &data, to);
@@ -346,24 +346,24 @@ impl Handshake {
             preferred: export.block_preferred,
             payload_max: export.payload_max,
         };
-        if export.block_size_required && !query.asks(InfoType::BlockSize) {
+        if export.block_size_required && !query.is_requested(InfoType::BlockSize) {
             // "SHOULD ensure it first sends an NBD_INFO_BLOCK_SIZE information reply".
-            tell(sizes);
+            send_info(sizes);
             return error(
                 OptionReplyType::ErrBlockSizeReqd,
                 "a client has to request the block sizes of this export",
             );
         }
-        let (flags, _) = self.terms(&export, query.name);
-        tell(Info::Export { size: export.size, flags });
-        if query.asks(InfoType::Name) {
-            tell(Info::Name(&export.name));
+        let (flags, _) = self.flags_and_contexts(&export, query.name);
+        send_info(Info::Export { size: export.size, flags });
+        if query.is_requested(InfoType::Name) {
+            send_info(Info::Name(&export.name));
         }
-        if query.asks(InfoType::Description) && !export.description.is_empty() {
-            tell(Info::Description(&export.description));
+        if query.is_requested(InfoType::Description) && !export.description.is_empty() {
+            send_info(Info::Description(&export.description));
         }
-        if query.asks(InfoType::BlockSize) {
-            tell(sizes);
+        if query.is_requested(InfoType::BlockSize) {
+            send_info(sizes);
         }
         let name = query.name.to_string();
         Ok((export, name))
@@ -375,10 +375,10 @@ impl Handshake {
         if !self.policy.structured {
             return error(OptionReplyType::ErrUnsup, "structured replies are turned off");
         }
-        if self.agreed.extended {
+        if self.negotiated.extended {
             return error(OptionReplyType::ErrExtHeaderReqd, "extended headers were negotiated already");
         }
-        self.agreed.structured = true;
+        self.negotiated.structured = true;
         Ok(())
     }
 
@@ -388,11 +388,11 @@ impl Handshake {
         if !self.policy.extended {
             return error(OptionReplyType::ErrUnsup, "extended headers are turned off");
         }
-        if self.agreed.extended {
+        if self.negotiated.extended {
             // QEMU's server replies with this error, and libnbd expects it.
             return error(OptionReplyType::ErrInvalid, "extended headers were negotiated already");
         }
-        self.agreed.extended = true;
+        self.negotiated.extended = true;
         Ok(())
     }
 }
@@ -402,13 +402,13 @@ fn empty(data: &[u8]) -> Result<(), Error> {
     if data.is_empty() { Ok(()) } else { error(OptionReplyType::ErrInvalid, "this option takes no data") }
 }
 
-impl Answer {
-    fn new(option: OptionType, result: Result<(), Error>) -> Answer {
-        let (reply, words) = result.err().unwrap_or((OptionReplyType::Ack, String::new()));
-        Answer { option, reply, words }
+impl FinalReply {
+    fn new(option: OptionType, result: Result<(), Error>) -> FinalReply {
+        let (reply, message) = result.err().unwrap_or((OptionReplyType::Ack, String::new()));
+        FinalReply { option, reply, message }
     }
     fn emit(&self, to: &mut Vec<u8>) {
-        let words = &self.words.as_bytes()[..self.words.floor_char_boundary(crate::wire::STRING_MAX)];
-        OptionReplyHeader::emit_with(self.option, self.reply, words, to);
+        let message = &self.message.as_bytes()[..self.message.floor_char_boundary(crate::wire::STRING_MAX)];
+        OptionReplyHeader::emit_with(self.option, self.reply, message, to);
     }
 }

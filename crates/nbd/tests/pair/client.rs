@@ -1,7 +1,7 @@
 //! The client's side: sends the requests of a script, and compares every reply with the reference model.
 
 use super::disk::Disk;
-use flashlab_nbd::client::{Client, ClientError, Event, Request, RequestError, Slot, Wish};
+use flashlab_nbd::client::{Client, ClientConfig, ClientError, Event, Request, RequestError, Slot};
 use flashlab_nbd::wire::{CommandFlags, CommandType, ErrorNumber, TransmissionFlags};
 use std::collections::BTreeMap;
 
@@ -16,45 +16,45 @@ pub(crate) struct Op {
 }
 
 /// A request in flight, with its expected result.
-struct Asked {
+struct InFlight {
     op: Op,
     expected: Result<(), ErrorNumber>,
     /// Expected data of a read, and the positions that have arrived.
     bytes: Vec<u8>,
-    come: Vec<bool>,
+    arrived: Vec<bool>,
     /// Expected status of each byte in each context, and the number of bytes that have arrived.
     statuses: BTreeMap<usize, (Vec<u64>, u64)>,
 }
 
-pub(crate) struct Guest {
+pub(crate) struct TestClient {
     pub(crate) client: Client,
     pub(crate) closed: Option<ClientError>,
     pub(crate) disk: Disk,
     pub(crate) outcomes: Vec<Result<(), ErrorNumber>>,
-    wish: Wish,
+    config: ClientConfig,
     buffer: Vec<u8>,
     sent: Vec<u8>,
     ready: bool,
     ops: std::vec::IntoIter<Op>,
     depth: usize,
-    asked: BTreeMap<Slot, Asked>,
+    in_flight: BTreeMap<Slot, InFlight>,
     disconnected: bool,
 }
 
-impl Guest {
-    pub(crate) fn new(wish: Wish, disk: Disk, ops: Vec<Op>, depth: usize) -> Guest {
-        Guest {
-            client: Client::new(wish.clone()),
+impl TestClient {
+    pub(crate) fn new(config: ClientConfig, disk: Disk, ops: Vec<Op>, depth: usize) -> TestClient {
+        TestClient {
+            client: Client::new(config.clone()),
             closed: None,
             disk,
             outcomes: Vec::new(),
-            wish,
+            config,
             buffer: Vec::new(),
             sent: Vec::new(),
             ready: false,
             ops: ops.into_iter(),
             depth,
-            asked: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             disconnected: false,
         }
     }
@@ -63,7 +63,7 @@ impl Guest {
         std::mem::take(&mut self.sent)
     }
     pub(crate) fn is_over(&self) -> bool {
-        self.closed.is_some() || self.disconnected && self.asked.is_empty()
+        self.closed.is_some() || self.disconnected && self.in_flight.is_empty()
     }
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
@@ -88,7 +88,7 @@ impl Guest {
                 }
                 Event::Ready => {
                     self.ready = true;
-                    self.ask();
+                    self.fill_queue();
                 }
                 Event::Closed(why) => self.closed = Some(why),
                 event => self.event(event, start),
@@ -96,54 +96,54 @@ impl Guest {
         }
         self.buffer.drain(..at);
         if self.ready {
-            self.ask();
+            self.fill_queue();
         }
     }
 
     fn event(&mut self, event: Event, start: usize) {
         match event {
-            Event::Data { slot, offset, here } => {
-                let bytes = &self.buffer[start + here.start..start + here.end];
-                let asked = self.asked.get_mut(&slot).unwrap();
-                let place = (offset - asked.op.request.offset) as usize;
-                let known = asked.expected.is_ok();
-                assert!(!known || bytes == &asked.bytes[place..place + bytes.len()]);
-                for come in &mut asked.come[place..place + bytes.len()] {
-                    assert!(!std::mem::replace(come, true));
+            Event::Data { slot, offset, range } => {
+                let bytes = &self.buffer[start + range.start..start + range.end];
+                let in_flight = self.in_flight.get_mut(&slot).unwrap();
+                let position = (offset - in_flight.op.request.offset) as usize;
+                let known = in_flight.expected.is_ok();
+                assert!(!known || bytes == &in_flight.bytes[position..position + bytes.len()]);
+                for arrived in &mut in_flight.arrived[position..position + bytes.len()] {
+                    assert!(!std::mem::replace(arrived, true));
                 }
             }
             Event::Hole { slot, offset, length } => {
-                let asked = self.asked.get_mut(&slot).unwrap();
-                let place = (offset - asked.op.request.offset) as usize;
-                let range = place..place + length as usize;
-                assert!(asked.bytes[range.clone()].iter().all(|byte| *byte == 0));
-                for come in &mut asked.come[range] {
-                    assert!(!std::mem::replace(come, true));
+                let in_flight = self.in_flight.get_mut(&slot).unwrap();
+                let position = (offset - in_flight.op.request.offset) as usize;
+                let range = position..position + length as usize;
+                assert!(in_flight.bytes[range.clone()].iter().all(|byte| *byte == 0));
+                for arrived in &mut in_flight.arrived[range] {
+                    assert!(!std::mem::replace(arrived, true));
                 }
             }
             Event::Extent(extent) => {
-                let asked = self.asked.get_mut(&extent.slot).unwrap();
-                let (statuses, told) = asked.statuses.get_mut(&extent.context).unwrap();
-                assert_eq!(extent.offset, asked.op.request.offset + *told);
-                let range = *told as usize..(*told + extent.length) as usize;
+                let in_flight = self.in_flight.get_mut(&extent.slot).unwrap();
+                let (statuses, reported) = in_flight.statuses.get_mut(&extent.context).unwrap();
+                assert_eq!(extent.offset, in_flight.op.request.offset + *reported);
+                let range = *reported as usize..(*reported + extent.length) as usize;
                 assert!(statuses[range].iter().all(|status| *status == extent.status), "{extent:?}");
-                *told += extent.length;
+                *reported += extent.length;
             }
             Event::Error { slot, error, offset, message } => {
-                let asked = &self.asked[&slot];
+                let in_flight = &self.in_flight[&slot];
                 let message = &self.buffer[start + message.start..start + message.end];
                 assert!(!message.is_empty() && std::str::from_utf8(message).is_ok());
-                assert_eq!((asked.expected, offset), (Err(error), None));
+                assert_eq!((in_flight.expected, offset), (Err(error), None));
             }
             Event::Done { slot, result } => {
-                let asked = self.asked.remove(&slot).unwrap();
-                assert_eq!(result, asked.expected, "{:?}", asked.op);
+                let in_flight = self.in_flight.remove(&slot).unwrap();
+                assert_eq!(result, in_flight.expected, "{:?}", in_flight.op);
                 if result.is_ok() {
-                    assert!(asked.come.iter().all(|come| *come));
-                    let one = asked.op.request.flags.has(CommandFlags::REQ_ONE);
-                    for (statuses, told) in asked.statuses.values() {
+                    assert!(in_flight.arrived.iter().all(|arrived| *arrived));
+                    let one = in_flight.op.request.flags.contains(CommandFlags::REQ_ONE);
+                    for (statuses, reported) in in_flight.statuses.values() {
                         // The reply covers the whole range, unless the request asked for one extent.
-                        assert!(*told as usize == statuses.len() || one && *told > 0);
+                        assert!(*reported as usize == statuses.len() || one && *reported > 0);
                     }
                 }
                 self.outcomes.push(result);
@@ -153,31 +153,31 @@ impl Guest {
     }
 
     /// Keeps the queue full, and disconnects at the end.
-    fn ask(&mut self) {
-        while self.asked.len() < self.depth && !self.disconnected {
+    fn fill_queue(&mut self) {
+        while self.in_flight.len() < self.depth && !self.disconnected {
             let Some(op) = self.ops.next() else {
                 // The server still replies to requests in flight.
                 self.client.disconnect(&mut self.sent);
                 self.disconnected = true;
                 break;
             };
-            self.ask_one(op);
+            self.send(op);
         }
-        assert_eq!(self.client.in_flight(), self.asked.len());
+        assert_eq!(self.client.in_flight(), self.in_flight.len());
     }
 
-    fn ask_one(&mut self, op: Op) {
+    fn send(&mut self, op: Op) {
         let request = op.request;
-        let some = !op.contexts.is_empty() && request.command == CommandType::BlockStatus;
-        let sent = if some {
+        let selects_contexts = !op.contexts.is_empty() && request.command == CommandType::BlockStatus;
+        let sent = if selects_contexts {
             self.client.block_status_of(request, &op.contexts, &mut self.sent)
         } else {
             self.client.request(request, &mut self.sent)
         };
         let slot = match sent {
             Ok(slot) => slot,
-            Err(RequestError::NotOffered(_)) if some => return,
-            Err(error) if self.wish.checks => {
+            Err(RequestError::NotOffered(_)) if selects_contexts => return,
+            Err(error) if self.config.validate_requests => {
                 assert!(self.expected(&op).is_err() || error == RequestError::Empty, "{op:?}: {error}");
                 return;
             }
@@ -187,12 +187,12 @@ impl Guest {
             self.sent.extend(std::iter::repeat_n(op.fill, request.length as usize));
         }
         let expected = self.expected(&op);
-        let mut asked =
-            Asked { op, expected, bytes: Vec::new(), come: Vec::new(), statuses: BTreeMap::new() };
+        let mut in_flight =
+            InFlight { op, expected, bytes: Vec::new(), arrived: Vec::new(), statuses: BTreeMap::new() };
         if expected.is_ok() {
-            self.apply(&mut asked);
+            self.apply(&mut in_flight);
         }
-        assert!(self.asked.insert(slot, asked).is_none(), "a slot is given once");
+        assert!(self.in_flight.insert(slot, in_flight).is_none(), "a slot is given once");
     }
 
     /// Returns the result that the specification requires ("Error values" and "Request types").
@@ -203,8 +203,8 @@ impl Guest {
         let chunks = self.client.layouts().unwrap().1.is_some();
         let beyond = offset.checked_add(length).is_none_or(|end| end > self.disk.export.size);
         let blocks = u64::from(self.disk.export.block_minimum);
-        let writes = command.writes();
-        if writes && export.flags.has(TransmissionFlags::READ_ONLY) {
+        let writes = command.is_write();
+        if writes && export.flags.contains(TransmissionFlags::READ_ONLY) {
             return Err(E::Permission);
         }
         let may = match command {
@@ -230,35 +230,35 @@ impl Guest {
         if !offset.is_multiple_of(blocks) || !length.is_multiple_of(blocks) {
             return Err(E::Invalid);
         }
-        let slow = flags.has(CommandFlags::FAST_ZERO | CommandFlags::NO_HOLE) && length > 0;
+        let slow = flags.contains(CommandFlags::FAST_ZERO | CommandFlags::NO_HOLE) && length > 0;
         if command == CommandType::WriteZeroes && slow { Err(E::NotSupported) } else { Ok(()) }
     }
 
     /// Applies a request to the model, and stores the expected data.
-    fn apply(&mut self, asked: &mut Asked) {
-        let Request { command, flags, offset, length } = asked.op.request;
+    fn apply(&mut self, in_flight: &mut InFlight) {
+        let Request { command, flags, offset, length } = in_flight.op.request;
         match command {
             CommandType::Read => {
-                asked.bytes = self.disk.bytes[offset as usize..(offset + length) as usize].to_vec();
-                asked.come = vec![false; length as usize];
+                in_flight.bytes = self.disk.bytes[offset as usize..(offset + length) as usize].to_vec();
+                in_flight.arrived = vec![false; length as usize];
             }
             CommandType::Write if length > 0 => {
-                self.disk.write(offset, &vec![asked.op.fill; length as usize])
+                self.disk.write(offset, &vec![in_flight.op.fill; length as usize])
             }
             CommandType::Trim if length > 0 => self.disk.zero(offset, length, true),
             CommandType::WriteZeroes if length > 0 => {
-                self.disk.zero(offset, length, !flags.has(CommandFlags::NO_HOLE));
+                self.disk.zero(offset, length, !flags.contains(CommandFlags::NO_HOLE));
             }
             CommandType::BlockStatus => {
                 let names: Vec<String> = self.client.contexts().iter().map(|name| name.to_string()).collect();
                 let all: Vec<usize> = (0..names.len()).collect();
-                let wanted = if asked.op.contexts.is_empty() { &all } else { &asked.op.contexts };
-                for place in wanted {
+                let selected = if in_flight.op.contexts.is_empty() { &all } else { &in_flight.op.contexts };
+                for position in selected {
                     let context =
-                        super::disk::CONTEXTS.iter().position(|name| *name == names[*place]).unwrap();
+                        super::disk::CONTEXTS.iter().position(|name| *name == names[*position]).unwrap();
                     let status = |at| self.disk.status(context, at as usize);
                     let statuses = (offset..offset + length).map(status).collect();
-                    asked.statuses.insert(*place, (statuses, 0));
+                    in_flight.statuses.insert(*position, (statuses, 0));
                 }
             }
             _ => {}

@@ -21,7 +21,7 @@ pub(crate) fn export(size: u64) -> Vec<u8> {
 }
 
 /// Returns the bytes that a client sends in response to a server's bytes, and its last event.
-pub(crate) fn talk(client: &mut Client, mut bytes: &[u8]) -> (Vec<u8>, Event) {
+pub(crate) fn exchange(client: &mut Client, mut bytes: &[u8]) -> (Vec<u8>, Event) {
     let mut sent = Vec::new();
     loop {
         let received = client.receive(bytes, &mut sent);

@@ -38,15 +38,15 @@ pub(crate) fn card() -> Export {
     export
 }
 
-pub(crate) struct Talk {
+pub(crate) struct TestServer {
     pub(crate) session: Session,
     pub(crate) style: Style,
     pub(crate) event: Event,
 }
 
-impl Talk {
-    pub(crate) fn with(style: Style, export: Export) -> Talk {
-        let policy = Policy { direct_min: 1000, ..Policy::default() };
+impl TestServer {
+    pub(crate) fn with(style: Style, export: Export) -> TestServer {
+        let policy = Policy { direct_payload_min_bytes: 1000, ..Policy::default() };
         let mut sent = Vec::new();
         let mut session = Session::new(policy, Arc::new(vec![export]), &mut sent);
         let option = |number: u32, data: &[u8]| {
@@ -75,13 +75,13 @@ impl Talk {
         }
         assert_eq!(rest, []);
         assert_eq!(session.replies().unwrap().style(), style);
-        Talk { session, style, event: Event::Opened }
+        TestServer { session, style, event: Event::Opened }
     }
-    pub(crate) fn new(style: Style) -> Talk {
-        Talk::with(style, card())
+    pub(crate) fn new(style: Style) -> TestServer {
+        TestServer::with(style, card())
     }
     /// Sends bytes to the session, and returns its replies that need no action of the owner. Stores the last event.
-    pub(crate) fn say(&mut self, mut bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut sent = Vec::new();
         loop {
             let received = self.session.receive(bytes, &mut sent);
@@ -118,7 +118,7 @@ impl Talk {
         bytes
     }
     /// Sends a request, and asserts that the session returns it.
-    pub(crate) fn asks(&mut self, flags: u16, kind: u16, offset: u64, length: u64) -> Request {
+    pub(crate) fn accepts(&mut self, flags: u16, kind: u16, offset: u64, length: u64) -> Request {
         let bytes = self.request(flags, kind, offset, length);
         let mut sent = Vec::new();
         let received = self.session.receive(&bytes, &mut sent);
@@ -128,16 +128,16 @@ impl Talk {
         request
     }
     /// Sends a request, and asserts that it is rejected and that the session continues.
-    pub(crate) fn refused(&mut self, flags: u16, kind: u16, offset: u64, length: u64, error: u32) {
+    pub(crate) fn rejects(&mut self, flags: u16, kind: u16, offset: u64, length: u64, error: u32) {
         let bytes = self.request(flags, kind, offset, length);
-        self.refused_bytes(&bytes, offset, error);
+        self.rejects_bytes(&bytes, offset, error);
     }
-    pub(crate) fn refused_bytes(&mut self, bytes: &[u8], offset: u64, error: u32) {
-        let sent = self.say(bytes);
+    pub(crate) fn rejects_bytes(&mut self, bytes: &[u8], offset: u64, error: u32) {
+        let sent = self.send(bytes);
         assert!(matches!(self.event, Event::Need(_)), "{:?}", self.event);
         assert_eq!(sent, self.error(&sent, offset, error));
         // The next request is parsed correctly: exactly the payload was drained.
-        self.asks(0, FLUSH, 0, 0);
+        self.accepts(0, FLUSH, 0, 0);
     }
     /// Returns an error reply with the message in `sent`.
     pub(crate) fn error(&self, sent: &[u8], offset: u64, error: u32) -> Vec<u8> {
@@ -176,10 +176,10 @@ pub(crate) fn simple(error: u32) -> Vec<u8> {
 
 pub(crate) const STYLES: [Style; 3] = [Style::Simple, Style::Structured, Style::Extended];
 
-impl Talk {
-    pub(crate) fn refused_without_flush(&mut self, flags: u16, kind: u16, length: u64) {
+impl TestServer {
+    pub(crate) fn rejects_without_flush(&mut self, flags: u16, kind: u16, length: u64) {
         let bytes = self.request(flags, kind, 0, length);
-        let sent = self.say(&bytes);
+        let sent = self.send(&bytes);
         assert_eq!(sent, self.error(&sent, 0, EINVAL), "{kind}");
     }
 }

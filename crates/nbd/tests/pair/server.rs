@@ -7,7 +7,7 @@ use flashlab_nbd::wire::ErrorNumber;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub(crate) struct Host {
+pub(crate) struct TestServer {
     pub(crate) session: Session,
     pub(crate) disk: Disk,
     pub(crate) closed: Option<Closed>,
@@ -25,11 +25,11 @@ pub(crate) struct Host {
     need: usize,
 }
 
-impl Host {
-    pub(crate) fn new(policy: Policy, disk: Disk) -> Host {
+impl TestServer {
+    pub(crate) fn new(policy: Policy, disk: Disk) -> TestServer {
         let mut sent = Vec::new();
         let session = Session::new(policy, Arc::new(vec![disk.export.clone()]), &mut sent);
-        Host {
+        TestServer {
             session,
             disk,
             closed: None,
@@ -55,10 +55,10 @@ impl Host {
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         loop {
             if let Some((token, offset, data, missing)) = &mut self.direct {
-                let taken = bytes.len().min(*missing);
-                data.extend_from_slice(&bytes[..taken]);
-                bytes = &bytes[taken..];
-                *missing -= taken;
+                let count = bytes.len().min(*missing);
+                data.extend_from_slice(&bytes[..count]);
+                bytes = &bytes[count..];
+                *missing -= count;
                 if *missing > 0 {
                     return;
                 }
@@ -78,12 +78,12 @@ impl Host {
     /// Processes the buffer. Returns true if a payload continues past the session.
     fn parse(&mut self) -> bool {
         let mut at = 0;
-        let mut again = 0;
+        let mut idle_rounds = 0;
         loop {
             let rest = &self.buffer[at..];
             let received = self.session.receive(rest, &mut self.sent);
             assert!(received.consumed <= rest.len());
-            let here = at;
+            let start = at;
             at += received.consumed;
             match received.event {
                 Event::Need(need) => {
@@ -95,11 +95,11 @@ impl Host {
                 }
                 Event::Send | Event::Opened => {}
                 Event::StartTls => {
-                    assert_eq!(at, self.buffer.len(), "all is thrown away");
+                    assert_eq!(at, self.buffer.len(), "all bytes are discarded");
                     self.session.tls_started();
                 }
                 Event::Request(request) => {
-                    if self.execute(request, here) {
+                    if self.execute(request, start) {
                         assert_eq!(at, self.buffer.len(), "the rest of a payload is not there yet");
                         self.buffer.clear();
                         return true;
@@ -108,13 +108,13 @@ impl Host {
                 Event::Closed(why) => {
                     self.closed = Some(why);
                     while !self.answers.is_empty() {
-                        self.answer(&mut Choices::new(&[]), true);
+                        self.send_replies(&mut Choices::new(&[]), true);
                     }
                     break;
                 }
             }
-            again = if received.consumed == 0 { again + 1 } else { 0 };
-            assert!(again < 3, "the session makes no progress");
+            idle_rounds = if received.consumed == 0 { idle_rounds + 1 } else { 0 };
+            assert!(idle_rounds < 3, "the session makes no progress");
         }
         self.buffer.drain(..at);
         false
@@ -131,12 +131,12 @@ impl Host {
                 self.answers.push(read);
                 return false;
             }
-            Command::Write { ref here, fua } => {
+            Command::Write { ref range, fua } => {
                 self.fua += usize::from(fua);
-                let data = self.buffer[start + here.start..start + here.end].to_vec();
+                let data = self.buffer[start + range.start..start + range.end].to_vec();
                 if (data.len() as u64) < length {
                     let missing = length as usize - data.len();
-                    assert!(length as usize >= self.policy.direct_min);
+                    assert!(length as usize >= self.policy.direct_payload_min_bytes);
                     self.direct = Some((token, offset, data, missing));
                     return true;
                 }
@@ -152,7 +152,7 @@ impl Host {
             Command::WriteZeroes { fua, no_hole, fast } => {
                 self.fua += usize::from(fua);
                 if fast && no_hole {
-                    replies.error(token, ErrorNumber::NotSupported, "zeroes here are slow", &mut answer);
+                    replies.error(token, ErrorNumber::NotSupported, "writing zeroes is slow", &mut answer);
                 } else {
                     self.disk.zero(offset, length, !no_hole);
                     replies.done(token, &mut answer);
@@ -160,9 +160,9 @@ impl Host {
             }
             Command::BlockStatus { one, contexts } => {
                 let mut pieces = VecDeque::new();
-                for (told, context) in contexts.iter().enumerate() {
+                for (index, context) in contexts.iter().enumerate() {
                     let mut piece = Vec::new();
-                    let last = told + 1 == contexts.len();
+                    let last = index + 1 == contexts.len();
                     let extents = self.disk.extents(context, offset);
                     let covered =
                         replies.block_status(token, length, one, context, extents, last, &mut piece);
@@ -223,16 +223,16 @@ impl Host {
         pieces
     }
 
-    /// Sends some pieces of the pending replies, and at least one if `must` is set.
-    pub(crate) fn answer(&mut self, choices: &mut Choices, must: bool) {
-        let mut count = choices.below(8) + usize::from(must);
+    /// Sends some pieces of the pending replies, and at least one if `at_least_one` is set.
+    pub(crate) fn send_replies(&mut self, choices: &mut Choices, at_least_one: bool) {
+        let mut count = choices.below(8) + usize::from(at_least_one);
         while count > 0 && !self.answers.is_empty() {
-            let which = choices.below(self.answers.len());
-            if let Some(piece) = self.answers[which].pop_front() {
+            let index = choices.below(self.answers.len());
+            if let Some(piece) = self.answers[index].pop_front() {
                 self.sent.extend_from_slice(&piece);
             }
-            if self.answers[which].is_empty() {
-                self.answers.remove(which);
+            if self.answers[index].is_empty() {
+                self.answers.remove(index);
             }
             count -= 1;
         }

@@ -1,4 +1,4 @@
-//! Features that a client negotiates ([`Wish`]), and the server's description of the export ([`ExportInfo`]).
+//! Features that a client negotiates ([`ClientConfig`]), and the server's description of the export ([`ExportInfo`]).
 
 use crate::wire::TransmissionFlags;
 use alloc::string::String;
@@ -28,7 +28,7 @@ pub enum Goal {
 
 /// Features that a client negotiates.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wish {
+pub struct ClientConfig {
     /// Name of the export; empty for the default export.
     pub export: String,
     /// Purpose of the handshake.
@@ -47,14 +47,14 @@ pub struct Wish {
     /// Allows the server to omit the 124 zero bytes of its reply to `NBD_OPT_EXPORT_NAME`.
     pub no_zeroes: bool,
     /// Rejects requests that the server would reject. A test can turn the checks off to send such requests.
-    pub checks: bool,
+    pub validate_requests: bool,
 }
 
-impl Wish {
-    /// Returns a wish to send requests to an export, with the features that make replies cheapest to parse: extended
-    /// headers, or else structured replies.
-    pub fn export(name: &str) -> Wish {
-        Wish {
+impl ClientConfig {
+    /// Returns the configuration of a client that sends requests to an export, with the features that make replies
+    /// cheapest to parse: extended headers, or else structured replies.
+    pub fn export(name: &str) -> ClientConfig {
+        ClientConfig {
             export: name.into(),
             goal: Goal::Transmission,
             tls: Tls::Off,
@@ -63,14 +63,14 @@ impl Wish {
             contexts: Vec::new(),
             export_name: false,
             no_zeroes: true,
-            checks: true,
+            validate_requests: true,
         }
     }
 
-    /// Returns the wish with simple replies, as the kernel's client uses them.
+    /// Returns the configuration with simple replies, as the kernel's client uses them.
     #[must_use]
-    pub fn simple(self) -> Wish {
-        Wish { structured: false, extended: false, ..self }
+    pub fn simple(self) -> ClientConfig {
+        ClientConfig { structured: false, extended: false, ..self }
     }
 }
 
