@@ -4,7 +4,7 @@ use crate::certificates;
 use crate::house::{Guest, House, alone, memory};
 use flashlab_block::model::{Throttle, Throttled, Untimed};
 use flashlab_block::{Geometry, Memory, Pages, Timed};
-use flashlab_nbd::client::ClientConfig;
+use flashlab_nbd::client;
 use flashlab_nbd::uri::{Transport, Uri};
 use flashlab_serve::load::{Job, LoadError, Mix, load};
 use flashlab_serve::{Limits, Stop, Tls, TlsMode};
@@ -142,7 +142,7 @@ fn garbage_and_silence_instead_of_a_handshake_end_the_connection() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     house.empty();
-    again(|| Guest::new(house.connect(), ClientConfig::export(""))).read(0, 512);
+    again(|| Guest::new(house.connect(), client::ClientConfig::export(""))).read(0, 512);
 }
 
 /// Repeats `attempt` until it succeeds. On an idle machine the first attempt succeeds.
