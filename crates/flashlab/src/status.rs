@@ -3,7 +3,7 @@
 //! The status line appears on a terminal only; a pipe gets no status.
 
 use crate::failure::say;
-use flashlab_serve::{Count, Counted, Counters, Stop};
+use flashlab_serve::{Count, CounterValues, Counters, Stop};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn console_is_there() -> bool {
 }
 
 /// Formats the open connections and the throughput of the last second.
-fn line(now: &Counted, second: &Counted) -> String {
+fn line(now: &CounterValues, second: &CounterValues) -> String {
     let way = |requests, bytes| {
         let mib = second.get(bytes) as f64 / f64::from(1 << 20);
         format!("{} IOPS, {mib:.1} MiB/s", second.get(requests))
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_idle_server_says_so_in_one_line() {
-        let none = Counted::default();
+        let none = CounterValues::default();
         assert_eq!(line(&none, &none), "connections 0   read 0 IOPS, 0.0 MiB/s   write 0 IOPS, 0.0 MiB/s");
     }
 }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_uri_of_an_address_leads_back_to_it() {
+    fn an_address_survives_its_uri() {
         let unix = Address::Unix("/run/a dir?&%/s\u{fc}".into()).uri("n\u{e4}me #1");
         assert_eq!(Uri::parse(&unix.to_string()), Ok(unix));
         let named = Address::Abstract(b"card".to_vec()).uri("");

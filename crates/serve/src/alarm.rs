@@ -24,13 +24,13 @@ impl Alarm {
     }
 
     /// Returns the time to sleep if the alarm is due in `left`.
-    pub(crate) fn patience(&self, left: Duration) -> Duration {
+    pub(crate) fn sleep_time(&self, left: Duration) -> Duration {
         left.saturating_sub(self.early)
     }
 
     /// Ends a sleep: spins until no time is left, and learns the lateness. `late` is the time that has passed since
     /// the alarm was due; `None` if the device is not paced by a clock.
-    pub(crate) fn went_off(&mut self, left: impl Fn() -> Duration, late: Option<Duration>) {
+    pub(crate) fn finish_sleep(&mut self, left: impl Fn() -> Duration, late: Option<Duration>) {
         let before = left();
         if let Some(late) = late.filter(|_| self.spins) {
             let overslept = (self.early + late).saturating_sub(before).min(SPIN_MAX);
@@ -52,18 +52,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_set_as_much_earlier_as_it_goes_off_late() {
+    fn the_alarm_learns_its_lateness() {
         let mut alarm = Alarm { early: Duration::ZERO, spins: true };
         let us = Duration::from_us;
         // The system is always 20 us late.
         for _ in 0..100 {
-            let slept = alarm.patience(us(1000)) + us(20);
+            let slept = alarm.sleep_time(us(1000)) + us(20);
             let left = us(1000).saturating_sub(slept);
             let spun = std::cell::Cell::new(false);
             let late = slept.saturating_sub(us(1000));
-            alarm.went_off(|| if spun.replace(true) { Duration::ZERO } else { left }, Some(late));
+            alarm.finish_sleep(|| if spun.replace(true) { Duration::ZERO } else { left }, Some(late));
         }
         assert!(alarm.early > us(18) && alarm.early < us(21), "{}", alarm.early);
-        assert_eq!(alarm.patience(us(5)), Duration::ZERO);
+        assert_eq!(alarm.sleep_time(us(5)), Duration::ZERO);
     }
 }

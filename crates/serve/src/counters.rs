@@ -35,7 +35,7 @@ const COUNTS: usize = 10;
 /// Type of request, for latencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
-pub(crate) enum Way {
+pub(crate) enum RequestType {
     Read,
     Write,
     Flush,
@@ -43,8 +43,9 @@ pub(crate) enum Way {
     Other,
 }
 
-impl Way {
-    pub(crate) const ALL: [Way; 4] = [Way::Read, Way::Write, Way::Flush, Way::Other];
+impl RequestType {
+    pub(crate) const ALL: [RequestType; 4] =
+        [RequestType::Read, RequestType::Write, RequestType::Flush, RequestType::Other];
 
     pub(crate) fn name(self) -> &'static str {
         ["read", "write", "flush", "other"][self as usize]
@@ -86,23 +87,23 @@ struct Latency {
 #[derive(Debug, Default)]
 pub struct Counters {
     counts: [AtomicU64; COUNTS],
-    late: Mutex<Histogram>,
-    latency: [Latency; Way::ALL.len()],
+    lateness: Mutex<Histogram>,
+    latency: [Latency; RequestType::ALL.len()],
 }
 
 /// Values of the counters at one moment, or their increase between two moments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counted([u64; COUNTS]);
+pub struct CounterValues([u64; COUNTS]);
 
 impl Counters {
     /// Returns the current values.
-    pub fn read(&self) -> Counted {
-        Counted(std::array::from_fn(|n| self.counts[n].load(Ordering::Relaxed)))
+    pub fn read(&self) -> CounterValues {
+        CounterValues(std::array::from_fn(|n| self.counts[n].load(Ordering::Relaxed)))
     }
 
     /// Adds the counts of one thread, and resets them.
-    pub(crate) fn add(&self, counted: &mut Counted) {
-        for (total, n) in self.counts.iter().zip(&mut counted.0) {
+    pub(crate) fn add(&self, values: &mut CounterValues) {
+        for (total, n) in self.counts.iter().zip(&mut values.0) {
             if *n > 0 {
                 total.fetch_add(std::mem::take(n), Ordering::Relaxed);
             }
@@ -112,36 +113,36 @@ impl Counters {
     /// Returns a histogram of the delay between the instant at which a device completed a request and the wall-clock
     /// time at which the reply was sent, with one entry for all replies due together.
     pub fn lateness(&self) -> Histogram {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn late(&self, by: Duration) {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner).record(by);
+    pub(crate) fn record_lateness(&self, by: Duration) {
+        self.lateness.lock().unwrap_or_else(PoisonError::into_inner).record(by);
     }
 
     /// Records the latency of a request.
-    pub(crate) fn answered(&self, way: Way, after: Duration) {
-        let latency = &self.latency[way as usize];
-        let bucket = LATENCY_BOUNDS.partition_point(|bound| *bound < after);
-        latency.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        latency.sum_ns.fetch_add(after.as_ns(), Ordering::Relaxed);
+    pub(crate) fn record_latency(&self, request_type: RequestType, latency: Duration) {
+        let counters = &self.latency[request_type as usize];
+        let bucket = LATENCY_BOUNDS.partition_point(|bound| *bound < latency);
+        counters.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        counters.sum_ns.fetch_add(latency.as_ns(), Ordering::Relaxed);
     }
 
     /// Returns the number of latencies in each bucket, and their sum in nanoseconds.
-    pub(crate) fn latency(&self, way: Way) -> ([u64; BUCKETS], u64) {
-        let Latency { buckets, sum_ns } = &self.latency[way as usize];
+    pub(crate) fn latency(&self, request_type: RequestType) -> ([u64; BUCKETS], u64) {
+        let Latency { buckets, sum_ns } = &self.latency[request_type as usize];
         (buckets.each_ref().map(|count| count.load(Ordering::Relaxed)), sum_ns.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn count(&self, what: Count) {
-        self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count(&self, quantity: Count) {
+        self.counts[quantity as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Counted {
+impl CounterValues {
     /// Returns one count.
-    pub fn get(&self, what: Count) -> u64 {
-        self.0[what as usize]
+    pub fn get(&self, quantity: Count) -> u64 {
+        self.0[quantity as usize]
     }
     /// Returns the number of open connections.
     pub fn connections(&self) -> u64 {
@@ -152,10 +153,10 @@ impl Counted {
         self.get(Count::Reads) + self.get(Count::Writes) + self.get(Count::Others)
     }
     /// Returns the increase since `earlier`.
-    pub fn since(&self, earlier: &Counted) -> Counted {
-        Counted(std::array::from_fn(|n| self.0[n].saturating_sub(earlier.0[n])))
+    pub fn since(&self, earlier: &CounterValues) -> CounterValues {
+        CounterValues(std::array::from_fn(|n| self.0[n].saturating_sub(earlier.0[n])))
     }
-    pub(crate) fn add(&mut self, what: Count, n: u64) {
-        self.0[what as usize] += n;
+    pub(crate) fn add(&mut self, quantity: Count, n: u64) {
+        self.0[quantity as usize] += n;
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 /// Type of a metric family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Figure {
+pub enum MetricType {
     /// A value that only increases.
     Counter,
     /// A value that increases and decreases.
@@ -21,12 +21,12 @@ pub struct Exposition(String);
 
 impl Exposition {
     /// Begins a metric family. Its samples follow.
-    pub fn family(&mut self, name: &str, figure: Figure, help: &str) {
-        let kind = match figure {
-            Figure::Counter => "counter",
-            Figure::Gauge => "gauge",
-            Figure::Histogram => "histogram",
-            Figure::Untyped => "untyped",
+    pub fn family(&mut self, name: &str, metric_type: MetricType, help: &str) {
+        let kind = match metric_type {
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
+            MetricType::Untyped => "untyped",
         };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
@@ -44,8 +44,8 @@ impl Exposition {
     }
 
     /// Appends a family with a single sample.
-    pub fn alone(&mut self, name: &str, figure: Figure, help: &str, value: impl Display) {
-        self.family(name, figure, help);
+    pub fn single(&mut self, name: &str, metric_type: MetricType, help: &str, value: impl Display) {
+        self.family(name, metric_type, help);
         self.sample(name, &[], value);
     }
 
@@ -65,11 +65,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_a_label_cannot_leave_it() {
+    fn label_values_are_escaped() {
         let mut page = Exposition::default();
-        page.family("a_total", Figure::Counter, "first\nsecond");
+        page.family("a_total", MetricType::Counter, "first\nsecond");
         page.sample("a_total", &[("export", "x\"} 1\n\\"), ("op", "read")], 7);
-        let wanted = "# HELP a_total first\\nsecond\n# TYPE a_total counter\na_total{export=\"x\\\"} 1\\n\\\\\",op=\"read\"} 7\n";
-        assert_eq!(String::from(page), wanted);
+        let expected = "# HELP a_total first\\nsecond\n# TYPE a_total counter\na_total{export=\"x\\\"} 1\\n\\\\\",op=\"read\"} 7\n";
+        assert_eq!(String::from(page), expected);
     }
 }

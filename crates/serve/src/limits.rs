@@ -50,7 +50,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the time after which a receiving thread looks at these limits again.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn check_interval(&self) -> Duration {
         let idle = [self.idle, self.idle_when_full].into_iter().flatten();
         idle.fold(self.least_rate.window, Duration::min).max(Duration::from_ms(1))
     }
@@ -83,14 +83,14 @@ pub(crate) struct Share<'a> {
 
 /// Bytes taken from a [`Share`]. Dropping the value returns them.
 #[derive(Debug)]
-pub(crate) struct Taken<'a> {
+pub(crate) struct Reservation<'a> {
     share: Share<'a>,
     bytes: u64,
 }
 
 /// Address space taken from a [`Budget`]. Dropping the value returns it.
 #[derive(Debug)]
-pub(crate) struct Addresses<'a>(&'a Budget, u64);
+pub(crate) struct AddressReservation<'a>(&'a Budget, u64);
 
 impl Budget {
     pub(crate) fn new(bytes_in_flight: u64) -> Budget {
@@ -109,48 +109,48 @@ impl Budget {
     }
 
     /// Reserves address space for an announced payload.
-    pub(crate) fn announce(&self, bytes: u64) -> Option<Addresses<'_>> {
-        take(&self.addresses, bytes).then_some(Addresses(self, bytes))
+    pub(crate) fn reserve_addresses(&self, bytes: u64) -> Option<AddressReservation<'_>> {
+        try_subtract(&self.addresses, bytes).then_some(AddressReservation(self, bytes))
     }
 }
 
 impl<'a> Share<'a> {
     /// Takes `bytes`, if the share and the budget both have room.
-    pub(crate) fn try_take(&self, bytes: u64) -> Option<Taken<'a>> {
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation<'a>> {
         let left = self.left.get().checked_sub(bytes)?;
-        take(&self.budget.bytes, bytes).then(|| {
+        try_subtract(&self.budget.bytes, bytes).then(|| {
             self.left.set(left);
-            Taken { share: self.clone(), bytes }
+            Reservation { share: self.clone(), bytes }
         })
     }
 }
 
-impl<'a> Taken<'a> {
+impl<'a> Reservation<'a> {
     /// Splits off `bytes`, or all bytes if there are fewer.
-    pub(crate) fn split(&mut self, bytes: u64) -> Taken<'a> {
+    pub(crate) fn split(&mut self, bytes: u64) -> Reservation<'a> {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        Taken { share: self.share.clone(), bytes }
+        Reservation { share: self.share.clone(), bytes }
     }
 
     /// Adds `other`, which has to belong to the same share.
-    pub(crate) fn join(&mut self, mut other: Taken<'a>) {
+    pub(crate) fn join(&mut self, mut other: Reservation<'a>) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 }
 
-fn take(from: &AtomicU64, bytes: u64) -> bool {
+fn try_subtract(from: &AtomicU64, bytes: u64) -> bool {
     from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.share.left.update(|left| left + self.bytes);
         self.share.budget.bytes.fetch_add(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Drop for Addresses<'_> {
+impl Drop for AddressReservation<'_> {
     fn drop(&mut self) {
         self.0.addresses.fetch_add(self.1, Ordering::Relaxed);
     }
@@ -161,21 +161,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_takes_no_more_than_its_share_and_all_of_them_no_more_than_the_budget() {
+    fn reservations_are_limited_by_the_share_and_by_the_budget() {
         let budget = Budget::new(64);
         let shares: Vec<_> = (0..9).map(|_| budget.share()).collect();
-        assert!(shares[0].try_take(9).is_none());
-        let mut taken: Vec<_> = shares.iter().map_while(|share| share.try_take(8)).collect();
-        assert_eq!(taken.len(), 8);
-        let half = taken[0].split(4);
-        assert!(shares[8].try_take(4).is_none());
+        assert!(shares[0].try_reserve(9).is_none());
+        let mut reservations: Vec<_> = shares.iter().map_while(|share| share.try_reserve(8)).collect();
+        assert_eq!(reservations.len(), 8);
+        let half = reservations[0].split(4);
+        assert!(shares[8].try_reserve(4).is_none());
         drop(half);
-        let mut half = shares[8].try_take(4).expect("it was given back");
-        assert!(shares[0].try_take(5).is_none());
-        drop(taken);
-        half.join(shares[8].try_take(4).expect("the share has another half"));
-        assert!(shares[8].try_take(1).is_none());
+        let mut half = shares[8].try_reserve(4).expect("it was returned");
+        assert!(shares[0].try_reserve(5).is_none());
+        drop(reservations);
+        half.join(shares[8].try_reserve(4).expect("the share has another half"));
+        assert!(shares[8].try_reserve(1).is_none());
         drop(half);
-        assert!(shares[8].try_take(8).is_some());
+        assert!(shares[8].try_reserve(8).is_some());
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Link {
     tls: Option<Box<Secure>>,
     least_rate: Option<LeastRate>,
     /// Time that [`Link::receive`] waits for bytes; `None` waits indefinitely.
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     /// Number of system calls made for this connection.
     pub(crate) calls: u64,
 }
@@ -65,19 +65,19 @@ impl Link {
     }
 
     fn new(input: Arc<File>, output: Arc<File>, socket: bool) -> Link {
-        Link { input, output, socket, tls: None, least_rate: None, patience: None, calls: 0 }
+        Link { input, output, socket, tls: None, least_rate: None, timeout: None, calls: 0 }
     }
 
     /// Makes [`Link::send`] fail if the peer receives bytes more slowly than `least`, and makes [`Link::receive`]
-    /// return [`WouldBlock`](io::ErrorKind::WouldBlock) if no byte has arrived for `patience`. Pipes are not limited:
+    /// return [`WouldBlock`](io::ErrorKind::WouldBlock) if no byte has arrived for `timeout`. Pipes are not limited:
     /// they have a single client, and the server waits for it indefinitely.
-    pub(crate) fn limit(&mut self, least: LeastRate, patience: Duration) -> io::Result<()> {
+    pub(crate) fn limit(&mut self, least: LeastRate, timeout: Duration) -> io::Result<()> {
         if self.socket {
             // The kernel enforces the times, so the number of system calls that move bytes stays the same.
             let time = |duration: Duration| Some(std::time::Duration::from_nanos(duration.as_ns()));
-            sockopt::set_socket_timeout(&*self.input, Timeout::Recv, time(patience))?;
+            sockopt::set_socket_timeout(&*self.input, Timeout::Recv, time(timeout))?;
             sockopt::set_socket_timeout(&*self.output, Timeout::Send, time(least.window))?;
-            (self.least_rate, self.patience) = (Some(least), Some(patience));
+            (self.least_rate, self.timeout) = (Some(least), Some(timeout));
         }
         Ok(())
     }
@@ -107,23 +107,23 @@ impl Link {
                     return Err(late());
                 }
                 self.calls += 1;
-                ignore_full(tls.send(&mut Now(&self.output, self.socket)))?;
+                ignore_full(tls.send(&mut NonBlocking(&self.output, self.socket)))?;
             }
             if !tls.is_handshaking() {
                 self.tls = Some(Box::new(tls));
                 return Ok(());
             }
-            if !tls.has_sealed() {
-                if self.wait(None, Some(until.saturating_since(now())))?.late {
+            if !tls.has_received() {
+                if self.wait(None, Some(until.saturating_since(now())))?.timed_out {
                     return Err(late());
                 }
                 if !tls.receive(|into| self.receive_plain(into))? {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
-            if let Err(error) = tls.take_in() {
+            if let Err(error) = tls.process() {
                 // The alert tells the peer the reason, if it still reads.
-                let _ = tls.send(&mut Now(&self.output, self.socket));
+                let _ = tls.send(&mut NonBlocking(&self.output, self.socket));
                 return Err(error);
             }
         }
@@ -133,21 +133,21 @@ impl Link {
     /// peer has closed the connection.
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Some(mut tls) = self.tls.take() else { return self.receive_plain(into) };
-        let received = self.receive_under(&mut tls, into);
+        let received = self.receive_tls(&mut tls, into);
         self.tls = Some(tls);
         received
     }
 
-    fn receive_under(&mut self, tls: &mut Secure, into: &mut [u8]) -> io::Result<usize> {
+    fn receive_tls(&mut self, tls: &mut Secure, into: &mut [u8]) -> io::Result<usize> {
         let mut clock = None;
         loop {
-            match tls.open(into)? {
+            match tls.decrypt(into)? {
                 Some(0) => {}
                 received => return Ok(received.unwrap_or(0)),
             }
             // A peer that sends a TLS record byte by byte has delivered no data yet.
             let waited = clock.get_or_insert_with(Clock::start).now().since(Instant::ZERO);
-            if self.patience.is_some_and(|patience| waited >= patience) {
+            if self.timeout.is_some_and(|timeout| waited >= timeout) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             if !tls.receive(|into| self.receive_plain(into))? {
@@ -171,8 +171,8 @@ impl Link {
         IoSlice::advance_slices(&mut parts, 0);
         let mut progress: Option<Progress> = None;
         while !parts.is_empty() || self.wants_to_send() {
-            let (taken, moved) = self.send_once(parts)?;
-            IoSlice::advance_slices(&mut parts, taken);
+            let (count, moved) = self.send_once(parts)?;
+            IoSlice::advance_slices(&mut parts, count);
             let Some(least) = self.least_rate else { continue };
             match &mut progress {
                 Some(progress) => progress.moved(moved)?,
@@ -190,8 +190,8 @@ impl Link {
     fn send_once(&mut self, parts: &[IoSlice<'_>]) -> io::Result<(usize, u64)> {
         let Link { output, tls, calls, least_rate, .. } = self;
         let mut output = &**output;
-        let sealed = match tls {
-            Some(tls) if !parts.is_empty() && !tls.wants_to_send() => tls.seal(parts)?,
+        let encrypted = match tls {
+            Some(tls) if !parts.is_empty() && !tls.wants_to_send() => tls.encrypt(parts)?,
             _ => 0,
         };
         loop {
@@ -203,9 +203,9 @@ impl Link {
             };
             match sent {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => return Ok((if tls.is_some() { sealed } else { sent }, sent as u64)),
+                Ok(sent) => return Ok((if tls.is_some() { encrypted } else { sent }, sent as u64)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((sealed, 0)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((encrypted, 0)),
                 Err(error) => return Err(error),
             }
         }
@@ -214,19 +214,19 @@ impl Link {
     /// Sends as much of `parts` as the socket accepts without waiting; writes to pipes may wait. Returns the number
     /// of bytes taken from `parts`. Under TLS some of these bytes may still [wait to be sent](Link::wants_to_send).
     pub(crate) fn send_now(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut now = Now(&self.output, self.socket);
+        let mut now = NonBlocking(&self.output, self.socket);
         let Some(tls) = &mut self.tls else {
             self.calls += 1;
             return ignore_full(now.write_vectored(parts));
         };
-        let taken = if tls.wants_to_send() { 0 } else { tls.seal(parts)? };
+        let count = if tls.wants_to_send() { 0 } else { tls.encrypt(parts)? };
         while tls.wants_to_send() {
             self.calls += 1;
             if ignore_full(tls.send(&mut now))? == 0 {
                 break;
             }
         }
-        Ok(taken)
+        Ok(count)
     }
 
     /// Returns true if bytes that [`Link::send_now`] has taken are not sent yet.
@@ -234,33 +234,34 @@ impl Link {
         self.tls.as_ref().is_some_and(|tls| tls.wants_to_send())
     }
 
-    /// Waits until bytes can be received, `also` is readable, or `patience` has passed, and returns which of these
+    /// Waits until bytes can be received, `other` is readable, or `timeout` has passed, and returns which of these
     /// happened. Under TLS an incomplete record does not count.
     pub(crate) fn wait(
         &mut self,
-        also: Option<BorrowedFd<'_>>,
-        patience: Option<Duration>,
-    ) -> io::Result<Woken> {
+        other: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<WaitResult> {
         let clock = crate::Clock::start();
         loop {
-            let here = self.tls.as_mut().map_or(Ok(false), |tls| tls.has_more())?;
+            let has_buffered = self.tls.as_mut().map_or(Ok(false), |tls| tls.has_more())?;
             // Bytes that were received but not decrypted yet need no waiting.
-            let patience = if here { Some(Duration::ZERO) } else { patience };
-            let left = patience.map(|patience| patience.saturating_sub(clock.now().since(Instant::ZERO)));
+            let timeout = if has_buffered { Some(Duration::ZERO) } else { timeout };
+            let left = timeout.map(|timeout| timeout.saturating_sub(clock.now().since(Instant::ZERO)));
             self.calls += 1;
             let mut fds = vec![PollFd::new(&*self.input, PollFlags::IN)];
-            fds.extend(also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            fds.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             let n = wait_for(&mut fds, left)?;
             let input = !fds[0].revents().is_empty();
-            let also = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
-            let woken = Woken { input: here || input, also, late: n == 0 && !here };
-            let Some(mut tls) = self.tls.take_if(|_| input && !here) else { return Ok(woken) };
+            let other = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
+            let result =
+                WaitResult { input: has_buffered || input, other, timed_out: n == 0 && !has_buffered };
+            let Some(mut tls) = self.tls.take_if(|_| input && !has_buffered) else { return Ok(result) };
             let received = tls.receive(|into| self.receive_plain(into));
             let input = received.and_then(|any| Ok(!any || tls.has_more()?));
             self.tls = Some(tls);
             match input? {
-                false if !also => {}
-                input => return Ok(Woken { input, ..woken }),
+                false if !other => {}
+                input => return Ok(WaitResult { input, ..result }),
             }
         }
     }
@@ -269,33 +270,33 @@ impl Link {
     pub(crate) fn wait_until(
         &mut self,
         input: bool,
-        also: Option<BorrowedFd<'_>>,
-        patience: Option<Duration>,
-    ) -> io::Result<Woken> {
+        other: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<WaitResult> {
         if input {
-            return self.wait(also, patience);
+            return self.wait(other, timeout);
         }
         self.calls += 1;
         let mut fds: Vec<_> =
-            also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).into_iter().collect();
-        let n = wait_for(&mut fds, patience)?;
-        Ok(Woken { input: false, also: n > 0, late: n == 0 })
+            other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).into_iter().collect();
+        let n = wait_for(&mut fds, timeout)?;
+        Ok(WaitResult { input: false, other: n > 0, timed_out: n == 0 })
     }
 
-    /// Waits until bytes can be sent. Returns false if `patience` has passed first.
-    pub(crate) fn wait_to_send(&mut self, patience: Duration) -> io::Result<bool> {
+    /// Waits until bytes can be sent. Returns false if `timeout` has passed first.
+    pub(crate) fn wait_to_send(&mut self, timeout: Duration) -> io::Result<bool> {
         self.calls += 1;
-        Ok(wait_for(&mut [PollFd::new(&*self.output, PollFlags::OUT)], Some(patience))? > 0)
+        Ok(wait_for(&mut [PollFd::new(&*self.output, PollFlags::OUT)], Some(timeout))? > 0)
     }
 
     /// Ends the sending direction, and discards the peer's bytes until the peer closes the connection or `until` is
     /// reached. Closing a socket with unread bytes could make the peer lose the last replies.
     pub(crate) fn linger(&mut self, now: impl Fn() -> Instant, until: Instant) {
         if let Some(tls) = &mut self.tls {
-            tls.farewell();
+            tls.close_notify();
             // If this fails, the peer sees the connection end without a TLS close alert, but it has received all
             // replies.
-            let _ = tls.send(&mut Now(&self.output, self.socket));
+            let _ = tls.send(&mut NonBlocking(&self.output, self.socket));
         }
         if !self.socket || rustix::net::shutdown(&*self.output, Shutdown::Write).is_err() {
             return;
@@ -304,7 +305,7 @@ impl Link {
         loop {
             let left = until.saturating_since(now());
             match self.wait(None, Some(left)) {
-                Ok(woken) if woken.input => {}
+                Ok(result) if result.input => {}
                 _ => return,
             }
             if !matches!(self.receive(&mut sink), Ok(1..)) {
@@ -315,14 +316,14 @@ impl Link {
 }
 
 /// A writer that does not wait on sockets. Pipes wait.
-struct Now<'a>(&'a File, bool);
+struct NonBlocking<'a>(&'a File, bool);
 
-impl Write for Now<'_> {
+impl Write for NonBlocking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Now(mut file, socket) = *self;
+        let NonBlocking(mut file, socket) = *self;
         let parts = &parts[..parts.len().min(SLICES_MAX)];
         if !socket {
             return file.write_vectored(parts);
@@ -358,10 +359,10 @@ fn ignore_full(sent: io::Result<usize>) -> io::Result<usize> {
 
 /// Reason why [`Link::wait`] returned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Woken {
+pub(crate) struct WaitResult {
     pub(crate) input: bool,
-    pub(crate) also: bool,
-    pub(crate) late: bool,
+    pub(crate) other: bool,
+    pub(crate) timed_out: bool,
 }
 
 impl AsFd for Link {
@@ -372,21 +373,21 @@ impl AsFd for Link {
 
 impl Hangup {
     /// Shuts down the receiving direction. Requests received before still get a reply.
-    pub(crate) fn no_more_requests(&self) {
+    pub(crate) fn shut_down_receiving(&self) {
         // An error means that the connection has ended already.
         let _ = rustix::net::shutdown(&*self.0, Shutdown::Read);
     }
     /// Ends the connection at once.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn close(&self) {
         let _ = rustix::net::shutdown(&*self.0, Shutdown::Both);
     }
 }
 
-/// Polls until a descriptor is ready or `patience` has passed. Resumes after signals.
-pub(crate) fn wait_for(fds: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<usize> {
+/// Polls until a descriptor is ready or `timeout` has passed. Resumes after signals.
+pub(crate) fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
     let clock = crate::Clock::start();
     loop {
-        let left = patience.map(|patience| patience.saturating_sub(clock.now().since(Instant::ZERO)));
+        let left = timeout.map(|timeout| timeout.saturating_sub(clock.now().since(Instant::ZERO)));
         let timeout = left.map(|left| Timespec {
             tv_sec: (left.as_ns() / 1_000_000_000) as i64,
             tv_nsec: (left.as_ns() % 1_000_000_000) as i64,

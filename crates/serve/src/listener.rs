@@ -62,7 +62,7 @@ impl Listener {
                 (Socket::Vsock(VsockListener::bind_with_cid_port(cid, *port)?), None)
             }
         };
-        Listener { socket, file }.prepared()
+        Listener { socket, file }.into_nonblocking()
     }
 
     /// Returns the sockets that a service manager passed to this process (systemd's LISTEN_PID and LISTEN_FDS,
@@ -75,13 +75,13 @@ impl Listener {
             let socket =
                 unix.or_else(|_| fds.take_tcp_listener(index).map(|socket| socket.map(Socket::Tcp)))?;
             let socket = socket.expect("each is taken once");
-            Listener { socket, file: None }.prepared()
+            Listener { socket, file: None }.into_nonblocking()
         };
         all.map(take).collect()
     }
 
     /// Makes the socket non-blocking: a client may have gone before it is accepted.
-    fn prepared(self) -> io::Result<Listener> {
+    fn into_nonblocking(self) -> io::Result<Listener> {
         match &self.socket {
             Socket::Unix(socket) => socket.set_nonblocking(true)?,
             Socket::Tcp(socket) => socket.set_nonblocking(true)?,
@@ -109,7 +109,7 @@ impl Listener {
     }
 
     /// Returns true if accepting failed only because the client has gone.
-    pub(crate) fn nobody_came(error: &io::Error) -> bool {
+    pub(crate) fn is_client_gone(error: &io::Error) -> bool {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
     }
@@ -125,7 +125,7 @@ impl Listener {
         let Socket::Unix(socket) = &self.socket else { return Ok(None) };
         match socket.accept() {
             Ok((stream, _)) => stream.set_nonblocking(false).map(|()| Some(stream)),
-            Err(error) if Listener::nobody_came(&error) => Ok(None),
+            Err(error) if Listener::is_client_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -154,7 +154,7 @@ impl Listener {
         };
         match accepted {
             Ok(accepted) => Ok(Some(accepted)),
-            Err(error) if Listener::nobody_came(&error) => Ok(None),
+            Err(error) if Listener::is_client_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -194,8 +194,8 @@ pub(crate) fn detect_dead_peer(socket: &impl AsFd) {
 /// socket of a running server remain.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+    let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(is_refused) {
         fs::remove_file(path)?;
     }
     Ok(())
@@ -227,12 +227,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tcp_peer_that_vanishes_is_noticed() {
+    fn keepalive_detects_a_vanished_tcp_peer() {
         let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
         let listener = Listener::bind(&address).expect("there is a free port");
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("it has an address") };
         let client = TcpStream::connect(address).expect("it listens");
-        let (server, _) = listener.accept_socket().expect("it accepts").expect("somebody came");
+        let (server, _) = listener.accept_socket().expect("it accepts").expect("a client has connected");
         assert_eq!(sockopt::socket_keepalive(&server), Ok(true));
         assert_eq!(sockopt::tcp_keepidle(&server), Ok(IDLE_BEFORE_PROBES));
         assert_eq!(sockopt::tcp_keepintvl(&server), Ok(BETWEEN_PROBES));

@@ -1,7 +1,7 @@
 //! The HTTP endpoint for Prometheus. It serves only `GET /metrics`, to one caller at a time.
 
-use crate::counters::{Count, Counters, LATENCY_BOUNDS, Way};
-use crate::exposition::{Exposition, Figure};
+use crate::counters::{Count, Counters, LATENCY_BOUNDS, RequestType};
+use crate::exposition::{Exposition, MetricType};
 use crate::link::wait_for;
 use crate::{Listener, Stop};
 use flashlab_sim::Duration;
@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 /// Maximum length of a request in bytes.
 const REQUEST_MAX: usize = 8 << 10;
 /// Maximum time that a caller may take for each part of a request.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CALLER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A listening socket for metrics collectors.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Metrics {
             match self.0.accept() {
                 // A caller that disconnects or sends nothing is a normal event.
                 Ok((stream, _)) => drop(answer(stream, &page)),
-                Err(error) if Listener::nobody_came(&error) => {}
+                Err(error) if Listener::is_client_gone(&error) => {}
                 Err(error) => Listener::pause(&error, stop),
             }
         }
@@ -51,10 +51,10 @@ impl Metrics {
 }
 
 fn answer(mut stream: TcpStream, page: impl Fn() -> Exposition) -> io::Result<()> {
-    let patience = std::time::Duration::from_nanos(PATIENCE.as_ns());
+    let timeout = std::time::Duration::from_nanos(CALLER_TIMEOUT.as_ns());
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
         let mut part = [0; 1024];
@@ -87,54 +87,54 @@ fn answer(mut stream: TcpStream, page: impl Fn() -> Exposition) -> io::Result<()
 impl Counters {
     /// Appends the counters as metrics.
     pub fn expose(&self, page: &mut Exposition) {
-        let counted = self.read();
-        let ways = |page: &mut Exposition, name, counts: &[(&str, Count)]| {
-            counts.iter().for_each(|(op, count)| page.sample(name, &[("op", *op)], counted.get(*count)));
+        let values = self.read();
+        let samples = |page: &mut Exposition, name, counts: &[(&str, Count)]| {
+            counts.iter().for_each(|(op, count)| page.sample(name, &[("op", *op)], values.get(*count)));
         };
         let name = "flashlab_requests_total";
-        page.family(name, Figure::Counter, "Requests answered without an error.");
-        ways(page, name, &[("read", Count::Reads), ("write", Count::Writes), ("other", Count::Others)]);
+        page.family(name, MetricType::Counter, "Requests answered without an error.");
+        samples(page, name, &[("read", Count::Reads), ("write", Count::Writes), ("other", Count::Others)]);
         let name = "flashlab_request_bytes_total";
-        page.family(name, Figure::Counter, "Bytes of requests answered without an error.");
-        ways(page, name, &[("read", Count::ReadBytes), ("write", Count::WriteBytes)]);
-        let counter = Figure::Counter;
-        let errors = counted.get(Count::Errors);
-        page.alone("flashlab_request_errors_total", counter, "Requests answered with an error.", errors);
-        let open = counted.connections();
-        page.alone("flashlab_connections", Figure::Gauge, "Open connections.", open);
-        let accepted = counted.get(Count::Accepted);
-        page.alone("flashlab_connections_accepted_total", counter, "Connections accepted.", accepted);
-        let batches = counted.get(Count::Batches);
-        page.alone("flashlab_batches_total", counter, "Batches of requests received.", batches);
-        let calls = counted.get(Count::Calls);
-        page.alone("flashlab_system_calls_total", counter, "System calls that moved bytes.", calls);
+        page.family(name, MetricType::Counter, "Bytes of requests answered without an error.");
+        samples(page, name, &[("read", Count::ReadBytes), ("write", Count::WriteBytes)]);
+        let counter = MetricType::Counter;
+        let errors = values.get(Count::Errors);
+        page.single("flashlab_request_errors_total", counter, "Requests answered with an error.", errors);
+        let open = values.connections();
+        page.single("flashlab_connections", MetricType::Gauge, "Open connections.", open);
+        let accepted = values.get(Count::Accepted);
+        page.single("flashlab_connections_accepted_total", counter, "Connections accepted.", accepted);
+        let batches = values.get(Count::Batches);
+        page.single("flashlab_batches_total", counter, "Batches of requests received.", batches);
+        let calls = values.get(Count::Calls);
+        page.single("flashlab_system_calls_total", counter, "System calls that moved bytes.", calls);
         let name = "flashlab_request_duration_seconds";
         let help = "Time from the arrival of a request to the sending of its reply.";
-        page.family(name, Figure::Histogram, help);
-        for way in Way::ALL {
-            self.expose_latency(name, way, page);
+        page.family(name, MetricType::Histogram, help);
+        for request_type in RequestType::ALL {
+            self.expose_latency(name, request_type, page);
         }
         let late = self.lateness();
         let name = "flashlab_answer_lateness_seconds";
-        page.family(name, Figure::Untyped, "Delay between the device's completion and the sent reply.");
+        page.family(name, MetricType::Untyped, "Delay between the device's completion and the sent reply.");
         page.sample(&format!("{name}_sum"), &[], seconds(late.sum_ns()));
         page.sample(&format!("{name}_count"), &[], late.count());
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let cpu = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
-        page.alone("process_cpu_seconds_total", counter, "Processor time of this process.", cpu);
+        page.single("process_cpu_seconds_total", counter, "Processor time of this process.", cpu);
     }
 
-    fn expose_latency(&self, name: &str, way: Way, page: &mut Exposition) {
-        let (buckets, sum_ns) = self.latency(way);
+    fn expose_latency(&self, name: &str, request_type: RequestType, page: &mut Exposition) {
+        let (buckets, sum_ns) = self.latency(request_type);
         let mut below = 0;
         for (n, count) in buckets.iter().enumerate() {
             below += count;
             let bound = LATENCY_BOUNDS.get(n).map(|bound| seconds(bound.as_ns().into()).to_string());
             let bound = bound.as_deref().unwrap_or("+Inf");
-            page.sample(&format!("{name}_bucket"), &[("op", way.name()), ("le", bound)], below);
+            page.sample(&format!("{name}_bucket"), &[("op", request_type.name()), ("le", bound)], below);
         }
-        page.sample(&format!("{name}_sum"), &[("op", way.name())], seconds(sum_ns.into()));
-        page.sample(&format!("{name}_count"), &[("op", way.name())], below);
+        page.sample(&format!("{name}_sum"), &[("op", request_type.name())], seconds(sum_ns.into()));
+        page.sample(&format!("{name}_count"), &[("op", request_type.name())], below);
     }
 }
 

@@ -82,7 +82,7 @@ impl Secure {
         match *self {}
     }
 
-    pub(crate) fn open(&mut self, _into: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn decrypt(&mut self, _into: &mut [u8]) -> io::Result<Option<usize>> {
         match *self {}
     }
 
@@ -94,15 +94,15 @@ impl Secure {
         match *self {}
     }
 
-    pub(crate) fn take_in(&mut self) -> io::Result<()> {
+    pub(crate) fn process(&mut self) -> io::Result<()> {
         match *self {}
     }
 
-    pub(crate) fn has_sealed(&self) -> bool {
+    pub(crate) fn has_received(&self) -> bool {
         match *self {}
     }
 
-    pub(crate) fn seal(&mut self, _parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(crate) fn encrypt(&mut self, _parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match *self {}
     }
 
@@ -110,7 +110,7 @@ impl Secure {
         match *self {}
     }
 
-    pub(crate) fn farewell(&mut self) {
+    pub(crate) fn close_notify(&mut self) {
         match *self {}
     }
 }

@@ -1,7 +1,7 @@
 //! Replies of a batch that are queued for sending: the headers in one buffer, the data in the buffers that the device
 //! filled. One vectored send transmits them all.
 
-use crate::limits::{SMALL, Taken};
+use crate::limits::{Reservation, SMALL};
 use crate::link::Link;
 use std::io::{self, IoSlice};
 
@@ -20,7 +20,7 @@ pub(crate) struct Outbox<'a> {
     /// Headers, and all other bytes that are not payloads.
     pub(crate) heads: Vec<u8>,
     /// Payloads, each with the position in `heads` behind which it is sent.
-    payloads: Vec<(usize, Vec<u8>, Option<Taken<'a>>)>,
+    payloads: Vec<(usize, Vec<u8>, Option<Reservation<'a>>)>,
     bytes: usize,
     pool: Vec<Vec<u8>>,
     pool_bytes: usize,
@@ -40,9 +40,9 @@ impl<'a> Outbox<'a> {
     }
 
     /// Queues a payload behind the current contents of `heads`.
-    pub(crate) fn payload(&mut self, bytes: Vec<u8>, taken: Option<Taken<'a>>) {
+    pub(crate) fn payload(&mut self, bytes: Vec<u8>, reservation: Option<Reservation<'a>>) {
         self.bytes += bytes.len();
-        self.payloads.push((self.heads.len(), bytes, taken));
+        self.payloads.push((self.heads.len(), bytes, reservation));
     }
 
     /// Returns true if no reply is queued.

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_waited_long_enough_has_reached_the_instant() {
+    fn waiting_for_the_time_left_reaches_the_instant() {
         for speed in [1, 333_333, MILLION, 10 * MILLION, 7_777_777] {
             let pace = Pace::new(Clock::start(), Speed::Millionths(speed));
             let due = pace.now() + Duration::from_ns(3);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn unpaced_time_stands_still_until_somebody_moves_it() {
+    fn unpaced_time_advances_only_on_request() {
         let pace = Pace::new(Clock::start(), Speed::Unpaced);
         let due = Instant::from_ns(5_000_000_000);
         assert_eq!((pace.now(), pace.left(due)), (Instant::ZERO, Duration::ZERO));

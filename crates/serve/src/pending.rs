@@ -17,41 +17,41 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 
 /// The future that a device returned.
-type Answering = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type AnswerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Requests that were started, each with the fields that its reply needs.
 pub(crate) struct Pending<T> {
-    requests: BTreeMap<u64, (T, Answering)>,
+    requests: BTreeMap<u64, (T, AnswerFuture)>,
     next: u64,
-    woken: Option<Arc<Woken>>,
+    wake_queue: Option<Arc<WakeQueue>>,
 }
 
-struct Woken {
+struct WakeQueue {
     numbers: Mutex<Vec<u64>>,
     event: OwnedFd,
     owner: ThreadId,
 }
 
-struct Alarm {
+struct RequestWaker {
     number: u64,
-    woken: Arc<Woken>,
+    wake_queue: Arc<WakeQueue>,
 }
 
-impl Wake for Alarm {
+impl Wake for RequestWaker {
     fn wake(self: Arc<Self>) {
-        self.woken.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
-        if thread::current().id() == self.woken.owner {
+        self.wake_queue.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
+        if thread::current().id() == self.wake_queue.owner {
             return;
         }
         // The write fails only if the counter is full, and then the descriptor is readable already.
-        let _ = rustix::io::write(&self.woken.event, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wake_queue.event, &1u64.to_ne_bytes());
     }
 }
 
 impl<T> Pending<T> {
     /// Creates an executor without requests.
     pub(crate) fn new() -> Pending<T> {
-        Pending { requests: BTreeMap::new(), next: 0, woken: None }
+        Pending { requests: BTreeMap::new(), next: 0, wake_queue: None }
     }
 
     /// Returns the number of requests in flight.
@@ -59,16 +59,17 @@ impl<T> Pending<T> {
         self.requests.len()
     }
 
-    /// Adds a request. [`Pending::answered`] polls it for the first time. All calls must come from the same thread.
+    /// Adds a request. [`Pending::poll_completed`] polls it for the first time. All calls must come from the same
+    /// thread.
     /// Returns the request if the system has no descriptor for the event; the device's future is then dropped, which
     /// cancels it.
-    pub(crate) fn add(&mut self, request: T, answering: Answering) -> Result<(), (T, io::Error)> {
-        let woken = match &self.woken {
-            Some(woken) => woken,
+    pub(crate) fn add(&mut self, request: T, answering: AnswerFuture) -> Result<(), (T, io::Error)> {
+        let wake_queue = match &self.wake_queue {
+            Some(wake_queue) => wake_queue,
             None => match eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) {
                 Ok(event) => {
                     let owner = thread::current().id();
-                    self.woken.insert(Arc::new(Woken { numbers: Mutex::default(), event, owner }))
+                    self.wake_queue.insert(Arc::new(WakeQueue { numbers: Mutex::default(), event, owner }))
                 }
                 Err(error) => return Err((request, error.into())),
             },
@@ -76,47 +77,50 @@ impl<T> Pending<T> {
         let number = self.next;
         self.next += 1;
         self.requests.insert(number, (request, answering));
-        Arc::new(Alarm { number, woken: woken.clone() }).wake();
+        Arc::new(RequestWaker { number, wake_queue: wake_queue.clone() }).wake();
         Ok(())
     }
 
     /// Returns the descriptor that becomes readable once another thread has woken a request. The request may have
     /// been polled since. Returns `None` if no request is in flight.
     pub(crate) fn event(&self) -> Option<BorrowedFd<'_>> {
-        let woken = self.woken.as_ref().filter(|_| !self.requests.is_empty());
-        woken.map(|woken| woken.event.as_fd())
+        let wake_queue = self.wake_queue.as_ref().filter(|_| !self.requests.is_empty());
+        wake_queue.map(|wake_queue| wake_queue.event.as_fd())
     }
 
-    /// Returns true if [`Pending::answered`] has requests to poll.
+    /// Returns true if [`Pending::poll_completed`] has requests to poll.
     pub(crate) fn is_woken(&self) -> bool {
-        let numbers =
-            |woken: &Arc<Woken>| !woken.numbers.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        !self.requests.is_empty() && self.woken.as_ref().is_some_and(numbers)
+        let numbers = |wake_queue: &Arc<WakeQueue>| {
+            !wake_queue.numbers.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        };
+        !self.requests.is_empty() && self.wake_queue.as_ref().is_some_and(numbers)
     }
 
     /// Makes the descriptor unreadable after the thread has seen it readable. Must be called before
-    /// [`Pending::answered`] polls, so that a waker that runs in between makes the descriptor readable again.
-    pub(crate) fn heard(&self) {
+    /// [`Pending::poll_completed`] polls, so that a waker that runs in between makes the descriptor readable again.
+    pub(crate) fn clear_event(&self) {
         if let Some(event) = self.event() {
             let _ = rustix::io::read(event, &mut [0; 8]);
         }
     }
 
     /// Polls the woken requests, and returns the completed ones in the order in which they were woken.
-    pub(crate) fn answered(&mut self) -> Vec<(T, Outcome)> {
-        let Some(woken) = self.woken.clone().filter(|_| !self.requests.is_empty()) else { return Vec::new() };
-        let numbers = std::mem::take(&mut *woken.numbers.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut answered = Vec::new();
+    pub(crate) fn poll_completed(&mut self) -> Vec<(T, Outcome)> {
+        let Some(wake_queue) = self.wake_queue.clone().filter(|_| !self.requests.is_empty()) else {
+            return Vec::new();
+        };
+        let numbers = std::mem::take(&mut *wake_queue.numbers.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut completed = Vec::new();
         for number in numbers {
             // A device may keep a waker longer than its request.
             let Some((_, answering)) = self.requests.get_mut(&number) else { continue };
-            let waker = Waker::from(Arc::new(Alarm { number, woken: woken.clone() }));
+            let waker = Waker::from(Arc::new(RequestWaker { number, wake_queue: wake_queue.clone() }));
             if let Poll::Ready(outcome) = answering.as_mut().poll(&mut Context::from_waker(&waker)) {
                 let (request, _) = self.requests.remove(&number).expect("it was found above");
-                answered.push((request, outcome));
+                completed.push((request, outcome));
             }
         }
-        answered
+        completed
     }
 }
 
@@ -132,26 +136,26 @@ mod tests {
 
     impl Flag {
         fn set(&self) {
-            let mut flag = self.0.lock().expect("nobody panics");
+            let mut flag = self.0.lock().expect("no thread panics");
             flag.0 = true;
             flag.1.take().into_iter().for_each(Waker::wake);
         }
     }
 
-    fn until(flag: Arc<Flag>) -> Answering {
+    fn until(flag: Arc<Flag>) -> AnswerFuture {
         Box::pin(std::future::poll_fn(move |cx| {
-            let mut flag = flag.0.lock().expect("nobody panics");
+            let mut flag = flag.0.lock().expect("no thread panics");
             flag.1 = Some(cx.waker().clone());
             if flag.0 { Poll::Ready(Ok(Answer::Done)) } else { Poll::Pending }
         }))
     }
 
     fn names(pending: &mut Pending<&'static str>) -> Vec<&'static str> {
-        pending.answered().into_iter().map(|(name, _)| name).collect()
+        pending.poll_completed().into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
-    fn answers_come_in_the_order_in_which_the_device_gives_them() {
+    fn requests_complete_in_the_order_of_their_wakes() {
         let flags = [Arc::<Flag>::default(), Arc::default(), Arc::default()];
         let mut pending = Pending::new();
         for (name, flag) in ["a", "b", "c"].into_iter().zip(&flags) {
@@ -167,12 +171,12 @@ mod tests {
             let mut fds = [PollFd::from_borrowed_fd(pending.event().expect("one is pending"), PollFlags::IN)];
             crate::link::wait_for(&mut fds, None).expect("polling works");
         });
-        pending.heard();
+        pending.clear_event();
         assert_eq!(names(&mut pending), ["b"]);
         assert!(pending.event().is_none());
     }
     #[test]
-    fn a_wake_that_was_looked_at_before_it_was_heard_is_heard_once() {
+    fn a_wake_polled_before_its_event_is_cleared_leaves_no_readable_event() {
         let flags = [Arc::<Flag>::default(), Arc::default()];
         let mut pending = Pending::new();
         for (name, flag) in ["a", "b"].into_iter().zip(&flags) {
@@ -188,7 +192,7 @@ mod tests {
             crate::link::wait_for(&mut fds, Some(flashlab_sim::Duration::ZERO)).expect("polling works") == 1
         };
         assert!(readable(&pending));
-        pending.heard();
-        assert!(!readable(&pending), "nothing is to be looked at: whoever waits must be able to sleep");
+        pending.clear_event();
+        assert!(!readable(&pending), "no request is woken, so a waiting thread must be able to sleep");
     }
 }

@@ -121,17 +121,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_window_below_the_rate_is_too_slow() {
+    fn a_peer_is_too_slow_only_after_a_whole_window() {
         let least = LeastRate { bytes_per_second: 1 << 40, window: Duration::from_ms(1) };
         let mut progress = Progress::new(least, Direction::Sending);
         progress.moved(0).or_else(|_| progress.moved(1 << 50)).expect("it is fast enough");
         let mut progress = Progress::new(least, Direction::Sending);
-        let refused = loop {
-            if let Err(refused) = progress.moved(1) {
-                break refused;
+        let error = loop {
+            if let Err(error) = progress.moved(1) {
+                break error;
             }
         };
-        assert!(refused.get_ref().is_some_and(|inner| inner.is::<TooSlow>()));
-        assert!(refused.to_string().starts_with("the client received "), "{refused}");
+        assert!(error.get_ref().is_some_and(|inner| inner.is::<TooSlow>()));
+        assert!(error.to_string().starts_with("the client received "), "{error}");
     }
 }

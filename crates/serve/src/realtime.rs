@@ -22,30 +22,30 @@ use tracing::{debug, warn};
 /// The CPU latency limit. Processors do not sleep while this value exists.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Awake {
-    _held: OwnedFd,
+pub(crate) struct CpuLatencyLimit {
+    _file: OwnedFd,
 }
 
 /// Removes the slack of this thread's timers.
-pub(crate) fn without_slack() {
+pub(crate) fn clear_timer_slack() {
     // If the system denies the request, replies are slightly late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// Gives this thread real-time priority, above all ordinary threads.
-pub(crate) fn before_all_others() -> io::Result<()> {
+pub(crate) fn set_realtime_priority() -> io::Result<()> {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
         .map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, format!("{error:?}")))
 }
 
 /// Requests real-time priority and the CPU latency limit. Logs each one that the system denies.
-pub(crate) fn before_all_others_and_awake(connection: u64) -> Option<Awake> {
-    if let Err(error) = before_all_others() {
+pub(crate) fn request_low_latency(connection: u64) -> Option<CpuLatencyLimit> {
+    if let Err(error) = set_realtime_priority() {
         warn!(connection, %error, "no real-time priority");
     }
-    match awake() {
-        Ok(awake) => Some(awake),
+    match limit_cpu_latency() {
+        Ok(limit) => Some(limit),
         // Not every machine has processors with sleep states.
         Err(error) => {
             debug!(connection, %error, "no CPU latency limit: /dev/cpu_dma_latency");
@@ -54,9 +54,9 @@ pub(crate) fn before_all_others_and_awake(connection: u64) -> Option<Awake> {
     }
 }
 
-fn awake() -> io::Result<Awake> {
-    let held = rustix::fs::open("/dev/cpu_dma_latency", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+fn limit_cpu_latency() -> io::Result<CpuLatencyLimit> {
+    let file = rustix::fs::open("/dev/cpu_dma_latency", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     // Maximum wake-up latency in microseconds.
-    rustix::io::write(&held, &0i32.to_ne_bytes())?;
-    Ok(Awake { _held: held })
+    rustix::io::write(&file, &0i32.to_ne_bytes())?;
+    Ok(CpuLatencyLimit { _file: file })
 }

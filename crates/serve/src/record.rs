@@ -47,7 +47,7 @@ impl Recorder {
     }
 
     /// Records a batch of requests for the export with index `export`, at the current time.
-    pub(crate) fn arrived(&self, export: usize, asked: &[(Action, u64, u64)]) {
+    pub(crate) fn record(&self, export: usize, requests: &[(Action, u64, u64)]) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Log { clock, writer, names, .. } = &mut *log;
         // The clock is read under the lock, so that times never decrease.

@@ -10,21 +10,21 @@ use std::io::{self, IoSlice, Read, Write};
 /// Size of the receive buffer in bytes: sixteen TLS records of maximum length.
 const RECEIVE: usize = 256 << 10;
 /// Maximum number of bytes to encrypt before they are sent.
-const SEAL: usize = 1 << 20;
+const ENCRYPT_MAX: usize = 1 << 20;
 
 /// One end of a TLS connection.
 pub(crate) struct Secure {
     connection: Connection,
-    /// Received bytes; `taken..filled` is not passed to rustls yet.
-    sealed: Vec<u8>,
-    taken: usize,
+    /// Received bytes; `processed..filled` is not passed to rustls yet.
+    received: Vec<u8>,
+    processed: usize,
     filled: usize,
 }
 
 impl Secure {
     pub(crate) fn new(mut connection: Connection) -> Secure {
-        connection.set_buffer_limit(Some(SEAL));
-        Secure { connection, sealed: vec![0; RECEIVE], taken: 0, filled: 0 }
+        connection.set_buffer_limit(Some(ENCRYPT_MAX));
+        Secure { connection, received: vec![0; RECEIVE], processed: 0, filled: 0 }
     }
 
     /// Returns true if the TLS handshake is not complete.
@@ -39,19 +39,19 @@ impl Secure {
 
     /// Decrypts received bytes into `into`, and returns the number of bytes. Zero means that more bytes have to be
     /// received first. `None` means that the peer has sent a close alert.
-    pub(crate) fn open(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        let mut opened = 0;
+    pub(crate) fn decrypt(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut decrypted = 0;
         loop {
-            match self.connection.reader().read(&mut into[opened..]) {
-                Ok(0) if opened < into.len() => return Ok((opened > 0).then_some(opened)),
-                Ok(n) => opened += n,
+            match self.connection.reader().read(&mut into[decrypted..]) {
+                Ok(0) if decrypted < into.len() => return Ok((decrypted > 0).then_some(decrypted)),
+                Ok(n) => decrypted += n,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            if opened == into.len() || self.taken == self.filled {
-                return Ok(Some(opened));
+            if decrypted == into.len() || self.processed == self.filled {
+                return Ok(Some(decrypted));
             }
-            self.take_in()?;
+            self.process()?;
         }
     }
 
@@ -60,40 +60,40 @@ impl Secure {
         &mut self,
         receive: impl FnOnce(&mut [u8]) -> io::Result<usize>,
     ) -> io::Result<bool> {
-        debug_assert_eq!(self.taken, self.filled, "all of it is opened before more is received");
-        (self.taken, self.filled) = (0, receive(&mut self.sealed)?);
+        debug_assert_eq!(self.processed, self.filled, "all of it is decrypted before more is received");
+        (self.processed, self.filled) = (0, receive(&mut self.received)?);
         Ok(self.filled > 0)
     }
 
-    /// Returns true if received bytes are available for [`Secure::open`].
+    /// Returns true if received bytes are available for [`Secure::decrypt`].
     pub(crate) fn has_more(&mut self) -> io::Result<bool> {
-        while self.taken < self.filled {
+        while self.processed < self.filled {
             if self.connection.process_new_packets().map_err(invalid)?.plaintext_bytes_to_read() > 0 {
                 return Ok(true);
             }
-            self.take_in()?;
+            self.process()?;
         }
         Ok(self.connection.process_new_packets().map_err(invalid)?.plaintext_bytes_to_read() > 0)
     }
 
     /// Passes received bytes to rustls.
-    pub(crate) fn take_in(&mut self) -> io::Result<()> {
-        let mut rest = &self.sealed[self.taken..self.filled];
+    pub(crate) fn process(&mut self) -> io::Result<()> {
+        let mut rest = &self.received[self.processed..self.filled];
         match self.connection.read_tls(&mut rest)? {
             // Bytes behind a close alert are ignored.
-            0 => self.taken = self.filled,
-            taken => self.taken += taken,
+            0 => self.processed = self.filled,
+            count => self.processed += count,
         }
         self.connection.process_new_packets().map(drop).map_err(invalid)
     }
 
     /// Returns true if received bytes wait to be passed to rustls.
-    pub(crate) fn has_sealed(&self) -> bool {
-        self.taken < self.filled
+    pub(crate) fn has_received(&self) -> bool {
+        self.processed < self.filled
     }
 
     /// Encrypts bytes of `parts`, up to the limit of the send buffer. Returns the number of bytes taken.
-    pub(crate) fn seal(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(crate) fn encrypt(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.connection.writer().write_vectored(parts)
     }
 
@@ -103,7 +103,7 @@ impl Secure {
     }
 
     /// Queues a close alert.
-    pub(crate) fn farewell(&mut self) {
+    pub(crate) fn close_notify(&mut self) {
         self.connection.send_close_notify();
     }
 }

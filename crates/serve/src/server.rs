@@ -5,7 +5,7 @@ use crate::counters::{Count, Counters};
 use crate::limits::Budget;
 use crate::link::{Hangup, Link, wait_for};
 use crate::pace::Pace;
-use crate::realtime::before_all_others;
+use crate::realtime::set_realtime_priority;
 use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
 use flashlab_nbd::server::Policy;
 use flashlab_sim::{Duration, Instant};
@@ -43,11 +43,11 @@ pub struct Server {
     pub(crate) latencies: bool,
     pub(crate) stop: Stop,
     /// True while a client waits because [`Limits::connections`] are open.
-    wanted: AtomicBool,
+    client_waiting: AtomicBool,
 }
 
 /// The open connections, so that the server can end them.
-struct Open {
+struct OpenConnections {
     hangups: Mutex<BTreeMap<u64, Hangup>>,
     changed: Condvar,
     /// Readable after a connection has ended.
@@ -74,7 +74,7 @@ impl Server {
             realtime: false,
             latencies: false,
             stop,
-            wanted: AtomicBool::new(false),
+            client_waiting: AtomicBool::new(false),
         }
     }
 
@@ -102,7 +102,7 @@ impl Server {
     /// Gives real-time priority (SCHED_RR) to threads that serve a timed device, and keeps processors awake while a
     /// client is connected, so that replies are not late. Fails if the system denies real-time priority.
     pub fn with_realtime(self) -> io::Result<Server> {
-        let permitted = thread::spawn(before_all_others).join();
+        let permitted = thread::spawn(set_realtime_priority).join();
         permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok(Server { realtime: true, ..self })
     }
@@ -119,7 +119,7 @@ impl Server {
 
     /// Serves clients until `stop` is thrown. Then completes the received requests, and returns.
     pub fn serve(&self, listeners: Vec<Listener>) -> io::Result<()> {
-        let open = Open {
+        let open = OpenConnections {
             hangups: Mutex::default(),
             changed: Condvar::new(),
             ended: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -143,10 +143,10 @@ impl Server {
             if let Some(hangup) = hangup {
                 scope.spawn(move || {
                     self.stop.wait();
-                    hangup.no_more_requests();
+                    hangup.shut_down_receiving();
                     if ended.recv_timeout(grace) == Err(RecvTimeoutError::Timeout) {
                         warn!("closed: the client did not receive its replies in time");
-                        hangup.cut();
+                        hangup.close();
                     }
                 });
             }
@@ -162,7 +162,7 @@ impl Server {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         listeners: &[Listener],
-        open: &'env Open,
+        open: &'env OpenConnections,
     ) -> io::Result<()>
     where
         'env: 'scope,
@@ -172,7 +172,7 @@ impl Server {
             let room = self.limits.connections.saturating_sub(open.hangups().len());
             let mut fds =
                 vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&open.ended, PollFlags::IN)];
-            if room > 0 || !self.wanted.load(Ordering::SeqCst) {
+            if room > 0 || !self.client_waiting.load(Ordering::SeqCst) {
                 fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
             }
             wait_for(&mut fds, None)?;
@@ -185,7 +185,8 @@ impl Server {
                 let _ = rustix::io::read(&open.ended, &mut [0; 8]);
             }
             // A waiting client is accepted when a connection ends, and an idle connection is closed for it.
-            self.wanted.store(room == 0 && fds.len() > 2 && ready[2..].contains(&true), Ordering::SeqCst);
+            self.client_waiting
+                .store(room == 0 && fds.len() > 2 && ready[2..].contains(&true), Ordering::SeqCst);
             let arrived = listeners.iter().zip(ready.iter().skip(2)).filter(|(_, ready)| **ready);
             for (listener, _) in arrived.take(room) {
                 number += 1;
@@ -195,13 +196,13 @@ impl Server {
     }
 
     /// Returns an error if a connection that has been idle for this time has to be closed.
-    pub(crate) fn may_idle(&self, idle: Duration) -> Result<(), End> {
+    pub(crate) fn check_idle(&self, idle: Duration) -> Result<(), End> {
         let over = |limit: Option<Duration>| limit.is_some_and(|limit| idle >= limit);
         if over(self.limits.idle) {
             return Err(End::Idle(idle, false));
         }
         // Each waiting client closes at most one idle connection.
-        if over(self.limits.idle_when_full) && self.wanted.swap(false, Ordering::SeqCst) {
+        if over(self.limits.idle_when_full) && self.client_waiting.swap(false, Ordering::SeqCst) {
             return Err(End::Idle(idle, true));
         }
         Ok(())
@@ -211,7 +212,7 @@ impl Server {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         listener: &Listener,
-        open: &'env Open,
+        open: &'env OpenConnections,
         number: u64,
     ) where
         'env: 'scope,
@@ -230,7 +231,7 @@ impl Server {
         self.counters.count(Count::Accepted);
         let serve = move || {
             // The guard removes the connection from the list, however the connection ends.
-            let _leave = Leave { open, number, counters: &self.counters };
+            let _guard = ConnectionGuard { open, number, counters: &self.counters };
             Connection::new(self, link, number, from).run();
         };
         let spawned =
@@ -238,46 +239,46 @@ impl Server {
         if let Err(error) = spawned {
             // The thread that would have removed the connection from the list was not started.
             warn!(connection = number, %error, "cannot start a thread for a client");
-            open.leave(number, &self.counters);
+            open.remove(number, &self.counters);
         }
     }
 
     /// Ends the connections: completes the received requests, and cuts the remaining connections after the grace
     /// period.
-    fn end(&self, open: &Open) {
-        let still = open.hangups().len();
-        if still > 0 {
-            info!(connections = still, "ending");
+    fn end(&self, open: &OpenConnections) {
+        let count = open.hangups().len();
+        if count > 0 {
+            info!(connections = count, "ending");
         }
-        open.hangups().values().for_each(Hangup::no_more_requests);
+        open.hangups().values().for_each(Hangup::shut_down_receiving);
         let grace = std::time::Duration::from_nanos(self.limits.grace.as_ns());
         let waited = open.changed.wait_timeout_while(open.hangups(), grace, |left| !left.is_empty());
         let (left, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !left.is_empty() {
             warn!(connections = left.len(), "closed: the clients did not receive their replies in time");
         }
-        left.values().for_each(Hangup::cut);
+        left.values().for_each(Hangup::close);
     }
 }
 
-struct Leave<'a> {
-    open: &'a Open,
+struct ConnectionGuard<'a> {
+    open: &'a OpenConnections,
     number: u64,
     counters: &'a Counters,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
-        self.open.leave(self.number, self.counters);
+        self.open.remove(self.number, self.counters);
     }
 }
 
-impl Open {
+impl OpenConnections {
     fn hangups(&self) -> MutexGuard<'_, BTreeMap<u64, Hangup>> {
         self.hangups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn leave(&self, number: u64, counters: &Counters) {
+    fn remove(&self, number: u64, counters: &Counters) {
         self.hangups().remove(&number);
         counters.count(Count::Ended);
         self.changed.notify_all();

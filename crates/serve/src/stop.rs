@@ -47,10 +47,10 @@ impl Stop {
         }
     }
 
-    /// Blocks until the switch is thrown or `patience` has passed. Returns true if it was thrown.
-    pub fn wait_up_to(&self, patience: Duration) -> bool {
+    /// Blocks until the switch is thrown or `timeout` has passed. Returns true if it was thrown.
+    pub fn wait_up_to(&self, timeout: Duration) -> bool {
         // An interruption needs no handling: the return value is the state of the switch.
-        let _ = wait_for(&mut [PollFd::new(&self.0.event, PollFlags::IN)], Some(patience));
+        let _ = wait_for(&mut [PollFd::new(&self.0.event, PollFlags::IN)], Some(timeout));
         self.is_thrown()
     }
 }

@@ -130,7 +130,7 @@ impl Tls {
 
     /// Returns the server's end of a TLS connection.
     pub(crate) fn accept(&self) -> Connection {
-        ServerConnection::new(self.config.clone()).expect("the settings were taken before").into()
+        ServerConnection::new(self.config.clone()).expect("the settings were checked before").into()
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn client(uri: &Uri) -> Result<Connection, TlsError> {
     let folder = uri.tls_certificates.as_ref().map(Path::new);
     let builder = match (folder, uri.tls_verify_peer) {
         (_, Some(false)) => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider())))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider())))
         }
         (None, _) => return Err(TlsError::NoCertificates),
         (Some(folder), _) => {
@@ -215,9 +215,9 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 
 /// Accepts any server that has the private key of the certificate it presents (`tls-verify-peer=0`).
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -7,7 +7,7 @@
 
 use crate::link::wait_for;
 use crate::pace::Pace;
-use crate::{Clock, Errands, Listener, Speed, Stop};
+use crate::{Clock, Listener, Speed, Stop, TaskQueue};
 use flashlab_sim::Instant;
 use flashlab_usb::Carrier;
 use rustix::event::{PollFd, PollFlags};
@@ -41,31 +41,31 @@ impl UsbPort {
         self.pace.now()
     }
 
-    /// Attaches the device to one peer after another, and returns it at the end. Runs `errands` whether a peer is
+    /// Attaches the device to one peer after another, and returns it at the end. Runs `tasks` whether a peer is
     /// connected or not.
     pub fn serve<C: Carrier>(
         &self,
         device: C::Device,
-        errands: &Errands<C::Device>,
+        tasks: &TaskQueue<C::Device>,
     ) -> io::Result<C::Device> {
-        let served = self.serve_until_stopped::<C>(device, errands);
-        errands.close();
+        let served = self.serve_until_stopped::<C>(device, tasks);
+        tasks.close();
         served
     }
 
     fn serve_until_stopped<C: Carrier>(
         &self,
         mut device: C::Device,
-        errands: &Errands<C::Device>,
+        tasks: &TaskQueue<C::Device>,
     ) -> io::Result<C::Device> {
         while !self.stop.is_thrown() {
             let mut fds = [
                 PollFd::new(&self.stop, PollFlags::IN),
-                PollFd::new(errands, PollFlags::IN),
+                PollFd::new(tasks, PollFlags::IN),
                 PollFd::new(&self.listener, PollFlags::IN),
             ];
             wait_for(&mut fds, None)?;
-            errands.run(&mut device, self.now());
+            tasks.run(&mut device, self.now());
             let accepted = match self.listener.accept_socket() {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -77,7 +77,7 @@ impl UsbPort {
             info!(from, "attached");
             let mut output = Vec::new();
             let mut session = C::begin(self.now(), device, &mut output);
-            match self.carry(&mut session, &socket, errands, output) {
+            match self.carry(&mut session, &socket, tasks, output) {
                 Ok(()) => info!("detached"),
                 Err(error) => warn!(%error, "the connection ends"),
             }
@@ -91,24 +91,24 @@ impl UsbPort {
         &self,
         session: &mut C,
         socket: &OwnedFd,
-        errands: &Errands<C::Device>,
+        tasks: &TaskQueue<C::Device>,
         mut output: Vec<u8>,
     ) -> io::Result<()> {
         let mut input = vec![0; INPUT];
         loop {
             session.advance(self.now(), &mut output);
             send(socket, &mut output)?;
-            let mut wanted = PollFlags::empty();
-            wanted.set(PollFlags::IN, output.len() < OUTPUT_MAX);
-            wanted.set(PollFlags::OUT, !output.is_empty());
+            let mut interest = PollFlags::empty();
+            interest.set(PollFlags::IN, output.len() < OUTPUT_MAX);
+            interest.set(PollFlags::OUT, !output.is_empty());
             let due = session.next_due();
-            let patience = due.map(|due| self.pace.left(due));
+            let timeout = due.map(|due| self.pace.left(due));
             let mut fds = [
                 PollFd::new(&self.stop, PollFlags::IN),
-                PollFd::new(errands, PollFlags::IN),
-                PollFd::new(socket, wanted),
+                PollFd::new(tasks, PollFlags::IN),
+                PollFd::new(socket, interest),
             ];
-            if wait_for(&mut fds, patience)? == 0 {
+            if wait_for(&mut fds, timeout)? == 0 {
                 // No other event precedes `due`, so time may advance to it.
                 due.inspect(|due| self.pace.reach(*due));
                 continue;
@@ -117,7 +117,7 @@ impl UsbPort {
                 return Ok(());
             }
             if !fds[1].revents().is_empty() {
-                errands.run(session.device_mut(), self.now());
+                tasks.run(session.device_mut(), self.now());
             }
             if !fds[2].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
                 continue;
@@ -126,10 +126,10 @@ impl UsbPort {
                 Ok((_, 0)) => return Ok(()),
                 Ok((_, count)) => {
                     let received = session.receive(self.now(), &input[..count], &mut output);
-                    if let Err(broken) = received {
+                    if let Err(error) = received {
                         // The output that precedes the error may tell the peer the reason.
                         let _ = send(socket, &mut output);
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, broken.to_string()));
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string()));
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}

@@ -11,11 +11,14 @@ use std::os::unix::net::UnixStream;
 
 /// Connects with the last free descriptor, sends a request while the server has none, and reads the reply once
 /// descriptors are free again.
-fn asked<S: Read + Write>(connect: impl Fn() -> io::Result<S>, ask: impl Fn(&mut S)) -> String {
+fn reply_without_descriptors<S: Read + Write>(
+    connect: impl Fn() -> io::Result<S>,
+    send_request: impl Fn(&mut S),
+) -> String {
     let mut all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     all.pop();
-    let mut stream = connect().expect("somebody listens");
-    ask(&mut stream);
+    let mut stream = connect().expect("the server listens");
+    send_request(&mut stream);
     assert!(File::open("/dev/null").is_err(), "there is a descriptor left");
     // Long enough for an attempt to accept.
     std::thread::sleep(std::time::Duration::from_millis(20));
@@ -26,10 +29,10 @@ fn asked<S: Read + Write>(connect: impl Fn() -> io::Result<S>, ask: impl Fn(&mut
 }
 
 #[test]
-fn who_comes_while_there_are_no_descriptors_is_answered_when_there_are() {
+fn callers_without_a_free_descriptor_are_answered_once_there_is_one() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(64);
-    setrlimit(Resource::Nofile, limit).expect("less may be asked for");
+    setrlimit(Resource::Nofile, limit).expect("the limit may be lowered");
     let stop = Stop::new().expect("there are descriptors");
     let private = PrivateSocket::new().expect("there is a folder for temporary files");
     let control = Control::bind(&private.path()).expect("it is free");
@@ -39,19 +42,19 @@ fn who_comes_while_there_are_no_descriptors_is_answered_when_there_are() {
         let stop = &stop;
         scope.spawn(move || control.serve(stop, |line| Ok(line.to_owned())).expect("it serves"));
         scope.spawn(move || metrics.serve(stop, Exposition::default).expect("it serves"));
-        let told = asked(
+        let reply = reply_without_descriptors(
             || UnixStream::connect(private.path()),
             |stream| {
                 stream.write_all(b"stats").expect("it listens");
                 stream.shutdown(Shutdown::Write).expect("it is open");
             },
         );
-        let page = asked(
+        let page = reply_without_descriptors(
             || TcpStream::connect(port),
             |stream| stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("it listens"),
         );
         stop.throw();
-        assert_eq!(told, "ok\nstats");
+        assert_eq!(reply, "ok\nstats");
         assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
     });
 }

@@ -5,7 +5,7 @@ use flashlab_block::layer::{Faults, Kind};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::Served;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
-use flashlab_serve::{Server, Told};
+use flashlab_serve::{ControlReply, Server};
 use flashlab_sim::PowerCut;
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ impl<'a> Controlled<'a> {
     }
 
     /// Executes `line`: the name of an export, a line feed, and a command.
-    pub(crate) fn answer(&self, line: &str) -> Told {
+    pub(crate) fn answer(&self, line: &str) -> ControlReply {
         let (name, command) = line.split_once('\n').unwrap_or(("", line));
         let place = self.served.iter().position(|served| served.name == name);
         // Without a name, a single export is meant whatever its name is.
@@ -88,7 +88,7 @@ impl<'a> Controlled<'a> {
         text
     }
 
-    fn wear(&self, place: usize) -> Told {
+    fn wear(&self, place: usize) -> ControlReply {
         let served = &self.served[place];
         let (Some(timed), Some(before)) = (&served.timed, &self.before[place]) else {
             return Err("the device is not simulated, so it has no wear".to_owned());
@@ -99,7 +99,7 @@ impl<'a> Controlled<'a> {
         Ok(flashlab_report::of_device(&counted))
     }
 
-    fn unplug(&self, served: &Served) -> Told {
+    fn unplug(&self, served: &Served) -> ControlReply {
         let powered = Powered::of(served)?;
         if !powered.is_powered() {
             return Err("the power is off already".to_owned());
@@ -116,7 +116,7 @@ impl<'a> Controlled<'a> {
         }
     }
 
-    fn replug(&self, served: &Served) -> Told {
+    fn replug(&self, served: &Served) -> ControlReply {
         let powered = Powered::of(served)?;
         if powered.is_powered() {
             return Err("the power is on already".to_owned());
@@ -156,7 +156,7 @@ impl Powered<'_> {
     }
 }
 
-fn fault(served: &Served, rule: &str) -> Told {
+fn fault(served: &Served, rule: &str) -> ControlReply {
     let faults = served.faults.last();
     let faults = faults.ok_or("the device has no error layer: serve it with DEVICE+error")?;
     match rule {

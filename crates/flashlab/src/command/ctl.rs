@@ -3,7 +3,7 @@
 use crate::failure::{Failure, say};
 use crate::file;
 use clap::Args;
-use flashlab_serve::tell;
+use flashlab_serve::send_command;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let line = format!("{}\n{}", options.export, options.command.join(" "));
-    let told = tell(&options.socket, &line).map_err(|error| match error.kind() {
+    let told = send_command(&options.socket, &line).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             let path = options.socket.display();
             Failure::failed(format_args!("{path}: no server listens there; it does with --control {path}"))

@@ -6,7 +6,7 @@ use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_fio::number::{KbBase, LARGEST, TimeUnit, bounded, time};
 use flashlab_serve::Stop;
-use flashlab_serve::load::{Job, LoadError, Mix, load_telling};
+use flashlab_serve::load::{Job, LoadError, Mix, load_with_progress};
 use flashlab_serve::uri::Uri;
 use flashlab_sim::Duration;
 use std::process::ExitCode;
@@ -121,12 +121,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let loaded = {
         let progress = progress::Shown::new(format!("load {}", options.rw));
         progress.plan(PARTS);
-        load_telling(&uri, &job, &stop, &|share| progress.reach((share * PARTS as f64) as u64)).map_err(
-            |error| match error {
+        load_with_progress(&uri, &job, &stop, &|share| progress.reach((share * PARTS as f64) as u64))
+            .map_err(|error| match error {
                 LoadError::Connect(_) => Failure::failed(format_args!("{}: {error}", options.uri)),
                 error => error.into(),
-            },
-        )?
+            })?
     };
     let text = match options.output_format {
         Format::Normal => loaded.text(),

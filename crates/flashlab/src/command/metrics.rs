@@ -2,12 +2,12 @@
 
 use super::control::Controlled;
 use flashlab_lab::statistics::{Counters, Wear};
-use flashlab_serve::{Exposition, Figure};
+use flashlab_serve::{Exposition, MetricType};
 
 /// Returns the page with the current counters.
 pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
     let mut page = Exposition::default();
-    page.family("flashlab_build_info", Figure::Gauge, "The program's version.");
+    page.family("flashlab_build_info", MetricType::Gauge, "The program's version.");
     page.sample("flashlab_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     controlled.counters().expose(&mut page);
     let observed: Vec<(&str, Counters, Option<Wear>)> = controlled
@@ -26,7 +26,7 @@ pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
     }
     for counter in names {
         let name = format!("flashlab_device_{counter}");
-        page.family(&name, Figure::Untyped, "The device's own counter since it was new.");
+        page.family(&name, MetricType::Untyped, "The device's own counter since it was new.");
         for (export, counters, _) in &observed {
             if let Some(value) = counters.find(counter) {
                 page.sample(&name, &[("export", export)], value);
@@ -36,7 +36,7 @@ pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
     let worn: Vec<(&str, &Wear)> =
         observed.iter().filter_map(|(export, _, wear)| Some((*export, wear.as_ref()?))).collect();
     let mut family = |name: &str, help: &str, value: &dyn Fn(&Wear) -> Option<f64>| {
-        page.family(name, Figure::Gauge, help);
+        page.family(name, MetricType::Gauge, help);
         for (export, wear) in &worn {
             if let Some(value) = value(wear) {
                 page.sample(name, &[("export", export)], value);

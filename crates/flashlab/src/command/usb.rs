@@ -8,7 +8,7 @@ use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use flashlab_lab::library::Library;
 use flashlab_lab::served::CardOrigin;
-use flashlab_serve::{Address, Errands, Listener, PrivateSocket, Speed, Stop, UsbPort, run as run_beside};
+use flashlab_serve::{Address, Listener, PrivateSocket, Speed, Stop, TaskQueue, UsbPort, run as run_beside};
 use flashlab_usb::{Vub300, usbip, usbredir};
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     for quirk in &options.quirks {
         card.quirks_mut().add(*quirk);
     }
-    let errands = Errands::new().map_err(|error| Failure::system("events", &error))?;
+    let errands = TaskQueue::new().map_err(|error| Failure::system("events", &error))?;
     let slot = Slot::new(device, &card, origin, errands);
     let mut adapter = Vub300::new(Some(card));
     adapter.set_read_only(options.read_only);

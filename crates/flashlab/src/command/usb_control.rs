@@ -6,14 +6,14 @@ use flashlab_lab::served::CardOrigin;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_sd::Card;
 use flashlab_sd::quirk::Planned;
-use flashlab_serve::{Errands, Told};
+use flashlab_serve::{ControlReply, TaskQueue};
 use flashlab_sim::Instant;
 use flashlab_usb::Vub300;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Access to the slot of the adapter while the adapter is served.
 pub(super) struct Slot {
-    pub(super) errands: Errands<Vub300>,
+    pub(super) errands: TaskQueue<Vub300>,
     desk: Arc<Desk>,
 }
 
@@ -29,14 +29,14 @@ struct Desk {
 
 impl Slot {
     /// Returns the slot of an adapter with `card`, which was made from the argument `device`.
-    pub(super) fn new(device: &str, card: &Card, origin: CardOrigin, errands: Errands<Vub300>) -> Slot {
+    pub(super) fn new(device: &str, card: &Card, origin: CardOrigin, errands: TaskQueue<Vub300>) -> Slot {
         let before = Counters::told(|to| card.observe(to));
         let desk = Desk { device: device.to_owned(), origin, before, out: Mutex::default() };
         Slot { errands, desk: Arc::new(desk) }
     }
 
     /// Executes `line`: an empty export name, since there are no exports, a line feed, and a command.
-    pub(super) fn answer(&self, line: &str) -> Told {
+    pub(super) fn answer(&self, line: &str) -> ControlReply {
         let (export, command) = line.split_once('\n').unwrap_or(("", line));
         if !export.is_empty() {
             return Err("a card behind USB has no exports: leave --export out".to_owned());
@@ -60,7 +60,7 @@ impl Slot {
 }
 
 impl Desk {
-    fn act(&self, adapter: &mut Vub300, now: Instant, command: &str) -> Told {
+    fn act(&self, adapter: &mut Vub300, now: Instant, command: &str) -> ControlReply {
         let mut words = command.split_whitespace();
         let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
         match (verb, rest.as_str()) {
@@ -108,14 +108,14 @@ impl Desk {
     }
 
     /// Calls `look` with the card, in the slot or out of it.
-    fn with_card(&self, adapter: &Vub300, look: impl FnOnce(&Card) -> Told) -> Told {
+    fn with_card(&self, adapter: &Vub300, look: impl FnOnce(&Card) -> ControlReply) -> ControlReply {
         match (adapter.card(), &*self.out()) {
             (Some(card), _) | (None, Some(card)) => look(card),
             (None, None) => Err(OUT.to_owned()),
         }
     }
 
-    fn wear(&self, card: &Card) -> Told {
+    fn wear(&self, card: &Card) -> ControlReply {
         let after = Counters::told(|to| card.observe(to));
         let counted = statistics(&self.before, &after, Wear::told(|to| card.observe(to)).as_ref());
         let counted = DeviceStatistics { column: self.device.clone(), ..counted };
@@ -143,7 +143,7 @@ fn stats(adapter: &Vub300) -> String {
     )
 }
 
-fn fault(card: &mut Card, rule: &str) -> Told {
+fn fault(card: &mut Card, rule: &str) -> ControlReply {
     match rule {
         "" => return Err("which fault? for example: fault busy=400ms, fault remove@block1000".to_owned()),
         "list" => {

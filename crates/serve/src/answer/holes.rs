@@ -1,9 +1,9 @@
 //! Sparse replies to long reads: holes are reported instead of being read and sent.
 
-use super::Answerer;
-use super::asked::{Asked, What};
-use crate::counters::{Count, Way};
-use crate::limits::Taken;
+use super::RequestHandler;
+use super::in_flight::{InFlight, RequestKind};
+use crate::counters::{Count, RequestType};
+use crate::limits::Reservation;
 use flashlab_block::{Extent, Io, IoError};
 use flashlab_nbd::server::Token;
 use flashlab_sim::Instant;
@@ -12,57 +12,57 @@ use std::rc::Rc;
 
 /// State of a read that is answered in parts: the number of outstanding parts, and the error of a failed part.
 #[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) left: Cell<usize>,
+pub(super) struct SparseRead {
+    pub(super) parts_left: Cell<usize>,
     pub(super) failed: Cell<Option<IoError>>,
     pub(super) arrived_at: Instant,
 }
 
-impl<'a> Answerer<'a> {
+impl<'a> RequestHandler<'a> {
     /// Reads the parts of a range that are not holes, and reports the holes.
     pub(super) fn read_around_holes(
         &mut self,
         (token, arrived_at): (Token, Instant),
         (offset, length): (u64, u64),
         mut extents: Vec<Extent>,
-        mut taken: Option<Taken<'a>>,
+        mut reservation: Option<Reservation<'a>>,
     ) {
-        let asked = |bytes, what, taken| Asked { token, bytes, what, taken, arrived_at };
+        let request = |bytes, kind, reservation| InFlight { token, bytes, kind, reservation, arrived_at };
         if !extents.iter().any(|extent| extent.zero) {
             let buffer = self.outbox.buffer(length as usize);
-            return self.ask(asked(length, What::Read, taken), Io::Read { offset, buffer });
+            return self.submit(request(length, RequestKind::Read, reservation), Io::Read { offset, buffer });
         }
         // Ranges that the device did not describe are treated as data.
         extents.push(Extent { length, hole: false, zero: false });
         // The count starts at one, so that a part that completes at once cannot end the reply before all parts have
         // been started.
-        let read = Rc::new(Parts { left: Cell::new(1), failed: Cell::new(None), arrived_at });
+        let read = Rc::new(SparseRead { parts_left: Cell::new(1), failed: Cell::new(None), arrived_at });
         let (mut at, end) = (offset, offset + length);
         for extent in extents {
             let part = extent.length.min(end - at);
             if extent.zero && part > 0 {
                 self.replies.hole(token, at, part as u32, false, &mut self.outbox.heads);
             } else if part > 0 {
-                read.left.set(read.left.get() + 1);
+                read.parts_left.set(read.parts_left.get() + 1);
                 let buffer = self.outbox.buffer(part as usize);
-                let what = What::Part { offset: at, read: read.clone() };
-                let taken = taken.as_mut().map(|taken| taken.split(part));
-                self.ask(asked(part, what, taken), Io::Read { offset: at, buffer });
+                let kind = RequestKind::Part { offset: at, read: read.clone() };
+                let reservation = reservation.as_mut().map(|reservation| reservation.split(part));
+                self.submit(request(part, kind, reservation), Io::Read { offset: at, buffer });
             }
             at += part;
         }
         self.end_part(token, &read);
     }
 
-    pub(super) fn end_part(&mut self, token: Token, read: &Parts) {
-        read.left.set(read.left.get() - 1);
-        if read.left.get() == 0 {
-            self.ends(Way::Read, read.arrived_at);
+    pub(super) fn end_part(&mut self, token: Token, read: &SparseRead) {
+        read.parts_left.set(read.parts_left.get() - 1);
+        if read.parts_left.get() == 0 {
+            self.queue_latency(RequestType::Read, read.arrived_at);
         }
-        match (read.left.get(), read.failed.get()) {
+        match (read.parts_left.get(), read.failed.get()) {
             (0, None) => {
                 self.replies.end(token, &mut self.outbox.heads);
-                self.counted.add(Count::Reads, 1);
+                self.counts.add(Count::Reads, 1);
             }
             (0, Some(error)) => self.fail(token, error),
             _ => {}
@@ -82,7 +82,7 @@ mod tests {
     const HOLE: u64 = 64 << 10;
 
     /// Returns the reply style of a session, and the token of a long read.
-    fn asked(server: &Server) -> (Replies, Token) {
+    fn long_read(server: &Server) -> (Replies, Token) {
         let option = |number: u32| [&b"IHAVEOPT"[..], &number.to_be_bytes(), &[0; 4]].concat();
         let read = [&0x2560_9513u32.to_be_bytes()[..], &[0; 20], &(READ as u32).to_be_bytes()].concat();
         let bytes = [&3u32.to_be_bytes()[..], &option(8), &option(1), &read].concat();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_around_holes_keeps_its_part_of_the_budget_until_it_is_sent() {
+    fn a_sparse_read_holds_its_memory_reservation_until_it_is_sent() {
         let device = Memory::new(READ, Pages::Small).expect("a size that a device can have");
         let (offset, data) = (HOLE, vec![7; (READ - HOLE) as usize].into());
         let write = Io::Write { offset, data, durable: false };
@@ -111,14 +111,14 @@ mod tests {
         let exports = Exports::new(vec![export]).expect("one fits");
         let limits = Limits { bytes_in_flight: READ, ..Limits::default() };
         let server = Server::new(exports, limits, Stop::new().expect("there are descriptors"));
-        let (replies, token) = asked(&server);
-        let mut answerer = Answerer::new(&server, 0, replies);
+        let (replies, token) = long_read(&server);
+        let mut handler = RequestHandler::new(&server, 0, replies);
         let share = server.budget.share_of(READ);
-        let taken = share.try_take(READ);
-        answerer.start(token, 0, READ, &Command::Read { unfragmented: false }, taken);
-        assert!(share.try_take(HOLE + 1).is_none(), "the rest is in memory");
-        assert!(share.try_take(HOLE).is_some(), "the hole is not");
-        drop(answerer);
-        assert!(share.try_take(READ).is_some());
+        let reservation = share.try_reserve(READ);
+        handler.start(token, 0, READ, &Command::Read { unfragmented: false }, reservation);
+        assert!(share.try_reserve(HOLE + 1).is_none(), "the data occupies memory");
+        assert!(share.try_reserve(HOLE).is_some(), "the hole occupies none");
+        drop(handler);
+        assert!(share.try_reserve(READ).is_some());
     }
 }

@@ -1,26 +1,26 @@
 //! From requests to replies: starts the requests of a session on the device, and sends the device's results to the
 //! client.
 
-mod asked;
 mod holes;
+mod in_flight;
 mod pieces;
 
 pub(crate) use pieces::WriteInPieces;
 
 use crate::alarm::Alarm;
-use crate::counters::{Count, Counted, Way};
-use crate::limits::{Share, Taken};
+use crate::counters::{Count, CounterValues, RequestType};
+use crate::limits::{Reservation, Share};
 use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::pending::Pending;
 use crate::record;
 use crate::server::Server;
-use asked::{Asked, What};
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Payload, Started};
 use flashlab_fio::iolog::Action;
 use flashlab_nbd::server::{Command, Replies, Token};
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
 use flashlab_sim::Instant;
+use in_flight::{InFlight, RequestKind};
 use std::io;
 
 /// Minimum length in bytes of a read that first queries for holes, if the client supports sparse replies. Holes are
@@ -32,7 +32,7 @@ const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
 
 /// Executes the requests of one connection and replies to them.
-pub(crate) struct Answerer<'a> {
+pub(crate) struct RequestHandler<'a> {
     server: &'a Server,
     export: usize,
     device: &'a dyn BlockDevice,
@@ -41,51 +41,51 @@ pub(crate) struct Answerer<'a> {
     arrived_at: Instant,
     /// Completed requests whose latency ends when their replies are sent; empty if the server does not measure
     /// latencies.
-    ending: Vec<(Way, Instant)>,
+    unsent_latencies: Vec<(RequestType, Instant)>,
     /// Number of the device's power losses when this connection began.
     power_losses: u64,
     /// This connection's share of the memory for large requests.
     share: Share<'a>,
-    tells_holes: bool,
+    reports_holes: bool,
     replies: Replies,
-    pending: Pending<Asked<'a>>,
+    pending: Pending<InFlight<'a>>,
     pending_bytes: u64,
     arrived: Vec<(Action, u64, u64)>,
     pub(crate) outbox: Outbox<'a>,
-    pub(crate) counted: Counted,
+    pub(crate) counts: CounterValues,
     /// Instant for which this thread last waited for the device.
     due: Option<Instant>,
     alarm: Alarm,
 }
 
-impl<'a> Answerer<'a> {
-    /// Creates an answerer for requests to the export with index `export`, with the reply style of `replies`.
-    pub(crate) fn new(server: &'a Server, export: usize, replies: Replies) -> Answerer<'a> {
+impl<'a> RequestHandler<'a> {
+    /// Creates a handler for requests to the export with index `export`, with the reply style of `replies`.
+    pub(crate) fn new(server: &'a Server, export: usize, replies: Replies) -> RequestHandler<'a> {
         let device = &*server.exports[export].device;
         let features = device.features();
-        Answerer {
+        RequestHandler {
             server,
             export,
             device,
             context: Context::new(server.pace.now()),
             arrived_at: server.clock.now(),
-            ending: Vec::new(),
+            unsent_latencies: Vec::new(),
             power_losses: device.power_losses(),
             share: server.budget.share(),
-            tells_holes: replies.can_fragment() && features.extents && !features.timed,
+            reports_holes: replies.can_fragment() && features.extents && !features.timed,
             replies,
             pending: Pending::new(),
             pending_bytes: 0,
             arrived: Vec::new(),
             outbox: Outbox::default(),
-            counted: Counted::default(),
+            counts: CounterValues::default(),
             due: None,
             alarm: Alarm::new(),
         }
     }
 
     /// Records the current time as the arrival time of the received requests.
-    pub(crate) fn arrived_now(&mut self) {
+    pub(crate) fn set_arrival_time(&mut self) {
         self.context = Context::new(self.server.pace.now());
         if self.server.latencies {
             self.arrived_at = self.server.clock.now();
@@ -104,11 +104,15 @@ impl<'a> Answerer<'a> {
     /// Reserves memory for `bytes` of a large request. If the budget has no room, waits for this connection's own
     /// requests, which may occupy it. Returns `None` if no own requests are left; the request is then served in
     /// pieces.
-    pub(crate) fn take_memory(&mut self, bytes: u64, link: &mut Link) -> io::Result<Option<Taken<'a>>> {
+    pub(crate) fn reserve_memory(
+        &mut self,
+        bytes: u64,
+        link: &mut Link,
+    ) -> io::Result<Option<Reservation<'a>>> {
         loop {
-            let taken = self.share.try_take(bytes);
-            if taken.is_some() || (!self.is_waiting() && self.outbox.is_empty()) {
-                return Ok(taken);
+            let reservation = self.share.try_reserve(bytes);
+            if reservation.is_some() || (!self.is_waiting() && self.outbox.is_empty()) {
+                return Ok(reservation);
             }
             self.wait_for_device(link)?;
         }
@@ -117,7 +121,7 @@ impl<'a> Answerer<'a> {
     fn wait_for_device(&mut self, link: &mut Link) -> io::Result<()> {
         if self.is_waiting() {
             self.wait(link, false)?;
-            self.answered();
+            self.collect_completed();
         }
         self.send(link)
     }
@@ -131,17 +135,17 @@ impl<'a> Answerer<'a> {
         }
         let due = self.device.next_due();
         let pace = &self.server.pace;
-        let patience = due.map(|due| self.alarm.patience(pace.left(due)));
-        let woken = link.wait_until(input, self.pending.event(), patience)?;
-        if woken.also {
-            self.pending.heard();
+        let timeout = due.map(|due| self.alarm.sleep_time(pace.left(due)));
+        let result = link.wait_until(input, self.pending.event(), timeout)?;
+        if result.other {
+            self.pending.clear_event();
         }
-        if let Some(due) = due.filter(|_| woken.late) {
-            self.alarm.went_off(|| pace.left(due), pace.late(due));
+        if let Some(due) = due.filter(|_| result.timed_out) {
+            self.alarm.finish_sleep(|| pace.left(due), pace.late(due));
             pace.reach(due);
             self.due = Some(due);
         }
-        Ok(woken.input)
+        Ok(result.input)
     }
 
     /// Starts a request other than a write.
@@ -151,31 +155,34 @@ impl<'a> Answerer<'a> {
         offset: u64,
         length: u64,
         command: &Command,
-        taken: Option<Taken<'a>>,
+        reservation: Option<Reservation<'a>>,
     ) {
         let arrived_at = self.arrived_at;
-        let asked = |what| Asked { token, bytes: length, what, taken, arrived_at };
+        let request = |kind| InFlight { token, bytes: length, kind, reservation, arrived_at };
         match *command {
-            Command::Read { unfragmented } if !unfragmented && self.tells_holes && length >= HOLES_FROM => {
-                self.note(Action::Read, offset, length);
-                self.ask(asked(What::Holes { offset }), Io::Extents { offset, length });
+            Command::Read { unfragmented } if !unfragmented && self.reports_holes && length >= HOLES_FROM => {
+                self.record(Action::Read, offset, length);
+                self.submit(request(RequestKind::Holes { offset }), Io::Extents { offset, length });
             }
             Command::Read { .. } => {
-                self.note(Action::Read, offset, length);
+                self.record(Action::Read, offset, length);
                 let buffer = self.outbox.buffer(length as usize);
-                self.ask(asked(What::Read), Io::Read { offset, buffer });
+                self.submit(request(RequestKind::Read), Io::Read { offset, buffer });
             }
-            Command::Flush => self.note_and_ask(asked(What::Flush), Io::Flush),
+            Command::Flush => self.record_and_submit(request(RequestKind::Flush), Io::Flush),
             Command::Trim { fua } => {
-                self.note_and_ask(asked(What::Other), Io::Discard { offset, length, durable: fua });
+                self.record_and_submit(
+                    request(RequestKind::Other),
+                    Io::Discard { offset, length, durable: fua },
+                );
             }
-            Command::Cache => self.ask(asked(What::Other), Io::Cache { offset, length }),
+            Command::Cache => self.submit(request(RequestKind::Other), Io::Cache { offset, length }),
             Command::WriteZeroes { fua, no_hole, fast } => {
                 let io = Io::WriteZeroes { offset, length, durable: fua, allocate: no_hole, fast };
-                self.note_and_ask(asked(What::Other), io);
+                self.record_and_submit(request(RequestKind::Other), io);
             }
             Command::BlockStatus { one, contexts } => {
-                self.ask(asked(What::Status { one, contexts }), Io::Extents { offset, length });
+                self.submit(request(RequestKind::Status { one, contexts }), Io::Extents { offset, length });
             }
             Command::Write { .. } => unreachable!("writes come with their bytes"),
         }
@@ -188,53 +195,56 @@ impl<'a> Answerer<'a> {
         offset: u64,
         data: Payload,
         fua: bool,
-        taken: Option<Taken<'a>>,
+        reservation: Option<Reservation<'a>>,
     ) {
         let bytes = data.len() as u64;
         let io = Io::Write { offset, data, durable: fua };
         let arrived_at = self.arrived_at;
-        self.note_and_ask(Asked { token, bytes, what: What::Write, taken, arrived_at }, io);
+        self.record_and_submit(
+            InFlight { token, bytes, kind: RequestKind::Write, reservation, arrived_at },
+            io,
+        );
     }
 
-    fn note(&mut self, action: Action, offset: u64, length: u64) {
+    fn record(&mut self, action: Action, offset: u64, length: u64) {
         if self.server.recorder.is_some() {
             self.arrived.push((action, offset, length));
         }
     }
 
-    fn note_and_ask(&mut self, asked: Asked<'a>, io: Io) {
+    fn record_and_submit(&mut self, request: InFlight<'a>, io: Io) {
         if self.server.recorder.is_some() {
             self.arrived.extend(record::action(&io));
         }
-        self.ask(asked, io);
+        self.submit(request, io);
     }
 
-    fn ask(&mut self, asked: Asked<'a>, io: Io) {
+    fn submit(&mut self, request: InFlight<'a>, io: Io) {
         match self.device.start(&self.context, io) {
-            Started::Done(outcome) => self.reply(asked, outcome),
+            Started::Done(outcome) => self.reply(request, outcome),
             Started::Pending(answering) => {
-                let held = asked.held();
-                self.pending_bytes += held;
-                if let Err((asked, error)) = self.pending.add(asked, answering) {
+                let bytes = request.memory_bytes();
+                self.pending_bytes += bytes;
+                if let Err((request, error)) = self.pending.add(request, answering) {
                     tracing::warn!(%error, "cannot wait for a device");
-                    self.pending_bytes -= held;
-                    self.reply(asked, Err(IoError::NoMemory));
+                    self.pending_bytes -= bytes;
+                    self.reply(request, Err(IoError::NoMemory));
                 }
             }
         }
     }
 
     /// Collects the results that the device has produced, and advances the device to the current time.
-    pub(crate) fn answered(&mut self) {
+    pub(crate) fn collect_completed(&mut self) {
         if self.pending.len() > 0 && self.device.next_due().is_some() {
             self.device.advance(self.server.pace.now());
         }
         let before = self.pending.len();
         // A result may start further requests: a read whose holes are now known starts its parts.
         while self.pending.is_woken() {
-            for (asked, outcome) in self.pending.answered() {
-                self.pending_bytes -= asked.held();
-                self.reply(asked, outcome);
+            for (request, outcome) in self.pending.poll_completed() {
+                self.pending_bytes -= request.memory_bytes();
+                self.reply(request, outcome);
             }
         }
         if self.pending.len() == before {
@@ -252,18 +262,18 @@ impl<'a> Answerer<'a> {
         if let Some(recorder) = &self.server.recorder
             && !self.arrived.is_empty()
         {
-            recorder.arrived(self.export, &self.arrived);
+            recorder.record(self.export, &self.arrived);
             self.arrived.clear();
         }
         let sent = self.outbox.send(link);
-        if !self.ending.is_empty() {
+        if !self.unsent_latencies.is_empty() {
             let now = self.server.clock.now();
-            for (way, arrived_at) in self.ending.drain(..) {
-                self.server.counters.answered(way, now.saturating_since(arrived_at));
+            for (request_type, arrived_at) in self.unsent_latencies.drain(..) {
+                self.server.counters.record_latency(request_type, now.saturating_since(arrived_at));
             }
         }
         if let Some(late) = self.due.take().and_then(|due| self.server.pace.late(due)) {
-            self.server.counters.late(late);
+            self.server.counters.record_lateness(late);
         }
         sent
     }
@@ -278,82 +288,86 @@ impl<'a> Answerer<'a> {
         sent
     }
 
-    fn reply(&mut self, asked: Asked<'a>, outcome: Outcome) {
-        let Asked { token, bytes, what, taken, arrived_at } = asked;
-        match what {
-            What::Read => self.ends(Way::Read, arrived_at),
-            What::Write => self.ends(Way::Write, arrived_at),
-            What::Flush => self.ends(Way::Flush, arrived_at),
-            What::Other | What::Status { .. } => self.ends(Way::Other, arrived_at),
+    fn reply(&mut self, request: InFlight<'a>, outcome: Outcome) {
+        let InFlight { token, bytes, kind, reservation, arrived_at } = request;
+        match kind {
+            RequestKind::Read => self.queue_latency(RequestType::Read, arrived_at),
+            RequestKind::Write => self.queue_latency(RequestType::Write, arrived_at),
+            RequestKind::Flush => self.queue_latency(RequestType::Flush, arrived_at),
+            RequestKind::Other | RequestKind::Status { .. } => {
+                self.queue_latency(RequestType::Other, arrived_at)
+            }
             // The latency of such a request ends with its last part.
-            What::Holes { .. } | What::Part { .. } | What::Piece(_) => {}
+            RequestKind::Holes { .. } | RequestKind::Part { .. } | RequestKind::Piece(_) => {}
         }
         let heads = &mut self.outbox.heads;
-        match (what, outcome) {
-            (What::Read, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
+        match (kind, outcome) {
+            (RequestKind::Read, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
                 self.replies.read(token, bytes as u32, heads);
-                self.outbox.payload(buffer, taken);
+                self.outbox.payload(buffer, reservation);
                 self.count_io(Count::Reads, Count::ReadBytes, bytes);
             }
-            (What::Holes { offset }, Ok(Answer::Extents(extents))) => {
-                self.read_around_holes((token, arrived_at), (offset, bytes), extents, taken);
+            (RequestKind::Holes { offset }, Ok(Answer::Extents(extents))) => {
+                self.read_around_holes((token, arrived_at), (offset, bytes), extents, reservation);
             }
-            (What::Part { offset, read }, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
+            (RequestKind::Part { offset, read }, Ok(Answer::Read(buffer)))
+                if buffer.len() as u64 == bytes =>
+            {
                 self.replies.data(token, offset, bytes as u32, false, heads);
-                self.outbox.payload(buffer, taken);
-                self.counted.add(Count::ReadBytes, bytes);
+                self.outbox.payload(buffer, reservation);
+                self.counts.add(Count::ReadBytes, bytes);
                 self.end_part(token, &read);
             }
-            (What::Part { read, .. }, outcome) => {
+            (RequestKind::Part { read, .. }, outcome) => {
                 read.failed.set(Some(outcome.err().unwrap_or(IoError::Medium)));
                 self.end_part(token, &read);
             }
-            (What::Piece(to), outcome) => to.set(Some(outcome)),
-            (What::Write, Ok(_)) => {
+            (RequestKind::Piece(to), outcome) => to.set(Some(outcome)),
+            (RequestKind::Write, Ok(_)) => {
                 self.replies.done(token, heads);
                 self.count_io(Count::Writes, Count::WriteBytes, bytes);
             }
             // Writes that this connection acknowledged before the power loss may be lost.
-            (What::Flush, Ok(_)) if self.device.power_losses() != self.power_losses => {
+            (RequestKind::Flush, Ok(_)) if self.device.power_losses() != self.power_losses => {
                 self.fail(token, IoError::Medium);
             }
-            (What::Flush | What::Other, Ok(_)) => {
+            (RequestKind::Flush | RequestKind::Other, Ok(_)) => {
                 self.replies.done(token, heads);
-                self.counted.add(Count::Others, 1);
+                self.counts.add(Count::Others, 1);
             }
-            (What::Status { one, contexts }, Ok(Answer::Extents(extents))) => {
+            (RequestKind::Status { one, contexts }, Ok(Answer::Extents(extents))) => {
                 for (n, context) in contexts.iter().enumerate() {
-                    let told = extents.iter().map(|extent| BlockDescriptor {
+                    let descriptors = extents.iter().map(|extent| BlockDescriptor {
                         length: extent.length,
                         status: u64::from(extent.hole) | u64::from(extent.zero) << 1,
                     });
                     let last = n + 1 == contexts.len();
-                    self.replies.block_status(token, bytes, one, context, told, last, heads);
+                    self.replies.block_status(token, bytes, one, context, descriptors, last, heads);
                 }
-                self.counted.add(Count::Others, 1);
+                self.counts.add(Count::Others, 1);
             }
             // A result of the wrong type means that the device is broken; the client receives an error.
-            (What::Read | What::Holes { .. } | What::Status { .. }, Ok(_)) => {
+            (RequestKind::Read | RequestKind::Holes { .. } | RequestKind::Status { .. }, Ok(_)) => {
                 self.fail(token, IoError::Medium)
             }
             (_, Err(error)) => self.fail(token, error),
         }
     }
 
-    fn ends(&mut self, way: Way, arrived_at: Instant) {
+    fn queue_latency(&mut self, request_type: RequestType, arrived_at: Instant) {
         if self.server.latencies {
-            self.ending.push((way, arrived_at));
+            self.unsent_latencies.push((request_type, arrived_at));
         }
     }
 
     fn count_io(&mut self, requests: Count, bytes: Count, length: u64) {
-        self.counted.add(requests, 1);
-        self.counted.add(bytes, length);
+        self.counts.add(requests, 1);
+        self.counts.add(bytes, length);
     }
 
     fn fail(&mut self, token: Token, error: IoError) {
         self.replies.error(token, number(error), &error.to_string(), &mut self.outbox.heads);
-        self.counted.add(Count::Errors, 1);
+        self.counts.add(Count::Errors, 1);
     }
 }
 

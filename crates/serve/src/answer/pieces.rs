@@ -5,9 +5,9 @@
 //! written a part of it. NBD guarantees neither that a write is atomic nor that a request reaches the device as a
 //! whole.
 
-use super::Answerer;
-use super::asked::{Asked, What};
-use crate::counters::{Count, Way};
+use super::RequestHandler;
+use super::in_flight::{InFlight, RequestKind};
+use crate::counters::{Count, RequestType};
 use crate::limits::SMALL;
 use crate::link::Link;
 use flashlab_block::{Answer, Io, IoError, Outcome, Payload};
@@ -30,7 +30,7 @@ pub(crate) struct WriteInPieces {
     failed: Option<IoError>,
 }
 
-impl Answerer<'_> {
+impl RequestHandler<'_> {
     /// Reads a range in pieces, and sends each piece before it reads the next.
     pub(crate) fn read_in_pieces(
         &mut self,
@@ -40,7 +40,7 @@ impl Answerer<'_> {
         link: &mut Link,
     ) -> io::Result<()> {
         let arrived_at = self.arrived_at;
-        self.note(Action::Read, offset, length);
+        self.record(Action::Read, offset, length);
         let whole = unfragmented || !self.replies.can_fragment();
         if whole {
             // No other reply may interrupt an unfragmented reply.
@@ -50,7 +50,8 @@ impl Answerer<'_> {
         while at < length {
             let piece = (length - at).min(SMALL as u64);
             let buffer = self.outbox.buffer(piece as usize);
-            let outcome = self.ask_and_wait(token, piece, Io::Read { offset: offset + at, buffer }, link)?;
+            let outcome =
+                self.submit_and_wait(token, piece, Io::Read { offset: offset + at, buffer }, link)?;
             let read = match outcome {
                 Ok(Answer::Read(read)) if read.len() as u64 == piece => Ok(read),
                 Ok(_) => Err(IoError::Medium),
@@ -68,7 +69,7 @@ impl Answerer<'_> {
                 }
                 Err(error) => {
                     self.fail(token, error);
-                    self.ends(Way::Read, arrived_at);
+                    self.queue_latency(RequestType::Read, arrived_at);
                     return Ok(());
                 }
             };
@@ -86,21 +87,21 @@ impl Answerer<'_> {
                     self.replies.end(token, &mut self.outbox.heads);
                 }
                 self.count_io(Count::Reads, Count::ReadBytes, length);
-                self.ends(Way::Read, arrived_at);
+                self.queue_latency(RequestType::Read, arrived_at);
             }
             self.send(link)?;
         }
         Ok(())
     }
 
-    /// Begins a write whose pieces are passed to [`Answerer::write_piece`].
+    /// Begins a write whose pieces are passed to [`RequestHandler::write_piece`].
     pub(crate) fn write_in_pieces(
         &mut self,
         token: Token,
         (offset, length): (u64, u64),
         fua: bool,
     ) -> WriteInPieces {
-        self.note(Action::Write, offset, length);
+        self.record(Action::Write, offset, length);
         let arrived_at = self.arrived_at;
         WriteInPieces { token, offset, length, fua, arrived_at, done: 0, failed: None }
     }
@@ -116,11 +117,11 @@ impl Answerer<'_> {
         if write.failed.is_none() {
             let offset = write.offset + write.done;
             let io = Io::Write { offset, data: Payload::from(bytes), durable: write.fua };
-            write.failed = self.ask_and_wait(write.token, piece, io, link)?.err();
+            write.failed = self.submit_and_wait(write.token, piece, io, link)?.err();
         }
         write.done += piece;
         if write.done == write.length {
-            self.ends(Way::Write, write.arrived_at);
+            self.queue_latency(RequestType::Write, write.arrived_at);
             match write.failed {
                 Some(error) => self.fail(write.token, error),
                 None => {
@@ -132,16 +133,16 @@ impl Answerer<'_> {
         Ok(())
     }
 
-    fn ask_and_wait(&mut self, token: Token, bytes: u64, io: Io, link: &mut Link) -> io::Result<Outcome> {
+    fn submit_and_wait(&mut self, token: Token, bytes: u64, io: Io, link: &mut Link) -> io::Result<Outcome> {
         let outcome = Rc::new(Cell::new(None));
-        let (what, arrived_at) = (What::Piece(outcome.clone()), self.arrived_at);
-        self.ask(Asked { token, bytes, what, taken: None, arrived_at }, io);
+        let (kind, arrived_at) = (RequestKind::Piece(outcome.clone()), self.arrived_at);
+        self.submit(InFlight { token, bytes, kind, reservation: None, arrived_at }, io);
         loop {
             if let Some(outcome) = outcome.take() {
                 return Ok(outcome);
             }
             self.wait_for_device(link)?;
-            self.arrived_now();
+            self.set_arrival_time();
         }
     }
 }

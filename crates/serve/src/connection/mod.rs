@@ -3,12 +3,12 @@
 
 mod payload;
 
-use crate::answer::Answerer;
+use crate::answer::RequestHandler;
 use crate::counters::Count;
 use crate::limits::SMALL;
 use crate::link::Link;
 use crate::rate::{Direction, Progress, TooSlow};
-use crate::realtime::{Awake, before_all_others_and_awake, without_slack};
+use crate::realtime::{CpuLatencyLimit, clear_timer_slack, request_low_latency};
 use crate::server::Server;
 use flashlab_nbd::server::{Closed, Command, Event, Received, Request, Session};
 use flashlab_sim::{Duration, Instant};
@@ -29,9 +29,9 @@ pub(crate) struct Connection<'a> {
     link: Link,
     number: u64,
     from: String,
-    /// The receive buffer; `taken..filled` is not processed yet.
+    /// The receive buffer; `processed..filled` is not processed yet.
     batch: Arc<Vec<u8>>,
-    taken: usize,
+    processed: usize,
     filled: usize,
     /// Time without a byte from the client, since its last request.
     idle: Duration,
@@ -70,7 +70,7 @@ impl<'a> Connection<'a> {
     pub(crate) fn new(server: &'a Server, link: Link, number: u64, from: String) -> Connection<'a> {
         let batch = Arc::new(vec![0; RECEIVE]);
         let (idle, progress) = (Duration::ZERO, None);
-        Connection { server, link, number, from, batch, taken: 0, filled: 0, idle, progress }
+        Connection { server, link, number, from, batch, processed: 0, filled: 0, idle, progress }
     }
 
     /// Serves the client until the connection ends.
@@ -85,8 +85,8 @@ impl<'a> Connection<'a> {
             Err(End::Closed(why)) => info!(connection = number, %why, "refused"),
             Err(End::Late) => info!(connection = number, "no export selected in time"),
             Err(End::Slow(why)) => warn!(connection = number, %from, "closed: {why}"),
-            Err(End::Idle(idle, wanted)) => {
-                let why = if wanted { ", and another client waits" } else { "" };
+            Err(End::Idle(idle, client_waiting)) => {
+                let why = if client_waiting { ", and another client waits" } else { "" };
                 warn!(connection = number, %from, "closed: no request for {} s{why}", idle.as_ns() / 1_000_000_000);
             }
             Err(End::Failed(error)) => info!(connection = number, %error, "lost"),
@@ -97,24 +97,24 @@ impl<'a> Connection<'a> {
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         let mut greeting = Vec::new();
         let mut session = Session::new(self.server.policy, self.server.offered.clone(), &mut greeting);
-        self.shake_hands(&mut session, greeting)?;
+        self.perform_handshake(&mut session, greeting)?;
         let export = session.export().expect("it is open");
         let Some(export) = self.server.exports.iter().position(|one| one.name == export.name) else {
             unreachable!("the session offers nothing else");
         };
         info!(connection = self.number, from = %self.from, export = %self.server.exports[export].name, "opened");
         let replies = session.replies().expect("it is open");
-        let mut answerer = Answerer::new(self.server, export, replies);
-        let _awake = self.keep_exact_time(export);
-        self.link.limit(self.server.limits.least_rate, self.server.limits.patience())?;
-        let ended = self.transmit(&mut session, &mut answerer);
+        let mut handler = RequestHandler::new(self.server, export, replies);
+        let _latency_limit = self.prepare_exact_timing(export);
+        self.link.limit(self.server.limits.least_rate, self.server.limits.check_interval())?;
+        let ended = self.transmit(&mut session, &mut handler);
         if let (Err(End::Slow(_)), Some(hangup)) = (&ended, self.link.hangup()) {
             // The remaining replies would wait for as long again.
-            hangup.cut();
+            hangup.close();
         }
         // Requests that have arrived completely get a reply, whatever the reason for the end.
-        let finished = answerer.finish(&mut self.link);
-        self.count(&mut session, &mut answerer);
+        let finished = handler.finish(&mut self.link);
+        self.count(&mut session, &mut handler);
         if let (Err(End::Eof | End::Closed(_)), Ok(())) = (&ended, finished) {
             let clock = self.server.clock;
             self.link.linger(|| clock.now(), clock.now().saturating_add(LINGER));
@@ -123,15 +123,15 @@ impl<'a> Connection<'a> {
     }
 
     /// Performs the handshake in bounded time.
-    fn shake_hands(&mut self, session: &mut Session, mut replies: Vec<u8>) -> Result<(), End> {
+    fn perform_handshake(&mut self, session: &mut Session, mut replies: Vec<u8>) -> Result<(), End> {
         let until = self.server.clock.now().saturating_add(self.server.limits.handshake);
         loop {
             self.send_by(&replies, until)?;
             replies.clear();
             loop {
                 let Received { consumed, event } =
-                    session.receive(&self.batch[self.taken..self.filled], &mut replies);
-                self.taken += consumed;
+                    session.receive(&self.batch[self.processed..self.filled], &mut replies);
+                self.processed += consumed;
                 match event {
                     Event::Need(_) => {
                         self.send_by(&replies, until)?;
@@ -148,7 +148,7 @@ impl<'a> Connection<'a> {
                     Event::StartTls => {
                         self.send_by(&replies, until)?;
                         replies.clear();
-                        let tls = self.server.tls.as_ref().expect("only who has it offers it");
+                        let tls = self.server.tls.as_ref().expect("only a server with TLS offers it");
                         let clock = self.server.clock;
                         self.link.start_tls(tls.accept(), || clock.now(), until)?;
                         debug!(connection = self.number, "under TLS");
@@ -164,70 +164,75 @@ impl<'a> Connection<'a> {
     fn transmit(
         &mut self,
         session: &mut Session,
-        answerer: &mut Answerer<'a>,
+        handler: &mut RequestHandler<'a>,
     ) -> Result<std::convert::Infallible, End> {
         loop {
-            let mut asked = false;
+            let mut has_requests = false;
             loop {
-                let start = self.taken;
+                let start = self.processed;
                 let Received { consumed, event } =
-                    session.receive(&self.batch[start..self.filled], &mut answerer.outbox.heads);
-                self.taken += consumed;
+                    session.receive(&self.batch[start..self.filled], &mut handler.outbox.heads);
+                self.processed += consumed;
                 match event {
                     Event::Request(request) => {
-                        asked = true;
-                        self.request(request, start, answerer)?;
+                        has_requests = true;
+                        self.request(request, start, handler)?;
                     }
                     Event::Need(_) => break,
                     Event::Closed(why) => return Err(End::Closed(why)),
                     Event::Send | Event::Opened | Event::StartTls => unreachable!("the handshake is over"),
                 }
             }
-            answerer.answered();
-            answerer.send(&mut self.link)?;
-            answerer.counted.add(Count::Batches, asked.into());
-            self.count(session, answerer);
-            if answerer.is_waiting() && !answerer.wait(&mut self.link, true)? {
+            handler.collect_completed();
+            handler.send(&mut self.link)?;
+            handler.counts.add(Count::Batches, has_requests.into());
+            self.count(session, handler);
+            if handler.is_waiting() && !handler.wait(&mut self.link, true)? {
                 continue;
             }
-            let begun = self.taken < self.filled || session.is_draining();
-            if asked || !begun {
+            let incomplete = self.processed < self.filled || session.is_draining();
+            if has_requests || !incomplete {
                 self.progress = None;
             }
-            self.receive(begun)?;
-            answerer.arrived_now();
+            self.receive(incomplete)?;
+            handler.set_arrival_time();
         }
     }
 
     /// Starts one request; `start` is the position in the batch of the bytes that were passed to the session.
-    fn request(&mut self, request: Request, start: usize, answerer: &mut Answerer<'a>) -> Result<(), End> {
+    fn request(
+        &mut self,
+        request: Request,
+        start: usize,
+        handler: &mut RequestHandler<'a>,
+    ) -> Result<(), End> {
         let Request { token, offset, length, command } = request;
-        answerer.make_room(&mut self.link)?;
+        handler.make_room(&mut self.link)?;
         match command {
             Command::Write { range, fua } => {
                 let range = start + range.start..start + range.end;
-                self.write((token, offset, length), range, fua, answerer)
+                self.write((token, offset, length), range, fua, handler)
             }
             Command::Read { unfragmented } if length > SMALL as u64 => {
-                match answerer.take_memory(length, &mut self.link)? {
-                    Some(taken) => answerer.start(token, offset, length, &command, Some(taken)),
+                match handler.reserve_memory(length, &mut self.link)? {
+                    Some(reservation) => handler.start(token, offset, length, &command, Some(reservation)),
                     None => {
-                        answerer.read_in_pieces(token, (offset, length), unfragmented, &mut self.link)?;
+                        handler.read_in_pieces(token, (offset, length), unfragmented, &mut self.link)?;
                     }
                 }
                 Ok(())
             }
             _ => {
-                answerer.start(token, offset, length, &command, None);
+                handler.start(token, offset, length, &command, None);
                 Ok(())
             }
         }
     }
 
-    /// Receives once, behind the unprocessed bytes. `begun` is true if a request has arrived partly.
-    fn receive(&mut self, begun: bool) -> Result<(), End> {
+    /// Receives once, behind the unprocessed bytes. `incomplete` is true if a request has arrived partly.
+    fn receive(&mut self, incomplete: bool) -> Result<(), End> {
         self.wait_unless_socket()?;
-        let rest = self.taken..self.filled;
+        let rest = self.processed..self.filled;
         let batch = match Arc::get_mut(&mut self.batch) {
             Some(batch) => {
                 batch.copy_within(rest.clone(), 0);
@@ -241,8 +246,8 @@ impl<'a> Connection<'a> {
                 Arc::get_mut(&mut self.batch).expect("it is new")
             }
         };
-        (self.taken, self.filled) = (0, rest.len());
-        if begun {
+        (self.processed, self.filled) = (0, rest.len());
+        if incomplete {
             let least = self.server.limits.least_rate;
             self.progress.get_or_insert_with(|| Progress::new(least, Direction::Receiving)).resume();
         }
@@ -254,8 +259,8 @@ impl<'a> Connection<'a> {
                 Err(_) => match &mut self.progress {
                     Some(progress) => progress.moved(0)?,
                     None => {
-                        self.idle += self.server.limits.patience();
-                        self.server.may_idle(self.idle)?;
+                        self.idle += self.server.limits.check_interval();
+                        self.server.check_idle(self.idle)?;
                     }
                 },
             }
@@ -274,16 +279,16 @@ impl<'a> Connection<'a> {
         if self.link.is_socket() {
             return Ok(());
         }
-        let woken = self.link.wait(Some(self.server.stop.as_fd()), None)?;
+        let result = self.link.wait(Some(self.server.stop.as_fd()), None)?;
         // A client that continues to send requests must not prevent the shutdown.
-        if woken.also { Err(End::Eof) } else { Ok(()) }
+        if result.other { Err(End::Eof) } else { Ok(()) }
     }
 
     fn wait_by(&mut self, until: Instant) -> Result<(), End> {
         let left = until.saturating_since(self.server.clock.now());
         let stop = (!self.link.is_socket()).then(|| self.server.stop.as_fd());
-        let woken = self.link.wait(stop, Some(left))?;
-        match woken.late {
+        let result = self.link.wait(stop, Some(left))?;
+        match result.timed_out {
             true => Err(End::Late),
             false => Ok(()),
         }
@@ -303,15 +308,15 @@ impl<'a> Connection<'a> {
     }
 
     /// Prepares this thread to reply at exact instants. Returns a guard if the device is timed.
-    fn keep_exact_time(&self, export: usize) -> Option<Awake> {
-        without_slack();
+    fn prepare_exact_timing(&self, export: usize) -> Option<CpuLatencyLimit> {
+        clear_timer_slack();
         let timed = self.server.exports[export].device.features().timed;
-        (timed && self.server.realtime).then(|| before_all_others_and_awake(self.number)).flatten()
+        (timed && self.server.realtime).then(|| request_low_latency(self.number)).flatten()
     }
 
-    fn count(&mut self, session: &mut Session, answerer: &mut Answerer<'a>) {
-        answerer.counted.add(Count::Errors, session.take_rejected_count());
-        answerer.counted.add(Count::Calls, std::mem::take(&mut self.link.calls));
-        self.server.counters.add(&mut answerer.counted);
+    fn count(&mut self, session: &mut Session, handler: &mut RequestHandler<'a>) {
+        handler.counts.add(Count::Errors, session.take_rejected_count());
+        handler.counts.add(Count::Calls, std::mem::take(&mut self.link.calls));
+        self.server.counters.add(&mut handler.counts);
     }
 }

@@ -11,7 +11,7 @@ mod worker;
 
 pub use error::LoadError;
 pub use job::{Job, JobError, Mix};
-pub use report::Loaded;
+pub use report::LoadReport;
 
 use crate::{Clock, Stop};
 use flashlab_nbd::uri::Uri;
@@ -20,17 +20,17 @@ use session::Session;
 use std::thread;
 
 /// Runs a load until it ends or `stop` is thrown.
-pub fn load(uri: &Uri, job: &Job, stop: &Stop) -> Result<Loaded, LoadError> {
-    load_telling(uri, job, stop, &|_| {})
+pub fn load(uri: &Uri, job: &Job, stop: &Stop) -> Result<LoadReport, LoadError> {
+    load_with_progress(uri, job, stop, &|_| {})
 }
 
-/// Like [`load`]. Calls `tell` frequently with the fraction that the first connection has completed.
-pub fn load_telling(
+/// Like [`load`]. Calls `progress` frequently with the fraction that the first connection has completed.
+pub fn load_with_progress(
     uri: &Uri,
     job: &Job,
     stop: &Stop,
-    tell: &(dyn Fn(f64) + Sync),
-) -> Result<Loaded, LoadError> {
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<LoadReport, LoadError> {
     let mut sessions = vec![Session::open(uri, job.simple_replies)?];
     let export = sessions[0].export().clone();
     let size = job.area(&export)?;
@@ -44,7 +44,7 @@ pub fn load_telling(
             .zip(&mut sessions)
             .map(|(number, session)| {
                 scope.spawn(move || {
-                    let done = worker::run(session, job, number, size, (clock, start), (stop, tell));
+                    let done = worker::run(session, job, number, size, (clock, start), (stop, progress));
                     if done.is_err() {
                         // A failed connection ends all connections.
                         stop.throw();
@@ -61,7 +61,7 @@ pub fn load_telling(
     let cpu_ns = cpu_ns() - cpu;
     sessions.into_iter().for_each(Session::close);
     let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(Loaded::new(job.clone(), export.size, start, &done, cpu_ns))
+    Ok(LoadReport::new(job.clone(), export.size, start, &done, cpu_ns))
 }
 
 /// Returns the processor time of this process in nanoseconds.

@@ -19,7 +19,7 @@ pub(super) fn fill(block: &mut [u8], seed: u64, offset: u64, generation: u64) {
 }
 
 /// Verifies a block that was read at `offset`. Returns its generation, or the kind of corruption.
-pub(super) fn check(block: &[u8], seed: u64, offset: u64) -> Result<u64, Wrong> {
+pub(super) fn check(block: &[u8], seed: u64, offset: u64) -> Result<u64, Mismatch> {
     let (header, body) = block.split_at(HEADER);
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
     let generation = number(8);
@@ -27,20 +27,20 @@ pub(super) fn check(block: &[u8], seed: u64, offset: u64) -> Result<u64, Wrong> 
         return Ok(0);
     }
     if number(0) != offset {
-        return Err(Wrong::Elsewhere(number(0)));
+        return Err(Mismatch::OtherOffset(number(0)));
     }
     let mut parts = body.chunks_exact(8).zip(words(seed, offset, generation));
     match parts.position(|(word, value)| *word != value.to_le_bytes()) {
-        Some(word) => Err(Wrong::Byte((HEADER + word * 8) as u64)),
+        Some(word) => Err(Mismatch::Byte((HEADER + word * 8) as u64)),
         None => Ok(generation),
     }
 }
 
 /// Kind of corruption of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wrong {
+pub(super) enum Mismatch {
     /// The header contains this other offset.
-    Elsewhere(u64),
+    OtherOffset(u64),
     /// The contents differ from this byte on.
     Byte(u64),
 }
@@ -58,12 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_says_its_generation_and_every_change_is_found() {
+    fn a_block_reveals_its_generation_and_every_change() {
         let mut block = vec![0; 512];
         assert_eq!(check(&block, 1, 4096), Ok(0));
         fill(&mut block, 1, 4096, 7);
         assert_eq!(check(&block, 1, 4096), Ok(7));
-        assert_eq!(check(&block, 1, 8192), Err(Wrong::Elsewhere(4096)));
+        assert_eq!(check(&block, 1, 8192), Err(Mismatch::OtherOffset(4096)));
         assert!(check(&block, 2, 4096).is_err());
         for at in 0..block.len() {
             block[at] ^= 0x10;

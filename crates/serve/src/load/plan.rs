@@ -8,7 +8,7 @@ use flashlab_sim::{Duration, Instant, Rng};
 
 /// One request of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ask {
+pub(super) struct PlannedRequest {
     pub(super) write: bool,
     /// Index of the block in the connection's area.
     pub(super) block: u64,
@@ -21,7 +21,7 @@ pub(super) struct Ask {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// Send this request.
-    Ask(Ask),
+    Send(PlannedRequest),
     /// Send no request before this instant, because of the rate.
     At(Instant),
     /// Send no request before a reply has arrived.
@@ -41,7 +41,7 @@ pub(super) struct Plan {
     reads_percent: u64,
     rng: Rng,
     cursor: u64,
-    asked: u64,
+    requests: u64,
     until: Until,
     start: Instant,
     interval: Option<Duration>,
@@ -52,7 +52,7 @@ pub(super) struct Plan {
 
 #[derive(Clone, Copy, Debug)]
 enum Until {
-    Asked(u64),
+    Requests(u64),
     At(Instant),
 }
 
@@ -78,11 +78,11 @@ impl Plan {
             reads_percent: u64::from(job.mix.reads_percent),
             rng: Rng::for_purpose(job.seed, u64::from(number)),
             cursor: 0,
-            asked: 0,
+            requests: 0,
             start,
             until: match job.runtime {
                 Some(runtime) => Until::At(start.saturating_add(runtime)),
-                None => Until::Asked(share),
+                None => Until::Requests(share),
             },
             interval: job.rate_iops.map(|iops| Duration::from_ratio_secs(1, iops)),
             due: start,
@@ -91,17 +91,17 @@ impl Plan {
     }
 
     /// Returns the first byte of a block.
-    pub(super) fn place(&self, block: u64) -> u64 {
+    pub(super) fn offset_of(&self, block: u64) -> u64 {
         self.offset + block * self.block
     }
 
     /// Returns the next step at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Next {
-        let over = match self.until {
-            Until::Asked(most) => self.asked >= most,
+        let is_over = match self.until {
+            Until::Requests(count) => self.requests >= count,
             Until::At(end) => now >= end,
         };
-        if over {
+        if is_over {
             return Next::Done;
         }
         if self.interval.is_some() && now < self.due {
@@ -111,15 +111,15 @@ impl Plan {
         if let Some(interval) = self.interval {
             self.due += interval;
         }
-        self.asked += 1;
+        self.requests += 1;
         let write = self.rng.below(100) >= self.reads_percent;
-        Next::Ask(self.take(block, write))
+        Next::Send(self.begin(block, write))
     }
 
     /// Returns the fraction of this connection's requests or run time that is complete at `now`.
-    pub(super) fn share_done(&self, now: Instant) -> f64 {
+    pub(super) fn fraction_done(&self, now: Instant) -> f64 {
         match self.until {
-            Until::Asked(most) => self.asked as f64 / most.max(1) as f64,
+            Until::Requests(count) => self.requests as f64 / count.max(1) as f64,
             Until::At(end) => {
                 let whole = end.saturating_since(self.start).as_ns().max(1);
                 now.saturating_since(self.start).as_ns() as f64 / whole as f64
@@ -149,26 +149,28 @@ impl Plan {
         self.generations.get(block as usize).is_some_and(|generation| generation & IN_FLIGHT != 0)
     }
 
-    fn take(&mut self, block: u64, write: bool) -> Ask {
+    fn begin(&mut self, block: u64, write: bool) -> PlannedRequest {
         let mut generation = 0;
         if let Some(known) = self.generations.get_mut(block as usize) {
             generation = *known + u32::from(write);
             *known = generation | IN_FLIGHT;
         }
-        Ask { write, block, generation }
+        PlannedRequest { write, block, generation }
     }
 
     /// Records that a request has completed.
-    pub(super) fn answered(&mut self, ask: &Ask) {
-        if let Some(known) = self.generations.get_mut(ask.block as usize) {
-            *known = ask.generation;
+    pub(super) fn completed(&mut self, planned: &PlannedRequest) {
+        if let Some(known) = self.generations.get_mut(planned.block as usize) {
+            *known = planned.generation;
         }
     }
 
     /// Returns reads of all written blocks. Must be called once no request is in flight.
-    pub(super) fn written(&mut self) -> Vec<Ask> {
+    pub(super) fn written(&mut self) -> Vec<PlannedRequest> {
         let written = self.generations.iter().enumerate().filter(|(_, generation)| **generation > 0);
-        written.map(|(block, &generation)| Ask { write: false, block: block as u64, generation }).collect()
+        written
+            .map(|(block, &generation)| PlannedRequest { write: false, block: block as u64, generation })
+            .collect()
     }
 }
 
@@ -181,11 +183,11 @@ mod tests {
         Job { mix: Mix::parse(word, 50).expect("fio's word"), ..Job::default() }
     }
 
-    fn all(plan: &mut Plan) -> Vec<Ask> {
+    fn all(plan: &mut Plan) -> Vec<PlannedRequest> {
         std::iter::from_fn(|| match plan.next(Instant::ZERO) {
-            Next::Ask(ask) => {
-                plan.answered(&ask);
-                Some(ask)
+            Next::Send(planned) => {
+                plan.completed(&planned);
+                Some(planned)
             }
             _ => None,
         })
@@ -193,45 +195,45 @@ mod tests {
     }
 
     #[test]
-    fn in_order_each_connection_covers_a_part_of_its_own_once() {
+    fn sequential_connections_cover_disjoint_parts_once() {
         let job = Job { connections: 3, ..job("write") };
-        let mut places = Vec::new();
+        let mut offsets = Vec::new();
         for number in 0..3 {
             let mut plan = Plan::new(&job, 12 * 4096, number, Instant::ZERO);
-            places.extend(all(&mut plan).iter().map(|ask| plan.place(ask.block)));
+            offsets.extend(all(&mut plan).iter().map(|planned| plan.offset_of(planned.block)));
         }
-        let every: Vec<u64> = (0..12).map(|block| block * 4096).collect();
-        assert_eq!(places, every);
+        let expected: Vec<u64> = (0..12).map(|block| block * 4096).collect();
+        assert_eq!(offsets, expected);
     }
 
     #[test]
-    fn a_block_in_flight_is_not_asked_for_again_where_it_is_verified() {
+    fn a_verified_block_in_flight_is_not_requested_again() {
         let mut plan = Plan::new(&Job { verify: true, ..job("randrw") }, 8 * 4096, 0, Instant::ZERO);
-        let mut asked = Vec::new();
-        while let Next::Ask(ask) = plan.next(Instant::ZERO) {
-            assert!(!asked.contains(&ask.block));
-            asked.push(ask.block);
+        let mut in_flight = Vec::new();
+        while let Next::Send(planned) = plan.next(Instant::ZERO) {
+            assert!(!in_flight.contains(&planned.block));
+            in_flight.push(planned.block);
         }
-        assert!(asked.len() > 4, "{asked:?}");
+        assert!(in_flight.len() > 4, "{in_flight:?}");
     }
 
     #[test]
-    fn a_rate_spaces_requests_and_a_late_one_catches_up() {
+    fn a_rate_spaces_requests_and_late_ones_catch_up() {
         let mut plan =
             Plan::new(&Job { rate_iops: Some(1_000), ..job("randread") }, 1 << 20, 0, Instant::ZERO);
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
-        assert!(matches!(plan.next(at(0)), Next::Ask(_)));
+        assert!(matches!(plan.next(at(0)), Next::Send(_)));
         assert_eq!(plan.next(at(0)), Next::At(at(1)));
-        assert!(matches!(plan.next(at(2)), Next::Ask(_)));
-        assert!(matches!(plan.next(at(2)), Next::Ask(_)));
+        assert!(matches!(plan.next(at(2)), Next::Send(_)));
+        assert!(matches!(plan.next(at(2)), Next::Send(_)));
         assert_eq!(plan.next(at(2)), Next::At(at(3)));
     }
 
     #[test]
-    fn what_was_written_is_known_with_its_generation() {
+    fn written_blocks_are_known_with_their_generation() {
         let mut plan = Plan::new(&Job { verify: true, ..job("write") }, 2 * 4096, 0, Instant::ZERO);
         all(&mut plan);
-        let back: Vec<_> = plan.written().iter().map(|ask| (ask.block, ask.generation)).collect();
+        let back: Vec<_> = plan.written().iter().map(|planned| (planned.block, planned.generation)).collect();
         assert_eq!(back, [(0, 1), (1, 1)]);
     }
 }

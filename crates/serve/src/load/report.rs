@@ -1,7 +1,7 @@
 //! Results of a load, as text and as JSON.
 
 use super::Job;
-use super::worker::Done;
+use super::worker::WorkerResult;
 use flashlab_sim::{Duration, Histogram, Instant};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ const PERCENTILES: [f64; 8] = [1.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Results of a load.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadReport {
     /// Parameters of the load.
     pub job: Job,
     /// Size of the export in bytes.
@@ -30,15 +30,21 @@ pub struct Loaded {
     pub verified: u64,
 }
 
-impl Loaded {
-    pub(super) fn new(job: Job, export_size: u64, start: Instant, done: &[Done], cpu_ns: u64) -> Loaded {
+impl LoadReport {
+    pub(super) fn new(
+        job: Job,
+        export_size: u64,
+        start: Instant,
+        done: &[WorkerResult],
+        cpu_ns: u64,
+    ) -> LoadReport {
         let ended = done.iter().map(|done| done.ended).max().unwrap_or(start);
         let (mut reads, mut writes) = (Histogram::new(), Histogram::new());
         for one in done {
             reads.merge(&one.reads);
             writes.merge(&one.writes);
         }
-        Loaded {
+        LoadReport {
             job,
             export_size,
             elapsed: ended.saturating_since(start),

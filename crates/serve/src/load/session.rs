@@ -15,14 +15,14 @@ use std::ops::Range;
 /// Size of the receive buffer in bytes.
 const RECEIVE: usize = 1 << 20;
 /// Maximum time that the handshake waits for each reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection.
 pub(super) struct Session {
     pub(super) link: Link,
     client: Client,
     batch: Vec<u8>,
-    taken: usize,
+    processed: usize,
     filled: usize,
     /// Requests to send.
     heads: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Session {
 }
 
 /// Receiver of the replies to requests.
-pub(super) trait Answers {
+pub(super) trait ReplyHandler {
     /// Takes data of a read.
     fn data(&mut self, slot: Slot, offset: u64, bytes: &[u8]);
     /// Takes a range of zeroes of a read.
@@ -58,37 +58,37 @@ impl Session {
         };
         let client = Client::new(if simple { config.simple() } else { config });
         let (batch, heads, payloads) = (vec![0; RECEIVE], Vec::new(), Vec::new());
-        let mut session = Session { link, client, batch, taken: 0, filled: 0, heads, payloads };
-        session.shake_hands(&mut tls)?;
+        let mut session = Session { link, client, batch, processed: 0, filled: 0, heads, payloads };
+        session.perform_handshake(&mut tls)?;
         Ok(session)
     }
 
-    fn shake_hands(&mut self, tls: &mut Option<Connection>) -> Result<(), LoadError> {
+    fn perform_handshake(&mut self, tls: &mut Option<Connection>) -> Result<(), LoadError> {
         loop {
-            let bytes = &self.batch[self.taken..self.filled];
+            let bytes = &self.batch[self.processed..self.filled];
             let Received { consumed, event } = self.client.receive(bytes, &mut self.heads);
-            self.taken += consumed;
+            self.processed += consumed;
             self.link.send(&mut [IoSlice::new(&self.heads)])?;
             self.heads.clear();
             match event {
                 Event::Ready => return Ok(()),
                 Event::Send => {}
                 Event::Need(_) => {
-                    if self.link.wait(None, Some(PATIENCE))?.late {
+                    if self.link.wait(None, Some(REPLY_TIMEOUT))?.timed_out {
                         return Err(LoadError::Late);
                     }
                     self.fill()?;
                 }
                 Event::StartTls => {
-                    let tls = tls.take().expect("it is started once, where it was wished for");
+                    let tls = tls.take().expect("TLS is started once, and only if it was requested");
                     let clock = Clock::start();
-                    let until = clock.now().saturating_add(PATIENCE);
+                    let until = clock.now().saturating_add(REPLY_TIMEOUT);
                     self.link.start_tls(tls, || clock.now(), until)?;
-                    self.taken = self.filled;
+                    self.processed = self.filled;
                     self.client.tls_started(&mut self.heads);
                 }
                 Event::Closed(why) => return Err(LoadError::Session(why)),
-                _ => unreachable!("nothing else was wished for"),
+                _ => unreachable!("the handshake has no other events"),
             }
         }
     }
@@ -114,12 +114,12 @@ impl Session {
 
     /// Sends the queued requests. While the server accepts no more bytes, receives its replies: the server may be
     /// waiting for that.
-    pub(super) fn send(&mut self, answers: &mut impl Answers) -> Result<(), LoadError> {
+    pub(super) fn send(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
         let mut sent = 0;
         let all = self.heads.len()
-            + self.payloads.iter().map(|(_, slot)| answers.payload(*slot).len()).sum::<usize>();
+            + self.payloads.iter().map(|(_, slot)| handler.payload(*slot).len()).sum::<usize>();
         while sent < all || self.link.wants_to_send() {
-            let slices = slices(&self.heads, &self.payloads, sent, answers);
+            let slices = slices(&self.heads, &self.payloads, sent, handler);
             match self.link.send_now(&slices)? {
                 0 if sent == all && !self.link.wants_to_send() => {}
                 0 => {
@@ -127,7 +127,7 @@ impl Session {
                     let mut fds = [PollFd::new(&self.link, PollFlags::IN | PollFlags::OUT)];
                     wait_for(&mut fds, None)?;
                     if fds[0].revents() != PollFlags::OUT {
-                        self.receive(answers)?;
+                        self.receive(handler)?;
                     }
                 }
                 n => sent += n,
@@ -139,33 +139,33 @@ impl Session {
     }
 
     /// Waits for replies, and processes the available ones.
-    pub(super) fn receive(&mut self, answers: &mut impl Answers) -> Result<(), LoadError> {
+    pub(super) fn receive(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
         self.fill()?;
-        answers.arrived();
+        handler.arrived();
         loop {
-            let start = self.taken;
+            let start = self.processed;
             let bytes = &self.batch[start..self.filled];
             // In the transmission phase the client appends no messages of its own.
             let Received { consumed, event } = self.client.receive(bytes, &mut Vec::new());
-            self.taken += consumed;
+            self.processed += consumed;
             let in_batch = |range: Range<usize>| start + range.start..start + range.end;
             match event {
                 Event::Need(_) => return Ok(()),
                 Event::Data { slot, offset, range } => {
-                    answers.data(slot, offset, &self.batch[in_batch(range)])
+                    handler.data(slot, offset, &self.batch[in_batch(range)])
                 }
-                Event::Hole { slot, offset, length } => answers.hole(slot, offset, length.into()),
+                Event::Hole { slot, offset, length } => handler.hole(slot, offset, length.into()),
                 Event::Error { .. } => {}
-                Event::Done { slot, result } => answers.done(slot, result)?,
+                Event::Done { slot, result } => handler.done(slot, result)?,
                 Event::Closed(why) => return Err(LoadError::Session(why)),
-                _ => unreachable!("nothing else was asked for"),
+                _ => unreachable!("the transmission has no other events"),
             }
         }
     }
 
     fn fill(&mut self) -> Result<(), LoadError> {
-        self.batch.copy_within(self.taken..self.filled, 0);
-        (self.taken, self.filled) = (0, self.filled - self.taken);
+        self.batch.copy_within(self.processed..self.filled, 0);
+        (self.processed, self.filled) = (0, self.filled - self.processed);
         match self.link.receive(&mut self.batch[self.filled..])? {
             0 => Err(LoadError::Gone),
             n => {
@@ -188,7 +188,7 @@ fn slices<'b>(
     heads: &'b [u8],
     payloads: &[(usize, Slot)],
     mut skip: usize,
-    answers: &'b impl Answers,
+    handler: &'b impl ReplyHandler,
 ) -> Vec<IoSlice<'b>> {
     let mut slices = Vec::with_capacity(2 * payloads.len() + 1);
     let mut add = |bytes: &'b [u8]| {
@@ -201,7 +201,7 @@ fn slices<'b>(
     let mut from = 0;
     for (behind, slot) in payloads {
         add(&heads[from..*behind]);
-        add(answers.payload(*slot));
+        add(handler.payload(*slot));
         from = *behind;
     }
     add(&heads[from..]);

@@ -1,8 +1,8 @@
 //! The thread of one connection. It keeps as many requests in flight as the job's queue depth, measures their
 //! latencies, and verifies the data.
 
-use super::plan::{Ask, Next, Plan};
-use super::session::{Answers, Session};
+use super::plan::{Next, Plan, PlannedRequest};
+use super::session::{ReplyHandler, Session};
 use super::{Job, LoadError, pattern};
 use crate::{Clock, Stop};
 use flashlab_nbd::client::{Request, Slot};
@@ -11,7 +11,7 @@ use flashlab_sim::{Histogram, Instant, Rng};
 
 /// Results of one connection.
 #[derive(Clone, Debug)]
-pub(super) struct Done {
+pub(super) struct WorkerResult {
     /// Latencies of reads.
     pub(super) reads: Histogram,
     pub(super) writes: Histogram,
@@ -24,21 +24,21 @@ pub(super) struct Done {
 }
 
 /// The requests in flight, and the state of the load.
-struct Desk<'a> {
+struct LoadState<'a> {
     job: &'a Job,
     clock: Clock,
     now: Instant,
     plan: Plan,
-    slots: Vec<Place>,
+    slots: Vec<SlotState>,
     /// True during the final verification, which is not measured.
     verifying: bool,
-    done: Done,
+    done: WorkerResult,
 }
 
 #[derive(Clone)]
-struct Place {
-    ask: Ask,
-    asked: Instant,
+struct SlotState {
+    planned: PlannedRequest,
+    sent_at: Instant,
     /// Payload of a write, or the data of a read that is verified.
     buffer: Vec<u8>,
 }
@@ -50,52 +50,55 @@ pub(super) fn run(
     number: u32,
     size: u64,
     (clock, start): (Clock, Instant),
-    (stop, tell): (&Stop, &(dyn Fn(f64) + Sync)),
-) -> Result<Done, LoadError> {
-    let nothing =
-        Place { ask: Ask { write: false, block: 0, generation: 0 }, asked: start, buffer: Vec::new() };
+    (stop, progress): (&Stop, &(dyn Fn(f64) + Sync)),
+) -> Result<WorkerResult, LoadError> {
+    let unused = SlotState {
+        planned: PlannedRequest { write: false, block: 0, generation: 0 },
+        sent_at: start,
+        buffer: Vec::new(),
+    };
     let empty = Histogram::new();
-    let done = Done { reads: empty.clone(), writes: empty, calls: 0, ended: start, verified: 0 };
-    let mut desk = Desk {
+    let done = WorkerResult { reads: empty.clone(), writes: empty, calls: 0, ended: start, verified: 0 };
+    let mut state = LoadState {
         job,
         clock,
         now: start,
         plan: Plan::new(job, size, number, start),
-        slots: vec![nothing; job.depth as usize],
+        slots: vec![unused; job.depth as usize],
         verifying: false,
         done,
     };
     if !job.mix.reads_only() {
-        desk.fill_buffers(number);
+        state.fill_buffers(number);
     }
     session.link.calls = 0;
     loop {
-        let next = desk.ask_all(session, stop)?;
-        session.send(&mut desk)?;
+        let next = state.fill_queue(session, stop)?;
+        session.send(&mut state)?;
         match next {
             Next::Done if session.in_flight() == 0 => break,
             Next::At(due) => {
-                let patience = due.saturating_since(clock.now());
-                if session.link.wait(None, Some(patience))?.input {
-                    session.receive(&mut desk)?;
+                let timeout = due.saturating_since(clock.now());
+                if session.link.wait(None, Some(timeout))?.input {
+                    session.receive(&mut state)?;
                 }
-                desk.now = clock.now();
+                state.now = clock.now();
             }
-            _ => session.receive(&mut desk)?,
+            _ => session.receive(&mut state)?,
         }
         if number == 0 {
-            tell(desk.plan.share_done(desk.now));
+            progress(state.plan.fraction_done(state.now));
         }
     }
-    desk.done.calls = session.link.calls;
-    desk.done.ended = desk.now;
+    state.done.calls = session.link.calls;
+    state.done.ended = state.now;
     if job.verify && !stop.is_thrown() {
-        desk.read_back(session)?;
+        state.read_back(session)?;
     }
-    Ok(desk.done)
+    Ok(state.done)
 }
 
-impl Desk<'_> {
+impl LoadState<'_> {
     /// Fills the payloads of writes with random bytes, which stay the same if blocks are not verified.
     fn fill_buffers(&mut self, number: u32) {
         let mut rng = Rng::for_purpose(self.job.seed, !u64::from(number));
@@ -104,29 +107,29 @@ impl Desk<'_> {
         }
     }
 
-    fn ask_all(&mut self, session: &mut Session, stop: &Stop) -> Result<Next, LoadError> {
+    fn fill_queue(&mut self, session: &mut Session, stop: &Stop) -> Result<Next, LoadError> {
         while session.in_flight() < self.slots.len() {
             match if stop.is_thrown() { Next::Done } else { self.plan.next(self.now) } {
-                Next::Ask(ask) => self.ask(session, ask)?,
+                Next::Send(planned) => self.send(session, planned)?,
                 other => return Ok(other),
             }
         }
         Ok(Next::Blocked)
     }
 
-    fn ask(&mut self, session: &mut Session, ask: Ask) -> Result<(), LoadError> {
-        let (offset, length) = (self.plan.place(ask.block), self.job.block);
-        let request = match ask.write {
+    fn send(&mut self, session: &mut Session, planned: PlannedRequest) -> Result<(), LoadError> {
+        let (offset, length) = (self.plan.offset_of(planned.block), self.job.block);
+        let request = match planned.write {
             true => Request::write(offset, length.into()),
             false => Request::read(offset, length.into()),
         };
-        let slot = session.request(request, ask.write)?;
-        let place = &mut self.slots[slot.index()];
-        (place.ask, place.asked) = (ask, self.now);
+        let slot = session.request(request, planned.write)?;
+        let slot = &mut self.slots[slot.index()];
+        (slot.planned, slot.sent_at) = (planned, self.now);
         if self.job.verify {
-            place.buffer.resize(length as usize, 0);
-            if ask.write {
-                pattern::fill(&mut place.buffer, self.job.seed, offset, ask.generation.into());
+            slot.buffer.resize(length as usize, 0);
+            if planned.write {
+                pattern::fill(&mut slot.buffer, self.job.seed, offset, planned.generation.into());
             }
         }
         Ok(())
@@ -138,8 +141,8 @@ impl Desk<'_> {
         let mut left = self.plan.written().into_iter();
         loop {
             while session.in_flight() < self.slots.len() {
-                let Some(ask) = left.next() else { break };
-                self.ask(session, ask)?;
+                let Some(planned) = left.next() else { break };
+                self.send(session, planned)?;
             }
             session.send(self)?;
             if session.in_flight() == 0 {
@@ -150,18 +153,20 @@ impl Desk<'_> {
     }
 
     fn check(&mut self, slot: usize) -> Result<(), LoadError> {
-        let Place { ask, buffer, .. } = &self.slots[slot];
-        let offset = self.plan.place(ask.block);
+        let SlotState { planned, buffer, .. } = &self.slots[slot];
+        let offset = self.plan.offset_of(planned.block);
         self.done.verified += 1;
         let found = match pattern::check(buffer, self.job.seed, offset) {
             // Contents older than this load are not verified until this load has written the block.
-            _ if ask.generation == 0 && !self.job.mix.reads_only() => return Ok(()),
-            Ok(generation) if ask.generation == 0 || generation == u64::from(ask.generation) => return Ok(()),
-            Ok(generation) => {
-                format!("it contains write {generation}, but write {} was completed", ask.generation)
+            _ if planned.generation == 0 && !self.job.mix.reads_only() => return Ok(()),
+            Ok(generation) if planned.generation == 0 || generation == u64::from(planned.generation) => {
+                return Ok(());
             }
-            Err(pattern::Wrong::Elsewhere(place)) => format!("its header contains the offset {place}"),
-            Err(pattern::Wrong::Byte(byte)) => format!("it differs from byte {byte} on"),
+            Ok(generation) => {
+                format!("it contains write {generation}, but write {} was completed", planned.generation)
+            }
+            Err(pattern::Mismatch::OtherOffset(other)) => format!("its header contains the offset {other}"),
+            Err(pattern::Mismatch::Byte(byte)) => format!("it differs from byte {byte} on"),
         };
         Err(LoadError::Verify { offset, found })
     }
@@ -170,13 +175,13 @@ impl Desk<'_> {
         if !self.job.verify {
             return None;
         }
-        let place = &mut self.slots[slot.index()];
-        let at = (offset - self.plan.place(place.ask.block)) as usize;
-        Some(&mut place.buffer[at..at + length])
+        let slot = &mut self.slots[slot.index()];
+        let at = (offset - self.plan.offset_of(slot.planned.block)) as usize;
+        Some(&mut slot.buffer[at..at + length])
     }
 }
 
-impl Answers for Desk<'_> {
+impl ReplyHandler for LoadState<'_> {
     fn data(&mut self, slot: Slot, offset: u64, bytes: &[u8]) {
         if let Some(part) = self.part(slot, offset, bytes.len()) {
             part.copy_from_slice(bytes);
@@ -190,18 +195,18 @@ impl Answers for Desk<'_> {
     }
 
     fn done(&mut self, slot: Slot, result: Result<(), ErrorNumber>) -> Result<(), LoadError> {
-        let (ask, asked) = (self.slots[slot.index()].ask, self.slots[slot.index()].asked);
+        let (planned, sent_at) = (self.slots[slot.index()].planned, self.slots[slot.index()].sent_at);
         if let Err(error) = result {
-            let offset = self.plan.place(ask.block);
-            return Err(LoadError::Request { write: ask.write, offset, length: self.job.block, error });
+            let offset = self.plan.offset_of(planned.block);
+            return Err(LoadError::Request { write: planned.write, offset, length: self.job.block, error });
         }
         if !self.verifying {
-            let latency = self.now.saturating_since(asked);
-            let histogram = if ask.write { &mut self.done.writes } else { &mut self.done.reads };
+            let latency = self.now.saturating_since(sent_at);
+            let histogram = if planned.write { &mut self.done.writes } else { &mut self.done.reads };
             histogram.record(latency);
         }
-        self.plan.answered(&ask);
-        if self.job.verify && !ask.write { self.check(slot.index()) } else { Ok(()) }
+        self.plan.completed(&planned);
+        if self.job.verify && !planned.write { self.check(slot.index()) } else { Ok(()) }
     }
 
     fn payload(&self, slot: Slot) -> &[u8] {

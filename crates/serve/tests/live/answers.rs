@@ -1,6 +1,6 @@
 //! Devices that complete requests later, on their own threads and in any order; devices with a volatile write cache.
 
-use crate::house::{House, memory};
+use crate::server::{TestServer, memory};
 use flashlab_block::{
     Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Memory, Outcome, Pages, Started,
 };
@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Poll, Waker};
 
 /// A device that completes requests later, in a random order.
-struct Later {
+struct DelayedDevice {
     inner: Memory,
     queue: Arc<(Mutex<Queue>, Condvar)>,
 }
@@ -30,45 +30,49 @@ struct Queue {
 #[derive(Default)]
 struct Slot {
     outcome: Option<Outcome>,
-    answered: bool,
+    completed: bool,
     waker: Option<Waker>,
 }
 
-impl Later {
-    fn new(size: u64, seed: u64) -> Later {
+impl DelayedDevice {
+    fn new(size: u64, seed: u64) -> DelayedDevice {
         let queue = Queue { waiting: Vec::new(), rng: Rng::new(seed), closed: false };
         let queue = Arc::new((Mutex::new(queue), Condvar::new()));
-        let answering = queue.clone();
+        let worker_queue = queue.clone();
         std::thread::spawn(move || {
-            let (lock, changed) = &*answering;
+            let (lock, changed) = &*worker_queue;
             loop {
                 let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.closed;
-                let mut queue =
-                    changed.wait_while(lock.lock().expect("nobody panics"), idle).expect("nobody panics");
+                let mut queue = changed
+                    .wait_while(lock.lock().expect("no thread panics"), idle)
+                    .expect("no thread panics");
                 if queue.waiting.is_empty() {
                     return;
                 }
                 let waiting = queue.waiting.len() as u64;
-                let one = queue.rng.below(waiting) as usize;
-                let slot = queue.waiting.swap_remove(one);
+                let index = queue.rng.below(waiting) as usize;
+                let slot = queue.waiting.swap_remove(index);
                 drop(queue);
-                let mut slot = slot.lock().expect("nobody panics");
-                slot.answered = true;
+                let mut slot = slot.lock().expect("no thread panics");
+                slot.completed = true;
                 slot.waker.take().into_iter().for_each(Waker::wake);
             }
         });
-        Later { inner: Memory::new(size, Pages::Small).expect("a size that a device can have"), queue }
+        DelayedDevice {
+            inner: Memory::new(size, Pages::Small).expect("a size that a device can have"),
+            queue,
+        }
     }
 }
 
-impl Drop for Later {
+impl Drop for DelayedDevice {
     fn drop(&mut self) {
-        self.queue.0.lock().expect("nobody panics").closed = true;
+        self.queue.0.lock().expect("no thread panics").closed = true;
         self.queue.1.notify_all();
     }
 }
 
-impl BlockDevice for Later {
+impl BlockDevice for DelayedDevice {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
@@ -78,17 +82,17 @@ impl BlockDevice for Later {
     fn start(&self, cx: &Context, io: Io) -> Started {
         let Started::Done(outcome) = self.inner.start(cx, io) else { unreachable!("memory answers at once") };
         let slot = Arc::new(Mutex::new(Slot { outcome: Some(outcome), ..Slot::default() }));
-        self.queue.0.lock().expect("nobody panics").waiting.push(slot.clone());
+        self.queue.0.lock().expect("no thread panics").waiting.push(slot.clone());
         self.queue.1.notify_all();
-        Started::Pending(later(slot))
+        Started::Pending(outcome_of(slot))
     }
 }
 
 /// Returns a future of a slot's outcome.
-fn later(slot: Arc<Mutex<Slot>>) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+fn outcome_of(slot: Arc<Mutex<Slot>>) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
     Box::pin(poll_fn(move |cx| {
-        let mut slot = slot.lock().expect("nobody panics");
-        if slot.answered {
+        let mut slot = slot.lock().expect("no thread panics");
+        if slot.completed {
             return Poll::Ready(slot.outcome.take().expect("it is taken once"));
         }
         slot.waker = Some(cx.waker().clone());
@@ -97,9 +101,9 @@ fn later(slot: Arc<Mutex<Slot>>) -> Pin<Box<dyn Future<Output = Outcome> + Send>
 }
 
 #[test]
-fn a_device_that_answers_later_and_in_any_order_keeps_every_block() {
+fn a_device_that_completes_in_random_order_keeps_every_block() {
     for seed in 0..3 {
-        let house = House::of(Arc::new(Later::new(8 << 20, seed)));
+        let server = TestServer::new(Arc::new(DelayedDevice::new(8 << 20, seed)));
         let job = Job {
             mix: Mix { random: true, reads_percent: 40 },
             depth: 32,
@@ -109,17 +113,17 @@ fn a_device_that_answers_later_and_in_any_order_keeps_every_block() {
             ..Job::default()
         };
         let stop = Stop::new().expect("there are descriptors");
-        let loaded = load(&house.uri(), &job, &stop).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let loaded = load(&server.uri(), &job, &stop).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(loaded.verified > 0);
     }
 }
 
 #[test]
-fn large_reads_around_holes_come_whole_whenever_the_device_answers() {
-    let later: Arc<dyn BlockDevice> = Arc::new(Later::new(8 << 20, 1));
-    for device in [memory(8 << 20), later] {
-        let house = House::of(device);
-        let mut client = house.client();
+fn large_sparse_reads_are_complete_on_immediate_and_delayed_devices() {
+    let delayed: Arc<dyn BlockDevice> = Arc::new(DelayedDevice::new(8 << 20, 1));
+    for device in [memory(8 << 20), delayed] {
+        let server = TestServer::new(device);
+        let mut client = server.client();
         let mut expected = vec![0; 1 << 20];
         for at in [0, 70_000, 300_000, (1 << 20) - 5] {
             expected[at..at + 5].copy_from_slice(b"bytes");
@@ -129,36 +133,38 @@ fn large_reads_around_holes_come_whole_whenever_the_device_answers() {
         assert!(client.read(1 << 20, 1 << 20) == vec![0; 1 << 20]);
         // In one piece, with holes sent as zeroes.
         let whole = Request::read(0, 1 << 20).with(CommandFlags::DF);
-        assert!(client.ask(whole, &[]).expect("the connection holds").expect("it can be read") == expected);
+        assert!(
+            client.execute(whole, &[]).expect("the connection is open").expect("it can be read") == expected
+        );
     }
 }
 
 /// A device that completes its reads and discards at the next flush, on the thread that flushes.
 #[derive(Default)]
-struct Flushed(Mutex<Vec<Arc<Mutex<Slot>>>>);
+struct CompletesAtFlush(Mutex<Vec<Arc<Mutex<Slot>>>>);
 
-impl BlockDevice for Flushed {
+impl BlockDevice for CompletesAtFlush {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: 1 << 30, block: 1, request_max: 1 << 20 }
     }
     fn features(&self) -> Features {
-        Features { discard: true, ..Cached::default().features() }
+        Features { discard: true, ..VolatileCache::default().features() }
     }
     fn start(&self, _: &Context, io: Io) -> Started {
-        let mut kept = self.0.lock().expect("nobody panics");
-        let mut keep = |answer| {
+        let mut pending = self.0.lock().expect("no thread panics");
+        let mut delay = |answer| {
             let slot = Slot { outcome: Some(Ok(answer)), ..Slot::default() };
             let slot = Arc::new(Mutex::new(slot));
-            kept.push(slot.clone());
-            Started::Pending(later(slot))
+            pending.push(slot.clone());
+            Started::Pending(outcome_of(slot))
         };
         match io {
-            Io::Read { buffer, .. } => keep(Answer::Read(buffer)),
-            Io::Discard { .. } => keep(Answer::Done),
+            Io::Read { buffer, .. } => delay(Answer::Read(buffer)),
+            Io::Discard { .. } => delay(Answer::Done),
             Io::Flush => {
-                for slot in kept.drain(..) {
-                    let mut slot = slot.lock().expect("nobody panics");
-                    slot.answered = true;
+                for slot in pending.drain(..) {
+                    let mut slot = slot.lock().expect("no thread panics");
+                    slot.completed = true;
                     slot.waker.take().into_iter().for_each(Waker::wake);
                 }
                 Started::Done(Ok(Answer::Done))
@@ -169,30 +175,30 @@ impl BlockDevice for Flushed {
 }
 
 #[test]
-fn what_the_connections_own_thread_has_answered_is_sent_though_the_client_says_goodbye() {
-    let device = Arc::new(Flushed::default());
-    let house = House::of(device.clone());
-    let mut client = house.client();
+fn requests_completed_by_the_connection_thread_are_answered_before_a_disconnect() {
+    let device = Arc::new(CompletesAtFlush::default());
+    let server = TestServer::new(device.clone());
+    let mut client = server.client();
     client.send(Request::read(0, 512), &[]);
-    let is_waited_for = |slot: &Arc<Mutex<Slot>>| slot.lock().expect("nobody panics").waker.is_some();
-    while !device.0.lock().expect("nobody panics").iter().any(is_waited_for) {
+    let has_waker = |slot: &Arc<Mutex<Slot>>| slot.lock().expect("no thread panics").waker.is_some();
+    while !device.0.lock().expect("no thread panics").iter().any(has_waker) {
         std::thread::yield_now();
     }
-    assert_eq!(client.ask_last(Request::flush()).expect("both are answered"), 2);
+    assert_eq!(client.execute_last(Request::flush()).expect("both are answered"), 2);
 }
 
 #[test]
-fn a_discard_of_many_bytes_holds_up_nothing_behind_it() {
-    let house = House::of(Arc::new(Flushed::default()));
-    let mut client = house.client();
+fn a_long_discard_does_not_delay_later_requests() {
+    let server = TestServer::new(Arc::new(CompletesAtFlush::default()));
+    let mut client = server.client();
     client.send(Request::trim(0, 1 << 30), &[]);
-    assert_eq!(client.ask_last(Request::flush()).expect("both are answered"), 2);
+    assert_eq!(client.execute_last(Request::flush()).expect("both are answered"), 2);
 }
 
 /// A device that reports extents only for the first half of a range.
-struct Taciturn(Memory);
+struct PartialExtents(Memory);
 
-impl BlockDevice for Taciturn {
+impl BlockDevice for PartialExtents {
     fn geometry(&self) -> Geometry {
         self.0.geometry()
     }
@@ -208,10 +214,10 @@ impl BlockDevice for Taciturn {
 }
 
 #[test]
-fn what_a_device_does_not_tell_of_is_read() {
+fn ranges_without_extents_are_read() {
     let memory = Memory::new(1 << 20, Pages::Small).expect("a size that a device can have");
-    let house = House::of(Arc::new(Taciturn(memory)));
-    let mut client = house.client();
+    let server = TestServer::new(Arc::new(PartialExtents(memory)));
+    let mut client = server.client();
     client.write(1_000_000, b"here");
     let found = client.read(0, 1 << 20);
     assert_eq!((&found[1_000_000..1_000_004], &found[..4]), (&b"here"[..], &[0; 4][..]));
@@ -219,9 +225,9 @@ fn what_a_device_does_not_tell_of_is_read() {
 
 /// A device with a volatile write cache, whose contents a power cut discards.
 #[derive(Default)]
-struct Cached(Mutex<(BTreeMap<u64, u8>, BTreeMap<u64, u8>)>);
+struct VolatileCache(Mutex<(BTreeMap<u64, u8>, BTreeMap<u64, u8>)>);
 
-impl BlockDevice for Cached {
+impl BlockDevice for VolatileCache {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: 1 << 20, block: 1, request_max: 1 << 20 }
     }
@@ -237,7 +243,7 @@ impl BlockDevice for Cached {
         }
     }
     fn start(&self, _: &Context, io: Io) -> Started {
-        let mut state = self.0.lock().expect("nobody panics");
+        let mut state = self.0.lock().expect("no thread panics");
         let (cache, medium) = &mut *state;
         let done = match io {
             Io::Write { offset, data, durable } => {
@@ -256,11 +262,11 @@ impl BlockDevice for Cached {
 }
 
 #[test]
-fn a_flush_covers_what_was_answered_on_any_other_connection() {
-    let device = Arc::new(Cached::default());
-    let house = House::of(device.clone());
-    let mut clients: Vec<_> = (0..4).map(|_| house.client()).collect();
-    let durable = || device.0.lock().expect("nobody panics").1.clone();
+fn a_flush_covers_writes_answered_on_other_connections() {
+    let device = Arc::new(VolatileCache::default());
+    let server = TestServer::new(device.clone());
+    let mut clients: Vec<_> = (0..4).map(|_| server.client()).collect();
+    let durable = || device.0.lock().expect("no thread panics").1.clone();
     for round in 0..50u64 {
         let (writer, flusher) = ((round % 4) as usize, (round * 7 % 4 + 1) as usize % 4);
         clients[writer].write(round, &[1]);
@@ -272,18 +278,18 @@ fn a_flush_covers_what_was_answered_on_any_other_connection() {
 
 #[test]
 fn a_write_with_fua_is_durable_when_it_is_answered() {
-    let device = Arc::new(Cached::default());
-    let house = House::of(device.clone());
+    let device = Arc::new(VolatileCache::default());
+    let server = TestServer::new(device.clone());
     let write = Request::write(5, 1).with(CommandFlags::FUA);
-    assert!(house.client().ask(write, &[1]).expect("the connection holds").is_ok());
-    assert!(device.0.lock().expect("nobody panics").1.contains_key(&5));
+    assert!(server.client().execute(write, &[1]).expect("the connection is open").is_ok());
+    assert!(device.0.lock().expect("no thread panics").1.contains_key(&5));
 }
 
 #[test]
-fn a_device_that_fails_is_heard_of_and_the_session_goes_on() {
-    let house = House::of(Arc::new(Cached::default()));
-    let mut client = house.client();
-    let failed = client.ask(Request::read(0, 512), &[]).expect("the connection holds");
+fn a_device_error_is_reported_and_the_session_continues() {
+    let server = TestServer::new(Arc::new(VolatileCache::default()));
+    let mut client = server.client();
+    let failed = client.execute(Request::read(0, 512), &[]).expect("the connection is open");
     assert_eq!(failed, Err(flashlab_nbd::wire::ErrorNumber::NotSupported));
     client.flush();
 }

@@ -1,16 +1,16 @@
 //! Stopping a busy server.
 
-use crate::house::{House, alone, memory};
+use crate::server::{TestServer, alone, memory};
 use flashlab_block::conformance;
 use flashlab_nbd::client::Request;
 use flashlab_serve::Limits;
 use flashlab_sim::Duration;
 
 #[test]
-fn what_was_answered_before_the_end_is_there_and_clients_hear_of_it() {
+fn answered_writes_survive_a_shutdown_and_clients_are_disconnected() {
     let device = memory(64 << 20);
-    let mut house = House::of(device.clone());
-    let clients: Vec<_> = (0..4).map(|_| house.client()).collect();
+    let mut server = TestServer::new(device.clone());
+    let clients: Vec<_> = (0..4).map(|_| server.client()).collect();
     let writers: Vec<_> = (0u64..)
         .zip(clients)
         .map(|(n, mut client)| {
@@ -18,7 +18,7 @@ fn what_was_answered_before_the_end_is_there_and_clients_hear_of_it() {
                 let mut answered = 0;
                 // Until the connection ends, every reply is successful.
                 while let Ok(done) = client
-                    .ask(Request::write((n << 24) + answered * 8 % (1 << 24), 8), &answered.to_le_bytes())
+                    .execute(Request::write((n << 24) + answered * 8 % (1 << 24), 8), &answered.to_le_bytes())
                 {
                     assert_eq!(done.err(), None);
                     answered += 1;
@@ -27,10 +27,10 @@ fn what_was_answered_before_the_end_is_there_and_clients_hear_of_it() {
             })
         })
         .collect();
-    while house.counters.read().requests() < 2_000 {
+    while server.counters.read().requests() < 2_000 {
         std::thread::yield_now();
     }
-    house.end();
+    server.shut_down();
     for (n, writer) in (0u64..).zip(writers) {
         let answered = writer.join().expect("only good answers");
         assert!(answered > 0);
@@ -41,17 +41,17 @@ fn what_was_answered_before_the_end_is_there_and_clients_hear_of_it() {
 }
 
 #[test]
-fn idle_and_half_open_connections_do_not_hold_up_the_end() {
-    let mut house = House::of(memory(1 << 20));
-    let (_idle, _silent) = (house.client(), house.connect());
-    house.end();
+fn idle_and_half_open_connections_do_not_delay_a_shutdown() {
+    let mut server = TestServer::new(memory(1 << 20));
+    let (_idle, _silent) = (server.client(), server.connect());
+    server.shut_down();
 }
 
 #[test]
-fn a_client_that_never_listens_is_cut_after_the_grace() {
+fn a_client_that_never_receives_is_closed_after_the_grace_period() {
     let limits = Limits { grace: Duration::from_ms(50), ..Limits::default() };
-    let mut house = House::with(alone(memory(1 << 30)), limits, None);
-    let deaf = house.client();
+    let mut server = TestServer::with(alone(memory(1 << 30)), limits, None);
+    let stalled = server.client();
     {
         use flashlab_nbd::wire::{CommandFlags, CommandType, RequestHeader, RequestLayout};
         use std::io::Write;
@@ -61,11 +61,11 @@ fn a_client_that_never_listens_is_cut_after_the_grace() {
             .emit(RequestLayout::Extended, &mut bytes);
         // In one piece (`NBD_CMD_FLAG_DF`), so that holes do not shorten the reply.
         bytes[5] |= 4;
-        (&deaf.stream).write_all(&bytes).expect("the server reads");
+        (&stalled.stream).write_all(&bytes).expect("the server reads");
     }
-    while house.counters.read().connections() < 1 {
+    while server.counters.read().connections() < 1 {
         std::thread::yield_now();
     }
-    house.end();
-    drop(deaf);
+    server.shut_down();
+    drop(stalled);
 }

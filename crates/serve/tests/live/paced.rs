@@ -1,13 +1,13 @@
 //! Timed devices: replies at the instants of the model, at the selected speed, and power cuts under load.
 
-use crate::house::{House, alone};
+use crate::server::{TestServer, alone};
 use flashlab_block::{Io, Memory, Pages, Timed, conformance};
 use flashlab_nbd::client::Request;
 use flashlab_serve::load::{Job, Mix, load};
 use flashlab_serve::{Speed, Stop};
 use flashlab_sim::{
-    Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request as Asked, Spent,
-    Status,
+    Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request as ModelRequest,
+    Spent, Status,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,30 +15,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A device that serves one request at a time. A power cut discards all writes since the last flush.
 #[derive(Clone)]
-struct Slow {
+struct SlowModel {
     latency: Duration,
-    free: Instant,
-    queue: VecDeque<(Instant, Instant, Asked)>,
-    volatile: Vec<Asked>,
+    idle_from: Instant,
+    queue: VecDeque<(Instant, Instant, ModelRequest)>,
+    volatile: Vec<ModelRequest>,
 }
 
 const BYTES: u64 = 8 << 20;
 
-impl Slow {
+impl SlowModel {
     fn device(latency: Duration) -> Arc<Timed> {
-        let slow = Slow { latency, free: Instant::ZERO, queue: VecDeque::new(), volatile: Vec::new() };
+        let slow =
+            SlowModel { latency, idle_from: Instant::ZERO, queue: VecDeque::new(), volatile: Vec::new() };
         let store = Memory::new(BYTES, Pages::Small).expect("a size that a device can have");
         Arc::new(Timed::new(Box::new(slow), Box::new(store)))
     }
 }
 
-impl Model for Slow {
+impl Model for SlowModel {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: BYTES, block: 512, request_max: 64 << 10 }
     }
-    fn submit(&mut self, now: Instant, request: Asked) {
-        self.free = self.free.max(now) + self.latency;
-        self.queue.push_back((now, self.free, request));
+    fn submit(&mut self, now: Instant, request: ModelRequest) {
+        self.idle_from = self.idle_from.max(now) + self.latency;
+        self.queue.push_back((now, self.idle_from, request));
     }
     fn next_due(&self) -> Option<Instant> {
         self.queue.front().map(|(_, due, _)| *due)
@@ -65,7 +66,7 @@ impl Model for Slow {
         cut
     }
     fn power_up(&mut self, now: Instant) -> Instant {
-        self.free = now;
+        self.idle_from = now;
         now
     }
 }
@@ -82,51 +83,54 @@ fn job(depth: u32, connections: u32) -> Job {
 }
 
 #[test]
-fn every_block_of_a_timed_device_is_kept_at_every_speed() {
+fn a_timed_device_keeps_every_block_at_every_speed() {
     for (speed, latency) in
         [(Speed::REAL, 20), (Speed::Millionths(100_000_000), 1_000), (Speed::Unpaced, 1_000_000)]
     {
-        let device = Slow::device(Duration::from_us(latency));
-        let house = House::at_speed(alone(device.clone()), speed);
+        let device = SlowModel::device(Duration::from_us(latency));
+        let server = TestServer::with_speed(alone(device.clone()), speed);
         let stop = Stop::new().expect("there are descriptors");
         for (depth, connections) in [(1, 1), (16, 1), (4, 3)] {
-            let loaded = load(&house.uri(), &job(depth, connections), &stop);
+            let loaded = load(&server.uri(), &job(depth, connections), &stop);
             let loaded = loaded.unwrap_or_else(|error| panic!("{speed:?}, {depth} x {connections}: {error}"));
             assert!(loaded.verified > 0);
         }
         // The device's own time has passed as its model requires: at least the latency of each request.
-        let served = house.counters.read().requests();
+        let served = server.counters.read().requests();
         let passed = device.model_when_idle(|| ()).1;
         assert!(passed >= Duration::from_us(latency) * served, "{passed} for {served} requests");
-        let late = house.counters.lateness();
+        let late = server.counters.lateness();
         assert_eq!(late.moments().count() > 0, speed != Speed::Unpaced);
     }
 }
 
 #[test]
-fn a_client_that_leaves_with_requests_in_the_device_disturbs_nobody() {
-    let house = House::of(Slow::device(Duration::from_ms(1)));
-    let mut stays = house.client();
+fn a_client_that_disconnects_with_requests_in_flight_does_not_affect_others() {
+    let server = TestServer::new(SlowModel::device(Duration::from_ms(1)));
+    let mut remaining = server.client();
     for round in 0..20u8 {
-        let mut leaves = house.client();
-        leaves.send(Request::write(0, 4096), &[round; 4096]);
-        drop(leaves);
-        stays.write(8192, &[round; 512]);
-        assert_eq!(stays.read(8192, 512), [round; 512]);
+        let mut leaving = server.client();
+        leaving.send(Request::write(0, 4096), &[round; 4096]);
+        drop(leaving);
+        remaining.write(8192, &[round; 512]);
+        assert_eq!(remaining.read(8192, 512), [round; 512]);
     }
 }
 
 #[test]
-fn a_flush_on_one_connection_covers_what_was_answered_on_any_other() {
-    let device = Slow::device(Duration::from_us(50));
-    let house = House::of(device.clone());
-    let (mut one, mut other) = (house.client(), house.client());
+fn a_flush_covers_writes_answered_on_other_connections_of_a_timed_device() {
+    let device = SlowModel::device(Duration::from_us(50));
+    let server = TestServer::new(device.clone());
+    let (mut one, mut other) = (server.client(), server.client());
     one.write(0, &[7; 4096]);
     other.flush();
     one.write(4096, &[8; 4096]);
     let cut = device.power_cut(Instant::ZERO).expect("memory does not fail");
     assert_eq!(cut.undecided, [(4096..8192, Fate::Old)]);
-    assert!(other.ask(Request::flush(), &[]).expect("the connection holds").is_err(), "there is no power");
+    assert!(
+        other.execute(Request::flush(), &[]).expect("the connection is open").is_err(),
+        "there is no power"
+    );
     device.power_up(Instant::ZERO);
     assert_eq!(other.read(0, 4096), [7; 4096]);
     assert_eq!(other.read(4096, 4096), [0; 4096]);
@@ -136,43 +140,44 @@ fn a_flush_on_one_connection_covers_what_was_answered_on_any_other() {
 const CUTS: usize = 600;
 
 /// One writer's block, and the results of its writes.
-struct Written {
+struct WriterResult {
     at: u64,
     flushed: u64,
-    refused: u64,
+    failed: u64,
 }
 
 /// Writes and flushes one block, round after round, until `done`. Counts the flushed rounds in `progress`. After an
 /// error, the writer reconnects, as after a power loss.
-fn write_until(house: &House, at: u64, progress: &AtomicU64, done: &AtomicBool) -> Written {
-    let (mut client, mut written, mut round) = (house.client(), Written { at, flushed: 0, refused: 0 }, 0u64);
+fn write_until(server: &TestServer, at: u64, progress: &AtomicU64, done: &AtomicBool) -> WriterResult {
+    let (mut client, mut written, mut round) =
+        (server.client(), WriterResult { at, flushed: 0, failed: 0 }, 0u64);
     while !done.load(Ordering::SeqCst) {
         round += 1;
         let mut block = [0; 512];
         block[..8].copy_from_slice(&round.to_le_bytes());
-        let mut ask =
-            |request, bytes: &[u8]| client.ask(request, bytes).expect("the connection holds").is_ok();
-        if ask(Request::write(at, 512), &block) && ask(Request::flush(), &[]) {
+        let mut succeeds =
+            |request, bytes: &[u8]| client.execute(request, bytes).expect("the connection is open").is_ok();
+        if succeeds(Request::write(at, 512), &block) && succeeds(Request::flush(), &[]) {
             written.flushed = round;
             progress.fetch_add(1, Ordering::SeqCst);
         } else {
-            written.refused += 1;
-            client = house.client();
+            written.failed += 1;
+            client = server.client();
         }
     }
     written
 }
 
 #[test]
-fn after_power_cuts_under_load_what_was_flushed_is_there() {
-    let device = Slow::device(Duration::from_us(30));
-    let house = House::of(device.clone());
+fn flushed_data_survives_power_cuts_under_load() {
+    let device = SlowModel::device(Duration::from_us(30));
+    let server = TestServer::new(device.clone());
     let (progress, done) = ([const { AtomicU64::new(0) }; 3], AtomicBool::new(false));
-    let written: Vec<Written> = std::thread::scope(|scope| {
-        let (house, done) = (&house, &done);
+    let written: Vec<WriterResult> = std::thread::scope(|scope| {
+        let (server, done) = (&server, &done);
         let writers: Vec<_> = (0u64..)
             .zip(&progress)
-            .map(|(n, progress)| scope.spawn(move || write_until(house, n << 20, progress, done)))
+            .map(|(n, progress)| scope.spawn(move || write_until(server, n << 20, progress, done)))
             .collect();
         for cut in 0..CUTS {
             let writer = cut % progress.len();
@@ -188,28 +193,28 @@ fn after_power_cuts_under_load_what_was_flushed_is_there() {
     });
     device.power_cut(Instant::ZERO).expect("memory does not fail");
     device.power_up(Instant::ZERO);
-    for Written { at, flushed, refused } in written {
+    for WriterResult { at, flushed, failed } in written {
         let found = conformance::read(&*device, at, 512)[..8].to_vec();
         let found = u64::from_le_bytes(found.try_into().expect("eight bytes"));
         assert!(found >= flushed, "{found} at {at}, but {flushed} was flushed");
-        assert!(flushed > 0 && refused > 0, "{flushed} flushed, {refused} refused: cuts met requests");
+        assert!(flushed > 0 && failed > 0, "{flushed} flushed, {failed} failed: cuts met requests");
     }
     assert!(conformance::execute(&*device, Io::Flush).is_ok());
 }
 
 #[test]
-fn a_connection_on_which_power_was_lost_never_flushes_again() {
-    let device = Slow::device(Duration::from_us(50));
-    let house = House::of(device.clone());
-    let (mut before, mut idle) = (house.client(), house.client());
+fn flushes_fail_on_connections_from_before_a_power_cut() {
+    let device = SlowModel::device(Duration::from_us(50));
+    let server = TestServer::new(device.clone());
+    let (mut before, mut idle) = (server.client(), server.client());
     before.write(0, &[7; 4096]);
     idle.read(0, 512);
     device.power_cut(Instant::ZERO).expect("memory does not fail");
     device.power_up(Instant::ZERO);
     for _ in 0..2 {
-        assert!(before.ask(Request::flush(), &[]).expect("the connection holds").is_err());
-        assert!(idle.ask(Request::flush(), &[]).expect("the connection holds").is_err());
+        assert!(before.execute(Request::flush(), &[]).expect("the connection is open").is_err());
+        assert!(idle.execute(Request::flush(), &[]).expect("the connection is open").is_err());
     }
     assert_eq!(before.read(0, 4096), [0; 4096]);
-    house.client().flush();
+    server.client().flush();
 }

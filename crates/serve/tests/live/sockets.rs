@@ -1,6 +1,6 @@
 //! Transports: sockets in the filesystem, TCP, pipes and socket pairs.
 
-use crate::house::{Guest, alone, memory};
+use crate::server::{TestClient, alone, memory};
 use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, Started};
 use flashlab_nbd::client::ClientConfig;
 use flashlab_serve::load::{Job, Mix, load};
@@ -24,8 +24,9 @@ fn read(length: u32) -> Vec<u8> {
     [&0x2560_9513u32.to_be_bytes()[..], &[0; 20], &length.to_be_bytes()].concat()
 }
 
-fn use_it<S: Read + Write>(stream: S) {
-    let mut client = Guest::new(stream, ClientConfig::export("")).expect("the server agrees");
+fn assert_serves<S: Read + Write>(stream: S) {
+    let mut client =
+        TestClient::new(stream, ClientConfig::export("")).expect("the server accepts the client");
     client.write(77, b"through");
     assert_eq!(client.read(76, 9), b"\0through\0");
 }
@@ -42,20 +43,20 @@ fn one_server_listens_on_tcp_and_on_a_unix_socket() {
     let server = server(&stop);
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(listeners).expect("polling works"));
-        use_it(TcpStream::connect(port).expect("somebody listens"));
-        use_it(UnixStream::connect(private.path()).expect("somebody listens"));
+        assert_serves(TcpStream::connect(port).expect("somebody listens"));
+        assert_serves(UnixStream::connect(private.path()).expect("somebody listens"));
         stop.throw();
     });
     assert!(!private.path().exists(), "the socket goes with the server");
 }
 
 #[test]
-fn a_socket_left_behind_is_replaced_and_one_in_use_is_not() {
+fn a_stale_socket_is_replaced_and_one_in_use_is_not() {
     let private = PrivateSocket::new().expect("there is a folder for temporary files");
     drop(UnixListener::bind(private.path()).expect("it is free"));
     let living = Listener::bind(&private.address()).expect("nobody listens on it");
-    let refused = Listener::bind(&private.address()).expect_err("somebody listens on it");
-    assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+    let error = Listener::bind(&private.address()).expect_err("somebody listens on it");
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     drop(living);
     std::fs::write(private.path(), "a file").expect("it is a folder of ours");
     assert!(Listener::bind(&private.address()).is_err(), "a file is nothing to be removed");
@@ -69,9 +70,9 @@ fn a_socket_pair_and_a_pair_of_pipes_are_served_like_a_connection() {
     std::thread::scope(|scope| {
         let output = theirs.try_clone().expect("there are descriptors");
         scope.spawn(|| one.serve_pair(theirs.into(), output.into()));
-        use_it(ours);
+        assert_serves(ours);
     });
-    assert!(stop.is_thrown(), "its one client was all there was to serve");
+    assert!(stop.is_thrown(), "the server ends with its only client");
 
     struct Pipes(PipeReader, PipeWriter);
     impl Read for Pipes {
@@ -93,12 +94,12 @@ fn a_socket_pair_and_a_pair_of_pipes_are_served_like_a_connection() {
     let one = server(&stop);
     std::thread::scope(|scope| {
         scope.spawn(|| one.serve_pair(input.into(), output.into()));
-        use_it(Pipes(from_server, to_server));
+        assert_serves(Pipes(from_server, to_server));
     });
 }
 
 #[test]
-fn a_server_on_pipes_ends_when_it_is_told_to() {
+fn a_server_on_pipes_ends_when_it_is_stopped() {
     let stop = Stop::new().expect("there are descriptors");
     let ((input, _to_server), (_from_server, output)) =
         (io::pipe().expect("there are descriptors"), io::pipe().expect("there are descriptors"));
@@ -110,13 +111,13 @@ fn a_server_on_pipes_ends_when_it_is_told_to() {
 }
 
 /// A device that announces each request, and completes it when the test allows.
-struct Held {
+struct GatedDevice {
     memory: Arc<dyn BlockDevice>,
-    asked: Mutex<Sender<()>>,
-    free: Mutex<Receiver<()>>,
+    started: Mutex<Sender<()>>,
+    released: Mutex<Receiver<()>>,
 }
 
-impl BlockDevice for Held {
+impl BlockDevice for GatedDevice {
     fn geometry(&self) -> Geometry {
         self.memory.geometry()
     }
@@ -125,36 +126,40 @@ impl BlockDevice for Held {
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         // A closed channel does not block the device.
-        let _ = self.asked.lock().expect("nobody panics").send(());
-        let _ = self.free.lock().expect("nobody panics").recv();
+        let _ = self.started.lock().expect("no thread panics").send(());
+        let _ = self.released.lock().expect("no thread panics").recv();
         self.memory.start(cx, io)
     }
 }
 
 #[test]
-fn a_server_on_pipes_that_is_told_to_end_takes_no_more_requests() {
+fn a_stopped_server_on_pipes_executes_no_more_requests() {
     let stop = Stop::new().expect("there are descriptors");
     let ((input, mut to_server), (mut from_server, output)) =
         (io::pipe().expect("there are descriptors"), io::pipe().expect("there are descriptors"));
-    let ((asked, is_asked), (free, is_free)) = (channel(), channel());
-    let held = Held { memory: memory(1 << 20), asked: Mutex::new(asked), free: Mutex::new(is_free) };
-    let exports = Exports::new(alone(Arc::new(held))).expect("one fits");
+    let ((started, is_started), (release, is_released)) = (channel(), channel());
+    let device = GatedDevice {
+        memory: memory(1 << 20),
+        started: Mutex::new(started),
+        released: Mutex::new(is_released),
+    };
+    let exports = Exports::new(alone(Arc::new(device))).expect("one fits");
     let one = Server::new(exports, Limits::default(), stop.clone());
     std::thread::scope(|scope| {
         scope.spawn(|| one.serve_pair(input.into(), output.into()));
         to_server.write_all(&[&EXPORT_NAME[..], &read(512)].concat()).expect("a pipe has room for it");
-        is_asked.recv().expect("it is asked");
+        is_started.recv().expect("the device starts the request");
         stop.throw();
         to_server.write_all(&read(512)).expect("a pipe has room for it");
-        drop(free);
-        let mut said = Vec::new();
-        from_server.read_to_end(&mut said).expect("it ends");
-        assert_eq!(said.len(), 18 + 10 + 16 + 512, "one request was answered");
+        drop(release);
+        let mut sent = Vec::new();
+        from_server.read_to_end(&mut sent).expect("it ends");
+        assert_eq!(sent.len(), 18 + 10 + 16 + 512, "one request was answered");
     });
 }
 
 #[test]
-fn a_client_on_a_socket_pair_that_never_listens_is_cut_after_the_grace() {
+fn a_client_on_a_socket_pair_that_never_receives_is_closed_after_the_grace_period() {
     let (mut ours, theirs) = UnixStream::pair().expect("there are descriptors");
     let stop = Stop::new().expect("there are descriptors");
     let exports = Exports::new(alone(memory(64 << 20))).expect("one fits");
@@ -172,14 +177,14 @@ fn a_client_on_a_socket_pair_that_never_listens_is_cut_after_the_grace() {
 }
 
 #[test]
-fn a_vsock_port_is_listened_on_and_served() {
+fn a_vsock_port_is_served() {
     // The loopback of vsock (VMADDR_CID_LOCAL), if the kernel has it.
     let address = Address::Vsock { cid: Some(1), port: 20_000 + std::process::id() % 10_000 };
     let listener = match Listener::bind(&address) {
         Ok(listener) => listener,
         Err(error) => {
             // Written directly to stderr, because the test runner captures the output of a passing test.
-            let name = "SKIPPED a_vsock_port_is_listened_on_and_served";
+            let name = "SKIPPED a_vsock_port_is_served";
             let _ = writeln!(std::io::stderr(), "{name}: no loopback of vsock: {error}");
             return;
         }

@@ -1,7 +1,7 @@
 //! Misbehaving clients: they disconnect at any byte, send garbage, send slowly, connect in large numbers, or never
 //! receive.
 
-use crate::house::{Guest, House, memory};
+use crate::server::{TestClient, TestServer, memory};
 use flashlab_nbd::client::{ClientConfig, Request};
 use flashlab_nbd::wire::{
     CommandFlags, CommandType, ErrorNumber, OptionHeader, OptionType, RequestHeader, RequestLayout,
@@ -29,19 +29,19 @@ fn session() -> Vec<u8> {
 }
 
 /// Asserts that the server works normally.
-fn serves(house: &House) {
-    house.empty();
-    let mut client = house.client();
+fn assert_serves(server: &TestServer) {
+    server.wait_until_empty();
+    let mut client = server.client();
     client.write(1 << 19, b"still here");
     assert_eq!(client.read(1 << 19, 10), b"still here");
 }
 
 #[test]
-fn a_client_that_dies_at_any_byte_is_only_its_own_end() {
-    let house = House::of(memory(1 << 20));
+fn a_client_that_disconnects_at_any_byte_does_not_affect_others() {
+    let server = TestServer::new(memory(1 << 20));
     let session = session();
     for end in 0..=session.len() {
-        let mut stream = house.connect();
+        let mut stream = server.connect();
         stream.write_all(&session[..end]).expect("the server reads");
         // Half of the clients wait for all replies. The others disconnect with replies unread or not sent yet.
         if end % 2 == 0 {
@@ -52,30 +52,30 @@ fn a_client_that_dies_at_any_byte_is_only_its_own_end() {
             assert!(replies.starts_with(b"NBDMAGIC"), "killed at byte {end}");
         }
     }
-    serves(&house);
+    assert_serves(&server);
 }
 
 #[test]
-fn garbage_at_any_place_ends_the_connection_and_nothing_else() {
-    let house = House::of(memory(1 << 20));
+fn garbage_ends_only_its_own_connection() {
+    let server = TestServer::new(memory(1 << 20));
     let session = session();
     for seed in 0..400 {
         let mut rng = Rng::new(seed);
         let mut bytes = session[..rng.below(session.len() as u64 + 1) as usize].to_vec();
         let noise = rng.below(5_000) + 1;
         bytes.extend((0..noise).map(|_| rng.next_u64() as u8));
-        let mut stream = house.connect();
+        let mut stream = server.connect();
         // The server may close the connection while the client still sends.
         let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    serves(&house);
+    assert_serves(&server);
 }
 
 #[test]
-fn a_client_that_sends_byte_by_byte_is_answered_and_holds_up_nobody() {
-    let house = House::of(memory(1 << 20));
-    let (mut slow, mut other) = (house.connect(), house.client());
+fn a_client_that_sends_single_bytes_is_answered_and_delays_no_other() {
+    let server = TestServer::new(memory(1 << 20));
+    let (mut slow, mut other) = (server.connect(), server.client());
     for byte in session() {
         slow.write_all(&[byte]).expect("the server reads");
         other.write(8192, &[byte]);
@@ -88,9 +88,9 @@ fn a_client_that_sends_byte_by_byte_is_answered_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_client_that_never_listens_holds_up_nobody_and_can_be_gone() {
-    let house = House::of(memory(1 << 28));
-    let mut deaf = house.client();
+fn a_client_that_never_receives_delays_no_other_and_can_disconnect() {
+    let server = TestServer::new(memory(1 << 28));
+    let mut stalled = server.client();
     let mut bytes = Vec::new();
     for n in 0..64 {
         let header = RequestHeader {
@@ -102,17 +102,17 @@ fn a_client_that_never_listens_holds_up_nobody_and_can_be_gone() {
         };
         header.emit(RequestLayout::Extended, &mut bytes);
     }
-    deaf.stream.write_all(&bytes).expect("the server reads");
-    house.client().write(0, &[1; 4096]);
-    drop(deaf);
-    serves(&house);
+    stalled.stream.write_all(&bytes).expect("the server reads");
+    server.client().write(0, &[1; 4096]);
+    drop(stalled);
+    assert_serves(&server);
 }
 
 #[test]
 fn a_thousand_connections_are_served_at_a_time() {
-    let house = House::of(memory(1 << 20));
-    let mut clients: Vec<_> = (0..1000).map(|_| house.client()).collect();
-    assert_eq!(house.counters.read().connections(), 1000);
+    let server = TestServer::new(memory(1 << 20));
+    let mut clients: Vec<_> = (0..1000).map(|_| server.client()).collect();
+    assert_eq!(server.counters.read().connections(), 1000);
     for (n, client) in clients.iter_mut().enumerate() {
         client.write(n as u64 * 512, &[n as u8; 512]);
     }
@@ -121,45 +121,46 @@ fn a_thousand_connections_are_served_at_a_time() {
         assert_eq!(client.read(n as u64 * 512, 512), [n as u8; 512]);
     }
     drop(clients);
-    serves(&house);
+    assert_serves(&server);
 }
 
 #[test]
-fn requests_of_64_mib_are_done_and_larger_ones_refused() {
-    const MOST: u64 = 64 << 20;
-    let house = House::of(memory(1 << 30));
+fn requests_of_64_mib_complete_and_larger_ones_are_rejected() {
+    const LENGTH_MAX: u64 = 64 << 20;
+    let server = TestServer::new(memory(1 << 30));
     for simple in [false, true] {
         let config = ClientConfig { validate_requests: false, ..ClientConfig::export("") };
         let config = if simple { config.simple() } else { config };
-        let mut client = Guest::new(house.connect(), config).expect("the server agrees");
-        let bytes: Vec<u8> = (0..MOST).map(|n| (n % 251) as u8).collect();
+        let mut client = TestClient::new(server.connect(), config).expect("the server accepts the client");
+        let bytes: Vec<u8> = (0..LENGTH_MAX).map(|n| (n % 251) as u8).collect();
         client.write(12345, &bytes);
-        assert!(client.read(12345, MOST) == bytes);
-        let refused = client.ask(Request::read(0, MOST + 1), &[]).expect("the connection holds");
+        assert!(client.read(12345, LENGTH_MAX) == bytes);
+        let failed = client.execute(Request::read(0, LENGTH_MAX + 1), &[]).expect("the connection is open");
         let error = if simple { ErrorNumber::Invalid } else { ErrorNumber::Overflow };
-        assert_eq!(refused, Err(error));
+        assert_eq!(failed, Err(error));
         client.write(0, b"goes on");
     }
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_the_right_error_and_the_session_goes_on() {
-    let mut exports = crate::house::alone(memory(1 << 20));
+fn invalid_requests_get_the_right_error_and_the_session_continues() {
+    let mut exports = crate::server::alone(memory(1 << 20));
     exports.push(flashlab_serve::Export { name: "ro".into(), read_only: true, ..exports[0].clone() });
-    let house = House::with(exports, flashlab_serve::Limits::default(), None);
+    let server = TestServer::with(exports, flashlab_serve::Limits::default(), None);
     let config = |name| ClientConfig { validate_requests: false, ..ClientConfig::export(name) };
-    let mut client = Guest::new(house.connect(), config("")).expect("the server agrees");
-    let mut ask = |request, payload: &[u8]| client.ask(request, payload).expect("the connection holds").err();
+    let mut client = TestClient::new(server.connect(), config("")).expect("the server accepts the client");
+    let mut error_of =
+        |request, payload: &[u8]| client.execute(request, payload).expect("the connection is open").err();
     let end = 1 << 20;
-    assert_eq!(ask(Request::write(end - 1, 2), &[0; 2]), Some(ErrorNumber::NoSpace));
-    assert_eq!(ask(Request::read(end, 1), &[]), Some(ErrorNumber::Invalid));
-    assert_eq!(ask(Request::write_zeroes(end, 1), &[]), Some(ErrorNumber::NoSpace));
-    assert_eq!(ask(Request::trim(u64::MAX, 1), &[]), Some(ErrorNumber::Invalid));
-    assert_eq!(ask(Request::cache(0, 1), &[]), Some(ErrorNumber::Invalid));
-    assert_eq!(ask(Request::write(end - 1, 1), &[9]), None);
-    let mut reader = Guest::new(house.connect(), config("ro")).expect("the server agrees");
-    let refused = reader.ask(Request::write(0, 512), &[0; 512]).expect("the connection holds");
-    assert_eq!(refused, Err(ErrorNumber::Permission));
+    assert_eq!(error_of(Request::write(end - 1, 2), &[0; 2]), Some(ErrorNumber::NoSpace));
+    assert_eq!(error_of(Request::read(end, 1), &[]), Some(ErrorNumber::Invalid));
+    assert_eq!(error_of(Request::write_zeroes(end, 1), &[]), Some(ErrorNumber::NoSpace));
+    assert_eq!(error_of(Request::trim(u64::MAX, 1), &[]), Some(ErrorNumber::Invalid));
+    assert_eq!(error_of(Request::cache(0, 1), &[]), Some(ErrorNumber::Invalid));
+    assert_eq!(error_of(Request::write(end - 1, 1), &[9]), None);
+    let mut reader = TestClient::new(server.connect(), config("ro")).expect("the server accepts the client");
+    let failed = reader.execute(Request::write(0, 512), &[0; 512]).expect("the connection is open");
+    assert_eq!(failed, Err(ErrorNumber::Permission));
     assert_eq!(reader.read(end - 1, 1), [9]);
-    assert!(Guest::new(house.connect(), config("nobody")).is_err());
+    assert!(TestClient::new(server.connect(), config("nobody")).is_err());
 }

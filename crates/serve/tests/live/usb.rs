@@ -1,6 +1,6 @@
 //! A USB device for one peer after another, over a socket.
 
-use flashlab_serve::{Address, Errands, Listener, Speed, Stop, UsbPort};
+use flashlab_serve::{Address, Listener, Speed, Stop, TaskQueue, UsbPort};
 use flashlab_usb::{Vub300, usbredir};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -17,38 +17,38 @@ fn hello() -> Vec<u8> {
 }
 
 #[test]
-fn peers_come_one_after_the_other_and_one_that_talks_nonsense_is_cut() {
+fn peers_attach_one_after_the_other_and_an_invalid_one_is_disconnected() {
     let name = format!("flashlab-usb-test-{}", std::process::id());
     let listener = Listener::bind(&Address::Abstract(name.clone().into())).expect("the name is free");
     let stop = Stop::new().expect("there are descriptors");
     let port = UsbPort::new(listener, Speed::REAL, stop.clone());
-    let errands = Errands::new().expect("there are descriptors");
-    let theirs = errands.clone();
+    let tasks = TaskQueue::new().expect("there are descriptors");
+    let port_tasks = tasks.clone();
     let serving =
-        std::thread::spawn(move || port.serve::<usbredir::Session<Vub300>>(Vub300::new(None), &theirs));
-    let commands = || errands.send(|adapter: &mut Vub300, _| adapter.counters().commands);
+        std::thread::spawn(move || port.serve::<usbredir::Session<Vub300>>(Vub300::new(None), &port_tasks));
+    let commands = || tasks.send(|adapter: &mut Vub300, _| adapter.counters().commands);
     let connect = || {
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         UnixStream::connect_addr(&address).expect("it listens")
     };
-    assert_eq!(commands(), Some(0), "errands are run while nobody is there");
+    assert_eq!(commands(), Some(0), "tasks run without a peer");
     for round in 0..3 {
-        let mut nonsense = connect();
-        nonsense.write_all(b"GET / HTTP/1.1\r\n").expect("it is there");
-        let mut said = Vec::new();
-        nonsense.read_to_end(&mut said).expect("it is cut in order");
-        assert_eq!(said.len(), 12 + 68, "its hello, and nothing else, in round {round}");
+        let mut invalid = connect();
+        invalid.write_all(b"GET / HTTP/1.1\r\n").expect("it is there");
+        let mut received = Vec::new();
+        invalid.read_to_end(&mut received).expect("it is cut in order");
+        assert_eq!(received.len(), 12 + 68, "its hello, and nothing else, in round {round}");
 
         let mut peer = connect();
         peer.write_all(&hello()).expect("it is there");
         // The device's hello, its description, and the reply.
-        let mut said = vec![0; 12 + 68 + (16 + 160) + (16 + 132) + (16 + 10) + (16 + 10 + 15)];
-        peer.read_exact(&mut said).expect("it answers");
-        let status = &said[said.len() - 15..];
+        let mut received = vec![0; 12 + 68 + (16 + 160) + (16 + 132) + (16 + 10) + (16 + 10 + 15)];
+        peer.read_exact(&mut received).expect("it answers");
+        let status = &received[received.len() - 15..];
         assert_eq!((status[0], status[3] & 1), (15, 0), "the slot is empty");
-        assert_eq!(commands(), Some(0), "and while somebody is");
+        assert_eq!(commands(), Some(0), "tasks run with a peer");
     }
     stop.throw();
     serving.join().expect("it ends").expect("polling works");
-    assert_eq!(commands(), None, "nobody is there to run it");
+    assert_eq!(commands(), None, "the queue is closed");
 }

@@ -1,7 +1,7 @@
 //! A request that the device is processing.
 
-use super::holes::Parts;
-use crate::limits::Taken;
+use super::holes::SparseRead;
+use crate::limits::Reservation;
 use flashlab_block::Outcome;
 use flashlab_nbd::server::{ContextSet, Token};
 use flashlab_sim::Instant;
@@ -9,25 +9,30 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// A request that the device is processing, with the fields that its reply needs.
-pub(super) struct Asked<'a> {
+pub(super) struct InFlight<'a> {
     pub(super) token: Token,
     pub(super) bytes: u64,
-    pub(super) what: What,
-    pub(super) taken: Option<Taken<'a>>,
+    pub(super) kind: RequestKind,
+    pub(super) reservation: Option<Reservation<'a>>,
     pub(super) arrived_at: Instant,
 }
 
-impl Asked<'_> {
+impl InFlight<'_> {
     /// Returns the number of bytes of memory that the request occupies while the device processes it.
-    pub(super) fn held(&self) -> u64 {
-        match self.what {
-            What::Read | What::Part { .. } | What::Piece(_) | What::Write => self.bytes,
-            What::Holes { .. } | What::Flush | What::Other | What::Status { .. } => 0,
+    pub(super) fn memory_bytes(&self) -> u64 {
+        match self.kind {
+            RequestKind::Read | RequestKind::Part { .. } | RequestKind::Piece(_) | RequestKind::Write => {
+                self.bytes
+            }
+            RequestKind::Holes { .. }
+            | RequestKind::Flush
+            | RequestKind::Other
+            | RequestKind::Status { .. } => 0,
         }
     }
 }
 
-pub(super) enum What {
+pub(super) enum RequestKind {
     /// A whole read.
     Read,
     /// Query for the holes of a read, before its data is read.
@@ -37,7 +42,7 @@ pub(super) enum What {
     /// A part of a read whose holes are known.
     Part {
         offset: u64,
-        read: Rc<Parts>,
+        read: Rc<SparseRead>,
     },
     /// A piece of a request for which the memory budget had no room. The cell receives the outcome.
     Piece(Rc<Cell<Option<Outcome>>>),

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 /// A server that runs until it is dropped.
-pub(crate) struct House {
+pub(crate) struct TestServer {
     pub(crate) stop: Stop,
     pub(crate) counters: Arc<Counters>,
     name: String,
@@ -34,7 +34,7 @@ pub(crate) fn alone(device: Arc<dyn BlockDevice>) -> Vec<Export> {
 }
 
 /// Returns `limits` in which every time that the test does not set is so long that a busy machine never reaches it.
-fn patient(limits: Limits) -> Limits {
+fn with_long_times(limits: Limits) -> Limits {
     let (default, hang) = (Limits::default(), Duration::from_secs(600));
     let unless_set = |set, default| if set == default { hang } else { set };
     Limits {
@@ -44,22 +44,22 @@ fn patient(limits: Limits) -> Limits {
     }
 }
 
-impl House {
+impl TestServer {
     /// Serves one device.
-    pub(crate) fn of(device: Arc<dyn BlockDevice>) -> House {
-        House::with(alone(device), Limits::default(), None)
+    pub(crate) fn new(device: Arc<dyn BlockDevice>) -> TestServer {
+        TestServer::with(alone(device), Limits::default(), None)
     }
 
-    pub(crate) fn with(exports: Vec<Export>, limits: Limits, recorder: Option<Arc<Recorder>>) -> House {
-        House::build(exports, limits, recorder, Speed::REAL, None)
+    pub(crate) fn with(exports: Vec<Export>, limits: Limits, recorder: Option<Arc<Recorder>>) -> TestServer {
+        TestServer::build(exports, limits, recorder, Speed::REAL, None)
     }
 
-    pub(crate) fn at_speed(exports: Vec<Export>, speed: Speed) -> House {
-        House::build(exports, Limits::default(), None, speed, None)
+    pub(crate) fn with_speed(exports: Vec<Export>, speed: Speed) -> TestServer {
+        TestServer::build(exports, Limits::default(), None, speed, None)
     }
 
-    pub(crate) fn under_tls(exports: Vec<Export>, limits: Limits, tls: Tls) -> House {
-        House::build(exports, limits, None, Speed::REAL, Some(tls))
+    pub(crate) fn with_tls(exports: Vec<Export>, limits: Limits, tls: Tls) -> TestServer {
+        TestServer::build(exports, limits, None, Speed::REAL, Some(tls))
     }
 
     fn build(
@@ -68,14 +68,14 @@ impl House {
         recorder: Option<Arc<Recorder>>,
         speed: Speed,
         tls: Option<Tls>,
-    ) -> House {
+    ) -> TestServer {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("flashlab-test-{}-{number}", std::process::id());
         let listener = Listener::bind(&Address::Abstract(name.clone().into())).expect("the name is free");
         let stop = Stop::new().expect("there are descriptors");
         let exports = Exports::new(exports).expect("they fit together");
-        let mut server = Server::new(exports, patient(limits), stop.clone()).with_speed(speed);
+        let mut server = Server::new(exports, with_long_times(limits), stop.clone()).with_speed(speed);
         if let Some(recorder) = recorder {
             server = server.with_recorder(recorder);
         }
@@ -84,7 +84,7 @@ impl House {
         }
         let counters = server.counters().clone();
         let serving = std::thread::spawn(move || server.serve(vec![listener]).expect("polling works"));
-        House { stop, counters, name, serving: Some(serving) }
+        TestServer { stop, counters, name, serving: Some(serving) }
     }
 
     pub(crate) fn uri(&self) -> Uri {
@@ -94,16 +94,16 @@ impl House {
     /// Returns a connected socket on which no byte was sent.
     pub(crate) fn connect(&self) -> UnixStream {
         let address = SocketAddr::from_abstract_name(&self.name).expect("a short name");
-        UnixStream::connect_addr(&address).expect("somebody listens")
+        UnixStream::connect_addr(&address).expect("the server listens")
     }
 
     /// Returns a client of the default export.
-    pub(crate) fn client(&self) -> Guest<UnixStream> {
-        Guest::new(self.connect(), ClientConfig::export("")).expect("the server agrees")
+    pub(crate) fn client(&self) -> TestClient<UnixStream> {
+        TestClient::new(self.connect(), ClientConfig::export("")).expect("the server accepts the client")
     }
 
     /// Stops the server in order.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn shut_down(&mut self) {
         self.stop.throw();
         if let Some(serving) = self.serving.take() {
             serving.join().expect("the server does not panic");
@@ -111,34 +111,34 @@ impl House {
     }
 
     /// Waits until no client is connected.
-    pub(crate) fn empty(&self) {
+    pub(crate) fn wait_until_empty(&self) {
         while self.counters.read().connections() > 0 {
             std::thread::yield_now();
         }
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
-        self.end();
+        self.shut_down();
     }
 }
 
 /// A client with at most one request in flight.
-pub(crate) struct Guest<S> {
+pub(crate) struct TestClient<S> {
     pub(crate) stream: S,
     client: Client,
     received: Vec<u8>,
     to_send: Vec<u8>,
 }
 
-impl<S: Read + Write> Guest<S> {
-    pub(crate) fn new(stream: S, config: ClientConfig) -> io::Result<Guest<S>> {
-        let mut guest =
-            Guest { stream, client: Client::new(config), received: Vec::new(), to_send: Vec::new() };
+impl<S: Read + Write> TestClient<S> {
+    pub(crate) fn new(stream: S, config: ClientConfig) -> io::Result<TestClient<S>> {
+        let mut client =
+            TestClient { stream, client: Client::new(config), received: Vec::new(), to_send: Vec::new() };
         loop {
-            match guest.next()? {
-                Event::Ready => return Ok(guest),
+            match client.next()? {
+                Event::Ready => return Ok(client),
                 Event::Send => {}
                 other => return Err(io::Error::other(format!("{other:?}"))),
             }
@@ -148,12 +148,12 @@ impl<S: Read + Write> Guest<S> {
     /// Sends the pending bytes, and returns the next event that does not ask for bytes.
     fn next(&mut self) -> io::Result<Event> {
         loop {
-            let got = self.client.receive(&self.received, &mut self.to_send);
+            let received = self.client.receive(&self.received, &mut self.to_send);
             self.stream.write_all(&self.to_send)?;
             self.to_send.clear();
-            let event = match got.event {
+            let event = match received.event {
                 Event::Need(_) => {
-                    self.received.drain(..got.consumed);
+                    self.received.drain(..received.consumed);
                     let mut buffer = vec![0; 1 << 16];
                     let count = self.stream.read(&mut buffer)?;
                     if count == 0 {
@@ -169,21 +169,21 @@ impl<S: Read + Write> Guest<S> {
                 }
                 event => event,
             };
-            self.received.drain(..got.consumed);
+            self.received.drain(..received.consumed);
             return Ok(event);
         }
     }
 
     /// Sends one request, and does not wait for the reply.
     pub(crate) fn send(&mut self, request: Request, payload: &[u8]) {
-        self.client.request(request, &mut self.to_send).expect("it makes sense");
+        self.client.request(request, &mut self.to_send).expect("the request is valid");
         self.to_send.extend_from_slice(payload);
-        self.stream.write_all(&self.to_send).expect("the connection holds");
+        self.stream.write_all(&self.to_send).expect("the connection is open");
         self.to_send.clear();
     }
 
     /// Sends one request and a disconnect together. Returns the number of replies up to the end of the connection.
-    pub(crate) fn ask_last(&mut self, request: Request) -> io::Result<usize> {
+    pub(crate) fn execute_last(&mut self, request: Request) -> io::Result<usize> {
         self.client.request(request, &mut self.to_send).map_err(io::Error::other)?;
         self.client.disconnect(&mut self.to_send);
         self.stream.write_all(&self.to_send)?;
@@ -200,7 +200,7 @@ impl<S: Read + Write> Guest<S> {
     }
 
     /// Sends one request and waits for its completion. Returns the data of a read, ordered by offset.
-    pub(crate) fn ask(
+    pub(crate) fn execute(
         &mut self,
         request: Request,
         payload: &[u8],
@@ -223,15 +223,17 @@ impl<S: Read + Write> Guest<S> {
     }
 
     pub(crate) fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
-        self.ask(Request::read(offset, length), &[]).expect("the connection holds").expect("it can be read")
+        self.execute(Request::read(offset, length), &[])
+            .expect("the connection is open")
+            .expect("it can be read")
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         let request = Request::write(offset, bytes.len() as u64);
-        self.ask(request, bytes).expect("the connection holds").expect("it can be written");
+        self.execute(request, bytes).expect("the connection is open").expect("it can be written");
     }
 
     pub(crate) fn flush(&mut self) {
-        self.ask(Request::flush(), &[]).expect("the connection holds").expect("it can be flushed");
+        self.execute(Request::flush(), &[]).expect("the connection is open").expect("it can be flushed");
     }
 }
