@@ -44,77 +44,78 @@ fn end_at_once() {
 }
 
 /// Display of the progress of a piece of work, removed on drop.
-pub(crate) struct Shown {
+pub(crate) struct ProgressDisplay {
     progress: Progress,
-    over: Arc<(Mutex<bool>, Condvar)>,
-    shows: Option<JoinHandle<()>>,
+    /// True once the work has ended, and its condition variable.
+    finished: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
 }
 
-impl Shown {
-    /// Starts the display. `what` names the command and its object.
-    pub(crate) fn new(what: impl Into<String>) -> Shown {
+impl ProgressDisplay {
+    /// Starts the display. `title` names the command and its object.
+    pub(crate) fn new(title: impl Into<String>) -> ProgressDisplay {
         let progress = Progress::default();
-        let over = Arc::new((Mutex::new(false), Condvar::new()));
-        let (what, told, ends) = (what.into(), progress.clone(), over.clone());
-        let shows = std::thread::Builder::new().spawn(move || show(&what, &told, &ends)).ok();
-        Shown { progress, over, shows }
+        let finished = Arc::new((Mutex::new(false), Condvar::new()));
+        let (title, shown, signal) = (title.into(), progress.clone(), finished.clone());
+        let thread = std::thread::Builder::new().spawn(move || show(&title, &shown, &signal)).ok();
+        ProgressDisplay { progress, finished, thread }
     }
 }
 
-impl Deref for Shown {
+impl Deref for ProgressDisplay {
     type Target = Progress;
     fn deref(&self) -> &Progress {
         &self.progress
     }
 }
 
-impl Drop for Shown {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
-        let (over, changed) = &*self.over;
-        *over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        let (finished, changed) = &*self.finished;
+        *finished.lock().unwrap_or_else(PoisonError::into_inner) = true;
         changed.notify_all();
-        if let Some(shows) = self.shows.take() {
+        if let Some(thread) = self.thread.take() {
             // A thread that panicked has already printed its message.
-            let _ = shows.join();
+            let _ = thread.join();
         }
         self.progress.take_news().into_iter().for_each(say);
     }
 }
 
 /// Runs `work`, whose length is unknown, such as reading a large state, and shows the elapsed time.
-pub(crate) fn during<T>(what: impl Into<String>, work: impl FnOnce() -> T) -> T {
-    let _shown = Shown::new(what);
+pub(crate) fn show_elapsed<T>(title: impl Into<String>, work: impl FnOnce() -> T) -> T {
+    let _display = ProgressDisplay::new(title);
     work()
 }
 
 /// Delay before the bar appears on a terminal.
-const PATIENCE: Duration = Duration::from_secs(1);
+const BAR_DELAY: Duration = Duration::from_secs(1);
 /// Interval between two updates of the bar.
 const TICK: Duration = Duration::from_millis(200);
 /// Interval between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-fn show(what: &str, progress: &Progress, (over, changed): &(Mutex<bool>, Condvar)) {
+fn show(title: &str, progress: &Progress, (finished, changed): &(Mutex<bool>, Condvar)) {
     let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::hidden());
     bar.set_style(ProgressStyle::with_template("{bar:30} {msg}").expect("the template is well-formed"));
     let (terminal, mut lines) = (io::stderr().is_terminal(), 0);
-    let mut over = over.lock().unwrap_or_else(PoisonError::into_inner);
-    while !*over {
-        (over, _) = changed.wait_timeout(over, TICK).unwrap_or_else(PoisonError::into_inner);
+    let mut finished = finished.lock().unwrap_or_else(PoisonError::into_inner);
+    while !*finished {
+        (finished, _) = changed.wait_timeout(finished, TICK).unwrap_or_else(PoisonError::into_inner);
         let elapsed = bar.elapsed();
         let news = progress.take_news();
         bar.suspend(|| news.into_iter().for_each(say));
-        if *over || (terminal && elapsed < PATIENCE) {
+        if *finished || (terminal && elapsed < BAR_DELAY) {
             continue;
         }
-        let now = Now::of(progress, elapsed);
+        let now = Snapshot::of(progress, elapsed);
         if terminal {
             bar.set_draw_target(ProgressDrawTarget::stderr());
             bar.set_position((now.share.unwrap_or(0.0) * 1e3) as u64);
-            bar.set_message(now.line(what));
+            bar.set_message(now.line(title));
         } else if lines_due(elapsed) > lines {
             lines = lines_due(elapsed);
-            say(now.line(what));
+            say(now.line(title));
         }
     }
     bar.finish_and_clear();
@@ -125,25 +126,25 @@ fn lines_due(elapsed: Duration) -> u64 {
 }
 
 /// Progress of a piece of work at one instant.
-struct Now {
+struct Snapshot {
     share: Option<f64>,
     simulated: Simulated,
     phase: String,
     elapsed: Duration,
 }
 
-impl Now {
-    fn of(progress: &Progress, elapsed: Duration) -> Now {
+impl Snapshot {
+    fn of(progress: &Progress, elapsed: Duration) -> Snapshot {
         let (share, simulated) = (progress.share(), progress.simulated());
-        Now { share, simulated, phase: progress.phase(), elapsed }
+        Snapshot { share, simulated, phase: progress.phase(), elapsed }
     }
 
     /// Formats a line: `sd-cards: 40 %, 3.2 h simulated, 12 s left (raw write 1M/kioxia)`.
-    fn line(&self, what: &str) -> String {
+    fn line(&self, title: &str) -> String {
         let mut parts = Vec::new();
         match self.share {
             Some(share) => parts.push(format!("{:.0} %", (share * 100.0).floor())),
-            None => parts.push(format!("{} so far", for_people(self.elapsed.as_secs_f64()))),
+            None => parts.push(format!("{} so far", format_seconds(self.elapsed.as_secs_f64()))),
         }
         if self.simulated > Simulated::ZERO {
             parts.push(format!("{} simulated", span(self.simulated)));
@@ -151,15 +152,15 @@ impl Now {
         // Below one per cent, an estimate of the time left is too inaccurate.
         if let Some(share) = self.share.filter(|share| *share >= 0.01) {
             let left = self.elapsed.as_secs_f64() * (1.0 - share) / share;
-            parts.push(format!("{} left", for_people(left)));
+            parts.push(format!("{} left", format_seconds(left)));
         }
         let phase = if self.phase.is_empty() { String::new() } else { format!(" ({})", self.phase) };
-        format!("{what}: {}{phase}", parts.join(", "))
+        format!("{title}: {}{phase}", parts.join(", "))
     }
 }
 
 /// Formats a wall-clock time: `12 s`, `3 min 20 s`, `2 h 5 min`.
-fn for_people(seconds: f64) -> String {
+fn format_seconds(seconds: f64) -> String {
     match seconds.ceil() as u64 {
         s if s < 60 => format!("{s} s"),
         s if s < 3_600 => format!("{} min {} s", s / 60, s % 60),
@@ -173,11 +174,11 @@ mod tests {
 
     fn line(share: Option<f64>, simulated: Simulated, phase: &str, seconds: u64) -> String {
         let elapsed = Duration::from_secs(seconds);
-        Now { share, simulated, phase: phase.to_owned(), elapsed }.line("hmb")
+        Snapshot { share, simulated, phase: phase.to_owned(), elapsed }.line("hmb")
     }
 
     #[test]
-    fn a_line_says_per_cent_simulated_time_and_time_left() {
+    fn a_line_shows_per_cent_simulated_time_and_time_left() {
         let hours = Simulated::from_secs(3 * 3_600);
         assert_eq!(
             line(Some(0.25), hours, "randread 1 GiB/off", 50),

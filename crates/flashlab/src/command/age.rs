@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let mut words = options.fio.clone();
     let to = destination(options.to.as_deref(), &mut words)?;
     let opening = format!("opening {}", options.device);
-    let device = progress::during(opening, || Device::open(&options.device, library))?;
+    let device = progress::show_elapsed(opening, || Device::open(&options.device, library))?;
     let invocation = jobs::read(&words)?;
     jobs::no_fio_output("age", "the device's counters, and no fio output", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     jobs::introduce(&device);
     progress::catch_interrupts();
     let (bench, before, reports) = {
-        let progress = progress::Shown::new(format!("age {}", device.name));
+        let progress = progress::ProgressDisplay::new(format!("age {}", device.name));
         progress.plan(work(&invocation.jobs, device.capacity()));
         let mut bench = setup.bench(&device)?;
         bench.report_to(&progress);
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let statistics = bench.run(&invocation.jobs, &Settings::default())?;
         (bench, before, statistics.reports(&invocation.jobs))
     };
-    let bytes = progress::during(format!("saving {}", to.display()), || -> Result<_, Failure> {
+    let bytes = progress::show_elapsed(format!("saving {}", to.display()), || -> Result<_, Failure> {
         let bytes = State::keep(&device, options.medium.seed, bench.used(), bench.device())?.to_bytes();
         file::write(&to, &bytes)?;
         Ok(bytes)

@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         *carried = carried.clone().verified_by(verified);
     }
     let (mut notes, statistics, iologs, mut counted) = {
-        let progress = progress::Shown::new(format!("bench {}", options.device));
+        let progress = progress::ProgressDisplay::new(format!("bench {}", options.device));
         progress::stop_on_interrupt(&progress);
         let mut bench = match &target {
             Target::Model(device) => setup.bench(device)?,
@@ -203,7 +203,8 @@ impl Target {
     fn open(options: &Options, library: &Library) -> Result<Target, Failure> {
         let argument = &options.device;
         if !options.bytes && !Served::always_carries(argument) {
-            let device = progress::during(format!("opening {argument}"), || Device::open(argument, library))?;
+            let device =
+                progress::show_elapsed(format!("opening {argument}"), || Device::open(argument, library))?;
             return Ok(Target::Model(Box::new(device)));
         }
         // Opening such a device would create the file of its bytes.

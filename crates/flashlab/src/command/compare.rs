@@ -73,7 +73,9 @@ fn open_all<'a>(
 ) -> Result<Vec<Device>, Failure> {
     let mut all: Vec<Device> = Vec::new();
     for pattern in patterns {
-        for device in progress::during(format!("opening {pattern}"), || Device::open_all(pattern, library))? {
+        for device in
+            progress::show_elapsed(format!("opening {pattern}"), || Device::open_all(pattern, library))?
+        {
             if !all.iter().any(|other| other.argument == device.argument) {
                 all.push(device);
             }
@@ -113,7 +115,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     options.html.as_deref().map_or(Ok(()), file::check_output)?;
     progress::catch_interrupts();
     let compared = {
-        let progress = progress::Shown::new("compare");
+        let progress = progress::ProgressDisplay::new("compare");
         compare(
             &devices,
             library,

@@ -10,16 +10,16 @@ use flashlab_sim::PowerCut;
 use std::fmt::Write;
 
 /// Devices of a server, with their counters at its start.
-pub(crate) struct Controlled<'a> {
+pub(crate) struct ServerControl<'a> {
     server: &'a Server,
     served: &'a [Served],
     before: Vec<Option<Counters>>,
 }
 
-impl<'a> Controlled<'a> {
-    pub(crate) fn new(server: &'a Server, served: &'a [Served]) -> Controlled<'a> {
+impl<'a> ServerControl<'a> {
+    pub(crate) fn new(server: &'a Server, served: &'a [Served]) -> ServerControl<'a> {
         let counters = |served: &Served| Some(served.timed.as_ref()?.with_model(Counters::of));
-        Controlled { server, served, before: served.iter().map(counters).collect() }
+        ServerControl { server, served, before: served.iter().map(counters).collect() }
     }
 
     /// Returns the server's counters.
@@ -104,14 +104,14 @@ impl<'a> Controlled<'a> {
         if !powered.is_powered() {
             return Err("the power is off already".to_owned());
         }
-        match powered {
-            Powered::Timed(timed) => {
+        match power {
+            PowerSwitch::Model(timed) => {
                 let cut = timed.power_cut(self.server.now()).map_err(|error| error.to_string())?;
-                Ok(undecided(&cut))
+                Ok(format_power_cut(&cut))
             }
-            Powered::Switched(faults) => {
+            PowerSwitch::ErrorLayer(faults) => {
                 faults.unplug();
-                Ok(undecided(&PowerCut::default()))
+                Ok(format_power_cut(&PowerCut::default()))
             }
         }
     }
@@ -121,28 +121,28 @@ impl<'a> Controlled<'a> {
         if powered.is_powered() {
             return Err("the power is on already".to_owned());
         }
-        match powered {
-            Powered::Timed(timed) => {
+        match power {
+            PowerSwitch::Model(timed) => {
                 timed.power_up(self.server.now());
             }
-            Powered::Switched(faults) => faults.replug(),
+            PowerSwitch::ErrorLayer(faults) => faults.replug(),
         }
         Ok(String::new())
     }
 }
 
 /// Part of a device that executes power cuts.
-enum Powered<'a> {
-    Timed(&'a Timed),
+enum PowerSwitch<'a> {
+    Model(&'a Timed),
     /// The uppermost `error` layer of a device without volatile data. Without power, the layer fails all requests.
-    Switched(&'a Faults),
+    ErrorLayer(&'a Faults),
 }
 
-impl Powered<'_> {
-    fn of(served: &Served) -> Result<Powered<'_>, String> {
-        let timed = served.timed.as_deref().map(Powered::Timed);
-        let powered = timed.or_else(|| served.faults.last().map(|faults| Powered::Switched(faults)));
-        powered.ok_or_else(|| {
+impl PowerSwitch<'_> {
+    fn of(served: &Served) -> Result<PowerSwitch<'_>, String> {
+        let timed = served.timed.as_deref().map(PowerSwitch::Model);
+        let power = timed.or_else(|| served.faults.last().map(|faults| PowerSwitch::ErrorLayer(faults)));
+        power.ok_or_else(|| {
             "its power cannot be cut: it is not simulated, and has neither a delay nor an error layer"
                 .to_owned()
         })
@@ -150,8 +150,8 @@ impl Powered<'_> {
 
     fn is_powered(&self) -> bool {
         match self {
-            Powered::Timed(timed) => timed.is_powered(),
-            Powered::Switched(faults) => faults.is_powered(),
+            PowerSwitch::Model(timed) => timed.is_powered(),
+            PowerSwitch::ErrorLayer(faults) => faults.is_powered(),
         }
     }
 }
@@ -169,7 +169,7 @@ fn fault(served: &Served, rule: &str) -> ControlReply {
 }
 
 /// Formats the byte ranges that a power cut left undecided, one per line, or a line for none.
-pub(super) fn undecided(cut: &PowerCut) -> String {
+pub(super) fn format_power_cut(cut: &PowerCut) -> String {
     if cut.undecided.is_empty() {
         return "power was cut; nothing was lost\n".to_owned();
     }

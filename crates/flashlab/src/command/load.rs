@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
     end_on_signals(&stop);
     let loaded = {
-        let progress = progress::Shown::new(format!("load {}", options.rw));
+        let progress = progress::ProgressDisplay::new(format!("load {}", options.rw));
         progress.plan(PARTS);
         load_with_progress(&uri, &job, &stop, &|share| progress.reach((share * PARTS as f64) as u64))
             .map_err(|error| match error {

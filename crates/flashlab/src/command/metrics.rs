@@ -1,16 +1,16 @@
 //! `flashlab serve --metrics`: the counters of the server and its devices, for Prometheus.
 
-use super::control::Controlled;
+use super::control::ServerControl;
 use flashlab_lab::statistics::{Counters, Wear};
 use flashlab_serve::{Exposition, MetricType};
 
 /// Returns the page with the current counters.
-pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
+pub(crate) fn page(control: &ServerControl<'_>) -> Exposition {
     let mut page = Exposition::default();
     page.family("flashlab_build_info", MetricType::Gauge, "The program's version.");
     page.sample("flashlab_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    controlled.counters().expose(&mut page);
-    let observed: Vec<(&str, Counters, Option<Wear>)> = controlled
+    control.counters().expose(&mut page);
+    let observed: Vec<(&str, Counters, Option<Wear>)> = control
         .timed()
         .map(|(name, timed)| {
             let (counters, wear) = timed.with_model(|model| (Counters::of(model), Wear::of(model)));

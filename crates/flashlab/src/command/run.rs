@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     progress::catch_interrupts();
     let results = {
-        let progress = progress::Shown::new(experiment.name());
+        let progress = progress::ProgressDisplay::new(experiment.name());
         experiment.run(library, options.seed, &progress)?
     };
     let text = match options.format {

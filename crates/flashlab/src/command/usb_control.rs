@@ -1,6 +1,6 @@
 //! Execution of the commands of `flashlab ctl` on a card behind USB.
 
-use super::control::undecided;
+use super::control::format_power_cut;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::CardOrigin;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
@@ -17,7 +17,7 @@ pub(super) struct Slot {
     desk: Arc<Desk>,
 }
 
-struct Desk {
+struct CardControl {
     /// Device argument of the card.
     device: String,
     origin: CardOrigin,
@@ -31,8 +31,8 @@ impl Slot {
     /// Returns the slot of an adapter with `card`, which was made from the argument `device`.
     pub(super) fn new(device: &str, card: &Card, origin: CardOrigin, errands: TaskQueue<Vub300>) -> Slot {
         let before = Counters::told(|to| card.observe(to));
-        let desk = Desk { device: device.to_owned(), origin, before, out: Mutex::default() };
-        Slot { errands, desk: Arc::new(desk) }
+        let card_control = CardControl { device: device.to_owned(), origin, before, out: Mutex::default() };
+        Slot { errands, card_control: Arc::new(card_control) }
     }
 
     /// Executes `line`: an empty export name, since there are no exports, a line feed, and a command.
@@ -41,21 +41,21 @@ impl Slot {
         if !export.is_empty() {
             return Err("a card behind USB has no exports: leave --export out".to_owned());
         }
-        let (desk, command) = (self.desk.clone(), command.to_owned());
-        let told = self.errands.send(move |adapter, now| desk.act(adapter, now, &command));
+        let (card_control, command) = (self.card_control.clone(), command.to_owned());
+        let told = self.errands.send(move |adapter, now| card_control.execute(adapter, now, &command));
         told.unwrap_or_else(|| Err("the server is shutting down".to_owned()))
     }
 
     /// Writes the state of the card after the end of the service, if the device has `state=FILE`.
     pub(super) fn keep(&self, mut adapter: Vub300) -> Result<(), String> {
         let time = adapter.card_time();
-        let card = adapter.remove(time).or_else(|| self.desk.out().take());
-        card.map_or(Ok(()), |card| self.desk.keep(&card, time))
+        let card = adapter.remove(time).or_else(|| self.card_control.out().take());
+        card.map_or(Ok(()), |card| self.card_control.keep(&card, time))
     }
 
     /// Returns a message about damaged bytes of the card, if a read found any.
     pub(super) fn damage(&self) -> Option<String> {
-        self.desk.origin.damage()
+        self.card_control.origin.damage()
     }
 }
 
@@ -67,7 +67,7 @@ impl Desk {
             ("stats", "") => Ok(stats(adapter)),
             ("wear", "") => self.with_card(adapter, |card| self.wear(card)),
             ("cut", "") => match adapter.card() {
-                Some(_) => Ok(undecided(&adapter.fail_power(now))),
+                Some(_) => Ok(format_power_cut(&adapter.fail_power(now))),
                 None => Err(OUT.to_owned()),
             },
             ("unplug", "") => {

@@ -2,7 +2,7 @@
 
 use super::{Outcome, Row};
 use crate::failure::Failure;
-use crate::progress::Shown;
+use crate::progress::ProgressDisplay;
 use flashlab_lab::experiment::{Live, LiveSettings};
 use flashlab_lab::progress::Progress;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failur
         ..Row::default()
     });
     let mut outcome = Outcome { about: about(live, settings), rows: rows.collect() };
-    let progress = Shown::new(live.name());
+    let progress = ProgressDisplay::new(live.name());
     progress.plan(outcome.rows.len() as u64 * u64::from(settings.sizes.repeats));
     for _ in 0..settings.sizes.repeats {
         once(live, settings, &progress, &mut outcome)?;

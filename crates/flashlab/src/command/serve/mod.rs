@@ -10,7 +10,7 @@ pub(crate) use options::Options;
 pub(super) use pidfile::Pidfile;
 pub(super) use summary::summary;
 
-use super::control::Controlled;
+use super::control::ServerControl;
 use super::metrics::page as metrics_page;
 use super::usb;
 use crate::failure::{Failure, say, say_notes};
@@ -90,15 +90,15 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if metrics.is_some() {
         server = server.with_latencies();
     }
-    let controlled = &Controlled::new(&server, &served);
+    let server_control = &ServerControl::new(&server, &served);
     let code = thread::scope(|scope| {
         if let Some(control) = &control {
             let stop = &stop;
-            scope.spawn(move || control.serve(stop, |line| controlled.answer(line)));
+            scope.spawn(move || control.serve(stop, |line| server_control.answer(line)));
         }
         if let Some(metrics) = &metrics {
             let stop = &stop;
-            scope.spawn(move || metrics.serve(stop, || metrics_page(controlled)));
+            scope.spawn(move || metrics.serve(stop, || metrics_page(server_control)));
         }
         if served.iter().any(|served| served.keeper.is_some()) {
             let (stop, served) = (&stop, &served);
