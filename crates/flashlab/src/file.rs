@@ -45,8 +45,8 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     // Writing through a dangling symbolic link creates its target.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match fs::metadata(&target) {
-        Ok(there) if there.is_dir() => return refuse("it is a folder; name a file in it".into()),
-        Ok(there) if !there.is_file() => return Ok(()),
+        Ok(existing) if existing.is_dir() => return refuse("it is a folder; name a file in it".into()),
+        Ok(existing) if !existing.is_file() => return Ok(()),
         Ok(_) => {
             if let Err(error) = OpenOptions::new().append(true).open(&target) {
                 return refuse(format!("it cannot be written ({error}); name another file"));
@@ -59,7 +59,7 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
         let folder = folder.display();
         return refuse(format!("there is no folder {folder}; create it (mkdir -p {folder}) or name another"));
     }
-    match takes_files(&target) {
+    match accepts_files(&target) {
         Ok(()) => Ok(()),
         Err(error) => {
             refuse(format!("its folder {} takes no file ({error}); name another", folder.display()))
@@ -74,27 +74,27 @@ pub(crate) fn check_output_folder(folder: &Path) -> Result<(), Failure> {
     if folder.exists() && !folder.is_dir() {
         return refuse("it is no folder; name another".into());
     }
-    let there = folder.ancestors().map(or_here).find(|ancestor| ancestor.exists());
-    let there = there.unwrap_or(Path::new("."));
-    match takes_files(&there.join("figures")) {
+    let existing = folder.ancestors().map(or_current).find(|ancestor| ancestor.exists());
+    let existing = existing.unwrap_or(Path::new("."));
+    match accepts_files(&existing.join("figures")) {
         Ok(()) => Ok(()),
-        Err(error) => refuse(format!("{} takes no file ({error}); name another folder", there.display())),
+        Err(error) => refuse(format!("{} takes no file ({error}); name another folder", existing.display())),
     }
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent().map_or(Path::new("."), or_here)
+    path.parent().map_or(Path::new("."), or_current)
 }
 
-fn or_here(folder: &Path) -> &Path {
+fn or_current(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 /// Creates and removes the temporary file for `path`.
-fn takes_files(path: &Path) -> io::Result<()> {
-    let beside = beside(path);
-    *partial() = Some(beside.clone());
-    let created = File::create(&beside).and_then(|_| fs::remove_file(&beside));
+fn accepts_files(path: &Path) -> io::Result<()> {
+    let temporary = temporary_name(path);
+    *partial() = Some(temporary.clone());
+    let created = File::create(&temporary).and_then(|_| fs::remove_file(&temporary));
     *partial() = None;
     created
 }
@@ -112,12 +112,12 @@ pub(crate) fn write_with(
     content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let written = match fs::metadata(path) {
-        Ok(there) if !there.is_file() => {
+        Ok(existing) if !existing.is_file() => {
             OpenOptions::new().write(true).open(path).and_then(|file| fill(file, content).map(drop))
         }
         // Replaces the target of a symbolic link, so that the link remains.
-        Ok(there) => {
-            fs::canonicalize(path).and_then(|path| replace(&path, content, Some(there.permissions())))
+        Ok(existing) => {
+            fs::canonicalize(path).and_then(|path| replace(&path, content, Some(existing.permissions())))
         }
         Err(_) => replace(path, content, None),
     };
@@ -129,16 +129,16 @@ fn replace(
     content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     permissions: Option<fs::Permissions>,
 ) -> io::Result<()> {
-    let beside = beside(path);
-    *partial() = Some(beside.clone());
-    let written = File::create(&beside).and_then(|file| {
+    let temporary = temporary_name(path);
+    *partial() = Some(temporary.clone());
+    let written = File::create(&temporary).and_then(|file| {
         permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
         fill(file, content)?.sync_all()
     });
-    let done = written.and_then(|()| fs::rename(&beside, path));
+    let done = written.and_then(|()| fs::rename(&temporary, path));
     if done.is_err() {
         // The caller gets the first error; the temporary file may not even exist.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     *partial() = None;
     done
@@ -150,7 +150,7 @@ fn fill(file: File, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>
     writer.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_name(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.partial", std::process::id()));
     path.with_file_name(name)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Makes a write beyond the file size limit fail with EFBIG, and ends the process with a message when memory runs out.
-pub(crate) fn report_what_they_stop() {
+pub(crate) fn install_limit_handlers() {
     // With a handler for SIGXFSZ, the write fails with an error. Unlike an ignored signal, a handler is not inherited
     // by the programs that `serve --run` starts. If the handler cannot be installed, the signal still ends the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));

@@ -19,16 +19,16 @@ pub(crate) fn start(level: Level, status: StatusLine) {
         .with_max_level(level)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
-        .with_writer(move || Above(status.clone()))
+        .with_writer(move || StatusLineWriter(status.clone()))
         .init();
 }
 
 /// Writer to standard error that hides the status line during each write.
-struct Above(StatusLine);
+struct StatusLineWriter(StatusLine);
 
-impl Write for Above {
+impl Write for StatusLineWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.hidden(|| io::stderr().write(bytes))
+        self.0.with_line_hidden(|| io::stderr().write(bytes))
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

@@ -121,10 +121,10 @@ struct Medium {
 }
 
 fn main() -> ExitCode {
-    limits::report_what_they_stop();
-    let ended = parse().and_then(run);
+    limits::install_limit_handlers();
+    let result = parse().and_then(run);
     failure::say_notes();
-    match ended {
+    match result {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }
@@ -132,12 +132,12 @@ fn main() -> ExitCode {
 
 /// Parses the command line. Prints help and the version to standard output, like results, and then ends the process.
 fn parse() -> Result<Cli, Failure> {
-    Cli::try_parse().map_err(|asked| {
-        let printed = asked.print().and_then(|()| io::stdout().flush());
+    Cli::try_parse().map_err(|error| {
+        let printed = error.print().and_then(|()| io::stdout().flush());
         match printed {
-            Err(error) if !asked.use_stderr() => Failure::stdout(&error),
+            Err(output) if !error.use_stderr() => Failure::stdout(&output),
             // If the usage error cannot be printed, the exit code still reports it.
-            _ => std::process::exit(asked.exit_code()),
+            _ => std::process::exit(error.exit_code()),
         }
     })
 }

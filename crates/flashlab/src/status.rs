@@ -38,7 +38,7 @@ impl StatusLine {
 
     /// Shows the line once clients can connect at `uri`, if `alone`: nothing else writes to the terminal.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
-        if !alone || !console_is_there() {
+        if !alone || !is_terminal() {
             return;
         }
         say(format_args!("serving {uri}"));
@@ -56,9 +56,9 @@ impl StatusLine {
         });
     }
 
-    /// Hides the line while `what` writes to the terminal.
-    pub(crate) fn hidden<T>(&self, what: impl FnOnce() -> T) -> T {
-        self.0.suspend(what)
+    /// Hides the line while `write` writes to the terminal.
+    pub(crate) fn with_line_hidden<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.0.suspend(write)
     }
 
     /// Removes the line.
@@ -67,7 +67,7 @@ impl StatusLine {
     }
 }
 
-fn console_is_there() -> bool {
+fn is_terminal() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stderr())
 }
 

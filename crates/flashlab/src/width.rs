@@ -9,8 +9,8 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
 /// Returns the number of characters per line: COLUMNS if it is set, else the terminal's width, else [`WIDTH`], so that
 /// a file or a pipe gets the same table on every machine.
 pub(crate) fn columns() -> usize {
-    let said =
+    let requested =
         env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok()).filter(|columns| *columns > 0);
     let terminal = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    said.or_else(terminal).unwrap_or(WIDTH).clamp(*WIDTHS.start(), *WIDTHS.end())
+    requested.or_else(terminal).unwrap_or(WIDTH).clamp(*WIDTHS.start(), *WIDTHS.end())
 }

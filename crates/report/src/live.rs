@@ -33,7 +33,7 @@ pub struct Page<'a> {
     /// The row that the others are compared with.
     pub reference: &'a str,
     /// The measurement setup: pairs of name and description.
-    pub about: &'a [(String, String)],
+    pub setup: &'a [(String, String)],
     /// The command that repeats the measurement.
     pub command: &'a str,
     /// The rows.

@@ -32,14 +32,14 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let opening = format!("opening {}", options.device);
     let device = progress::show_elapsed(opening, || Device::open(&options.device, library))?;
     let invocation = jobs::read(&words)?;
-    jobs::no_fio_output("age", "the device's counters, and no fio output", &invocation)?;
+    jobs::check_no_output_format("age", "the device's counters, and no fio output", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
     jobs::check_outputs(&invocation, false)?;
     file::check_output(&to)?;
-    jobs::introduce(&device);
+    jobs::print_state_origin(&device);
     progress::catch_interrupts();
     let (bench, before, reports) = {
         let progress = progress::ProgressDisplay::new(format!("age {}", device.name));
@@ -55,21 +55,21 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         file::write(&to, &bytes)?;
         Ok(bytes)
     })?;
-    let mut found = statistics(&before, &bench.counters(), bench.wear().as_ref());
-    device.argument.clone_into(&mut found.column);
-    let text = flashlab_report::of_device(&found);
+    let mut counted = statistics(&before, &bench.counters(), bench.wear().as_ref());
+    device.argument.clone_into(&mut counted.column);
+    let text = flashlab_report::of_device(&counted);
     match &invocation.output {
         Some(path) => file::write(Path::new(path), text.as_bytes())?,
         None => file::print(&text)?,
     }
-    jobs::remarks("age", &options.medium, &invocation);
+    jobs::print_remarks("age", &options.medium, &invocation);
     say(format_args!(
         "the state of {} after {} is in {} ({}); start from it with {}state={}",
         device.argument,
         jobs::span(bench.used()),
         to.display(),
         jobs::size(bytes.len() as u64),
-        jobs::before_more_keys(&device),
+        jobs::argument_without_state(&device),
         to.display(),
     ));
     let refusal = refusal(&reports);
@@ -78,8 +78,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 }
 
 /// Returns the file for the state: `--to FILE` before the device or among `words`, from which the option is removed.
-fn destination(before: Option<&Path>, words: &mut Vec<String>) -> Result<PathBuf, Failure> {
-    let mut found = before.map(Path::to_path_buf);
+fn destination(option: Option<&Path>, words: &mut Vec<String>) -> Result<PathBuf, Failure> {
+    let mut found = option.map(Path::to_path_buf);
     while let Some(at) = words.iter().position(|word| word == "--to" || word.starts_with("--to=")) {
         let word = words.remove(at);
         let path = match word.strip_prefix("--to=") {

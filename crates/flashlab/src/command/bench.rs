@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     jobs::check_outputs(&invocation, true)?;
     options.html.as_deref().map_or(Ok(()), file::check_output)?;
     if let Target::Model(device) = &target {
-        jobs::introduce(device);
+        jobs::print_state_origin(device);
     }
     if let Target::Bytes(carried) = &mut target
         && let Some(verified) = Verified::of(&invocation.jobs).map_err(Failure::usage)?
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         progress::stop_on_interrupt(&progress);
         let mut bench = match &target {
             Target::Model(device) => setup.bench(device)?,
-            Target::Bytes(carried) => setup.around(Bench::of_bytes(Box::new(carried.clone())))?,
+            Target::Bytes(carried) => setup.set_up(Bench::of_bytes(Box::new(carried.clone())))?,
         };
         progress.plan(work(&invocation.jobs, bench.device().geometry().capacity));
         bench.report_to(&progress);
@@ -134,7 +134,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         None => file::print(&text)?,
     }
     if real.is_some() || invocation.output_formats == [OutputFormat::Terse] {
-        jobs::notes(&options.medium, &invocation);
+        jobs::print_notes(&options.medium, &invocation);
         counted.remarks.iter().for_each(say);
     }
     if let Some(path) = &options.html {

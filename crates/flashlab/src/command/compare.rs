@@ -1,7 +1,7 @@
 //! `flashlab compare`: runs one job on many devices and compares the results.
 
 use super::jobs::{self, Setup};
-use super::run::say_left_out;
+use super::run::print_skipped_devices;
 use crate::failure::{Failure, say};
 use crate::width::columns;
 use crate::{Medium, file, progress};
@@ -85,7 +85,7 @@ fn open_all<'a>(
 }
 
 /// Returns the names of the matching devices that are left out because they have no timing, each once.
-fn timeless<'a>(
+fn untimed<'a>(
     patterns: impl Iterator<Item = &'a String>,
     library: &Library,
 ) -> Result<Vec<String>, Failure> {
@@ -101,12 +101,12 @@ fn timeless<'a>(
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let (more, fio) = split(&options.rest, library);
-    let patterns = || std::iter::once(&options.device).chain(more);
+    let (more_devices, fio) = split(&options.rest, library);
+    let patterns = || std::iter::once(&options.device).chain(more_devices);
     let devices = open_all(patterns(), library)?;
-    let timeless = timeless(patterns(), library)?;
+    let untimed = untimed(patterns(), library)?;
     let invocation = jobs::read(fio)?;
-    jobs::no_fio_output("compare", "one table, and no fio output for each device", &invocation)?;
+    jobs::check_no_output_format("compare", "one table, and no fio output for each device", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -125,7 +125,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             &progress,
         )
     };
-    if let Some(error) = refused_by_all(&compared) {
+    if let Some(error) = common_error(&compared) {
         return Err(error);
     }
     let figures: Vec<DeviceFigures> = compared.iter().map(Compared::device_figures).collect();
@@ -149,21 +149,21 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         file::write(path, jobs_page(&page).as_bytes())?;
         say(format_args!("the page is {}", path.display()));
     }
-    remarks(&compared, &options.medium, &invocation);
-    say_left_out(&timeless);
-    let all = compared.iter().all(|device| device.lines.is_ok());
-    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print_remarks(&compared, &options.medium, &invocation);
+    print_skipped_devices(&untimed);
+    let succeeded = compared.iter().all(|device| device.lines.is_ok());
+    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Returns a usage error if all devices refuse the job with the same error, since the job itself is then at fault.
-fn refused_by_all(compared: &[Compared]) -> Option<Failure> {
+fn common_error(compared: &[Compared]) -> Option<Failure> {
     let mut errors = compared.iter().map(|device| device.lines.as_ref().err());
     let first = errors.next()??;
     errors.all(|error| error == Some(first)).then(|| Failure::usage(first))
 }
 
 /// Prints hints and notes that the table does not contain.
-fn remarks(compared: &[Compared], medium: &Medium, invocation: &Invocation) {
+fn print_remarks(compared: &[Compared], medium: &Medium, invocation: &Invocation) {
     let mut hints: Vec<&Hint> = Vec::new();
     for hint in compared.iter().flat_map(|device| &device.hints) {
         if !hints.contains(&hint) {
@@ -171,5 +171,5 @@ fn remarks(compared: &[Compared], medium: &Medium, invocation: &Invocation) {
         }
     }
     hints.into_iter().for_each(say);
-    jobs::remarks("compare", medium, invocation);
+    jobs::print_remarks("compare", medium, invocation);
 }

@@ -13,7 +13,7 @@ use flashlab_sim::Duration;
 use std::path::Path;
 
 /// Options of flashlab that users may put after the device by mistake.
-const OURS: [&str; 11] = [
+const FLASHLAB_OPTIONS: [&str; 11] = [
     "--fs",
     "--seed",
     "--against",
@@ -56,9 +56,9 @@ pub(crate) fn as_typed() -> String {
 /// Parses fio's arguments into jobs.
 pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     let names = words.iter().filter_map(|word| word.split('=').next());
-    if let Some(ours) = names.clone().find(|name| OURS.contains(name)) {
+    if let Some(misplaced) = names.clone().find(|name| FLASHLAB_OPTIONS.contains(name)) {
         return Err(Failure::usage(format!(
-            "{ours} is an option of flashlab: put it before the device; everything after the device belongs to fio"
+            "{misplaced} is an option of flashlab: put it before the device; everything after the device belongs to fio"
         )));
     }
     if let Some(help) = names.clone().find(|name| matches!(*name, "--help" | "-h")) {
@@ -90,11 +90,11 @@ impl Setup {
 
     /// Returns a bench on `device` with this environment.
     pub(crate) fn bench(&self, device: &Device) -> Result<Bench, BenchError> {
-        self.around(Bench::with(device, self.seed))
+        self.set_up(Bench::with(device, self.seed))
     }
 
     /// Adds this environment to `bench`.
-    pub(crate) fn around(&self, mut bench: Bench) -> Result<Bench, BenchError> {
+    pub(crate) fn set_up(&self, mut bench: Bench) -> Result<Bench, BenchError> {
         for (path, iolog) in &self.iologs {
             bench.load_iolog(path, iolog.clone());
         }
@@ -126,7 +126,7 @@ pub(crate) fn iologs(invocation: &Invocation) -> Result<Vec<(String, Iolog)>, Fa
 }
 
 /// Prints the origin of a device that starts from a saved state.
-pub(crate) fn introduce(device: &Device) {
+pub(crate) fn print_state_origin(device: &Device) {
     if let Some(state) = &device.state {
         let (name, made) = (&device.name, span(state.used));
         say(format_args!(
@@ -158,7 +158,7 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// Returns the device argument without its `state=` key, in a form to which another key can be appended.
-pub(crate) fn before_more_keys(device: &Device) -> String {
+pub(crate) fn argument_without_state(device: &Device) -> String {
     let (name, keys) = device.argument.split_once(':').unwrap_or((&device.argument, ""));
     let keys = keys.split(',').filter(|key| !key.is_empty() && !key.starts_with("state="));
     let keys: String = keys.flat_map(|key| [key, ","]).collect();
@@ -213,7 +213,11 @@ pub(crate) fn without_effect(invocation: &Invocation) -> Vec<String> {
 }
 
 /// Returns an error if the user asks for a format of fio's output and the command prints no such output.
-pub(crate) fn no_fio_output(command: &str, prints: &str, invocation: &Invocation) -> Result<(), Failure> {
+pub(crate) fn check_no_output_format(
+    command: &str,
+    prints: &str,
+    invocation: &Invocation,
+) -> Result<(), Failure> {
     if invocation.output_formats == [OutputFormat::Normal] {
         return Ok(());
     }
@@ -224,7 +228,7 @@ pub(crate) fn no_fio_output(command: &str, prints: &str, invocation: &Invocation
 
 /// Prints the options without effect and the placement of files to standard error, for output formats without room for
 /// them.
-pub(crate) fn notes(medium: &Medium, invocation: &Invocation) {
+pub(crate) fn print_notes(medium: &Medium, invocation: &Invocation) {
     let without_effect = without_effect(invocation);
     if !without_effect.is_empty() {
         say(format_args!("without effect here: {}", without_effect.join(", ")));
@@ -232,9 +236,9 @@ pub(crate) fn notes(medium: &Medium, invocation: &Invocation) {
     files_on_device(medium, invocation).iter().for_each(say);
 }
 
-/// Prints [`notes`], and a note if the jobs ask for logs, which `command` does not write.
-pub(crate) fn remarks(command: &str, medium: &Medium, invocation: &Invocation) {
-    notes(medium, invocation);
+/// Prints the notes of [`print_notes`], and one more if the jobs ask for logs, which `command` does not write.
+pub(crate) fn print_remarks(command: &str, medium: &Medium, invocation: &Invocation) {
+    print_notes(medium, invocation);
     let logs = |job: &Job| {
         [&job.write_bw_log, &job.write_lat_log, &job.write_iops_log, &job.write_iolog]
             .into_iter()

@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let mut experiment = Experiment::open(&options.experiment, library)?;
     options.check_outputs(experiment.name())?;
-    if let Some(option) = options.live_ones().next() {
+    if let Some(option) = options.live_options().next() {
         let name = experiment.name();
         return Err(Failure::usage(format!("{option} belongs to live experiments; {name} is simulated")));
     }
@@ -142,7 +142,7 @@ impl Options {
     }
 
     /// Returns the given options that belong to live experiments alone.
-    fn live_ones(&self) -> impl Iterator<Item = &'static str> {
+    fn live_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--guest", self.guest),
             ("--repeats", self.repeats.is_some()),
@@ -152,7 +152,7 @@ impl Options {
     }
 
     /// Returns the given options that belong to simulated experiments alone.
-    fn simulated_ones(&self) -> impl Iterator<Item = &'static str> {
+    fn simulated_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--job", self.job.is_some()),
             ("--devices", self.devices.is_some()),
@@ -167,7 +167,7 @@ impl Options {
 
 /// Runs a live experiment, which measures a machine.
 fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
-    if let Some(option) = options.simulated_ones().next() {
+    if let Some(option) = options.simulated_options().next() {
         let name = live.name();
         return Err(Failure::usage(format!("{option} belongs to simulated experiments; {name} is live")));
     }
@@ -218,9 +218,9 @@ fn endurance(
     }
     let devices = options.devices.as_ref().map(|pattern| Device::open_all(pattern, library)).transpose()?;
     let timeless = options.devices.as_ref().map(|pattern| Device::timeless(pattern, library)).transpose()?;
-    say_left_out(&timeless.unwrap_or_default());
-    let is_users = options.job.is_some() || options.devices.is_some();
-    let budget = options.budget.or(is_users.then_some(BUDGET_MILLIONS)).filter(|_| !options.exact);
+    print_skipped_devices(&timeless.unwrap_or_default());
+    let is_custom = options.job.is_some() || options.devices.is_some();
+    let budget = options.budget.or(is_custom.then_some(BUDGET_MILLIONS)).filter(|_| !options.exact);
     let named = |device: Device| (device.argument.clone(), device);
     Ok(Some(EnduranceSettings {
         workload: options.job.as_deref().map(workload).transpose()?,
@@ -231,9 +231,9 @@ fn endurance(
 }
 
 /// Prints the names of the devices that a pattern skips because they have no timing.
-pub(crate) fn say_left_out(timeless: &[String]) {
-    if !timeless.is_empty() {
-        say(format_args!("skipped, because they have no timing: {}", timeless.join(", ")));
+pub(crate) fn print_skipped_devices(untimed: &[String]) {
+    if !untimed.is_empty() {
+        say(format_args!("skipped, because they have no timing: {}", untimed.join(", ")));
     }
 }
 

@@ -22,7 +22,7 @@ enum Protocol {
 }
 
 /// Returns true if the options ask for USB.
-pub(super) fn is_asked_for(options: &Options) -> bool {
+pub(super) fn uses_usb(options: &Options) -> bool {
     options.usbredir.is_some() || options.usbip.is_some()
 }
 

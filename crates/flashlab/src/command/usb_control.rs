@@ -68,10 +68,10 @@ impl Desk {
             ("wear", "") => self.with_card(adapter, |card| self.wear(card)),
             ("cut", "") => match adapter.card() {
                 Some(_) => Ok(format_power_cut(&adapter.fail_power(now))),
-                None => Err(OUT.to_owned()),
+                None => Err(SLOT_EMPTY.to_owned()),
             },
             ("unplug", "") => {
-                let card = adapter.remove(now).ok_or(OUT)?;
+                let card = adapter.remove(now).ok_or(SLOT_EMPTY)?;
                 *self.out() = Some(card);
                 Ok(String::new())
             }
@@ -86,7 +86,7 @@ impl Desk {
                 (None, _) => Err("the card is in the slot already".to_owned()),
             },
             ("fault", rule) => {
-                let card = adapter.card_mut().ok_or(OUT)?;
+                let card = adapter.card_mut().ok_or(SLOT_EMPTY)?;
                 fault(card, rule)
             }
             ("keep", "") => {
@@ -110,8 +110,8 @@ impl Desk {
     /// Calls `look` with the card, in the slot or out of it.
     fn with_card(&self, adapter: &Vub300, look: impl FnOnce(&Card) -> ControlReply) -> ControlReply {
         match (adapter.card(), &*self.out()) {
-            (Some(card), _) | (None, Some(card)) => look(card),
-            (None, None) => Err(OUT.to_owned()),
+            (Some(card), _) | (None, Some(card)) => command(card),
+            (None, None) => Err(SLOT_EMPTY.to_owned()),
         }
     }
 
@@ -133,7 +133,7 @@ impl Desk {
     }
 }
 
-const OUT: &str = "the slot is empty";
+const SLOT_EMPTY: &str = "the slot is empty";
 
 fn stats(adapter: &Vub300) -> String {
     let counters = adapter.counters();

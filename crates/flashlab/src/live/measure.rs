@@ -38,16 +38,21 @@ pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failur
         published: live.published(&row.name).map(|figures| (figures.read, figures.write)),
         ..Row::default()
     });
-    let mut outcome = Outcome { about: about(live, settings), rows: rows.collect() };
+    let mut outcome = Outcome { setup: setup(live, settings), rows: rows.collect() };
     let progress = ProgressDisplay::new(live.name());
     progress.plan(outcome.rows.len() as u64 * u64::from(settings.sizes.repeats));
     for _ in 0..settings.sizes.repeats {
-        once(live, settings, &progress, &mut outcome)?;
+        measure_once(live, settings, &progress, &mut outcome)?;
     }
     Ok(outcome)
 }
 
-fn once(live: &Live, settings: Settings, progress: &Progress, outcome: &mut Outcome) -> Result<(), Failure> {
+fn measure_once(
+    live: &Live,
+    settings: Settings,
+    progress: &Progress,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     // A guest's devices lie in its own memory. On this machine, they lie in tmpfs.
     let shared = Path::new("/dev/shm");
     let root = if settings.guest || !shared.is_dir() { std::env::temp_dir() } else { shared.to_owned() };
@@ -91,7 +96,7 @@ fn once(live: &Live, settings: Settings, progress: &Progress, outcome: &mut Outc
     let mut done = false;
     for line in BufReader::new(child.stdout.take().expect("it is piped")).split(b'\n') {
         let line = line.map_err(|error| Failure::system("what the script says", &error))?;
-        done |= take(String::from_utf8_lossy(&line).trim_end(), progress, outcome)?;
+        done |= parse_line(String::from_utf8_lossy(&line).trim_end(), progress, outcome)?;
     }
     let status = child.wait().map_err(|error| Failure::system("sh", &error))?;
     if done { Ok(()) } else { Err(Failure::failed(format_args!("the script ended early ({status})"))) }
@@ -106,22 +111,22 @@ fn plan(live: &Live) -> String {
 }
 
 /// Parses a line of a script's output into `outcome`. Returns true if the script reports its end.
-fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, Failure> {
+fn parse_line(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, Failure> {
     // The guest's terminal may print other text before the keyword.
     let Some(at) = line.find("PATHS ") else { return Ok(false) };
     let mut words = line[at..].splitn(3, ' ').skip(1);
-    let (what, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (key, rest_of_it) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (keyword, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
     let row = key.parse().ok().and_then(|n: usize| outcome.rows.get_mut(n));
-    match (what, row) {
+    match (keyword, row) {
         ("done", _) => return Ok(true),
         ("failed", _) => return Err(Failure::failed(rest)),
-        ("machine", _) => match outcome.about.iter_mut().find(|(name, _)| name == "machine") {
+        ("machine", _) => match outcome.setup.iter_mut().find(|(name, _)| name == "machine") {
             Some((_, machine)) => *machine = rest.to_owned(),
-            None => outcome.about.push(("machine".to_owned(), rest.to_owned())),
+            None => outcome.setup.push(("machine".to_owned(), rest.to_owned())),
         },
         ("result", Some(row)) => {
-            let (attached, json) = rest_of_it.split_once(' ').unwrap_or((rest_of_it, ""));
+            let (attached, json) = value.split_once(' ').unwrap_or((value, ""));
             row.attached = attached.to_owned();
             match figures(json) {
                 Some(figures) => row.runs.push(figures),
@@ -130,7 +135,7 @@ fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, 
             progress.advance(1);
         }
         ("missing", Some(row)) => {
-            row.missing = Some(rest_of_it.to_owned());
+            row.missing = Some(value.to_owned());
             progress.advance(1);
         }
         _ => {}
@@ -142,17 +147,17 @@ fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, 
 fn figures(json: &str) -> Option<(f64, f64)> {
     let json: Value = serde_json::from_str(&json[json.find('{')?..]).ok()?;
     let job = json.get("jobs").map_or(&json, |jobs| &jobs[0]);
-    let way = |name: &str| Some(job[name]["bw_bytes"].as_f64()? / f64::from(1 << 20));
-    Some((way("read")?, way("write")?))
+    let rate = |name: &str| Some(job[name]["bw_bytes"].as_f64()? / f64::from(1 << 20));
+    Some((rate("read")?, rate("write")?))
 }
 
 /// Returns the description of the machine, the tools and the settings.
-fn about(live: &Live, settings: Settings) -> Vec<(String, String)> {
-    let mut about = Vec::new();
+fn setup(live: &Live, settings: Settings) -> Vec<(String, String)> {
+    let mut setup = Vec::new();
     if !settings.guest {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        about.push(("machine".to_owned(), format!("Linux {}, {processors} processors", release.trim())));
+        setup.push(("machine".to_owned(), format!("Linux {}, {processors} processors", release.trim())));
     }
     let version = |program: &str| {
         let output = Command::new(program).arg("--version").output().ok()?;
@@ -164,14 +169,14 @@ fn about(live: &Live, settings: Settings) -> Vec<(String, String)> {
         ("qemu-storage-daemon", "qemu-storage-daemon"),
     ]);
     for (name, program) in programs {
-        about.push((name.to_owned(), version(program).unwrap_or_else(|| "not installed".to_owned())));
+        setup.push((name.to_owned(), version(program).unwrap_or_else(|| "not installed".to_owned())));
     }
     let LiveSettings { device, size, runtime, repeats, .. } = settings.sizes;
     let each = format!("{device} MiB a device, {size} MiB a job, {runtime} s, medians of {repeats}");
-    about.push(("each row".to_owned(), each));
-    about.push(("fio is told".to_owned(), live.options().to_owned()));
-    about.push(("published".to_owned(), live.source().to_owned()));
-    about
+    setup.push(("each row".to_owned(), each));
+    setup.push(("fio is told".to_owned(), live.options().to_owned()));
+    setup.push(("published".to_owned(), live.source().to_owned()));
+    setup
 }
 
 /// Returns a kernel and the folder of its modules: those that `./test` unpacks from Debian's package, or the system's
@@ -196,36 +201,36 @@ mod tests {
     use super::*;
 
     fn outcome() -> Outcome {
-        Outcome { about: Vec::new(), rows: vec![Row::default(), Row::default()] }
+        Outcome { setup: Vec::new(), rows: vec![Row::default(), Row::default()] }
     }
 
     #[test]
-    fn what_a_script_says_becomes_rows() {
+    fn the_output_of_a_script_becomes_rows() {
         let mut outcome = outcome();
         let progress = Progress::default();
         let fio = r#"{"jobs":[{"read":{"bw_bytes":2097152},"write":{"bw_bytes":1048576}}]}"#;
-        let ours = r#"{"read":{"bw_bytes":4194304},"write":{"bw_bytes":0}}"#;
+        let load = r#"{"read":{"bw_bytes":4194304},"write":{"bw_bytes":0}}"#;
         for line in [
             "noise",
             &format!("\x1b[2KPATHS result 0 loop-over-tmpfs {fio}\r"),
-            &format!("PATHS result 0 loop-over-tmpfs {ours}"),
+            &format!("PATHS result 0 loop-over-tmpfs {load}"),
             "PATHS missing 1 no LIO in this kernel",
             "PATHS missing 7 no such row",
             "PATHS machine Linux 6.1, 2 emulated processors",
         ] {
-            assert!(!take(line.trim_end(), &progress, &mut outcome).expect("nothing failed"), "{line}");
+            assert!(!parse_line(line.trim_end(), &progress, &mut outcome).expect("nothing failed"), "{line}");
         }
-        assert!(take("PATHS done", &progress, &mut outcome).expect("nothing failed"));
-        assert!(take("PATHS failed fio is not installed", &progress, &mut outcome).is_err());
+        assert!(parse_line("PATHS done", &progress, &mut outcome).expect("nothing failed"));
+        assert!(parse_line("PATHS failed fio is not installed", &progress, &mut outcome).is_err());
         assert_eq!(outcome.rows[0].runs, [(2.0, 1.0), (4.0, 0.0)]);
         assert_eq!(outcome.rows[1].missing.as_deref(), Some("no LIO in this kernel"));
-        assert_eq!(outcome.about, [("machine".to_owned(), "Linux 6.1, 2 emulated processors".to_owned())]);
+        assert_eq!(outcome.setup, [("machine".to_owned(), "Linux 6.1, 2 emulated processors".to_owned())]);
     }
 
     #[test]
-    fn a_cut_off_answer_is_no_figure() {
+    fn a_truncated_result_is_a_missing_row() {
         let mut outcome = outcome();
-        take("PATHS result 0 tcm_loop {\"jobs\":[{\"re", &Progress::default(), &mut outcome)
+        parse_line("PATHS result 0 tcm_loop {\"jobs\":[{\"re", &Progress::default(), &mut outcome)
             .expect("the row is missing, the run goes on");
         assert!(outcome.rows[0].runs.is_empty() && outcome.rows[0].missing.is_some());
     }

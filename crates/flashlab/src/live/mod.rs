@@ -10,7 +10,7 @@ pub(crate) use measure::{Settings, measure};
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// Names and values that describe the machine, the tools and the settings.
-    pub(crate) about: Vec<(String, String)>,
+    pub(crate) setup: Vec<(String, String)>,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -75,7 +75,7 @@ mod tests {
             row("half", &[(50.0, 50.0)], Some((100.0, 100.0))),
             row("missing", &[], None),
         ];
-        let outcome = Outcome { about: Vec::new(), rows };
+        let outcome = Outcome { setup: Vec::new(), rows };
         let wanted = vec![(Some(1.0), Some(1.0)), (Some(0.5), Some(0.25)), (None, None)];
         assert_eq!(outcome.ratios("loop"), wanted);
         assert_eq!(outcome.ratios("nothing")[0], (None, None));

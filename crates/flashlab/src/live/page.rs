@@ -26,7 +26,7 @@ impl Outcome {
             title,
             note: LIVE,
             reference,
-            about: &self.about,
+            setup: &self.setup,
             command,
             rows: &rows,
         })

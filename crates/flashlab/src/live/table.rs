@@ -11,8 +11,8 @@ impl Outcome {
     /// Returns the results as a table for people.
     pub(crate) fn table(&self, title: &str, reference: &str) -> String {
         let mut text = format!("{title}\n{LIVE}.\n\n");
-        for (name, what) in &self.about {
-            writeln!(text, "{name:<20} {what}").expect("a string takes all");
+        for (name, value) in &self.setup {
+            writeln!(text, "{name:<20} {value}").expect("a string takes all");
         }
         let base = format!("/ {reference}");
         let head = ["", "attached", "read MiB/s", "write MiB/s", &base, "published", "", &base];
@@ -21,15 +21,15 @@ impl Outcome {
         };
         let mut lines = vec![head.map(str::to_owned)];
         for (row, (measured, published)) in self.rows.iter().zip(self.ratios(reference)) {
-            let (median, of_old) = (row.median(), row.published);
+            let (median, published_rates) = (row.median(), row.published);
             lines.push([
                 row.name.clone(),
                 row.attached.clone(),
                 number(median.map(|median| median.0), 1),
                 number(median.map(|median| median.1), 1),
                 number(measured, 3),
-                number(of_old.map(|of_old| of_old.0), 0),
-                number(of_old.map(|of_old| of_old.1), 0),
+                number(published_rates.map(|published_rates| published_rates.0), 0),
+                number(published_rates.map(|published_rates| published_rates.1), 0),
                 number(published, 3),
             ]);
         }
@@ -81,15 +81,15 @@ impl Outcome {
                 })
             })
             .collect();
-        let about: serde_json::Map<String, Value> =
-            self.about.iter().map(|(name, what)| (name.clone(), Value::from(what.as_str()))).collect();
+        let setup: serde_json::Map<String, Value> =
+            self.setup.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
         let all = json!({
             "experiment": experiment,
             "title": title,
             "version": env!("CARGO_PKG_VERSION"),
             "live": LIVE,
             "reference": reference,
-            "about": about,
+            "about": setup,
             "rows": rows,
         });
         format!("{all:#}\n")
@@ -102,15 +102,15 @@ impl Outcome {
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
         let quoted = |words: &str| format!("\"{}\"", words.replace('"', "\"\""));
         for (row, (measured, published)) in self.rows.iter().zip(self.ratios(reference)) {
-            let (median, of_old) = (row.median(), row.published);
+            let (median, published_rates) = (row.median(), row.published);
             let words = [
                 quoted(&row.name),
                 row.attached.clone(),
                 number(median.map(|median| median.0)),
                 number(median.map(|median| median.1)),
                 number(measured),
-                number(of_old.map(|of_old| of_old.0)),
-                number(of_old.map(|of_old| of_old.1)),
+                number(published_rates.map(|published_rates| published_rates.0)),
+                number(published_rates.map(|published_rates| published_rates.1)),
                 number(published),
                 quoted(row.missing.as_deref().unwrap_or_default()),
             ];

@@ -26,7 +26,7 @@ pub fn live_page(page: &Page<'_>) -> String {
         let list = element("ul").children(missing.iter().map(line));
         sections.push(Section::new("missing", "Not measured", "Not measured", vec![list]));
     }
-    sections.push(Section::new("with", "Measured with", "Machine", vec![about(page)]));
+    sections.push(Section::new("with", "Measured with", "Machine", vec![setup(page)]));
     let footer = element("footer")
         .child(element("p").text("Measure again with ").child(element("code").text(page.command)).text("."));
     document(page.name, "flashlab", header, &sections, footer)
@@ -70,9 +70,9 @@ fn row(row: &Row) -> Element {
         .child(number(row.published_ratio, 3))
 }
 
-fn about(page: &Page<'_>) -> Element {
+fn setup(page: &Page<'_>) -> Element {
     let rows = page
-        .about
+        .setup
         .iter()
         .map(|(name, what)| element("tr").child(tables::row_head(name)).child(tables::text(what)));
     tables::scrolling("Measured with", element("table").child(element("tbody").children(rows)))

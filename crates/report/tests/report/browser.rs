@@ -177,7 +177,7 @@ fn the_page_of_a_live_experiment_fits_every_width_without_overflow_or_error() {
         title: "What a block device's path to its user costs",
         note: "Figures of two machines mean nothing side by side",
         reference: "a file on tmpfs",
-        about: &[("kernel".into(), "Linux 6.1".into()), ("fio".into(), "3.33".into())],
+        setup: &[("kernel".into(), "Linux 6.1".into()), ("fio".into(), "3.33".into())],
         command: "flashlab run block-paths",
         rows: &[
             row("a file on tmpfs", Some(1.0)),

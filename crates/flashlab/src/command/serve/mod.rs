@@ -31,10 +31,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::{io, thread};
-use summary::account;
+use summary::log_totals;
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    if usb::is_asked_for(options) {
+    if usb::uses_usb(options) {
         return usb::run(options, library);
     }
     if !options.quirks.is_empty() {
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         }
         if served.iter().any(|served| served.keeper.is_some()) {
             let (stop, served) = (&stop, &served);
-            scope.spawn(move || keep_on(served, options.keep_every, stop));
+            scope.spawn(move || write_states_periodically(served, options.keep_every, stop));
         }
         let code = serve_all(options, &server, addresses, &exports[0].name, &stop, &status);
         stop.throw();
@@ -112,7 +112,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         keeper.keep_at_the_end().map_err(Failure::failed)?;
         keeper.damage().into_iter().for_each(say);
     }
-    account(&server);
+    log_totals(&server);
     if options.stats {
         say(summary(&server));
     }
@@ -123,27 +123,27 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 }
 
 /// Writes the states of the devices every `every`, and when a journal has become long. Logs damage of a device once.
-fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
-    let (look, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
-    let mut told = vec![false; served.len()];
-    while !stop.wait_up_to(look) {
-        since += look;
-        let in_time = since >= every;
-        for (served, told) in served.iter().zip(&mut told).filter(|(_, told)| !**told) {
+fn write_states_periodically(served: &[Served], every: Duration, stop: &Stop) {
+    let (interval, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
+    let mut logged = vec![false; served.len()];
+    while !stop.wait_up_to(interval) {
+        since += interval;
+        let is_due = since >= every;
+        for (served, logged) in served.iter().zip(&mut logged).filter(|(_, logged)| !**logged) {
             if let Some(damage) = served.keeper.as_ref().and_then(|keeper| keeper.damage()) {
                 tracing::warn!("{damage}");
-                *told = true;
+                *logged = true;
             }
         }
         for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
-            if (in_time || keeper.is_due())
+            if (is_due || keeper.is_due())
                 && let Err(error) = keeper.keep_if_used()
             {
                 // The device continues, and the next interval tries again.
                 tracing::warn!(%error, "the state cannot be written");
             }
         }
-        if in_time {
+        if is_due {
             since = Duration::ZERO;
         }
     }
@@ -191,7 +191,7 @@ fn serve_standard_input(server: &Server) -> Result<(), Failure> {
 }
 
 fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
-    let in_the_way = match address {
+    let reason = match address {
         _ if error.kind() != io::ErrorKind::AddrInUse => return Failure::system(&address.to_string(), error),
         Address::Unix(path) => {
             let socket = path.metadata().is_ok_and(|file| file.file_type().is_socket());
@@ -200,7 +200,7 @@ fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
         Address::Tcp(_) => "another process listens there; --tcp takes another port, 0 a free one",
         _ => "another process listens there",
     };
-    Failure::failed(format_args!("{address}: {in_the_way}"))
+    Failure::failed(format_args!("{address}: {reason}"))
 }
 
 fn listen_and_serve(

@@ -150,10 +150,10 @@ pub(crate) struct Options {
     pub(in crate::command) stall_time: Duration,
     /// Time without a request after which a connection is closed, or `never`.
     #[arg(long, value_name = "TIME", default_value = "never", value_parser = interval_or_never)]
-    pub(in crate::command) idle_time: Patience,
+    pub(in crate::command) idle_time: IdleLimit,
     /// Replaces --idle-time while all --connections are in use and another client waits.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval_or_never)]
-    pub(in crate::command) idle_time_when_full: Patience,
+    pub(in crate::command) idle_time_when_full: IdleLimit,
     /// Time for connections to finish once the server shuts down.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(in crate::command) grace: Duration,
@@ -183,12 +183,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Time limit; `None` is no limit.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience(pub(super) Option<Duration>);
+pub(crate) struct IdleLimit(pub(super) Option<Duration>);
 
-fn interval_or_never(text: &str) -> Result<Patience, String> {
+fn interval_or_never(text: &str) -> Result<IdleLimit, String> {
     match text {
-        "never" => Ok(Patience(None)),
-        time => interval(time).map(Some).map(Patience).map_err(|error| format!("{error}, or never")),
+        "never" => Ok(IdleLimit(None)),
+        time => interval(time).map(Some).map(IdleLimit).map_err(|error| format!("{error}, or never")),
     }
 }
 

@@ -3,7 +3,7 @@
 use flashlab_serve::{Count, Server};
 
 /// Logs the server's totals.
-pub(super) fn account(server: &Server) {
+pub(super) fn log_totals(server: &Server) {
     let counted = server.counters().read();
     tracing::info!(
         connections = counted.get(Count::Accepted),
