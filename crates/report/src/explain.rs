@@ -170,37 +170,39 @@ mod tests {
         }
     }
 
-    fn said(mechanisms: &[(&'static str, f64)]) -> String {
+    fn sentence_of(mechanisms: &[(&'static str, f64)]) -> String {
         sentence(&cell(mechanisms)).replace(number::NO_BREAK, " ")
     }
 
     #[test]
     fn the_mechanism_with_most_of_the_time_is_named_first() {
         assert_eq!(
-            said(&[("bus", 10e6), ("program", 84e6), ("host", 6e6)]),
+            sentence_of(&[("bus", 10e6), ("program", 84e6), ("host", 6e6)]),
             "84.0 ms of a request's 100 ms (84 %) is programming flash. The flash sets the pace: bus and host wait \
              until what was written is programmed."
         );
-        assert!(said(&[("host", 30e6), ("program", 70e6)]).contains("; the host's own work adds 30 %."));
+        assert!(
+            sentence_of(&[("host", 30e6), ("program", 70e6)]).contains("; the host's own work adds 30 %.")
+        );
     }
 
     #[test]
-    fn without_a_majority_none_is_said_to_decide() {
+    fn without_a_majority_no_mechanism_is_named_as_the_cause() {
         assert_eq!(
-            said(&[("bus", 30.0), ("read", 40.0), ("map", 30.0)]),
+            sentence_of(&[("bus", 30.0), ("read", 40.0), ("map", 30.0)]),
             "No mechanism takes half of a request's 100 ns: reading flash is 40 %, transfer over the bus 30 %, the \
              device's map 30 %. Together they set the pace."
         );
     }
 
     #[test]
-    fn what_is_new_or_missing_is_said_plainly() {
-        assert_eq!(said(&[("folding", 5.0)]), "All 5 ns of a request is folding.");
-        assert_eq!(said(&[("bus", 0.0)]), said(&[]));
+    fn unknown_mechanisms_and_untimed_cells_have_a_sentence() {
+        assert_eq!(sentence_of(&[("folding", 5.0)]), "All 5 ns of a request is folding.");
+        assert_eq!(sentence_of(&[("bus", 0.0)]), sentence_of(&[]));
     }
 
     #[test]
-    fn every_known_mechanism_has_words() {
+    fn every_known_mechanism_has_a_meaning_and_a_definition() {
         for mechanism in KNOWN {
             assert!(meaning(mechanism, false).is_some() && !definition(mechanism).is_empty(), "{mechanism}");
         }

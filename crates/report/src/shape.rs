@@ -49,12 +49,12 @@ pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     let figure = |y: f64| format!("{} {}", number::compact(y), curve.y_unit);
     let greatest = points.iter().map(|p| p.y).fold(f64::NEG_INFINITY, f64::max);
     let least = points.iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
-    if let Some((name, apart)) = equal(curve, series, &points) {
-        if apart == 0.0 {
+    if let Some((name, difference)) = equal(curve, series, &points) {
+        if difference == 0.0 {
             return Some(format!("The same as {name} everywhere."));
         }
-        let apart = number::significant(100.0 * apart, 2);
-        return Some(format!("Like {name} within {apart}{}% everywhere.", number::NO_BREAK));
+        let difference = number::significant(100.0 * difference, 2);
+        return Some(format!("Like {name} within {difference}{}% everywhere.", number::NO_BREAK));
     }
     if points.len() == 1 {
         return Some(format!("{} at {}.", figure(first.y), at(first.x)));
@@ -73,7 +73,7 @@ pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
             figure(before.y),
             figure(after.y),
             at(after.x),
-            missed(series, before.x, after.x)
+            rise_of_misses(series, before.x, after.x)
         ));
     }
     let step = points.windows(2).max_by(|a, b| fall(a[0], a[1]).total_cmp(&fall(b[0], b[1])))?;
@@ -84,7 +84,7 @@ pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
             at(step[1].x),
             number::compact(step[0].y),
             figure(step[1].y),
-            missed(series, step[0].x, step[1].x),
+            rise_of_misses(series, step[0].x, step[1].x),
             figure(last.y),
             at(last.x)
         ));
@@ -99,15 +99,15 @@ fn equal<'a>(curve: &'a Curve, series: &CurveSeries, own: &[CurvePoint]) -> Opti
     before.filter(|_| own.len() > 1).find_map(|other| {
         let others = points(other);
         let is_same_range = others.len() == own.len() && others.iter().zip(own).all(|(a, b)| a.x == b.x);
-        let apart = others.iter().zip(own).map(|(a, b)| (a.y - b.y).abs() / a.y.abs().max(b.y.abs()));
-        let apart = apart.filter(|apart| !apart.is_nan()).fold(0.0, f64::max);
-        (is_same_range && apart <= FLAT_MAX).then_some((other.name.as_str(), apart))
+        let difference = others.iter().zip(own).map(|(a, b)| (a.y - b.y).abs() / a.y.abs().max(b.y.abs()));
+        let difference = difference.filter(|difference| !difference.is_nan()).fold(0.0, f64::max);
+        (is_same_range && difference <= FLAT_MAX).then_some((other.name.as_str(), difference))
     })
 }
 
 /// Returns the clause `, while the map look-ups that read the array rise from 0 % to 11 %`, or an empty string if the
 /// shares are unknown or equal.
-fn missed(series: &CurveSeries, before: f64, after: f64) -> String {
+fn rise_of_misses(series: &CurveSeries, before: f64, after: f64) -> String {
     let miss = |x: f64| {
         let hits: Option<&MapHits> = series.map_hits.iter().find(|hits| hits.x == x);
         hits.map(|hits| hits.miss).filter(|miss| (0.0..=1.0).contains(miss))
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    fn said(ys: &[f64], miss: &[f64]) -> String {
+    fn sentence_of(ys: &[f64], miss: &[f64]) -> String {
         let curve = curve(ys, miss);
         sentence(&curve, &curve.series[0]).unwrap_or_default().replace(number::NO_BREAK, " ")
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_level_curve_that_falls_in_one_step_has_its_knee_there() {
         assert_eq!(
-            said(&[58.0, 51.0, 50.0, 33.0, 26.0], &[0.0, 0.0, 0.0, 0.11, 0.2]),
+            sentence_of(&[58.0, 51.0, 50.0, 33.0, 26.0], &[0.0, 0.0, 0.0, 0.11, 0.2]),
             "Breaks after 4 GiB: 50.0 kIOPS there, 33.0 kIOPS at 8 GiB, while the map look-ups that read the array rise \
              from 0 % to 11 %."
         );
@@ -231,32 +231,35 @@ mod tests {
         let falling = curve(&[20.0, 12.9, 10.9, 10.2, 9.8], &[]);
         assert_eq!(knee(&falling.series[0]), None);
         assert_eq!(
-            said(&[20.0, 12.9, 10.9, 10.2, 9.8], &[]),
+            sentence_of(&[20.0, 12.9, 10.9, 10.2, 9.8], &[]),
             "Falls most from 1 GiB to 2 GiB: 20.0 to 12.9 kIOPS; 9.80 kIOPS at 16 GiB."
         );
     }
 
     #[test]
-    fn level_gentle_and_lonely_curves_are_said_to_be_so() {
-        assert_eq!(said(&[73.0, 72.9, 73.1], &[]), "Flat: 72.9 to 73.1 kIOPS over the whole range.");
-        assert_eq!(said(&[58.0, 55.0, 52.0], &[]), "No break: 58.0 kIOPS at 1 GiB, 52.0 kIOPS at 4 GiB.");
-        assert_eq!(said(&[58.0], &[]), "58.0 kIOPS at 1 GiB.");
-        assert_eq!(said(&[f64::NAN], &[]), "");
+    fn flat_gentle_and_single_point_curves_have_a_sentence() {
+        assert_eq!(sentence_of(&[73.0, 72.9, 73.1], &[]), "Flat: 72.9 to 73.1 kIOPS over the whole range.");
+        assert_eq!(
+            sentence_of(&[58.0, 55.0, 52.0], &[]),
+            "No break: 58.0 kIOPS at 1 GiB, 52.0 kIOPS at 4 GiB."
+        );
+        assert_eq!(sentence_of(&[58.0], &[]), "58.0 kIOPS at 1 GiB.");
+        assert_eq!(sentence_of(&[f64::NAN], &[]), "");
     }
 
     #[test]
-    fn a_curve_that_lies_on_another_is_said_to() {
+    fn a_curve_that_lies_on_another_names_it() {
         let mut curve = curve(&[73.0, 56.0, 46.0], &[]);
         let mut other = curve.series[0].clone();
         other.name = "HMB 240 MiB".into();
         other.points[2].y = 46.46;
         curve.series.push(other);
-        let said = sentence(&curve, &curve.series[1]).unwrap_or_default();
-        assert_eq!(said.replace(number::NO_BREAK, " "), "Like HMB within 0.99 % everywhere.");
+        let text = sentence(&curve, &curve.series[1]).unwrap_or_default();
+        assert_eq!(text.replace(number::NO_BREAK, " "), "Like HMB within 0.99 % everywhere.");
     }
 
     #[test]
-    fn what_was_fitted_is_named_and_only_measured_points_count_as_predictions() {
+    fn fitted_points_are_named_and_only_measured_points_count_as_predictions() {
         assert_eq!(
             roles(&curve(&[3.0, 2.0, 1.0], &[])),
             "Fitted: HMB at 1 GiB. None of the other 2 points has a measurement beside it."

@@ -147,7 +147,7 @@ impl Plot {
     }
 
     fn published(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, published: &Published, y: f64) {
-        let mut group = svg::named(format!("{}, published", self.called(chart, bar)));
+        let mut group = svg::named(format!("{}, published", self.bar_name(chart, bar)));
         let base = y + BAR - 1.5;
         let (end, label) = match published {
             Published::Figure { mean, sd } if mean.is_finite() => {
@@ -173,7 +173,7 @@ impl Plot {
 
     fn simulated(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, y: f64) {
         let role = bar.cell.role;
-        let mut group = svg::named(format!("{}, simulated, {}", self.called(chart, bar), role.name()));
+        let mut group = svg::named(format!("{}, simulated, {}", self.bar_name(chart, bar), role.name()));
         let (mean, sd) = (bar.cell.simulated.mean * bar.factor, bar.cell.simulated.sd * bar.factor);
         let (class, fill) = simulated_style(bar.series, role);
         let rect = self.bar(mean, y).class(class);
@@ -193,7 +193,7 @@ impl Plot {
     }
 
     /// Returns the name of the bar.
-    fn called(&self, chart: &Chart<'_>, bar: &Bar<'_>) -> String {
+    fn bar_name(&self, chart: &Chart<'_>, bar: &Bar<'_>) -> String {
         let cell = bar.cell;
         let series = chart.series.get(bar.series).copied().unwrap_or_default();
         let place = [cell.column.as_str(), cell.row.as_str(), series];

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_read_as_words_where_they_are_known() {
+    fn known_patterns_have_titles_in_words() {
         assert_eq!(pattern_title("randwrite 4K"), "Random write, 4 KiB");
         assert_eq!(pattern_title("read"), "Sequential read");
         assert_eq!(pattern_title("read of <x>"), "read of <x>");

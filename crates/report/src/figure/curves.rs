@@ -7,7 +7,7 @@
 
 use super::{
     Figure, Key, SERIES, map_hits,
-    plot::{self, Across, Plot},
+    plot::{self, HorizontalAxis, Plot},
     scale::Scale,
     symbol,
 };
@@ -45,14 +45,14 @@ pub(crate) fn figure(curve: &Curve) -> Figure {
     let mut svg = drawing(curve, height);
     plot.frame(&mut svg);
     let knees = knees(&mut svg, curve, &plot);
-    let ticks = plot.across.point_ticks(&xs(curve), &knees);
+    let ticks = plot.x_axis.point_ticks(&xs(curve), &knees);
     plot.label(&mut svg, &ticks, plot.bottom() + 16.0);
     let right = plot.right();
     svg.push(svg::text(right, 0.0, plot.bottom() + 30.0, Anchor::End, &curve.x_unit).class("tick"));
 
     let mut canvas = svg::canvas(height);
     lines(&mut canvas, curve, &plot);
-    map_hits::draw(&mut svg, &mut canvas, curve, &plot.across, plot.bottom() + AXIS);
+    map_hits::draw(&mut svg, &mut canvas, curve, &plot.x_axis, plot.bottom() + AXIS);
     svg.push(canvas);
     for (i, series) in curve.series.iter().enumerate() {
         published(&mut svg, curve, series, colour(curve, i), &plot);
@@ -61,8 +61,8 @@ pub(crate) fn figure(curve: &Curve) -> Figure {
         simulated(&mut svg, curve, series, colour(curve, i), &plot);
     }
     let mut subtitle = format!("{} over {}", curve.y_unit, curve.x_unit);
-    if let Some(said) = plot.across.said(&curve.x_unit) {
-        subtitle += &format!("; {said}");
+    if let Some(remark) = plot.x_axis.remark(&curve.x_unit) {
+        subtitle += &format!("; {remark}");
     }
     let mut legend = legend(curve);
     legend.extend(map_hits::legend(curve));
@@ -76,7 +76,7 @@ fn multiple(results: &Results, curve: &Curve) -> Figure {
     let mut svg = drawing(curve, height);
     plot.frame(&mut svg);
     let ends: Vec<f64> = xs(curve);
-    let ticks: Vec<_> = plot.across.point_ticks(&ends, &[]).into_iter().take(4).collect();
+    let ticks: Vec<_> = plot.x_axis.point_ticks(&ends, &[]).into_iter().take(4).collect();
     plot.label(&mut svg, &ticks, plot.bottom() + 16.0);
     let mut canvas = svg::canvas(height);
     lines(&mut canvas, curve, &plot);
@@ -90,16 +90,16 @@ fn title(curve: &Curve) -> String {
 }
 
 fn drawing(curve: &Curve, height: f64) -> Element {
-    let said: Vec<String> = curve
+    let sentences: Vec<String> = curve
         .series
         .iter()
         .filter_map(|series| Some(format!("{}: {}", series.name, shape::sentence(curve, series)?)))
         .collect();
-    svg::drawing(height, &title(curve), &said.join(" "))
+    svg::drawing(height, &title(curve), &sentences.join(" "))
 }
 
 fn plot_of(curve: &Curve, scale: Scale, top: f64, height: f64) -> Plot {
-    Plot { across: Across::for_points(plot::gutter(scale, height), &xs(curve)), scale, top, height }
+    Plot { x_axis: HorizontalAxis::for_points(plot::gutter(scale, height), &xs(curve)), scale, top, height }
 }
 
 fn xs(curve: &Curve) -> Vec<f64> {
@@ -147,7 +147,7 @@ fn knees(svg: &mut Element, curve: &Curve, plot: &Plot) -> Vec<f64> {
         if places.contains(&knee.before.x) {
             continue;
         }
-        let x = plot.across.x(knee.before.x);
+        let x = plot.x_axis.x(knee.before.x);
         let y = plot.top - 4.0 - 12.0 * (places.len() % 2) as f64;
         let label = format!("breaks after {} {}", number::written(knee.before.x), curve.x_unit);
         let anchor = if x.0 > 55.0 { Anchor::End } else { Anchor::Start };
@@ -174,8 +174,8 @@ fn line_class(series: &CurveSeries, colour: usize) -> String {
 
 fn simulated(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usize, plot: &Plot) {
     for point in shape::points(series) {
-        let there = series.published.iter().find(|published| published.x == point.x);
-        let beside = there.map(|published| match &published.figure {
+        let published = series.published.iter().find(|published| published.x == point.x);
+        let published = published.map(|published| match &published.figure {
             Published::Figure { mean, .. } => format!("; published {}", number::exact(*mean)),
             Published::Below { below } => format!("; published: below {}", number::exact(*below)),
             Published::Text { text } => format!("; published: {text}"),
@@ -188,13 +188,13 @@ fn simulated(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usi
             number::exact(point.y),
             curve.y_unit,
             point.role.name(),
-            beside.unwrap_or_default()
+            published.unwrap_or_default()
         );
         let mark = element("path")
             .class(format!("{} s{colour}", symbol::class(point.role)))
             .attr("d", symbol::simulated(colour));
         let hit = element("circle").class("hit").attr("r", 8);
-        svg.push(svg::symbol(plot.across.x(point.x), plot.y(point.y), name).child(hit).child(mark));
+        svg.push(svg::symbol(plot.x_axis.x(point.x), plot.y(point.y), name).child(hit).child(mark));
     }
 }
 
@@ -217,7 +217,7 @@ fn published(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usi
             curve.y_unit
         );
         let mark = element("path").class(format!("{class} s{colour}")).attr("d", d);
-        svg.push(svg::symbol(plot.across.x(point.x), plot.y(y), name).child(mark));
+        svg.push(svg::symbol(plot.x_axis.x(point.x), plot.y(y), name).child(mark));
     }
 }
 

@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn every_request_is_in_one_range_and_empty_ends_are_left_out() {
         let bins = bins(&[(150_000, 3), (199_999, 4), (200_000, 1), (3_000_000, 2)]);
-        let said: Vec<(String, u64)> = bins.iter().map(|bin| (name(bin), bin.count)).collect();
-        let said: Vec<(&str, u64)> = said.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        let counts: Vec<(String, u64)> = bins.iter().map(|bin| (name(bin), bin.count)).collect();
+        let counts: Vec<(&str, u64)> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(
-            said,
+            counts,
             [
                 ("100 to 200 µs", 7),
                 ("200 to 500 µs", 1),

@@ -5,7 +5,7 @@
 
 use super::{
     Key, LABEL_LINE, lines,
-    plot::{Across, Plot},
+    plot::{HorizontalAxis, Plot},
     scale::Scale,
 };
 use crate::{
@@ -57,11 +57,17 @@ pub(super) fn height(curve: &Curve) -> f64 {
 }
 
 /// Draws the strips from `top` on, along the axis of the curve above.
-pub(super) fn draw(svg: &mut Element, canvas: &mut Element, curve: &Curve, across: &Across, top: f64) {
+pub(super) fn draw(
+    svg: &mut Element,
+    canvas: &mut Element,
+    curve: &Curve,
+    x_axis: &HorizontalAxis,
+    top: f64,
+) {
     let mut y = top;
     for (names, series) in strips(curve) {
         let plot = Plot {
-            across: across.clone(),
+            x_axis: x_axis.clone(),
             scale: Scale::Linear { least: 0.0, greatest: 1.0 },
             top: y + heading_height(&names),
             height: STRIP,
@@ -101,12 +107,12 @@ fn stack(hits: &MapHits) -> [f64; 4] {
 /// Returns the shares of one level at both ends: `60 % at 1 GiB, < 1 % at 238 GiB`.
 fn shares(curve: &Curve, series: &CurveSeries, level: usize) -> String {
     let ends = [hits(series).next(), hits(series).last()];
-    let said = ends.into_iter().flatten().map(|hits| {
+    let shares = ends.into_iter().flatten().map(|hits| {
         let sums = stack(hits);
         let share = explain::percent(sums[level + 1] - sums[level]);
         format!("{share} at {} {}", number::written(hits.x), curve.x_unit)
     });
-    said.collect::<Vec<_>>().join(", ")
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the entries of the legend, if the curve has a strip.

@@ -56,19 +56,19 @@ impl Panel {
 
 /// A horizontal axis: one panel, or two panels of which the first is enlarged.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Across {
+pub(crate) struct HorizontalAxis {
     panels: Vec<Panel>,
 }
 
-impl Across {
+impl HorizontalAxis {
     /// Returns the axis for points at `xs`, in any order, from `left` percent on.
-    pub(crate) fn for_points(left: Percent, xs: &[f64]) -> Across {
+    pub(crate) fn for_points(left: Percent, xs: &[f64]) -> HorizontalAxis {
         let mut xs: Vec<f64> = xs.iter().copied().filter(|x| x.is_finite()).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
         let (least, greatest) = scale::ends(xs.iter().copied()).unwrap_or((0.0, 1.0));
         let left = left.0;
-        let whole = |from: f64, to: f64, is_logarithmic| Across {
+        let whole = |from: f64, to: f64, is_logarithmic| HorizontalAxis {
             panels: vec![Panel { from, to, left, right: RIGHT, is_logarithmic }],
         };
         if least > 0.0 && greatest / least >= LOGARITHMIC_RATIO_MIN {
@@ -81,7 +81,7 @@ impl Across {
                 let middle = left + ENLARGED * (RIGHT - left);
                 let panel = |from, to, left, right| Panel { from, to, left, right, is_logarithmic: false };
                 let after = middle + GAP * (RIGHT - left);
-                return Across {
+                return HorizontalAxis {
                     panels: vec![panel(0.0, seam, left, middle), panel(seam, greatest, after, RIGHT)],
                 };
             }
@@ -91,9 +91,9 @@ impl Across {
     }
 
     /// Returns the linear axis from `from` to `to`.
-    pub(crate) fn linear(left: Percent, from: f64, to: f64) -> Across {
+    pub(crate) fn linear(left: Percent, from: f64, to: f64) -> HorizontalAxis {
         let panel = Panel { from, to, left: left.0, right: RIGHT, is_logarithmic: false };
-        Across { panels: vec![panel] }
+        HorizontalAxis { panels: vec![panel] }
     }
 
     /// Returns the position of `value`. A value at the seam of two panels is in the first.
@@ -103,7 +103,7 @@ impl Across {
     }
 
     /// Returns a remark on a special axis: `up to 16 GiB enlarged 5.7 times`.
-    pub(crate) fn said(&self, unit: &str) -> Option<String> {
+    pub(crate) fn remark(&self, unit: &str) -> Option<String> {
         match self.panels.as_slice() {
             [first, second] => {
                 let times = first.magnification() / second.magnification();
@@ -139,7 +139,7 @@ impl Across {
         self.ticks(4.5)
     }
 
-    /// Returns ticks like [`Across::round_ticks`], but only at whole numbers.
+    /// Returns ticks like [`HorizontalAxis::round_ticks`], but only at whole numbers.
     pub(crate) fn whole_ticks(&self) -> Vec<(Percent, String)> {
         let span = self.panels.first().map_or(1.0, |panel| panel.to - panel.from);
         self.ticks(span.clamp(1.0, 4.5))
@@ -148,14 +148,14 @@ impl Across {
     fn ticks(&self, count: f64) -> Vec<(Percent, String)> {
         let Some(panel) = self.panels.first() else { return vec![] };
         let scale = Scale::Linear { least: panel.from, greatest: panel.to };
-        scale.about(count).into_iter().map(|(value, label)| (panel.x(value), label)).collect()
+        scale.ticks_at_most(count).into_iter().map(|(value, label)| (panel.x(value), label)).collect()
     }
 }
 
 /// A plot: its axes and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    pub(crate) across: Across,
+    pub(crate) x_axis: HorizontalAxis,
     pub(crate) scale: Scale,
     /// Distance from the upper edge of the drawing in pixels.
     pub(crate) top: f64,
@@ -173,11 +173,11 @@ impl Plot {
     /// Shades the enlarged panel, and draws grid lines with their labels.
     pub(crate) fn frame(&self, svg: &mut Element) {
         let (left, right) = (self.left(), self.right());
-        if let [first, _] = self.across.panels.as_slice() {
+        if let [first, _] = self.x_axis.panels.as_slice() {
             let width = Percent(first.right - first.left);
             svg.push(svg::rect(Percent(first.left), self.top, width, self.height).class("enlarged"));
         }
-        for (value, label) in self.scale.about(self.height / PIXELS_A_STEP) {
+        for (value, label) in self.scale.ticks_at_most(self.height / PIXELS_A_STEP) {
             let y = self.y(value);
             if value != 0.0 {
                 svg.push(svg::line((left, y), (right, y)).class("grid"));
@@ -197,16 +197,16 @@ impl Plot {
     }
 
     pub(crate) fn left(&self) -> Percent {
-        Percent(self.across.panels.first().map_or(0.0, |panel| panel.left))
+        Percent(self.x_axis.panels.first().map_or(0.0, |panel| panel.left))
     }
     pub(crate) fn right(&self) -> Percent {
-        Percent(self.across.panels.last().map_or(100.0, |panel| panel.right))
+        Percent(self.x_axis.panels.last().map_or(100.0, |panel| panel.right))
     }
 
     /// Returns the line through `points`, separately in each panel. It breaks at values that are not finite.
     pub(crate) fn line(&self, points: &[(f64, f64)]) -> Path {
         let mut path = Path::default();
-        for panel in &self.across.panels {
+        for panel in &self.x_axis.panels {
             let mut is_begun = false;
             for (x, y) in points.iter().filter(|(x, _)| panel.contains(*x)) {
                 if !y.is_finite() {
@@ -225,7 +225,7 @@ impl Plot {
     /// Returns the area between two lines over the same places, separately in each panel.
     pub(crate) fn area(&self, points: &[(f64, f64, f64)]) -> Path {
         let mut path = Path::default();
-        for panel in &self.across.panels {
+        for panel in &self.x_axis.panels {
             let inside: Vec<_> = points.iter().filter(|(x, ..)| panel.contains(*x)).collect();
             if inside.len() < 2 {
                 continue;
@@ -248,7 +248,7 @@ impl Plot {
 
 /// Returns the space that the labels of this scale take left of a plot of this height, in percent of a narrow drawing.
 pub(crate) fn gutter(scale: Scale, height: f64) -> Percent {
-    let ticks = scale.about(height / PIXELS_A_STEP);
+    let ticks = scale.ticks_at_most(height / PIXELS_A_STEP);
     let longest = ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);
     Percent((2.6 + 2.1 * longest as f64).clamp(5.0, 20.0))
 }
@@ -264,14 +264,14 @@ mod tests {
 
     #[test]
     fn crowded_beginnings_are_enlarged_and_the_caption_says_so() {
-        let across = Across::for_points(Percent(8.0), &RANGES);
-        assert_eq!(across.panels.len(), 2);
-        assert_eq!((across.panels[0].from, across.panels[0].to), (0.0, 16.0));
-        assert_eq!(across.said("GiB").as_deref(), Some("up to 16 GiB enlarged 5.9 times"));
-        let apart = RANGES.windows(2).map(|pair| across.x(pair[1]).0 - across.x(pair[0]).0);
+        let x_axis = HorizontalAxis::for_points(Percent(8.0), &RANGES);
+        assert_eq!(x_axis.panels.len(), 2);
+        assert_eq!((x_axis.panels[0].from, x_axis.panels[0].to), (0.0, 16.0));
+        assert_eq!(x_axis.remark("GiB").as_deref(), Some("up to 16 GiB enlarged 5.9 times"));
+        let apart = RANGES.windows(2).map(|pair| x_axis.x(pair[1]).0 - x_axis.x(pair[0]).0);
         assert!(apart.fold(f64::INFINITY, f64::min) > 1.5, "each range stands apart from the next");
         let labels: Vec<String> =
-            across.point_ticks(&RANGES, &[128.0]).into_iter().map(|(_, label)| label).collect();
+            x_axis.point_ticks(&RANGES, &[128.0]).into_iter().map(|(_, label)| label).collect();
         assert!(
             labels.contains(&"128".into()) && labels.contains(&"238".into()) && labels.contains(&"1".into())
         );
@@ -279,11 +279,11 @@ mod tests {
 
     #[test]
     fn even_points_have_one_linear_panel_and_wide_ones_a_logarithmic() {
-        let even = Across::for_points(Percent(8.0), &[0.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!((even.panels.len(), even.said("h")), (1, None));
+        let even = HorizontalAxis::for_points(Percent(8.0), &[0.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!((even.panels.len(), even.remark("h")), (1, None));
         assert_eq!(even.x(2.0).0, (8.0 + RIGHT) / 2.0);
-        let wide = Across::for_points(Percent(8.0), &[4.0, 64.0, 65536.0]);
-        assert_eq!(wide.said("KiB").as_deref(), Some("KiB logarithmic"));
+        let wide = HorizontalAxis::for_points(Percent(8.0), &[4.0, 64.0, 65536.0]);
+        assert_eq!(wide.remark("KiB").as_deref(), Some("KiB logarithmic"));
     }
 
     #[test]
@@ -297,11 +297,11 @@ mod tests {
             &[1e-300, 1e300],
             &[-1e308, 1e308],
         ] {
-            let across = Across::for_points(Percent(8.0), xs);
+            let x_axis = HorizontalAxis::for_points(Percent(8.0), xs);
             for x in [0.0, 1.0, -5.0, 1e308, f64::NAN] {
-                assert!(across.x(x).0.is_finite(), "{xs:?} {x}");
+                assert!(x_axis.x(x).0.is_finite(), "{xs:?} {x}");
             }
-            across.round_ticks();
+            x_axis.round_ticks();
         }
     }
 }

@@ -62,11 +62,11 @@ impl Scale {
 
     /// Returns the values of ticks, with their labels.
     pub(crate) fn ticks(self) -> Vec<(f64, String)> {
-        self.about(4.5)
+        self.ticks_at_most(4.5)
     }
 
     /// Returns ticks like [`Scale::ticks`], at most `count` steps on a linear scale.
-    pub(crate) fn about(self, count: f64) -> Vec<(f64, String)> {
+    pub(crate) fn ticks_at_most(self, count: f64) -> Vec<(f64, String)> {
         match self {
             Scale::Linear { least, greatest } => {
                 let step = step((greatest - least) / count);

@@ -8,7 +8,7 @@
 
 use super::{
     Figure, Key, SERIES,
-    plot::{self, Across, Plot},
+    plot::{self, HorizontalAxis, Plot},
     scale::{self, Scale},
     symbol,
 };
@@ -93,18 +93,18 @@ fn jumps(points: &[(f64, f64)]) -> bool {
 
 /// The form in which a series is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Drawn {
+enum Form {
     Line,
     Dots,
     Band,
 }
 
-fn drawn(points: &[(f64, f64)]) -> Drawn {
+fn form_of(points: &[(f64, f64)]) -> Form {
     match points.len() {
-        0..=2 => Drawn::Dots,
-        n if n <= DOTS_MAX && jumps(points) => Drawn::Dots,
-        n if n <= LINE_MAX => Drawn::Line,
-        _ => Drawn::Band,
+        0..=2 => Form::Dots,
+        n if n <= DOTS_MAX && jumps(points) => Form::Dots,
+        n if n <= LINE_MAX => Form::Line,
+        _ => Form::Band,
     }
 }
 
@@ -114,8 +114,12 @@ fn figure(group: &[&Series]) -> Figure {
     let (from, to) = scale::ends(all.iter().flatten().map(|(x, _)| *x)).unwrap_or((0.0, 1.0));
     let from = if from > 0.0 && from < 0.2 * to { 0.0 } else { from };
     let to = if to > from { to } else { from + 1.0 };
-    let plot =
-        Plot { across: Across::linear(plot::gutter(scale, PLOT), from, to), scale, top: TOP, height: PLOT };
+    let plot = Plot {
+        x_axis: HorizontalAxis::linear(plot::gutter(scale, PLOT), from, to),
+        scale,
+        top: TOP,
+        height: PLOT,
+    };
     let height = plot.bottom() + AXIS;
     let first = group[0];
     let title =
@@ -124,31 +128,31 @@ fn figure(group: &[&Series]) -> Figure {
     let mut svg = svg::drawing(height, &title, &description(group, &all));
     plot.frame(&mut svg);
     let mut canvas = svg::canvas(height);
-    let mut styles: Vec<Drawn> = vec![];
+    let mut forms: Vec<Form> = vec![];
     for (i, (series, points)) in group.iter().zip(&all).enumerate() {
         if points.is_empty() {
             continue;
         }
-        let style = drawn(points);
-        if !styles.contains(&style) {
-            styles.push(style);
+        let form = form_of(points);
+        if !forms.contains(&form) {
+            forms.push(form);
         }
-        draw(&mut canvas, &plot, &said(series, points), points, style, i % SERIES);
+        draw(&mut canvas, &plot, &summary(series, points), points, form, i % SERIES);
     }
     svg.push(canvas);
-    plot.label(&mut svg, &plot.across.round_ticks(), plot.bottom() + 16.0);
+    plot.label(&mut svg, &plot.x_axis.round_ticks(), plot.bottom() + 16.0);
     svg.push(svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, &first.x_unit).class("tick"));
 
     let legend =
         group.iter().enumerate().filter(|(_, series)| !series.column.is_empty()).map(|(i, series)| {
-            let (class, path) = match all.get(i).map(|points| drawn(points)) {
-                Some(Drawn::Dots) => ("mark", symbol::simulated(0)),
+            let (class, path) = match all.get(i).map(|points| form_of(points)) {
+                Some(Form::Dots) => ("mark", symbol::simulated(0)),
                 _ => ("line", symbol::LINE),
             };
             Key::paths([(format!("{class} s{}", i % SERIES), path)], &series.column)
         });
     let legend = legend.collect();
-    Figure { title, subtitle: subtitle(first, scale, &styles), height, svg, legend }
+    Figure { title, subtitle: subtitle(first, scale, &forms), height, svg, legend }
 }
 
 /// Returns a scale from zero. If that would leave more than half of the plot empty, the scale begins at a round number
@@ -165,7 +169,7 @@ fn scale_for(all: &[Vec<(f64, f64)>]) -> Scale {
     }
 }
 
-fn subtitle(series: &Series, scale: Scale, styles: &[Drawn]) -> String {
+fn subtitle(series: &Series, scale: Scale, forms: &[Form]) -> String {
     let mut text = if series.unit.is_empty() { "ratio".into() } else { series.unit.clone() };
     if !series.x_unit.is_empty() {
         text += &format!(" over {}", series.x_unit);
@@ -175,21 +179,21 @@ fn subtitle(series: &Series, scale: Scale, styles: &[Drawn]) -> String {
     {
         text += &format!("; the axis begins at {}", number::compact(least));
     }
-    if styles.contains(&Drawn::Band) {
+    if forms.contains(&Form::Band) {
         text += "; the line is the mean, the band from least to greatest";
     }
-    if styles.contains(&Drawn::Dots) {
+    if forms.contains(&Form::Dots) {
         text += "; a dot each";
     }
     text
 }
 
-fn draw(canvas: &mut Element, plot: &Plot, name: &str, points: &[(f64, f64)], style: Drawn, colour: usize) {
+fn draw(canvas: &mut Element, plot: &Plot, name: &str, points: &[(f64, f64)], form: Form, colour: usize) {
     let mut group = svg::named(name);
-    match style {
-        Drawn::Line => group.push(plot.line(points).element().class(format!("line s{colour}"))),
-        Drawn::Dots => group.push(dots(plot, points).element().class(format!("dots s{colour}"))),
-        Drawn::Band => {
+    match form {
+        Form::Line => group.push(plot.line(points).element().class(format!("line s{colour}"))),
+        Form::Dots => group.push(dots(plot, points).element().class(format!("dots s{colour}"))),
+        Form::Band => {
             let buckets = buckets(points, BUCKETS);
             let band: Vec<(f64, f64, f64)> = buckets.iter().map(|b| (b.x, b.least, b.greatest)).collect();
             let mean: Vec<(f64, f64)> = buckets.iter().map(|b| (b.x, b.mean)).collect();
@@ -203,13 +207,13 @@ fn draw(canvas: &mut Element, plot: &Plot, name: &str, points: &[(f64, f64)], st
 fn dots(plot: &Plot, points: &[(f64, f64)]) -> Path {
     let mut path = Path::default();
     for (x, y) in points {
-        path.dot(plot.across.x(*x), plot.y(*y));
+        path.dot(plot.x_axis.x(*x), plot.y(*y));
     }
     path
 }
 
 /// Returns the summary `static: 1.02 to 1.31, mean 1.04, last 1.03`.
-pub(crate) fn said(series: &Series, points: &[(f64, f64)]) -> String {
+pub(crate) fn summary(series: &Series, points: &[(f64, f64)]) -> String {
     let name = if series.column.is_empty() { &series.name } else { &series.column };
     let Some(whole) = buckets(points, 1).first().copied() else { return format!("{name}: no values") };
     let last = points.last().map_or(f64::NAN, |(_, y)| *y);
@@ -223,7 +227,7 @@ pub(crate) fn said(series: &Series, points: &[(f64, f64)]) -> String {
 }
 
 fn description(group: &[&Series], all: &[Vec<(f64, f64)>]) -> String {
-    group.iter().zip(all).map(|(series, points)| said(series, points)).collect::<Vec<_>>().join("; ")
+    group.iter().zip(all).map(|(series, points)| summary(series, points)).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -241,10 +245,10 @@ mod tests {
     }
 
     #[test]
-    fn what_jumps_is_dots_and_what_flows_is_a_line_until_there_are_too_many() {
+    fn jumping_series_are_dots_and_steady_ones_lines_until_there_are_too_many() {
         let jumping = |n: u32| (0..n).map(|i| (f64::from(i), f64::from(i % 3))).collect::<Vec<_>>();
-        let flowing = |n: u32| (0..n).map(|i| (f64::from(i), f64::from(i) * 2.0)).collect::<Vec<_>>();
-        assert_eq!((drawn(&jumping(1000)), drawn(&flowing(1000))), (Drawn::Dots, Drawn::Line));
-        assert_eq!((drawn(&jumping(100_000)), drawn(&flowing(100_000))), (Drawn::Band, Drawn::Band));
+        let steady = |n: u32| (0..n).map(|i| (f64::from(i), f64::from(i) * 2.0)).collect::<Vec<_>>();
+        assert_eq!((form_of(&jumping(1000)), form_of(&steady(1000))), (Form::Dots, Form::Line));
+        assert_eq!((form_of(&jumping(100_000)), form_of(&steady(100_000))), (Form::Band, Form::Band));
     }
 }

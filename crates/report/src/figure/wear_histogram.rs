@@ -5,7 +5,7 @@
 
 use super::{
     Figure, Key,
-    plot::{self, Across, Plot},
+    plot::{self, HorizontalAxis, Plot},
     scale::{self, Scale},
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(crate) fn bins(map: &WearMap, bins_max: u64) -> Vec<Bin> {
     let mut bins: Vec<Bin> = (first..=greatest / width)
         .map(|i| Bin { from: i * width, to: (i + 1) * width - 1, used: 0, bad: 0 })
         .collect();
-    let bad = bad(map);
+    let bad = is_bad(map);
     for (count, is_bad) in counts().zip(bad) {
         let bin = &mut bins[(count / width - first) as usize];
         if is_bad { bin.bad += 1 } else { bin.used += 1 }
@@ -78,7 +78,7 @@ pub(crate) fn bins(map: &WearMap, bins_max: u64) -> Vec<Bin> {
 }
 
 /// Returns true for each block that is bad.
-fn bad(map: &WearMap) -> Vec<bool> {
+fn is_bad(map: &WearMap) -> Vec<bool> {
     let mut bad = vec![false; map.erase_counts.len()];
     for block in &map.bad {
         if let Some(bad) = usize::try_from(*block).ok().and_then(|block| bad.get_mut(block)) {
@@ -97,17 +97,18 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         _ => (0, 1),
     };
     let rated = map.rated_cycles.map(u64::from);
-    let reach = |rated: u64| {
+    let is_near = |rated: u64| {
         let distance = if rated < from { from - rated } else { rated.saturating_sub(to) };
         distance <= RATED_REACH * (to - from)
     };
-    let near = rated.filter(|rated| reach(*rated));
+    let near = rated.filter(|rated| is_near(*rated));
     let ends = (
         near.map_or(from, |rated| rated.min(from)),
         near.map_or(to, |rated| (rated + rated / 50 + 1).max(to)),
     );
-    let across = Across::linear(plot::gutter(scale, PLOT), ends.0 as f64 - HALF, ends.1 as f64 - HALF);
-    let plot = Plot { across, scale, top: TOP, height: PLOT };
+    let x_axis =
+        HorizontalAxis::linear(plot::gutter(scale, PLOT), ends.0 as f64 - HALF, ends.1 as f64 - HALF);
+    let plot = Plot { x_axis, scale, top: TOP, height: PLOT };
     let height = plot.bottom() + AXIS;
 
     let title = format!("{}: histogram", map.name);
@@ -129,7 +130,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         canvas.push(group);
     }
     svg.push(canvas);
-    plot.label(&mut svg, &plot.across.whole_ticks(), plot.bottom() + 16.0);
+    plot.label(&mut svg, &plot.x_axis.whole_ticks(), plot.bottom() + 16.0);
     svg.push(
         svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, "erases of a block").class("tick"),
     );
@@ -148,7 +149,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
 fn bar(plot: &Plot, bin: &Bin, low: usize, high: usize) -> Path {
     let mut path = Path::default();
     if high > low {
-        let (left, right) = (plot.across.x(bin.from as f64 - HALF), plot.across.x(bin.to as f64 + HALF));
+        let (left, right) = (plot.x_axis.x(bin.from as f64 - HALF), plot.x_axis.x(bin.to as f64 + HALF));
         let bottom = plot.y(low as f64);
         let top = plot.y(high as f64).min(bottom - BAR_MIN);
         path.move_to(left, bottom);
@@ -164,7 +165,7 @@ fn bar(plot: &Plot, bin: &Bin, low: usize, high: usize) -> Path {
 fn mark_rated(svg: &mut crate::markup::Element, plot: &Plot, rated: u64, is_near: bool, is_below: bool) {
     let count = number::fixed(rated as f64, 0);
     let (x, label) = match (is_near, is_below) {
-        (true, _) => (plot.across.x(rated as f64), format!("rated for {count}")),
+        (true, _) => (plot.x_axis.x(rated as f64), format!("rated for {count}")),
         (false, true) => (plot.left(), format!("← rated for {count}")),
         (false, false) => (plot.right(), format!("rated for {count} →")),
     };

@@ -53,7 +53,7 @@ pub fn jobs_page(page: &JobPage<'_>) -> String {
     }
     sections.push(Section::new("latency", "Latency", "Latency", latency(page.devices)));
     sections.extend(why::section(&results));
-    sections.extend(said(page));
+    sections.extend(notes_section(page));
     let footer = element("footer")
         .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
     document(page.title, &format!("flashlab {}", page.version), header, &sections, footer)
@@ -106,7 +106,7 @@ fn table(devices: &[DeviceFigures]) -> Element {
             .child(tables::number(number::fixed(job.requests as f64, 0)))
             .child(tables::number(number::bytes(job.bytes)))
             .child(tables::number(number::duration_ns(job.runtime_ms as f64 * 1e6)))
-            .child(tables::text(&most(job)))
+            .child(tables::text(&main_mechanism(job)))
     });
     let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     tables::scrolling("Results", html)
@@ -114,7 +114,7 @@ fn table(devices: &[DeviceFigures]) -> Element {
 
 /// Returns the mechanism that took most of the time, with its share, or the mark of reads that did not access the
 /// flash.
-fn most(job: &JobFigures) -> String {
+fn main_mechanism(job: &JobFigures) -> String {
     if job.unwritten {
         return compare::NO_FLASH.to_owned();
     }
@@ -167,7 +167,7 @@ fn latency(devices: &[DeviceFigures]) -> Vec<Element> {
 }
 
 /// Returns the notes on the whole page and on each device.
-fn said(page: &JobPage<'_>) -> Option<Section> {
+fn notes_section(page: &JobPage<'_>) -> Option<Section> {
     let whole = page.notes.iter().cloned().chain(compare::notes(page.devices));
     let mut body: Vec<Element> = whole.map(|note| notes::paragraph(&note)).collect();
     let of = |device: &DeviceFigures| {

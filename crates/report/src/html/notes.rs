@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_shown_as_what_they_mean() {
+    fn marks_become_elements() {
         assert_eq!(paragraph("a `b` < c").to_string().trim_end(), "<p>a <code>b</code> &lt; c</p>");
         assert_eq!(paragraph("one ` alone").to_string().trim_end(), "<p>one ` alone</p>");
         assert_eq!(paragraph("## Order").to_string().trim_end(), "<h3 class=\"note\">Order</h3>");

@@ -21,27 +21,27 @@ pub(super) fn figure(trace: &Trace) -> Element {
         Key::paths([("dot".into(), "M0 -4l4 4l-4 4l-4 -4Z")], "the host sets the bus"),
     ];
     let legend = element("ul").class("legend").children(keys.iter().map(Key::html));
-    let mut diagram = element("div").class("sequence").child(heads());
+    let mut diagram = element("div").class("sequence").child(column_heads());
     let mut phase = "";
     for step in &trace.steps {
         if step.phase != phase {
             phase = step.phase;
             diagram.push(element("h4").class("phase").text(phase));
         }
-        diagram.push(drawn(step));
+        diagram.push(diagram_row(step));
     }
     element("figure").child(caption).child(legend).child(diagram)
 }
 
 /// Returns the names of the two lines.
-fn heads() -> Element {
+fn column_heads() -> Element {
     let names =
         element("div").class("heads").child(element("span").text("host")).child(element("span").text("card"));
     element("div").class("step").child(element("span").class("at").text("ms")).child(names)
 }
 
 /// Returns one step: its time, its transfers on the bus, and their meaning.
-fn drawn(step: &Step) -> Element {
+fn diagram_row(step: &Step) -> Element {
     let mut wires = element("div").class("wires");
     match &step.kind {
         StepKind::Command { response, error, data, .. } => {

@@ -18,19 +18,19 @@ pub(super) fn head(columns: &[(&str, bool)]) -> Element {
 
 /// Returns the header cell of a row.
 pub(super) fn row_head(text: &str) -> Element {
-    roomy(element("th").attr("scope", "row"), text)
+    wide_if_long(element("th").attr("scope", "row"), text)
 }
 
 /// Returns a cell of text.
 pub(super) fn text(text: &str) -> Element {
-    roomy(element("td"), text)
+    wide_if_long(element("td"), text)
 }
 
 /// Texts with more characters than this get a wide column.
 const WORDS: usize = 24;
 
 /// Returns the cell with its text, as a wide cell if the text is long.
-pub(super) fn roomy(cell: Element, text: &str) -> Element {
+pub(super) fn wide_if_long(cell: Element, text: &str) -> Element {
     let cell = if text.chars().count() > WORDS { cell.class("w") } else { cell };
     cell.text(text)
 }

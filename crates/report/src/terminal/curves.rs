@@ -21,7 +21,7 @@ const PITCH_MAX: usize = 5;
 const TABLE_MAX: usize = 40;
 
 /// Symbols and colours of the series, used in turn.
-const SIGNS: [(char, &str); 8] =
+const SYMBOLS: [(char, &str); 8] =
     [('●', "34"), ('■', "33"), ('▲', "36"), ('○', "35"), ('□', "32"), ('△', "31"), ('+', "94"), ('×', "93")];
 
 /// Returns all curves of `results`.
@@ -40,12 +40,12 @@ fn of_curve(curve: &Curve, style: Style) -> String {
     let mut text = wrap(&(style.bold(title) + &style.dim(units)), style.width) + "\n";
     text += &plot(curve, &places, style);
     for (i, series) in curve.series.iter().enumerate() {
-        let (sign, colour) = SIGNS[i % SIGNS.len()];
+        let (symbol, colour) = SYMBOLS[i % SYMBOLS.len()];
         let sentence = shape::sentence(curve, series).unwrap_or_default();
         let variant = if series.variant { " (variant)" } else { "" };
         let line = format!("{}{variant}: {}", clean(&series.name), clean(&sentence));
         let line = wrap(&line, style.width - 4).replace('\n', "\n    ");
-        text += &format!("  {} {line}\n", style.paint(colour, sign.to_string()));
+        text += &format!("  {} {line}\n", style.paint(colour, symbol.to_string()));
     }
     text += &format!(
         "  {}\n",
@@ -84,14 +84,14 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
         HEIGHT - 1 - if from_below.is_finite() { (from_below.max(0.0) as usize).min(HEIGHT - 1) } else { 0 }
     };
     let width = places.len().min(room) * if places.len() <= room { pitch } else { 1 };
-    let mut do_meet = false;
-    let mut signs = vec![vec![None; width.max(1)]; HEIGHT];
+    let mut has_overlap = false;
+    let mut symbols = vec![vec![None; width.max(1)]; HEIGHT];
     for (i, series) in curve.series.iter().enumerate() {
         for point in shape::points(series) {
             let Some(place) = places.iter().position(|x| *x == point.x) else { continue };
-            let sign = &mut signs[line(point.y)][column(place)];
-            do_meet |= sign.is_some_and(|other| other != i);
-            *sign = Some(i);
+            let symbol = &mut symbols[line(point.y)][column(place)];
+            has_overlap |= symbol.is_some_and(|other| other != i);
+            *symbol = Some(i);
         }
     }
     let mut labels = vec![String::new(); HEIGHT];
@@ -102,15 +102,15 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
         labels[line(value)] = scale::label(value, number::decimals_for(step, 1));
     }
     let mut text = String::new();
-    for (signs, label) in signs.iter().zip(&labels) {
+    for (symbols, label) in symbols.iter().zip(&labels) {
         let axis = if label.is_empty() { '│' } else { '┤' };
         let mut row = format!("{label:>width$} {axis}", width = MARGIN - 2);
-        let last = signs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        for sign in &signs[..last] {
-            match sign {
+        let last = symbols.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for symbol in &symbols[..last] {
+            match symbol {
                 Some(i) => {
-                    let (sign, colour) = SIGNS[i % SIGNS.len()];
-                    row += &style.paint(colour, sign.to_string());
+                    let (symbol, colour) = SYMBOLS[i % SYMBOLS.len()];
+                    row += &style.paint(colour, symbol.to_string());
                 }
                 None => row.push(' '),
             }
@@ -119,7 +119,7 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     }
     text += &format!("{}{}\n", " ".repeat(MARGIN - 1), "─".repeat(width));
     text += &labels_below(places, column, width, style.width);
-    if do_meet {
+    if has_overlap {
         text += &format!("  {}\n", style.dim("where two meet, the later of this list is shown:"));
     }
     text

@@ -40,7 +40,7 @@ const LAST_COLUMN_MIN: usize = 20;
 const FIRST_COLUMN_MIN: usize = 12;
 
 /// Wraps the text at `width` characters. Lines after the first are indented by two more characters than the first.
-fn hung(text: &str, width: usize) -> String {
+fn hanging_indent(text: &str, width: usize) -> String {
     if text.lines().all(|line| visible_width(line) <= width) {
         return text.to_owned();
     }
@@ -49,11 +49,11 @@ fn hung(text: &str, width: usize) -> String {
     format!("{}{}", " ".repeat(indent), lines.replace('\n', &format!("\n{}", " ".repeat(indent + 2))))
 }
 
-/// Lays out the lines in columns two spaces apart, without the columns that are not `kept`. The columns in `right` are
+/// Lays out the lines in columns two spaces apart, without the columns that are not `shown`. The columns in `right` are
 /// aligned right. No line is wider than `total` or ends in a space. The last column is wrapped first, then the first
 /// column, then the widest.
-pub(super) fn layout(mut lines: Lined, kept: &[bool], right: &[usize], total: usize) -> String {
-    let places: Vec<usize> = (0..kept.len()).filter(|i| kept[*i]).collect();
+pub(super) fn layout(mut lines: Lined, shown: &[bool], right: &[usize], total: usize) -> String {
+    let places: Vec<usize> = (0..shown.len()).filter(|i| shown[*i]).collect();
     let (last, others) = places.split_last().expect("a layout has columns");
     let longest = |text: &str| text.lines().map(visible_width).max().unwrap_or(0);
     let width =
@@ -69,7 +69,7 @@ pub(super) fn layout(mut lines: Lined, kept: &[bool], right: &[usize], total: us
         let room = total.saturating_sub(taken + 2);
         if (FIRST_COLUMN_MIN..width(&lines, *first)).contains(&room) {
             for line in &mut lines {
-                line[*first] = hung(&line[*first], room);
+                line[*first] = hanging_indent(&line[*first], room);
             }
         }
     }

@@ -105,11 +105,11 @@ fn comparison(results: &Results, style: Style) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut kept = vec![true; 8];
-    kept[1] = has_rows;
-    kept[3] = has_sd;
-    kept[5] = has_sd;
-    layout(lines, &kept, &NUMBERS.collect::<Vec<_>>(), style.width) + &words(&tables, style.width)
+    let mut shown = vec![true; 8];
+    shown[1] = has_rows;
+    shown[3] = has_sd;
+    shown[5] = has_sd;
+    layout(lines, &shown, &NUMBERS.collect::<Vec<_>>(), style.width) + &words(&tables, style.width)
 }
 
 /// Returns all tables without deviations. The name of a table or a row is on a line above its figures.

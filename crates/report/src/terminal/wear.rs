@@ -68,11 +68,11 @@ fn plain(cells: &Cells, columns: usize) -> String {
     let sign =
         |count: &Option<u32>| count.map_or(UNUSABLE, |count| RAMP[wear_map::level(count, cells.greatest)]);
     let rows = cells.counts.chunks(columns);
-    folded(&rows.map(|row| row.iter().map(sign).collect()).collect::<Vec<String>>())
+    fold_repeats(&rows.map(|row| row.iter().map(sign).collect()).collect::<Vec<String>>())
 }
 
 /// Joins the rows. Replaces repetitions of a row by their number.
-fn folded(rows: &[String]) -> String {
+fn fold_repeats(rows: &[String]) -> String {
     let mut text = String::new();
     for equal in rows.chunk_by(|a, b| a == b) {
         text += &format!("  {}\n", equal[0]);
@@ -109,7 +109,7 @@ fn coloured(cells: &Cells, columns: usize) -> String {
         text.push_str("\u{1b}[0m");
         rows.push(text);
     }
-    folded(&rows)
+    fold_repeats(&rows)
 }
 
 fn legend(cells: &Cells, style: Style) -> String {
@@ -157,11 +157,11 @@ fn histogram(map: &WearMap, total: usize) -> String {
         }
         text += &format!("{line}\n");
     }
-    text + &beyond(&bins, rated)
+    text + &rated_outside(&bins, rated)
 }
 
 /// Returns a line on the rated erases if they are outside all bins.
-fn beyond(bins: &[Bin], rated: Option<u64>) -> String {
+fn rated_outside(bins: &[Bin], rated: Option<u64>) -> String {
     let (Some(rated), Some(first), Some(last)) = (rated, bins.first(), bins.last()) else {
         return String::new();
     };
