@@ -21,9 +21,9 @@ pub fn check(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
         assert_eq!(first, again, "seed {seed}, depth {depth}: the same requests gave other completions");
         clones_agree(make, seed, depth);
     }
-    refuses_what_it_does_not_hold(&mut *make(), seed);
+    refuses_invalid_ranges(&mut *make(), seed);
     survives_power_cuts(make, seed);
-    keeps_what_was_forced(&mut *make(), seed);
+    keeps_fua_writes(&mut *make(), seed);
     let idle = make();
     assert_eq!(idle.next_due(), None, "seed {seed}: an idle model has nothing due");
 }
@@ -175,7 +175,7 @@ fn survives_power_cuts(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
 }
 
 /// Cuts the power at the instant when an FUA write completes, after other requests.
-fn keeps_what_was_forced(model: &mut dyn Model, seed: u64) {
+fn keeps_fua_writes(model: &mut dyn Model, seed: u64) {
     let mut rng = Rng::for_purpose(seed, 55);
     let mut now = Instant::ZERO;
     for round in 0..8 {
@@ -190,19 +190,19 @@ fn keeps_what_was_forced(model: &mut dyn Model, seed: u64) {
         model.submit(now, request);
         let done = model.complete(Instant::MAX).expect("a write completes");
         let cut = model.power_cut(done.at);
-        let named =
+        let is_undecided =
             cut.undecided.iter().any(|(range, _)| range.start < request.end() && request.offset < range.end);
         assert!(
-            !named || done.status != Status::Ok,
+            !is_undecided || done.status != Status::Ok,
             "seed {seed}, cut {round}: {request:?} was done, and {cut:?}"
         );
         now = model.power_up(done.at);
     }
 }
 
-fn refuses_what_it_does_not_hold(model: &mut dyn Model, seed: u64) {
+fn refuses_invalid_ranges(model: &mut dyn Model, seed: u64) {
     let geometry = model.geometry();
-    let wrong = [
+    let invalid = [
         (geometry.capacity, geometry.block),
         (geometry.capacity - geometry.block, 2 * geometry.block),
         (u64::MAX - geometry.block + 1, geometry.block),
@@ -210,7 +210,7 @@ fn refuses_what_it_does_not_hold(model: &mut dyn Model, seed: u64) {
         (0, 0),
     ];
     let mut now = Instant::ZERO;
-    for (offset, length) in wrong {
+    for (offset, length) in invalid {
         for op in [Op::Read, Op::Write, Op::Trim] {
             let request = Request { id: RequestId(0), op, file: FileId::DEVICE, offset, length };
             model.submit(now, request);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thousand_latencies_the_p99_9_is_the_last_as_fio_has_it() {
+    fn the_p99_9_of_a_thousand_latencies_is_the_last_as_in_fio() {
         let mut h = Histogram::new();
         (0..999).for_each(|_| h.record(Duration::from_ns(1)));
         h.record(Duration::from_ns(100));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_recording_both() {
+    fn merging_equals_recording_both() {
         let (mut a, mut b, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
         for ns in [3, 70_000, 2_000_000] {
             a.record(Duration::from_ns(ns));

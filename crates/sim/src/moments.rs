@@ -87,7 +87,7 @@ mod tests {
     use crate::Histogram;
 
     #[test]
-    fn the_moments_of_a_histogram_are_its_own() {
+    fn moments_equal_those_of_a_histogram() {
         let (mut histogram, mut moments) = (Histogram::new(), Moments::default());
         for ns in [5, 1_000, 7_777_777] {
             histogram.record(Duration::from_ns(ns));

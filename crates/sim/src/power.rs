@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_continue_one_another_with_one_fate_are_one() {
+    fn adjacent_ranges_with_one_fate_are_merged() {
         let mut cut = PowerCut::default();
         cut.push(0..4, Fate::Old);
         cut.push(4..8, Fate::Old);

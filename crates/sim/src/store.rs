@@ -34,8 +34,8 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            StoreError::NoSpace => "there is no room left",
-            StoreError::Failed => "what keeps the bytes failed",
+            StoreError::NoSpace => "no space is left",
+            StoreError::Failed => "the underlying storage failed",
         })
     }
 }

@@ -79,7 +79,7 @@ fn framed(page: &str, widths: &[u32]) -> String {
         .collect();
     let script = "
         addEventListener('load', function () {
-            var said = [];
+            var measured = [];
             document.querySelectorAll('iframe').forEach(function (frame) {
                 var page = frame.contentDocument, root = page.documentElement;
                 var charts = Array.from(page.querySelectorAll('svg.chart'));
@@ -99,10 +99,10 @@ fn framed(page: &str, widths: &[u32]) -> String {
                     return (region.scrollWidth > region.clientWidth + 1) !== (hint.getClientRects().length > 0);
                 });
                 page.querySelectorAll('details').forEach(function (details) { details.open = true; });
-                said.push([frame.width, root.scrollWidth - root.clientWidth, charts.length, flat.length, cut.length,
+                measured.push([frame.width, root.scrollWidth - root.clientWidth, charts.length, flat.length, cut.length,
                     before !== after, silent.length].join(' '));
             });
-            document.body.textContent = 'measured:' + said.join(';') + ':end';
+            document.body.textContent = 'measured:' + measured.join(';') + ':end';
         });";
     format!("<!DOCTYPE html><html><body>{frames}<script>{script}</script></body></html>")
 }
@@ -113,11 +113,13 @@ fn measure(test: &str, page: &str) {
     else {
         return;
     };
-    let said =
-        dom.split_once("measured:").and_then(|(_, rest)| rest.split_once(":end")).map(|(said, _)| said);
-    let said = said.unwrap_or_else(|| panic!("the script said nothing: {} bytes", dom.len()));
+    let measured = dom
+        .split_once("measured:")
+        .and_then(|(_, rest)| rest.split_once(":end"))
+        .map(|(measured, _)| measured);
+    let measured = measured.unwrap_or_else(|| panic!("the script printed nothing: {} bytes", dom.len()));
     let charts = page.matches("class=\"chart\"").count();
-    let lines: Vec<&str> = said.split(';').collect();
+    let lines: Vec<&str> = measured.split(';').collect();
     assert_eq!(lines.len(), widths.len());
     for (line, width) in lines.iter().zip(widths) {
         assert_eq!(
@@ -147,7 +149,7 @@ fn the_pages_of_experiments_fit_every_width_without_overflow_or_error() {
 }
 
 #[test]
-fn a_page_of_strange_names_fits_every_width_and_runs_none_of_them() {
+fn a_page_of_hostile_names_fits_every_width_and_runs_no_script() {
     measure("strange-names", &unfolded(&page(&hostile_fixture())));
 }
 

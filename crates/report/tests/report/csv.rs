@@ -14,7 +14,7 @@ fn header_and_records_have_every_field() {
 }
 
 #[test]
-fn any_text_comes_back_as_it_was() {
+fn any_text_survives_a_round_trip() {
     let results = hostile_fixture();
     let text = cells(&results);
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
@@ -31,12 +31,12 @@ fn any_text_comes_back_as_it_was() {
 }
 
 #[test]
-fn no_cells_are_a_header() {
+fn results_without_cells_have_a_header_alone() {
     assert_eq!(cells(&empty_fixture()).lines().count(), 1);
 }
 
 #[test]
-fn curves_series_and_blocks_are_a_record_each() {
+fn each_point_and_each_block_has_a_record() {
     let sweep = curves(&sweep_fixture());
     let lines: Vec<&str> = sweep.split("\r\n").collect();
     assert_eq!(lines.len(), 1 + 19 * (5 + 3 + 3) + 1);
@@ -52,7 +52,7 @@ fn curves_series_and_blocks_are_a_record_each() {
 }
 
 #[test]
-fn a_run_gives_a_file_for_each_kind_of_figure_that_it_has() {
+fn a_run_has_a_file_for_each_kind_of_figure() {
     let names = |results: &Results| files(results).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(names(&sd_cards_fixture()), ["cells.csv"]);
     let both = Results { curves: sweep_fixture().curves, ..worn_fixture() };

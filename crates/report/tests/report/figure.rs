@@ -42,7 +42,7 @@ fn drawing(figure: &Figure) -> String {
 }
 
 #[test]
-fn a_small_curve_is_drawn_as_it_should() {
+fn a_small_curve_has_the_expected_drawing() {
     let point = |x: f64, y: f64, role| CurvePoint { x, y, role };
     let series = CurveSeries {
         name: "HMB <128 MiB>".into(),
@@ -81,7 +81,7 @@ fn a_small_curve_is_drawn_as_it_should() {
 }
 
 #[test]
-fn a_small_map_and_its_histogram_are_drawn_as_they_should() {
+fn a_small_map_and_its_histogram_have_the_expected_drawings() {
     let counts = vec![0, 0, 1, 10, 10, 10, 10, 10, 7, 7, 7, 3];
     let results =
         Results { wear: vec![fixture::wear_map("tiny", counts, vec![9], Some(30))], ..Results::default() };
@@ -90,7 +90,7 @@ fn a_small_map_and_its_histogram_are_drawn_as_they_should() {
 }
 
 #[test]
-fn a_small_series_is_drawn_as_it_should() {
+fn a_small_series_has_the_expected_drawing() {
     let one = |column: &str, ys: [f64; 4]| Series {
         name: "free blocks".into(),
         step: "sequential".into(),

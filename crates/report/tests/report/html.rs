@@ -140,7 +140,7 @@ fn headings_are_distinct_and_labels_whole() {
 }
 
 #[test]
-fn the_days_that_a_device_lives_come_first() {
+fn the_lifetime_of_the_devices_comes_first() {
     let page = page(&endurance_fixture());
     let document = parse(&page);
     let summary = document.descendants().find(|n| n.attribute("id") == Some("summary")).expect("a summary");
@@ -241,7 +241,7 @@ fn drawings_have_names_and_tables_have_headers() {
 }
 
 #[test]
-fn raw_stands_beside_vfat_and_wide_ranges_are_logarithmic() {
+fn raw_is_charted_beside_vfat_and_wide_ranges_are_logarithmic() {
     let page = page(&sd_cards_fixture());
     let document = parse(&page);
     let figures: Vec<Node<'_, '_>> = document.descendants().filter(|n| n.has_tag_name("figure")).collect();
@@ -273,7 +273,7 @@ fn mechanism_bars_fill_their_width() {
 }
 
 #[test]
-fn names_from_outside_stay_text() {
+fn names_from_outside_are_escaped() {
     let page = page(&hostile_fixture());
     assert!(!page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>not"));
     assert_eq!(page.matches("<script>").count(), 1);
@@ -298,7 +298,7 @@ fn a_missed_bound_is_named_in_the_summary() {
 }
 
 #[test]
-fn the_points_of_a_curve_are_drawn_and_tabled_and_those_published_explained() {
+fn points_of_a_curve_are_charted_and_tabled_and_published_ones_explained() {
     let results = sweep_fixture();
     let page = page(&results);
     let document = parse(&page);
@@ -333,7 +333,7 @@ fn the_points_of_a_curve_are_drawn_and_tabled_and_those_published_explained() {
 }
 
 #[test]
-fn what_was_fitted_what_is_predicted_and_why_the_curve_breaks_stand_under_it() {
+fn fitted_points_predictions_and_the_knee_are_named_below_a_curve() {
     let page = page(&sweep_fixture());
     let document = parse(&page);
     let figure = document.descendants().find(|n| n.attribute("id") == Some("curve-0")).expect("the first");

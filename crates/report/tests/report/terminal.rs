@@ -42,7 +42,7 @@ fn a_map_in_colour_is_half_as_high_and_ends_each_row_without_colour() {
 }
 
 #[test]
-fn no_line_is_wider_than_asked_for_or_ends_in_a_space() {
+fn no_line_exceeds_the_width_or_ends_in_a_space() {
     for width in [60, 80, WIDTH, 120] {
         for results in all() {
             for line in table(&results, width, false).lines() {
