@@ -1,6 +1,6 @@
 //! Used devices, device counters and device lives: `age`, `state=FILE`, `run endurance`.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -10,57 +10,59 @@ const READ: &str = "--name=r --rw=randread --bs=4k --size=32M --number_ios=500 -
 
 #[test]
 fn a_used_card_goes_on_from_its_file() {
-    let desk = Desk::new("aged");
-    let aged = desk.line(&format!("age {CARD} {WRITE} --to used.state"));
+    let folder = Folder::new("aged");
+    let aged = folder.line(&format!("age {CARD} {WRITE} --to used.state"));
     assert!(aged.err.contains(&format!("start from it with {CARD},state=used.state")), "{}", aged.err);
-    let out = aged.fine();
+    let out = aged.succeeded();
     assert!(out.starts_with(&format!("{CARD}:\n  host wrote")) && out.contains("life left"), "{out}");
 
-    let bench = |device: &str| desk.line(&format!("bench {device} {READ} --output-format=json"));
+    let bench = |device: &str| folder.line(&format!("bench {device} {READ} --output-format=json"));
     let used = bench(&format!("{CARD},state=used.state"));
     assert!(used.err.contains("starts in the state of used.state"), "{}", used.err);
-    let used = used.fine();
-    assert_eq!(used, bench(&format!("{CARD},state=used.state")).fine(), "the file stays as it is");
-    assert_ne!(used, bench(CARD).fine());
+    let used = used.succeeded();
+    assert_eq!(used, bench(&format!("{CARD},state=used.state")).succeeded(), "the file stays as it is");
+    assert_ne!(used, bench(CARD).succeeded());
     // The state belongs to the card, so it also loads with another host's reader.
-    bench(&format!("{CARD},host=at91rm9200,state=used.state")).fine();
+    bench(&format!("{CARD},host=at91rm9200,state=used.state")).succeeded();
     // The seed comes from the state, not from the command line.
     assert_eq!(
         used,
-        desk.line(&format!("bench --seed 9 {CARD},state=used.state {READ} --output-format=json")).fine()
+        folder
+            .line(&format!("bench --seed 9 {CARD},state=used.state {READ} --output-format=json"))
+            .succeeded()
     );
 
-    let further = desk.line(&format!("age --to more.state {CARD},state=used.state {WRITE}"));
+    let further = folder.line(&format!("age --to more.state {CARD},state=used.state {WRITE}"));
     assert!(further.err.contains(&format!("start from it with {CARD},state=more.state")), "{}", further.err);
-    further.fine();
-    let compared = desk.line(&format!("compare {CARD},state=more.state {READ}")).fine();
+    further.succeeded();
+    let compared = folder.line(&format!("compare {CARD},state=more.state {READ}")).succeeded();
     assert!(compared.contains("sd/kingston"), "{compared}");
-    assert_eq!(desk.names(), ["more.state", "used.state"]);
+    assert_eq!(folder.names(), ["more.state", "used.state"]);
 }
 
 #[test]
 fn what_age_is_asked_for_it_does_or_says_that_it_does_not() {
-    let desk = Desk::new("age-output");
-    let aged = desk.line(&format!("age {CARD} {WRITE} --write_lat_log=x --output=out --to d.state"));
+    let folder = Folder::new("age-output");
+    let aged = folder.line(&format!("age {CARD} {WRITE} --write_lat_log=x --output=out --to d.state"));
     assert!(aged.err.contains("age writes no logs"), "{}", aged.err);
-    assert_eq!(aged.fine(), "");
-    assert!(desk.read("out").starts_with(CARD));
-    let err = desk.line(&format!("age {CARD} {WRITE} --output-format=json --to e.state")).refused();
+    assert_eq!(aged.succeeded(), "");
+    assert!(folder.read("out").starts_with(CARD));
+    let err = folder.line(&format!("age {CARD} {WRITE} --output-format=json --to e.state")).refused();
     assert!(err.contains("leave --output-format out"), "{err}");
-    assert_eq!(desk.names(), ["d.state", "out"]);
+    assert_eq!(folder.names(), ["d.state", "out"]);
 }
 
 #[test]
 fn a_drive_is_aged_like_a_card() {
-    let desk = Desk::new("aged-drive");
+    let folder = Folder::new("aged-drive");
     let drive = "nvme/p32a80:capacity=256MiB,blocks=24,pages=96,hmb=8M";
     let write = "--name=w --rw=write --bs=128k --size=256M --direct=1";
-    desk.line(&format!("age {drive} {write} --to d.state")).fine();
-    let out = desk.line(&format!("bench {drive},state=d.state {READ}")).fine();
+    folder.line(&format!("age {drive} {write} --to d.state")).succeeded();
+    let out = folder.line(&format!("bench {drive},state=d.state {READ}")).succeeded();
     assert!(out.contains("map look-ups"), "{out}");
-    let err = desk.line(&format!("bench {drive},state=d.state,t_load=92us {READ}")).refused();
+    let err = folder.line(&format!("bench {drive},state=d.state,t_load=92us {READ}")).refused();
     assert!(err.contains("map.t_load was 91us, is 92us"), "{err}");
-    let err = desk
+    let err = folder
         .line(&format!("bench nvme/p32a80:capacity=256MiB,blocks=24,pages=96,hmb=0,state=d.state {READ}"))
         .refused();
     assert!(err.contains("pc.hmb was 8MiB, is 0B"), "{err}");
@@ -68,12 +70,12 @@ fn a_drive_is_aged_like_a_card() {
 
 #[test]
 fn what_the_device_counted_stands_behind_fios_output() {
-    let desk = Desk::new("counted");
-    let text = desk.line(&format!("bench {CARD} {WRITE}")).fine();
+    let folder = Folder::new("counted");
+    let text = folder.line(&format!("bench {CARD} {WRITE}")).succeeded();
     let (_, counted) = text.split_once(&format!("\n\n{CARD}:\n")).expect("a paragraph of its own");
     assert!(counted.starts_with("  host wrote") && counted.contains("64.0 MiB"), "{counted}");
     let json: Value =
-        serde_json::from_str(&desk.line(&format!("bench {CARD} {WRITE} --output-format=json")).fine())
+        serde_json::from_str(&folder.line(&format!("bench {CARD} {WRITE} --output-format=json")).succeeded())
             .expect("JSON");
     let flashlab = &json["flashlab"];
     assert_eq!(flashlab["host_written_bytes"], 64 << 20);
@@ -81,19 +83,22 @@ fn what_the_device_counted_stands_behind_fios_output() {
     assert_eq!(flashlab["write_amplification"].as_f64(), Some(programmed / written));
     assert!(flashlab["erases"]["mean"].as_f64().expect("erases") > 0.0);
     let results: Value =
-        serde_json::from_str(&desk.line("run at91 --no-html --format json").out).expect("JSON");
+        serde_json::from_str(&folder.line("run at91 --no-html --format json").out).expect("JSON");
     assert_eq!(results["statistics"].as_array().map(Vec::len), Some(8), "a device a row and column");
 }
 
 #[test]
 fn a_state_that_is_wrong_is_refused_and_so_is_where_it_should_go() {
-    let desk = Desk::new("wrong-state");
-    desk.line(&format!("age {CARD} {WRITE} --to used.state")).fine();
-    let whole = std::fs::read(desk.path("used.state")).expect("it is there");
-    desk.put("cut.state", &whole[..whole.len() / 2]).put("text.state", "not a state").put("empty.state", "");
+    let folder = Folder::new("wrong-state");
+    folder.line(&format!("age {CARD} {WRITE} --to used.state")).succeeded();
+    let whole = std::fs::read(folder.path("used.state")).expect("it is there");
+    folder
+        .put("cut.state", &whole[..whole.len() / 2])
+        .put("text.state", "not a state")
+        .put("empty.state", "");
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 1;
-    desk.put("damaged.state", &damaged).put("folder/x", "");
+    folder.put("damaged.state", &damaged).put("folder/x", "");
     let mut messages = String::new();
     for line in [
         format!("bench {CARD},state=cut.state {READ}"),
@@ -112,16 +117,16 @@ fn a_state_that_is_wrong_is_refused_and_so_is_where_it_should_go() {
         format!("age {CARD} --to a"),
         format!("bench {CARD} {READ} --to a"),
     ] {
-        messages.push_str(&desk.line(&line).refused());
+        messages.push_str(&folder.line(&line).refused());
     }
     assert_snapshot!(messages);
-    let err = desk.line(&format!("age {CARD} {WRITE} --to nowhere/x")).refused();
+    let err = folder.line(&format!("age {CARD} {WRITE} --to nowhere/x")).refused();
     assert!(err.starts_with("flashlab: nowhere/x: "), "{err}");
 }
 
 #[test]
 fn drives_that_cannot_be_are_refused_with_the_number() {
-    let desk = Desk::new("drives");
+    let folder = Folder::new("drives");
     let profile = include_str!("../../../../profiles/nvme/p32a80.toml");
     let mut messages = String::new();
     for (key, line) in [
@@ -146,7 +151,7 @@ fn drives_that_cannot_be_are_refused_with_the_number() {
             true => format!("{changed}\"wear.threshold\" = {{ typical = \"x\" }}\n"),
             false => changed,
         };
-        let err = desk.put("my.toml", with_source).line(&format!("bench my.toml {READ}")).refused();
+        let err = folder.put("my.toml", with_source).line(&format!("bench my.toml {READ}")).refused();
         let first = err.lines().next().unwrap_or_default();
         let place = first.split(": ").nth(1).unwrap_or_default().to_owned();
         assert!(place.matches(':').count() == 2, "{err}");
@@ -163,19 +168,19 @@ fn drives_that_cannot_be_are_refused_with_the_number() {
         "nvme/p32a80:levelling=static,threshold=0",
         "sd/kingston:cycles=0",
     ] {
-        messages.push_str(&desk.line(&format!("bench {argument} {READ}")).refused());
+        messages.push_str(&folder.line(&format!("bench {argument} {READ}")).refused());
     }
     assert_snapshot!(messages);
 }
 
 #[test]
 fn how_long_a_card_lives_under_a_job_or_a_trace() {
-    let desk = Desk::new("endurance");
-    desk.put("job.fio", "[w]\ndirect=1\nrw=write\nbs=1M\nsize=16M\n");
-    desk.put("trace.log", "fio version 3 iolog\n0 a add\n0 a open\n1 a write 0 1048576\n20 a write 1048576 1048576\n1000 a close\n");
+    let folder = Folder::new("endurance");
+    folder.put("job.fio", "[w]\ndirect=1\nrw=write\nbs=1M\nsize=16M\n");
+    folder.put("trace.log", "fio version 3 iolog\n0 a add\n0 a open\n1 a write 0 1048576\n20 a write 1048576 1048576\n1000 a close\n");
     let run = |job: &str, device: &str| {
         let line = format!("run endurance --no-html --format json --job {job} --devices {device} --seeds 3");
-        let text = desk.line(&line).fine();
+        let text = folder.line(&line).succeeded();
         serde_json::from_str::<Value>(&text).expect("JSON")
     };
     let days = |results: &Value, row: &str| {
@@ -192,7 +197,7 @@ fn how_long_a_card_lives_under_a_job_or_a_trace() {
     assert!(
         days(&endless, "median").is_none() && endless["notes"].to_string().contains("wear is not limited")
     );
-    desk.put("read.fio", "[r]\ndirect=1\nrw=read\nbs=1M\nsize=16M\n");
+    folder.put("read.fio", "[r]\ndirect=1\nrw=read\nbs=1M\nsize=16M\n");
     assert!(run("read.fio", CARD)["notes"].to_string().contains("causes no erases"));
     let mut messages = String::new();
     for line in [
@@ -203,14 +208,16 @@ fn how_long_a_card_lives_under_a_job_or_a_trace() {
         "run endurance --devices usb/*",
         "run endurance --devices sd/kingston:cycles=many",
     ] {
-        messages.push_str(&desk.line(line).refused());
+        messages.push_str(&folder.line(line).refused());
     }
-    desk.put("wrong.fio", "[w]\nrw=wirte\n")
+    folder
+        .put("wrong.fio", "[w]\nrw=wirte\n")
         .put("bytes.fio", "[w]\ndirect=1\nrw=write\nsize=1M\nverify=crc32c\n");
-    desk.put("wrong.log", "fio version 3 iolog\n0 a add\n0 a opne\n");
+    folder.put("wrong.log", "fio version 3 iolog\n0 a add\n0 a opne\n");
     for job in ["wrong.fio", "wrong.log", "bytes.fio"] {
-        messages
-            .push_str(&desk.line(&format!("run endurance --job {job} --devices {CARD} --seeds 1")).refused());
+        messages.push_str(
+            &folder.line(&format!("run endurance --job {job} --devices {CARD} --seeds 1")).refused(),
+        );
     }
     assert_snapshot!(messages);
 }

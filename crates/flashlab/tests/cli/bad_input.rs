@@ -1,6 +1,6 @@
 //! Invalid files, names and numbers: each gives a message with the place of the error and never a panic.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 use insta::assert_snapshot;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,24 +8,24 @@ use std::os::unix::ffi::OsStrExt;
 const JOB: &str = "[a]\ndirect=1\nrw=write\nbs=4k\nsize=16k\n";
 
 /// Returns the messages for job files, each of which is written under its name.
-fn messages(desk: &Desk, files: &[(&str, &[u8])]) -> String {
+fn messages(folder: &Folder, files: &[(&str, &[u8])]) -> String {
     let message = |(name, bytes): &(&str, &[u8])| {
-        desk.put(name, bytes);
-        desk.run(&["bench", "sd/kingston", *name]).refused()
+        folder.put(name, bytes);
+        folder.run(&["bench", "sd/kingston", *name]).refused()
     };
     files.iter().map(message).collect()
 }
 
 #[test]
 fn a_job_file_that_is_cut_or_no_text_has_its_place_told() {
-    let desk = Desk::new("no-text");
+    let folder = Folder::new("no-text");
     let long_option = format!("[a]\nbs={}", "4".repeat(10_000_000));
     let long_junk = "x".repeat(10_000_000);
     let too_long = vec![b'\n'; (16 << 20) + 1];
     let program = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0\0\0\xb0\xa3\0\0";
-    desk.put("b", "include a");
+    folder.put("b", "include a");
     assert_snapshot!(messages(
-        &desk,
+        &folder,
         &[
             ("empty", b""),
             ("section", b"[a"),
@@ -48,7 +48,7 @@ fn a_job_file_that_is_cut_or_no_text_has_its_place_told() {
 
 #[test]
 fn numbers_that_no_job_can_have_are_refused() {
-    let desk = Desk::new("numbers");
+    let folder = Folder::new("numbers");
     let options = [
         "size=99999999999999999999g",
         "size=9223372036854775807p",
@@ -83,37 +83,37 @@ fn numbers_that_no_job_can_have_are_refused() {
     let mut messages = String::new();
     for option in options {
         let text = format!("[a]\ndirect=1\n{option}\n");
-        let said = desk.put("job", text).run(&["bench", "sd/kingston", "job"]);
+        let output = folder.put("job", text).run(&["bench", "sd/kingston", "job"]);
         // An offset inside a page is the only valid option in this list.
         if option == "offset=1k" {
-            said.fine();
+            output.succeeded();
             continue;
         }
-        messages.push_str(&said.refused());
+        messages.push_str(&output.refused());
     }
     assert_snapshot!(messages);
 }
 
 #[test]
 fn simulated_time_ends_after_all_that_anybody_waits_for() {
-    let desk = Desk::new("time");
+    let folder = Folder::new("time");
     let job = "--direct=1 --rw=read --bs=4k --name=a";
-    desk.line(&format!("bench sd/kingston {job} --thinktime=36500d --number_ios=2")).fine();
-    desk.put("late", "fio version 3 iolog\n0 a add\n0 a open\n9000000000000000 a write 0 4096\n");
+    folder.line(&format!("bench sd/kingston {job} --thinktime=36500d --number_ios=2")).succeeded();
+    folder.put("late", "fio version 3 iolog\n0 a add\n0 a open\n9000000000000000 a write 0 4096\n");
     for more in [
         "--thinktime=36500d --number_ios=9",
         "--startdelay=36500d --ramp_time=36500d --runtime=36500d --time_based --thinktime=36500d",
         "--startdelay=36500d --number_ios=1 --name=b --stonewall --startdelay=36500d --number_ios=1",
         "--read_iolog=late",
     ] {
-        let err = desk.line(&format!("bench sd/kingston {job} {more}")).refused();
+        let err = folder.line(&format!("bench sd/kingston {job} {more}")).refused();
         assert!(err.contains("not done after 150 years of simulated time"), "{more}: {err}");
     }
 }
 
 #[test]
 fn a_profile_that_is_wrong_has_line_column_and_what_is_expected() {
-    let desk = Desk::new("profile");
+    let folder = Folder::new("profile");
     let kingston = include_str!("../../../../profiles/sd/kingston.toml");
     let with = |key: &str, line: &str| {
         let lines = kingston.lines().map(|l| if l.starts_with(key) { line } else { l });
@@ -133,7 +133,7 @@ fn a_profile_that_is_wrong_has_line_column_and_what_is_expected() {
         ("capacity =", "capacity = \"0MiB\""),
         ("host =", "host = \"raspberry-pi-5\""),
     ] {
-        let err = desk.put("my.toml", with(key, line)).run(&["bench", "my.toml", "job"]).refused();
+        let err = folder.put("my.toml", with(key, line)).run(&["bench", "my.toml", "job"]).refused();
         // The message must contain a line number. The snapshot omits the number, since it depends on the profile's
         // text.
         let place = err.split(": ").nth(1).unwrap_or_default();
@@ -148,8 +148,8 @@ fn a_profile_that_is_wrong_has_line_column_and_what_is_expected() {
 
 #[test]
 fn files_that_are_not_there_or_no_files_are_named() {
-    let desk = Desk::new("files");
-    desk.put("job", JOB).put("folder/x", "");
+    let folder = Folder::new("files");
+    folder.put("job", JOB).put("folder/x", "");
     let mut messages = String::new();
     for line in [
         "bench sd/kingston nothing",
@@ -165,14 +165,14 @@ fn files_that_are_not_there_or_no_files_are_named() {
         "--library job devices",
         "run ./folder",
     ] {
-        messages.push_str(&desk.line(line).refused());
+        messages.push_str(&folder.line(line).refused());
     }
     assert_snapshot!(messages);
 }
 
 #[test]
 fn a_library_is_checked_before_anything_runs() {
-    let desk = Desk::new("library");
+    let folder = Folder::new("library");
     let kingston = include_str!("../../../../profiles/sd/kingston.toml");
     desk.put("lib/profiles/sd/mine.toml", kingston);
     assert!(desk.line("--library lib devices").fine().contains("  sd/mine "));
@@ -184,15 +184,18 @@ fn a_library_is_checked_before_anything_runs() {
     let _ = std::fs::remove_file(desk.path("lib/profiles/host/mine.toml"));
     desk.put("lib/experiments/mine/README.md", "");
     assert!(
-        desk.line("--library lib devices").refused().contains("lib/experiments/mine: has no experiment.toml")
+        folder
+            .line("--library lib devices")
+            .refused()
+            .contains("lib/experiments/mine: has no experiment.toml")
     );
 }
 
 #[test]
 fn an_experiment_that_is_wrong_says_where() {
-    let desk = Desk::new("experiment");
+    let folder = Folder::new("experiment");
     let at91 = include_str!("../../../../experiments/at91/experiment.toml");
-    desk.put("mine/published.toml", include_str!("../../../../experiments/at91/published.toml"));
+    folder.put("mine/published.toml", include_str!("../../../../experiments/at91/published.toml"));
     let mut messages = String::new();
     for (from, to) in [
         ("runs = 1", "runs = 0"),
@@ -207,18 +210,18 @@ fn an_experiment_that_is_wrong_says_where() {
         ("percent = 1.0", "percents = 1.0"),
     ] {
         assert!(at91.contains(from), "{from}");
-        desk.put("mine/experiment.toml", at91.replacen(from, to, 1));
-        messages.push_str(&desk.line("run ./mine --no-html").refused());
+        folder.put("mine/experiment.toml", at91.replacen(from, to, 1));
+        messages.push_str(&folder.line("run ./mine --no-html").refused());
     }
-    desk.put("mine/experiment.toml", &at91.as_bytes()[..700]);
-    messages.push_str(&desk.line("run mine/experiment.toml").refused());
+    folder.put("mine/experiment.toml", &at91.as_bytes()[..700]);
+    messages.push_str(&folder.line("run mine/experiment.toml").refused());
     assert_snapshot!(messages);
-    assert_eq!(desk.names(), ["mine"], "no page of an experiment that was not run");
+    assert_eq!(folder.names(), ["mine"], "no page of an experiment that was not run");
 }
 
 #[test]
 fn an_iolog_that_is_cut_or_wrong_has_its_place_told() {
-    let desk = Desk::new("iolog");
+    let folder = Folder::new("iolog");
     let whole = include_str!("jobs/trace.log");
     let replay = "bench sd/kingston --name=a --direct=1 --read_iolog=log";
     let mut messages = String::new();
@@ -232,33 +235,33 @@ fn an_iolog_that_is_cut_or_wrong_has_its_place_told() {
         b"fio version 3 iolog\n0 a add\n1 a write 0 99999999999999999999\n",
         b"fio version 3 iolog\n0 a add\n1 a write -4096 4096\n",
     ] {
-        messages.push_str(&desk.put("log", bytes).line(replay).refused());
+        messages.push_str(&folder.put("log", bytes).line(replay).refused());
     }
     assert_snapshot!(messages);
 }
 
 #[test]
 fn a_request_that_the_device_refuses_ends_the_job_and_says_so() {
-    let desk = Desk::new("refused");
+    let folder = Folder::new("refused");
     let replay = "bench sd/kingston --name=a --direct=1 --read_iolog=log";
     for request in ["write 100 77", "write 99999999999999 4096"] {
-        desk.put("log", format!("fio version 3 iolog\n0 a add\n0 a open\n1 a {request}\n"));
-        let said = desk.line(replay);
-        assert!(said.out.contains("\na: (groupid=0, jobs=1): err="), "{}", said.out);
-        let err = said.failed();
+        folder.put("log", format!("fio version 3 iolog\n0 a add\n0 a open\n1 a {request}\n"));
+        let output = folder.line(replay);
+        assert!(output.out.contains("\na: (groupid=0, jobs=1): err="), "{}", output.out);
+        let err = output.failed();
         assert!(err.contains("flashlab: job `a` ended early: the device rejected a write"), "{err}");
-        let compared = desk.line(&replay.replace("bench", "compare")).refused();
+        let compared = folder.line(&replay.replace("bench", "compare")).refused();
         assert!(compared.contains("job `a` ended early"), "{compared}");
     }
 }
 
 #[test]
 fn what_is_no_fio_run_is_not_compared_with() {
-    let desk = Desk::new("against");
-    desk.put("job", JOB);
-    let run = desk.line("bench sd/kingston job --output-format=json").fine();
+    let folder = Folder::new("against");
+    folder.put("job", JOB);
+    let run = folder.line("bench sd/kingston job --output-format=json").succeeded();
     let two = "bench sd/kingston --direct=1 --number_ios=5 --name=b --name=c --output-format=json";
-    let two = desk.line(two).fine();
+    let two = folder.line(two).succeeded();
     let mut messages = String::new();
     for bytes in [
         b"".as_slice(),
@@ -270,20 +273,20 @@ fn what_is_no_fio_run_is_not_compared_with() {
         two.as_bytes(),
     ] {
         messages.push_str(
-            &desk.put("real.json", bytes).line("bench --against real.json sd/kingston job").refused(),
+            &folder.put("real.json", bytes).line("bench --against real.json sd/kingston job").refused(),
         );
     }
     assert_snapshot!(messages);
-    desk.put("real.json", &run);
-    let same = desk.line("bench --against real.json sd/kingston job").fine();
+    folder.put("real.json", &run);
+    let same = folder.line("bench --against real.json sd/kingston job").succeeded();
     assert!(same.contains("0.0 %"), "{same}");
-    let both = desk.line("bench --against real.json sd/kingston job --output-format=json").refused();
+    let both = folder.line("bench --against real.json sd/kingston job --output-format=json").refused();
     assert!(both.contains("--against prints a table of its own"), "{both}");
 }
 
 #[test]
 fn arguments_that_are_no_text_are_refused() {
-    let desk = Desk::new("arguments");
+    let folder = Folder::new("arguments");
     let odd = OsStr::from_bytes(b"\xff\xfe");
     let word = OsStr::new;
     for arguments in [
@@ -295,6 +298,6 @@ fn arguments_that_are_no_text_are_refused() {
         vec![word("explain"), odd],
         vec![word("--library"), odd, word("devices")],
     ] {
-        desk.run(&arguments).refused();
+        folder.run(&arguments).refused();
     }
 }

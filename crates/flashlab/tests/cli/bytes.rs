@@ -1,24 +1,24 @@
 //! `bench` on devices that move bytes: in simulated time, with a check of each read against the written data.
 
-use crate::desk::{Desk, Said};
+use crate::folder::{Folder, RunOutput};
 use serde_json::Value;
 
 const JOB: &str = "--name=w --rw=write --bs=64k --size=4m --direct=1 --ioengine=libaio \
     --name=m --stonewall --rw=randrw --bs=4k --size=4m --direct=1 --ioengine=libaio --iodepth=4 --output-format=json";
 
-fn jobs(said: &Said) -> Value {
-    assert_eq!(said.code, Some(0), "{}", said.err);
+fn jobs(output: &RunOutput) -> Value {
+    assert_eq!(output.code, Some(0), "{}", output.err);
     let json: Value =
-        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error} in {}", said.out));
+        serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error} in {}", output.out));
     json["jobs"].clone()
 }
 
 #[test]
 fn bytes_change_nothing_in_when() {
-    let desk = Desk::new("bytes-when");
+    let folder = Folder::new("bytes-when");
     let bare = "bench sd/kingston:host.t_request=0us,host.t_command=0us,host.t_block=0us";
     let (bare, bytes) =
-        (desk.line(&format!("{bare} {JOB}")), desk.line(&format!("bench --bytes sd/kingston {JOB}")));
+        (folder.line(&format!("{bare} {JOB}")), folder.line(&format!("bench --bytes sd/kingston {JOB}")));
     let (without, with) = (jobs(&bare), jobs(&bytes));
     for job in 0..2 {
         for way in ["read", "write"] {
@@ -28,17 +28,21 @@ fn bytes_change_nothing_in_when() {
         }
     }
     assert!(bytes.err.contains("blocks of 4 KiB were read back as written"), "{}", bytes.err);
-    assert_eq!(desk.line(&format!("bench --bytes sd/kingston {JOB}")).out, bytes.out, "the same every time");
+    assert_eq!(
+        folder.line(&format!("bench --bytes sd/kingston {JOB}")).out,
+        bytes.out,
+        "the same every time"
+    );
 }
 
 #[test]
 fn layers_work_in_simulated_time_and_what_never_takes_any_ends() {
-    let desk = Desk::new("bytes-layers");
-    let delayed = desk.line(&format!("bench memory:size=8M+overlay+delay:read=2ms,write=1ms+stats {JOB}"));
+    let folder = Folder::new("bytes-layers");
+    let delayed = folder.line(&format!("bench memory:size=8M+overlay+delay:read=2ms,write=1ms+stats {JOB}"));
     let jobs = jobs(&delayed);
     assert_eq!(jobs[0]["write"]["lat_ns"]["mean"].as_f64(), Some(1e6));
     assert_eq!(jobs[1]["read"]["lat_ns"]["mean"].as_f64(), Some(2e6));
-    let at_once = desk.line(
+    let at_once = folder.line(
         "bench memory:size=1M --name=a --rw=randrw --bs=4k --direct=1 --time_based --runtime=1 --size=1m",
     );
     assert_eq!(at_once.code, Some(0), "{}", at_once.err);
@@ -47,20 +51,20 @@ fn layers_work_in_simulated_time_and_what_never_takes_any_ends() {
 
 #[test]
 fn errors_are_told_and_states_left_alone() {
-    let desk = Desk::new("bytes-errors");
-    let failing = desk.line(&format!("bench memory:size=8M+error:on=read,rate=0.1,seed=2 {JOB}"));
+    let folder = Folder::new("bytes-errors");
+    let failing = folder.line(&format!("bench memory:size=8M+error:on=read,rate=0.1,seed=2 {JOB}"));
     assert_eq!(failing.code, Some(1), "{}", failing.err);
     assert!(failing.err.contains("requests failed"), "{}", failing.err);
-    let kept = desk.line(&format!("bench --bytes sd/kingston:state=card.state {JOB}"));
+    let kept = folder.line(&format!("bench --bytes sd/kingston:state=card.state {JOB}"));
     assert_eq!(kept.code, Some(2), "{}", kept.err);
     assert!(kept.err.contains("leave state= out"), "{}", kept.err);
-    assert_eq!(desk.names(), [""; 0]);
-    assert!(desk.line(&format!("bench memory:size=1Q {JOB}")).err.contains("argument:1:"));
+    assert_eq!(folder.names(), [""; 0]);
+    assert!(folder.line(&format!("bench memory:size=1Q {JOB}")).err.contains("argument:1:"));
 }
 
 #[test]
 fn what_is_verified_is_read_back_once_all_is_written_and_counted_as_reads() {
-    let desk = Desk::new("bytes-verify");
+    let folder = Folder::new("bytes-verify");
     for method in
         ["crc32c", "md5 --verify_interval=512", "pattern --verify_pattern=0xdeadbeef%o", "sha256", "null"]
     {
@@ -68,8 +72,8 @@ fn what_is_verified_is_read_back_once_all_is_written_and_counted_as_reads() {
             "bench memory:size=8M+delay:read=2ms,write=1ms --name=a --direct=1 --rw=randwrite --bs=4k --size=1m --verify={method} \
              --output-format=json"
         );
-        let said = desk.line(&line);
-        let job = jobs(&said)[0].clone();
+        let output = folder.line(&line);
+        let job = jobs(&output)[0].clone();
         for (way, ms) in [("read", 2), ("write", 1)] {
             assert_eq!(job[way]["total_ios"], 256, "{method}, {way}");
             assert_eq!(job[way]["lat_ns"]["mean"].as_f64(), Some(f64::from(ms) * 1e6), "{method}, {way}");
@@ -77,36 +81,36 @@ fn what_is_verified_is_read_back_once_all_is_written_and_counted_as_reads() {
         }
         assert_eq!(job["job_runtime"], 768, "{method}");
         let name = method.split(' ').next().expect("a word");
-        assert!(said.err.contains(&format!("{name}: 256 blocks verified")), "{}", said.err);
+        assert!(output.err.contains(&format!("{name}: 256 blocks verified")), "{}", output.err);
     }
     let left_out = "bench memory:size=8M --name=a --direct=1 --rw=write --size=1m --verify=crc32 --do_verify=0 --output-format=json";
-    assert_eq!(jobs(&desk.line(left_out))[0]["read"]["total_ios"], 0);
+    assert_eq!(jobs(&folder.line(left_out))[0]["read"]["total_ios"], 0);
 }
 
 #[test]
 fn a_job_that_only_reads_finds_what_was_changed_behind_it() {
-    let desk = Desk::new("bytes-damage");
+    let folder = Folder::new("bytes-damage");
     let run = |rw: &str| {
-        desk.line(&format!(
+        folder.line(&format!(
             "bench file:disk.img,size=1M --name=a --direct=1 --rw={rw} --bs=4k --verify=crc64"
         ))
     };
     assert_eq!(run("write").code, Some(0));
     assert_eq!(run("read").code, Some(0));
-    let path = desk.path("disk.img");
+    let path = folder.path("disk.img");
     let mut bytes = std::fs::read(&path).expect("it was written");
     bytes[8192 + 300] ^= 1;
     std::fs::write(&path, bytes).expect("it can be written");
-    let said = run("read");
-    assert_eq!(said.code, Some(1), "{}", said.err);
+    let output = run("read");
+    assert_eq!(output.code, Some(1), "{}", output.err);
     let wanted = "crc64: verify failed at offset 8192, length 4096: its checksum differs from the one in its header; 1 of 256 blocks are wrong";
-    assert!(said.err.contains(wanted), "{}", said.err);
+    assert!(output.err.contains(wanted), "{}", output.err);
     assert_eq!(run("randwrite").code, Some(0), "what is written over is right again");
 }
 
 #[test]
 fn what_cannot_be_verified_is_refused_by_name() {
-    let desk = Desk::new("bytes-unverified");
+    let folder = Folder::new("bytes-unverified");
     for (line, why) in [
         (
             "bench sd/kingston --name=a --direct=1 --rw=write --size=1m --verify=md5",
@@ -135,8 +139,8 @@ fn what_cannot_be_verified_is_refused_by_name() {
             "verify_backlog",
         ),
     ] {
-        let said = desk.line(line);
-        assert!(said.code == Some(2) || said.code == Some(1), "{line}: {:?}", said.code);
-        assert!(said.out.is_empty() && said.err.contains(why), "{line}: {}", said.err);
+        let output = folder.line(line);
+        assert!(output.code == Some(2) || output.code == Some(1), "{line}: {:?}", output.code);
+        assert!(output.out.is_empty() && output.err.contains(why), "{line}: {}", output.err);
     }
 }

@@ -1,6 +1,6 @@
 //! The same arguments give the same bytes, independent of time, folder, environment and number of processors.
 
-use crate::desk::{Desk, said};
+use crate::folder::{Folder, run_command};
 use std::process::Command;
 
 /// Command lines that print all their figures.
@@ -17,22 +17,22 @@ fn arguments(line: &str) -> Vec<&str> {
 
 #[test]
 fn time_place_and_environment_show_in_nothing() {
-    let (here, there) = (Desk::new("here"), Desk::new("there"));
+    let (here, there) = (Folder::new("here"), Folder::new("there"));
     for line in LINES {
-        let first = here.line(line).fine();
+        let first = here.line(line).succeeded();
         let mut elsewhere = there.command(&arguments(line));
         elsewhere.env_clear().env("TZ", "Asia/Tokyo").env("LC_ALL", "de_DE.UTF-8").env("LINES", "7");
         elsewhere.env("TERM", "xterm-256color").env("CLICOLOR_FORCE", "1").env("RUST_BACKTRACE", "1");
-        assert_eq!(first, said(&mut elsewhere).fine(), "{line}");
+        assert_eq!(first, run_command(&mut elsewhere).succeeded(), "{line}");
     }
     assert_eq!(here.read("page.html"), there.read("page.html"));
 }
 
 #[test]
 fn the_terminal_changes_the_layout_of_tables_and_nothing_else() {
-    let (wide, narrow) = (Desk::new("wide"), Desk::new("narrow"));
-    let run = |desk: &Desk, line: &str, columns| {
-        said(desk.command(&arguments(line)).env("COLUMNS", columns).env("LINES", "7")).fine()
+    let (wide, narrow) = (Folder::new("wide"), Folder::new("narrow"));
+    let run = |folder: &Folder, line: &str, columns| {
+        run_command(folder.command(&arguments(line)).env("COLUMNS", columns).env("LINES", "7")).succeeded()
     };
     let job = "--name=a --direct=1 --rw=randrw --bs=4k --size=64m --number_ios=50";
     let figures = [
@@ -57,15 +57,15 @@ fn the_terminal_changes_the_layout_of_tables_and_nothing_else() {
 
 #[test]
 fn one_processor_and_several_give_the_same() {
-    let desk = Desk::new("processors");
+    let folder = Folder::new("processors");
     for line in LINES {
         let mut one = Command::new("taskset");
         one.args(["-c", "0", env!("CARGO_BIN_EXE_flashlab")])
             .args(arguments(line))
-            .current_dir(desk.path(""));
+            .current_dir(folder.path(""));
         match one.output() {
             Ok(output) if output.status.success() => {
-                assert_eq!(desk.line(line).fine(), String::from_utf8_lossy(&output.stdout), "{line}");
+                assert_eq!(folder.line(line).succeeded(), String::from_utf8_lossy(&output.stdout), "{line}");
             }
             other => eprintln!("left out, it needs taskset and processor 0: {other:?}"),
         }
@@ -74,12 +74,13 @@ fn one_processor_and_several_give_the_same() {
 
 #[test]
 fn a_seed_is_a_medium() {
-    let desk = Desk::new("seeds");
+    let folder = Folder::new("seeds");
     let run = |seed: &str| {
-        desk.line(&format!(
-            "bench --seed {seed} sd/kingston --name=a --direct=1 --rw=write --bs=1m --size=64m"
-        ))
-        .fine()
+        folder
+            .line(&format!(
+                "bench --seed {seed} sd/kingston --name=a --direct=1 --rw=write --bs=1m --size=64m"
+            ))
+            .succeeded()
     };
     assert_eq!(run("7"), run("7"));
     assert_ne!(run("7"), run("8"));

@@ -1,6 +1,6 @@
 //! Progress and Ctrl-C during long runs.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -15,23 +15,23 @@ fn interrupt(child: &Child) {
 }
 
 /// Starts the program with pipes, and returns once it has printed its first progress line with simulated time.
-fn run_until_progress(desk: &Desk, line: &str) -> (Child, String) {
+fn run_until_progress(folder: &Folder, line: &str) -> (Child, String) {
     let arguments: Vec<&str> = line.split_whitespace().collect();
-    let mut command = desk.command(&arguments);
+    let mut command = folder.command(&arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let said = BufReader::new(child.stderr.as_mut().expect("it is piped")).lines();
-    let mut said = said.map(|line| line.expect("it is text"));
-    let progress = said.find(|line| line.contains(" simulated")).expect("it goes on until it is stopped");
+    let lines = BufReader::new(child.stderr.as_mut().expect("it is piped")).lines();
+    let mut lines = lines.map(|line| line.expect("it is text"));
+    let progress = lines.find(|line| line.contains(" simulated")).expect("it goes on until it is stopped");
     (child, progress)
 }
 
 #[test]
 fn a_bench_in_a_pipe_says_how_far_it_is_and_prints_what_it_measured_when_it_is_stopped() {
-    let desk = Desk::new("stopped-bench");
+    let folder = Folder::new("stopped-bench");
     let log = "--write_iops_log=log --log_avg_msec=1000000";
     let jobs = format!("{ENDLESS} {log} --name=later --stonewall --rw=write --bs=1m --size=1m --direct=1");
     let line = format!("bench sd/kingston {jobs} --output-format=normal,json");
-    let (mut child, progress) = run_until_progress(&desk, &line);
+    let (mut child, progress) = run_until_progress(&folder, &line);
     assert!(progress.starts_with("flashlab: bench sd/kingston: "), "{progress}");
     assert!(progress.contains(" %, "), "{progress}");
     interrupt(&child);
@@ -50,20 +50,20 @@ fn a_bench_in_a_pipe_says_how_far_it_is_and_prints_what_it_measured_when_it_is_s
     let rate = read["iops"].as_f64().expect("a rate");
     assert!((ios / runtime_ms * 1e3 / rate - 1.0).abs() < 0.01, "{read}");
     assert_eq!(json["jobs"][1]["write"]["total_ios"], 0);
-    assert!(desk.names().contains(&"log_iops.1.log".to_owned()), "{:?}", desk.names());
+    assert!(folder.names().contains(&"log_iops.1.log".to_owned()), "{:?}", folder.names());
 }
 
 #[test]
 fn the_first_ctrl_c_ends_a_comparison_at_once_and_leaves_no_file() {
-    let desk = Desk::new("interrupt");
+    let folder = Folder::new("interrupt");
     let line = format!("compare sd/k* {ENDLESS} --output=out");
     let arguments: Vec<&str> = line.split_whitespace().collect();
-    let mut command = desk.command(&arguments);
+    let mut command = folder.command(&arguments);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child);
     let status = child.wait().expect("it ends");
     // Before the program installs its handler, SIGINT ends the process; shells report that as 130, too.
     assert!(status.code() == Some(130) || status.signal() == Some(SIGINT), "{line}: {status}");
-    assert_eq!(desk.names(), [""; 0], "{line}");
+    assert_eq!(folder.names(), [""; 0], "{line}");
 }

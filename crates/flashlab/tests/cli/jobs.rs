@@ -1,23 +1,23 @@
 //! Typical job files of many kinds. Each result is compared with a value that holds for any card.
 
-use crate::desk::{Desk, said};
+use crate::folder::{Folder, run_command};
 use serde_json::Value;
 
-/// Returns a desk with the job files of `tests/cli/jobs`.
-fn desk(name: &str) -> Desk {
-    let desk = Desk::new(name);
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/jobs");
-    for entry in std::fs::read_dir(folder).expect("it is there") {
+/// Returns a folder with the job files of `tests/cli/jobs`.
+fn folder_with_jobs(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/jobs");
+    for entry in std::fs::read_dir(source).expect("it is there") {
         let path = entry.expect("readable").path();
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-        desk.put(&name, std::fs::read(&path).expect("readable"));
+        folder.put(&name, std::fs::read(&path).expect("readable"));
     }
-    desk
+    folder
 }
 
 /// Runs `bench` and returns the jobs of its JSON.
-fn run(desk: &Desk, words: &str) -> Vec<Value> {
-    let json = desk.line(&format!("bench {words} --output-format=json")).fine();
+fn run(folder: &Folder, words: &str) -> Vec<Value> {
+    let json = folder.line(&format!("bench {words} --output-format=json")).succeeded();
     let parsed: Value = serde_json::from_str(&json).expect("nothing but JSON");
     parsed["jobs"].as_array().expect("a list").clone()
 }
@@ -31,13 +31,13 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn a_logger_writes_at_its_rate_and_syncs() {
-    let desk = desk("logger");
-    let jobs = run(&desk, "sd/kingston logger.fio");
+    let folder = folder_with_jobs("logger");
+    let jobs = run(&folder, "sd/kingston logger.fio");
     let write = &jobs[0]["write"];
     assert_eq!((whole(&write["bw"]), whole(&write["runtime"])), (512, 60_000));
     assert_eq!(whole(&write["total_ios"]), 60 * 512 / 16);
     assert_eq!(whole(&jobs[0]["sync"]["total_ios"]), 60 * 512 / 16 / 32);
-    let text = desk.line("bench --logger-rate 512KiB/s sd/kingston logger.fio").fine();
+    let text = folder.line("bench --logger-rate 512KiB/s sd/kingston logger.fio").succeeded();
     assert!(text.contains("write tail"), "{text}");
     let (_, beside) = text.split_once("buffer for a logger at 512KiB/s: ").expect("the answer");
     let limit = beside.lines().nth(1).expect("a line below it");
@@ -46,7 +46,7 @@ fn a_logger_writes_at_its_rate_and_syncs() {
 
 #[test]
 fn a_database_has_its_mix_and_its_log_its_rate() {
-    let jobs = run(&desk("database"), "--unwritten sd/kingston database.fio");
+    let jobs = run(&folder_with_jobs("database"), "--unwritten sd/kingston database.fio");
     assert_eq!(jobs.len(), 1, "one group");
     let (read, write) = (&jobs[0]["read"], &jobs[0]["write"]);
     let wal = 50 * 20;
@@ -59,7 +59,7 @@ fn a_database_has_its_mix_and_its_log_its_rate() {
 
 #[test]
 fn phases_follow_each_other_in_groups() {
-    let jobs = run(&desk("phases"), "sd/kingston phases.fio");
+    let jobs = run(&folder_with_jobs("phases"), "sd/kingston phases.fio");
     let row = |job: &Value| {
         let bytes = |direction: &str| whole(&job[direction]["io_bytes"]) >> 20;
         (
@@ -76,12 +76,12 @@ fn phases_follow_each_other_in_groups() {
 
 #[test]
 fn stripes_lie_beside_each_other() {
-    let desk = desk("stripes");
-    let jobs = run(&desk, "sd/kingston stripes.fio --write_iolog=log");
+    let folder = folder_with_jobs("stripes");
+    let jobs = run(&folder, "sd/kingston stripes.fio --write_iolog=log");
     assert_eq!(jobs.len(), 4);
     for (n, job) in jobs.iter().enumerate() {
         assert_eq!(whole(&job["write"]["io_bytes"]), 32 << 20);
-        let log = desk.read(&format!("log.{}", n + 1));
+        let log = folder.read(&format!("log.{}", n + 1));
         let first = log.lines().find(|line| line.contains(" write ")).expect("it wrote");
         assert_eq!(first.split(' ').nth(3), Some(format!("{}", n << 25).as_str()), "{first}");
     }
@@ -89,10 +89,10 @@ fn stripes_lie_beside_each_other() {
 
 #[test]
 fn block_sizes_are_split_as_asked() {
-    let desk = desk("bssplit");
+    let folder = folder_with_jobs("bssplit");
     // The random map would shorten blocks that do not fit between finished blocks, so the job disables it.
-    desk.put("split.fio", format!("{}norandommap\n", desk.read("bssplit.fio")));
-    let jobs = run(&desk, "sd/kingston split.fio");
+    folder.put("split.fio", format!("{}norandommap\n", folder.read("bssplit.fio")));
+    let jobs = run(&folder, "sd/kingston split.fio");
     let write = &jobs[0]["write"];
     assert_eq!(whole(&write["io_bytes"]), 64 << 20);
     let mean = (64 << 20) as f64 / number(&write["total_ios"]);
@@ -103,11 +103,11 @@ fn block_sizes_are_split_as_asked() {
 
 #[test]
 fn skewed_reads_move_what_they_should_and_meet_the_map_s_cache() {
-    let desk = desk("zipf");
-    let zipf = desk.read("zipf.fio").replace("size=1g", "size=16g");
-    desk.put("uniform.fio", zipf.replace("zipf:1.2", "random")).put("zipf.fio", zipf);
-    let zipf = run(&desk, "sd/kingston zipf.fio");
-    let uniform = run(&desk, "sd/kingston uniform.fio");
+    let folder = folder_with_jobs("zipf");
+    let zipf = folder.read("zipf.fio").replace("size=1g", "size=16g");
+    folder.put("uniform.fio", zipf.replace("zipf:1.2", "random")).put("zipf.fio", zipf);
+    let zipf = run(&folder, "sd/kingston zipf.fio");
+    let uniform = run(&folder, "sd/kingston uniform.fio");
     assert_eq!(whole(&zipf[0]["read"]["total_ios"]), 16_384);
     let uniform_ns = number(&uniform[0]["read"]["clat_ns"]["mean"]);
     assert!(number(&zipf[0]["read"]["clat_ns"]["mean"]) < uniform_ns, "what is read often is in memory");
@@ -115,7 +115,7 @@ fn skewed_reads_move_what_they_should_and_meet_the_map_s_cache() {
 
 #[test]
 fn trims_are_counted_apart() {
-    let jobs = run(&desk("trim"), "sd/kingston trim.fio");
+    let jobs = run(&folder_with_jobs("trim"), "sd/kingston trim.fio");
     assert_eq!(whole(&jobs[0]["trim"]["total_ios"]), 4096);
     let [trims, writes] = ["trim", "write"].map(|direction| whole(&jobs[1][direction]["io_bytes"]));
     assert_eq!((trims, writes), (64 << 20, 64 << 20));
@@ -123,22 +123,23 @@ fn trims_are_counted_apart() {
 
 #[test]
 fn a_recorded_run_is_replayed() {
-    let desk = desk("replay");
-    let jobs = run(&desk, "sd/kingston replay.fio");
+    let folder = folder_with_jobs("replay");
+    let jobs = run(&folder, "sd/kingston replay.fio");
     let count = |direction: &str| whole(&jobs[0][direction]["total_ios"]);
     assert_eq!((count("read"), count("write"), count("sync")), (1, 3, 1));
     assert!(whole(&jobs[0]["job_runtime"]) >= 29, "the pauses are kept");
-    desk.line("compare sd/* replay.fio").fine();
+    folder.line("compare sd/* replay.fio").succeeded();
     // A second run replays the iolog of the first.
-    desk.line("bench sd/kingston --name=a --rw=randwrite --bs=4k --size=1m --direct=1 --write_iolog=mine")
-        .fine();
-    let again = run(&desk, "sd/kingston --name=b --direct=1 --read_iolog=mine");
+    folder
+        .line("bench sd/kingston --name=a --rw=randwrite --bs=4k --size=1m --direct=1 --write_iolog=mine")
+        .succeeded();
+    let again = run(&folder, "sd/kingston --name=b --direct=1 --read_iolog=mine");
     assert_eq!(whole(&again[0]["write"]["io_bytes"]), 1 << 20);
 }
 
 #[test]
 fn a_ramp_is_not_measured() {
-    let jobs = run(&desk("ramp"), "sd/kingston ramp.fio");
+    let jobs = run(&folder_with_jobs("ramp"), "sd/kingston ramp.fio");
     let read = &jobs[0]["read"];
     assert!((10_000..10_010).contains(&whole(&read["runtime"])));
     let expected = 1e9 / number(&read["clat_ns"]["mean"]);
@@ -147,38 +148,38 @@ fn a_ramp_is_not_measured() {
 
 #[test]
 fn files_lie_on_a_filesystem_or_on_the_bare_device() {
-    let desk = desk("vfat");
-    let jobs = run(&desk, "--fs vfat sd/kingston vfat.fio");
+    let folder = folder_with_jobs("vfat");
+    let jobs = run(&folder, "--fs vfat sd/kingston vfat.fio");
     let bytes: Vec<u64> = jobs.iter().map(|job| whole(&job["write"]["io_bytes"])).collect();
     assert_eq!(bytes, [32 << 20, 2 << 20, 4 << 20]);
     const NOTE: &str = "directory=/mnt/card: its files lie one after the other on the bare device";
-    let jobs = run(&desk, "sd/kingston vfat.fio");
+    let jobs = run(&folder, "sd/kingston vfat.fio");
     let bytes: Vec<u64> = jobs.iter().map(|job| whole(&job["write"]["io_bytes"])).collect();
     assert_eq!(bytes, [32 << 20, 2 << 20, 4 << 20]);
-    assert!(desk.line("bench sd/kingston vfat.fio").fine().contains(NOTE));
-    let json = desk.line("bench sd/kingston vfat.fio --output-format=json").fine();
+    assert!(folder.line("bench sd/kingston vfat.fio").succeeded().contains(NOTE));
+    let json = folder.line("bench sd/kingston vfat.fio --output-format=json").succeeded();
     assert!(json.contains(NOTE), "{json}");
     for line in ["compare sd/kingston vfat.fio", "bench sd/kingston vfat.fio --minimal"] {
-        assert!(desk.line(line).err.contains(NOTE), "{line}");
+        assert!(folder.line(line).err.contains(NOTE), "{line}");
     }
-    assert!(!desk.line("bench --fs vfat sd/kingston vfat.fio").fine().contains(NOTE));
+    assert!(!folder.line("bench --fs vfat sd/kingston vfat.fio").succeeded().contains(NOTE));
     let read = "--name=a --rw=randread --direct=1 --directory=/mnt --size=3000k --number_ios=50";
-    let out = desk.line(&format!("bench sd/kingston {read}"));
+    let out = folder.line(&format!("bench sd/kingston {read}"));
     // The file is written before the job begins, so that its reads reach the flash.
     assert_eq!(out.err, "");
-    assert!(out.fine().contains(" read="), "the array is read");
+    assert!(out.succeeded().contains(" read="), "the array is read");
     let full = "--name=a --rw=write --direct=1 --directory=/mnt --size=1g --nrfiles=3 --filesize=20g";
-    let err = desk.line(&format!("bench sd/kingston {full}")).refused();
+    let err = folder.line(&format!("bench sd/kingston {full}")).refused();
     assert!(err.contains("a.0.1: a file of 21474836480 B does not fit on the device"), "{err}");
-    let err = desk.line("bench --fs vfat sd/kingston phases.fio").refused();
+    let err = folder.line("bench --fs vfat sd/kingston phases.fio").refused();
     assert!(err.contains("add directory="), "{err}");
-    let err = desk.line("bench --fs vfat sd/kingston trim.fio --directory=/mnt").refused();
+    let err = folder.line("bench --fs vfat sd/kingston trim.fio --directory=/mnt").refused();
     assert!(err.contains("directory"), "{err}");
 }
 
 #[test]
 fn a_thoughtful_job_waits() {
-    let jobs = run(&desk("think"), "sd/kingston think.fio");
+    let jobs = run(&folder_with_jobs("think"), "sd/kingston think.fio");
     let read = &jobs[0]["read"];
     assert_eq!(whole(&read["total_ios"]), 200);
     let waits_ms = (200 / 4) as f64 * 10.0;
@@ -189,22 +190,22 @@ fn a_thoughtful_job_waits() {
 
 #[test]
 fn logs_have_fio_s_names_and_a_line_a_window_and_direction() {
-    let desk = desk("logs");
-    desk.line("bench sd/kingston logs.fio").fine();
+    let folder = folder_with_jobs("logs");
+    folder.line("bench sd/kingston logs.fio").succeeded();
     for kind in ["bw", "iops", "lat", "clat"] {
-        let log = desk.read(&format!("logs_{kind}.1.log"));
+        let log = folder.read(&format!("logs_{kind}.1.log"));
         assert!((11..=12).contains(&log.lines().count()), "{kind}: {log}");
         assert!(log.lines().all(|line| line.split(", ").count() == 5), "{kind}: {log}");
     }
-    desk.put("named.fio", "[mine]\ndirect=1\nrw=write\nsize=64k\nwrite_bw_log\n");
-    desk.line("bench sd/kingston named.fio").fine();
-    assert_eq!(desk.read("mine_bw.1.log").lines().count(), 16);
+    folder.put("named.fio", "[mine]\ndirect=1\nrw=write\nsize=64k\nwrite_bw_log\n");
+    folder.line("bench sd/kingston named.fio").succeeded();
+    assert_eq!(folder.read("mine_bw.1.log").lines().count(), 16);
 }
 
 #[test]
 fn an_included_file_and_standard_input_are_read() {
-    let desk = desk("include");
-    let jobs = run(&desk, "sd/kingston include.fio");
+    let folder = folder_with_jobs("include");
+    let jobs = run(&folder, "sd/kingston include.fio");
     assert_eq!(jobs.iter().map(|job| whole(&job["groupid"])).collect::<Vec<_>>(), [0, 1]);
     let file = std::fs::File::open(desk.path("include.fio")).expect("it is there");
     let mut command = desk.command(&["bench", "sd/kingston", "-", "--output-format=json"]);
@@ -217,24 +218,24 @@ fn an_included_file_and_standard_input_are_read() {
 
 #[test]
 fn durable_writes_are_not_faster_than_others() {
-    let desk = desk("sync");
-    let jobs = run(&desk, "sd/kingston sync.fio");
+    let folder = folder_with_jobs("sync");
+    let jobs = run(&folder, "sd/kingston sync.fio");
     assert!(jobs.iter().all(|job| whole(&job["error"]) == 0));
-    let plain = run(&desk, "sd/kingston --name=s --direct=1 --rw=randwrite --bs=4k --size=8m");
+    let plain = run(&folder, "sd/kingston --name=s --direct=1 --rw=randwrite --bs=4k --size=8m");
     let mean = |job: &Value| number(&job["write"]["clat_ns"]["mean"]);
     assert!(mean(&jobs[0]) >= mean(&plain[0]));
 }
 
 #[test]
 fn batches_fill_the_queue() {
-    let jobs = run(&desk("batch"), "sd/kingston batch.fio");
+    let jobs = run(&folder_with_jobs("batch"), "sd/kingston batch.fio");
     assert_eq!(whole(&jobs[0]["read"]["total_ios"]), 16_384);
     assert!(number(&jobs[0]["iodepth_submit"]["8"]) > 99.0, "eight at a time");
 }
 
 #[test]
 fn groups_are_reported_as_one() {
-    let jobs = run(&desk("groups"), "sd/kingston groups.fio");
+    let jobs = run(&folder_with_jobs("groups"), "sd/kingston groups.fio");
     let groups: Vec<_> =
         jobs.iter().map(|job| (whole(&job["groupid"]), whole(&job["flashlab"]["jobs"]))).collect();
     assert_eq!(groups, [(0, 2), (1, 2), (2, 1)]);
@@ -243,8 +244,8 @@ fn groups_are_reported_as_one() {
 
 #[test]
 fn one_table_compares_all_cards() {
-    let desk = desk("compare");
-    let table = desk.line("compare sd/* phases.fio").fine();
+    let folder = folder_with_jobs("compare");
+    let table = folder.line("compare sd/* phases.fio").succeeded();
     for card in ["sd/kingston", "sd/gigastone", "sd/transcend", "sd/suneast", "sd/kioxia", "sd/sandisk"] {
         assert_eq!(
             table.lines().filter(|line| line.split_whitespace().next() == Some(card)).count(),
@@ -257,27 +258,27 @@ fn one_table_compares_all_cards() {
         "no figures of theirs: {table}"
     );
     assert!(
-        desk.line("compare sd/qemu-sdsc phases.fio").fine().contains("sd/qemu-sdsc"),
+        folder.line("compare sd/qemu-sdsc phases.fio").succeeded().contains("sd/qemu-sdsc"),
         "but where one asks"
     );
-    desk.line("compare sd/* phases.fio --output=table").fine();
-    assert_eq!(desk.read("table"), table);
-    let err = desk.line("compare sd/* phases.fio --output-format=json").refused();
+    folder.line("compare sd/* phases.fio --output=table").succeeded();
+    assert_eq!(folder.read("table"), table);
+    let err = folder.line("compare sd/* phases.fio --output-format=json").refused();
     assert!(err.contains("compare prints one table"), "{err}");
     // The job fits on the large cards, so only the small ones report an error.
-    let some = desk.line("compare sd/* --name=a --direct=1 --rw=read --offset=10g --number_ios=1");
+    let some = folder.line("compare sd/* --name=a --direct=1 --rw=read --offset=10g --number_ios=1");
     assert!(some.out.contains("sd/sandisk-2gb: job `a` begins at byte"), "{}", some.out);
     some.failed();
-    let all = desk.line("compare sd/* --name=a --direct=1 --rw=read --bs=1000").refused();
+    let all = folder.line("compare sd/* --name=a --direct=1 --rw=read --bs=1000").refused();
     assert_eq!(all.lines().count(), 1, "{all}");
 }
 
 #[test]
 fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
-    let desk = desk("compare-several");
+    let folder = folder_with_jobs("compare-several");
     let job = "--name=a --rw=randwrite --bs=4k --size=64m --direct=1 --number_ios=100";
     let line = format!("compare --format json --html page.html sd/kingston sd/san* sd/kingston {job}");
-    let text = desk.line(&line).fine();
+    let text = folder.line(&line).succeeded();
     let all: Value = serde_json::from_str(&text).expect("JSON");
     let devices = all["devices"].as_array().expect("a list");
     let names: Vec<&str> = devices.iter().filter_map(|device| device["device"].as_str()).collect();
@@ -290,10 +291,10 @@ fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
         let mean = job["latency"]["mean_ns"].as_f64().expect("a number");
         assert!((sum - mean).abs() < 1.0, "{sum} of {mean}");
     }
-    let page = desk.read("page.html");
+    let page = folder.read("page.html");
     assert!(names.iter().all(|name| page.contains(name)) && page.contains("id=\"why\""));
 
-    let csv = desk.line(&format!("compare --format csv sd/kingston sd/sandisk {job}")).fine();
+    let csv = folder.line(&format!("compare --format csv sd/kingston sd/sandisk {job}")).succeeded();
     let mut lines = csv.lines();
     assert!(
         lines.next().is_some_and(|head| head.starts_with("device,job,direction,requests,bytes,")),
@@ -303,23 +304,26 @@ fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
     assert!(lines.all(|line| line.contains(",a,write,100,409600,")), "{csv}");
 
     // An existing job file is not a device, even if its name begins like one.
-    desk.put("sd/job", "[a]\nrw=randwrite\nbs=4k\nsize=64m\ndirect=1\nnumber_ios=10\n");
-    let table = desk.line("compare sd/kingston sd/sandisk sd/job").fine();
+    folder.put("sd/job", "[a]\nrw=randwrite\nbs=4k\nsize=64m\ndirect=1\nnumber_ios=10\n");
+    let table = folder.line("compare sd/kingston sd/sandisk sd/job").succeeded();
     assert_eq!(table.lines().filter(|line| line.trim_start().starts_with("sd/")).count(), 2, "{table}");
     assert!(
-        desk.line("compare sd/kingston sd/sanddisk sd/job").refused().contains("did you mean sd/sandisk?")
+        folder.line("compare sd/kingston sd/sanddisk sd/job").refused().contains("did you mean sd/sandisk?")
     );
     assert!(
-        desk.line("compare sd/kingston job.fio --format=json").refused().contains("put it before the device")
+        folder
+            .line("compare sd/kingston job.fio --format=json")
+            .refused()
+            .contains("put it before the device")
     );
 }
 
 #[test]
 fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
-    let desk = desk("bench-page");
+    let folder = folder_with_jobs("bench-page");
     let job = "--name=a --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=100";
-    desk.line(&format!("bench --html page.html sd/kingston {job}")).fine();
-    let page = desk.read("page.html");
+    folder.line(&format!("bench --html page.html sd/kingston {job}")).succeeded();
+    let page = folder.read("page.html");
     for part in ["id=\"results\"", "id=\"latency\"", "id=\"why\"", "p99.99", "<dt>program</dt>", "m-program"]
     {
         assert!(page.contains(part), "{part} is missing");
@@ -332,13 +336,13 @@ fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
 
 #[test]
 fn what_reads_met_is_said_in_json_csv_and_pages() {
-    let desk = desk("reads-said");
+    let folder = folder_with_jobs("unwritten-reads");
     let job = "--name=a --rw=randread --bs=4k --size=64m --direct=1 --number_ios=100";
     let line = |rest: &str| format!("compare {rest} sd/kingston sd/sandisk {job}");
 
     let read = |text: String| -> Value { serde_json::from_str(&text).expect("JSON") };
-    let written = read(desk.line(&line("--format json --html written.html")).fine());
-    let unwritten = read(desk.line(&line("--unwritten --format json --html unwritten.html")).fine());
+    let written = read(folder.line(&line("--format json --html written.html")).succeeded());
+    let unwritten = read(folder.line(&line("--unwritten --format json --html unwritten.html")).succeeded());
     for device in 0..2 {
         let (written, unwritten) = (&written["devices"][device], &unwritten["devices"][device]);
         assert_eq!(whole(&written["written_first_bytes"]), 64 << 20);
@@ -349,23 +353,23 @@ fn what_reads_met_is_said_in_json_csv_and_pages() {
     }
     let written_first = |page: &str| page.contains("were written on each new device");
     let no_flash = |page: &str| page.contains("<td>no flash was read</td>");
-    let (page, other) = (desk.read("written.html"), desk.read("unwritten.html"));
+    let (page, other) = (folder.read("written.html"), folder.read("unwritten.html"));
     assert!(written_first(&page) && !no_flash(&page) && page.contains("id=\"figures\""));
     assert!(!written_first(&other) && no_flash(&other), "the mark of each read");
     assert!(!other.contains("id=\"figures\""), "bars of reads without flash compare nothing");
 
-    let csv = desk.line(&line("--unwritten --format csv")).fine();
+    let csv = folder.line(&line("--unwritten --format csv")).succeeded();
     assert!(csv.lines().skip(1).all(|line| line.contains(",true,0,")), "{csv}");
 
-    desk.line(&format!("bench --html bench.html sd/kingston {job}")).fine();
-    assert!(desk.read("bench.html").contains("that they read were written; --unwritten leaves that out"));
-    desk.line(&format!("bench --unwritten --html bench.html sd/kingston {job}")).fine();
-    assert!(no_flash(&desk.read("bench.html")));
+    folder.line(&format!("bench --html bench.html sd/kingston {job}")).succeeded();
+    assert!(folder.read("bench.html").contains("that they read were written; --unwritten leaves that out"));
+    folder.line(&format!("bench --unwritten --html bench.html sd/kingston {job}")).succeeded();
+    assert!(no_flash(&folder.read("bench.html")));
 }
 
 #[test]
 fn tables_fit_the_columns_that_are_asked_for() {
-    let desk = desk("columns");
+    let folder = folder_with_jobs("columns");
     let job =
         "--name=a-job-with-a-rather-long-name --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=20";
     let lines = [
@@ -380,10 +384,10 @@ fn tables_fit_the_columns_that_are_asked_for() {
         format!("compare sd/kingston sd/sandisk:host=raspberry-pi-4 {job}"),
     ];
     for line in lines {
-        let default = desk.line(&line).fine();
+        let default = folder.line(&line).succeeded();
         for columns in ["60", "80", "100", "120"] {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let text = said(desk.command(&words).env("COLUMNS", columns)).fine();
+            let text = run_command(folder.command(&words).env("COLUMNS", columns)).succeeded();
             let width: usize = columns.parse().expect("a number");
             for row in text.lines() {
                 assert!(row.chars().count() <= width, "{line} at {columns}: {row}");
@@ -395,36 +399,36 @@ fn tables_fit_the_columns_that_are_asked_for() {
 
 #[test]
 fn a_request_that_takes_too_long_ends_its_job_and_the_exit_code_tells() {
-    let desk = desk("max-latency");
+    let folder = folder_with_jobs("max-latency");
     let line = "bench sd/kingston --name=a --rw=randwrite --bs=4k --size=64m --direct=1 --number_ios=100";
-    desk.line(&format!("{line} --max_latency=1s")).fine();
-    let said = desk.line(&format!("{line} --max_latency=100us"));
-    assert!(said.out.contains("err=110 (write of 4096 bytes at "), "{}", said.out);
-    let err = said.failed();
+    folder.line(&format!("{line} --max_latency=1s")).succeeded();
+    let output = folder.line(&format!("{line} --max_latency=100us"));
+    assert!(output.out.contains("err=110 (write of 4096 bytes at "), "{}", output.out);
+    let err = output.failed();
     assert!(err.contains("longer than max_latency=100us; the results end with this request"), "{err}");
 }
 
 #[test]
 fn unlinked_files_make_room_for_those_of_the_next_wave() {
-    let desk = desk("unlink");
+    let folder = folder_with_jobs("unlink");
     let line = |unlink| {
         let jobs = "--direct=1 --directory=/mnt --rw=write --bs=1m --size=3g --number_ios=8";
         format!("bench --fs vfat sd/kingston:capacity=4GiB {jobs} {unlink} --name=a --name=b --stonewall")
     };
-    let err = desk.line(&line("")).refused();
+    let err = folder.line(&line("")).refused();
     assert!(err.contains("b.0.0: a vfat file of 3221225472 B does not fit"), "{err}");
-    desk.line(&line("--unlink=1")).fine();
+    folder.line(&line("--unlink=1")).succeeded();
 }
 
 #[test]
 fn terse_output_has_what_scripts_cut_out_of_it() {
-    let desk = desk("terse");
+    let folder = folder_with_jobs("terse");
     let line = "bench sd/kingston --name=a --rw=randrw --bs=4k --size=64m --direct=1 --runtime=5 --thread";
-    let job = &run(&desk, &line["bench ".len()..])[0];
+    let job = &run(&folder, &line["bench ".len()..])[0];
     for format in ["--minimal", "--output-format=terse", "--output-format terse --terse-version=3"] {
-        let said = desk.line(&format!("{line} {format}"));
-        assert!(said.err.contains("without effect here: thread"), "{}", said.err);
-        let out = said.fine();
+        let output = folder.line(&format!("{line} {format}"));
+        assert!(output.err.contains("without effect here: thread"), "{}", output.err);
+        let out = output.succeeded();
         let fields: Vec<&str> = out.trim_end().split(';').collect();
         // The fields of `cut -d";" -f 3,7,8,48,49`.
         let [name, read_bw, read_iops, write_bw, write_iops] = [3, 7, 8, 48, 49].map(|n| fields[n - 1]);
@@ -434,6 +438,6 @@ fn terse_output_has_what_scripts_cut_out_of_it() {
         assert_eq!((read_bw, read_iops), (&*bw("read"), &*iops("read")));
         assert_eq!((write_bw, write_iops), (&*bw("write"), &*iops("write")));
     }
-    let both = desk.line(&format!("{line} --append-terse")).fine();
+    let both = folder.line(&format!("{line} --append-terse")).succeeded();
     assert!(both.starts_with("a: (g=0)") && both.contains("\n3;fio-3.33;a;0;0;"), "{both}");
 }

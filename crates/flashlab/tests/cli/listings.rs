@@ -1,11 +1,11 @@
 //! Listings for people and for programs, completions for shells, and manual pages.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-fn json(desk: &Desk, line: &str) -> Value {
-    let text = desk.line(line).fine();
+fn json(folder: &Folder, line: &str) -> Value {
+    let text = folder.line(line).succeeded();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
@@ -15,12 +15,12 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[test]
 fn devices_are_selected_by_the_beginning_or_the_form_of_their_names() {
-    let desk = Desk::new("devices");
-    let all = desk.line("devices").fine();
+    let folder = Folder::new("devices");
+    let all = folder.line("devices").succeeded();
     assert!(["Devices\n", "\nHosts\n", "\nFilesystems\n"].iter().all(|heading| all.contains(heading)));
-    let cards = desk.line("devices sd/").fine();
+    let cards = folder.line("devices sd/").succeeded();
     assert!(cards.contains("sd/kingston") && !cards.contains("nvme/") && !cards.contains("Hosts"), "{cards}");
-    let some = json(&desk, "devices sd/s* --json");
+    let some = json(&folder, "devices sd/s* --json");
     assert!(names(&some["devices"]).contains(&"sd/sandisk"));
     assert!(names(&some["devices"]).iter().all(|name| name.starts_with("sd/s")), "{some}");
     assert_eq!(
@@ -32,14 +32,14 @@ fn devices_are_selected_by_the_beginning_or_the_form_of_their_names() {
         ("host/", "hosts", "raspberry-pi-4"),
         ("fs/vfat", "filesystems", "vfat"),
     ] {
-        let found = json(&desk, &format!("devices --json {pattern}"));
+        let found = json(&folder, &format!("devices --json {pattern}"));
         assert!(names(&found[list]).contains(&name), "{pattern}: {found}");
         assert_eq!(names(&found["devices"]), [""; 0]);
     }
     for (pattern, meant) in
         [("sdd/", "did you mean sd/?"), ("sd/kingstom", "did you mean sd/kingston?"), ("usb/*", "lists all")]
     {
-        let err = desk.line(&format!("devices {pattern}")).refused();
+        let err = folder.line(&format!("devices {pattern}")).refused();
         assert!(err.contains("no device, host or filesystem matches"), "{err}");
         assert!(err.contains(meant), "{pattern}: {err}");
     }
@@ -47,23 +47,23 @@ fn devices_are_selected_by_the_beginning_or_the_form_of_their_names() {
 
 #[test]
 fn listings_are_json_for_programs() {
-    let desk = Desk::new("listings");
-    let devices = json(&desk, "devices --json");
+    let folder = Folder::new("listings");
+    let devices = json(&folder, "devices --json");
     let kingston = devices["devices"].as_array().expect("a list").iter().find(|d| d["name"] == "sd/kingston");
     let kingston = kingston.expect("it is there");
     assert_eq!((&kingston["kind"], &kingston["host"]), (&"card".into(), &"raspberry-pi-4".into()));
     assert!(kingston["capacity_bytes"].as_u64().expect("bytes") > 1 << 30);
-    let plain = desk.line("experiments --names").fine();
-    let experiments = json(&desk, "experiments --json");
+    let plain = folder.line("experiments --names").succeeded();
+    let experiments = json(&folder, "experiments --json");
     assert_eq!(names(&experiments["experiments"]), plain.lines().collect::<Vec<_>>());
-    let all = json(&desk, "explain --json");
+    let all = json(&folder, "explain --json");
     assert!(all["parameters"].as_array().expect("a list").contains(&"flash.t_prog".into()));
     assert_eq!(names(&all["devices"]), names(&devices["devices"]));
 }
 
 #[test]
 fn every_kind_of_explanation_is_json_too() {
-    let desk = Desk::new("explained");
+    let folder = Folder::new("explained");
     for (name, kind) in [
         ("flash.t_prog", "parameter"),
         ("merge", "mechanism"),
@@ -75,24 +75,24 @@ fn every_kind_of_explanation_is_json_too() {
         ("--minimal", "fio option"),
         ("include", "fio option"),
     ] {
-        let found = json(&desk, &format!("explain --json {name}"));
+        let found = json(&folder, &format!("explain --json {name}"));
         assert_eq!(found[0]["kind"], kind, "{name}: {found}");
-        assert_eq!(found, json(&desk, &format!("explain {name} --json")));
+        assert_eq!(found, json(&folder, &format!("explain {name} --json")));
     }
-    let value = &json(&desk, "explain --json sd/kingston")[0]["numbers"][0];
+    let value = &json(&folder, "explain --json sd/kingston")[0]["numbers"][0];
     assert!(["name", "value", "meaning", "source"].iter().all(|key| value[key].is_string()), "{value}");
-    let refused = &json(&desk, "explain --json io_submit_mode")[0];
+    let refused = &json(&folder, "explain --json io_submit_mode")[0];
     assert_eq!(
         (&refused["standing"], &refused["accepted_values"]),
         (&"refused".into(), &vec!["inline"].into())
     );
-    assert!(desk.line("explain --json t_porg").refused().contains("did you mean flash.t_prog?"));
+    assert!(folder.line("explain --json t_porg").refused().contains("did you mean flash.t_prog?"));
 }
 
 #[test]
 fn a_folder_that_is_none_is_not_taken_for_a_name() {
-    let desk = Desk::new("nodir");
-    desk.put("empty/readme", "");
+    let folder = Folder::new("nodir");
+    folder.put("empty/readme", "");
     for (line, what) in [
         ("run ./nodir", "no such folder: ./nodir"),
         ("run no/dir", "no such folder: no/dir"),
@@ -101,14 +101,14 @@ fn a_folder_that_is_none_is_not_taken_for_a_name() {
         ("run empty", "the folder empty has no experiment.toml"),
         ("run sd-card", "did you mean sd-cards?"),
     ] {
-        let err = desk.line(line).refused();
+        let err = folder.line(line).refused();
         assert!(err.contains(what), "{line}: {err}");
     }
 }
 
 /// Returns the commands in the help, with the subcommands of each: `bench`, `trace bring-up`.
-fn commands(desk: &Desk, before: &str) -> Vec<String> {
-    let help = desk.line(&format!("{before} --help")).fine();
+fn commands(folder: &Folder, before: &str) -> Vec<String> {
+    let help = folder.line(&format!("{before} --help")).succeeded();
     let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
     let list = list.split("\n\n").next().expect("a first part");
     // The list of `ctl` contains commands for a server, not subcommands.
@@ -120,27 +120,28 @@ fn commands(desk: &Desk, before: &str) -> Vec<String> {
     let names = names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned);
     names
         .flat_map(|name| {
-            [vec![format!("{before} {name}")], commands(desk, &format!("{before} {name}"))].concat()
+            [vec![format!("{before} {name}")], commands(folder, &format!("{before} {name}"))].concat()
         })
         .collect()
 }
 
 #[test]
 fn every_command_has_a_manual_page_and_completions() {
-    let desk = Desk::new("manual");
-    assert_eq!(desk.line("man pages").fine(), "");
-    let commands = commands(&desk, "");
+    let folder = Folder::new("manual");
+    assert_eq!(folder.line("man pages").succeeded(), "");
+    let commands = commands(&folder, "");
     assert!(commands.len() > 10, "{commands:?}");
-    let completions = ["bash", "zsh", "fish"].map(|shell| desk.line(&format!("completions {shell}")).fine());
+    let completions =
+        ["bash", "zsh", "fish"].map(|shell| folder.line(&format!("completions {shell}")).succeeded());
     for command in &commands {
         let name = command.trim().replace(' ', "-");
-        let page = desk.read(&format!("pages/flashlab-{name}.1"));
+        let page = folder.read(&format!("pages/flashlab-{name}.1"));
         assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"), "{name}");
         let last = command.rsplit(' ').next().expect("a name");
         assert!(completions.iter().all(|text| text.contains(last)), "{command}");
     }
-    let page = desk.line("man").fine();
-    assert_eq!(page, desk.read("pages/flashlab.1"));
+    let page = folder.line("man").succeeded();
+    assert_eq!(page, folder.read("pages/flashlab.1"));
     for text in completions {
         assert!(
             ["sd/kingston", "sd-cards", "raspberry-pi-4"].iter().all(|name| text.contains(name)),
@@ -160,24 +161,24 @@ fn checked(program: &[&str], text: &str) -> Option<String> {
     };
     child.stdin.take().expect("it is a pipe").write_all(text.as_bytes()).expect("it reads all");
     let output = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Some(if output.status.success() { said } else { format!("{}: {said}", output.status) })
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(if output.status.success() { errors } else { format!("{}: {errors}", output.status) })
 }
 
 #[test]
 fn shells_and_formatters_take_what_is_printed() {
-    let desk = Desk::new("formatters");
-    desk.line("man pages").fine();
-    for name in std::fs::read_dir(desk.path("pages")).expect("it was made") {
+    let folder = Folder::new("formatters");
+    folder.line("man pages").succeeded();
+    for name in std::fs::read_dir(folder.path("pages")).expect("it was made") {
         let name = name.expect("readable").file_name().to_string_lossy().into_owned();
-        let page = desk.read(&format!("pages/{name}"));
-        let Some(said) = checked(&["groff", "-man", "-Tutf8", "-ww", "-z"], &page) else { break };
-        assert_eq!(said, "", "{name}");
+        let page = folder.read(&format!("pages/{name}"));
+        let Some(errors) = checked(&["groff", "-man", "-Tutf8", "-ww", "-z"], &page) else { break };
+        assert_eq!(errors, "", "{name}");
     }
     for shell in ["bash", "zsh", "fish"] {
-        let script = desk.line(&format!("completions {shell}")).fine();
-        if let Some(said) = checked(&[shell, "-n"], &script) {
-            assert_eq!(said, "", "{shell}");
+        let script = folder.line(&format!("completions {shell}")).succeeded();
+        if let Some(errors) = checked(&[shell, "-n"], &script) {
+            assert_eq!(errors, "", "{shell}");
         }
     }
 }

@@ -3,8 +3,8 @@
 mod aged;
 mod bad_input;
 mod bytes;
-mod desk;
 mod determinism;
+mod folder;
 mod interrupt;
 mod jobs;
 mod listings;

@@ -1,6 +1,6 @@
 //! Destinations of results: standard output, files, device files, and pipes whose reader has closed them.
 
-use crate::desk::{Desk, said};
+use crate::folder::{Folder, run_command};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::process::{Command, Stdio};
@@ -9,23 +9,23 @@ const JOB: &str = "--name=a --rw=write --bs=4k --size=16k --direct=1";
 
 #[test]
 fn json_is_all_that_is_printed_where_it_is_asked_for() {
-    let desk = Desk::new("json");
-    let fio = desk.line(&format!("bench sd/kingston {JOB} --thread --output-format=json"));
+    let folder = Folder::new("json");
+    let fio = folder.line(&format!("bench sd/kingston {JOB} --thread --output-format=json"));
     let parsed: serde_json::Value = serde_json::from_str(&fio.out).expect("nothing but JSON");
     assert_eq!(parsed["jobs"][0]["write"]["total_ios"], 4);
     assert_eq!(parsed["jobs"][0]["flashlab"]["without_effect"][0], "thread");
-    let run = desk.line("run at91 --format json --no-html");
+    let run = folder.line("run at91 --format json --no-html");
     let parsed: serde_json::Value = serde_json::from_str(&run.out).expect("nothing but JSON");
     assert_eq!((parsed["experiment"].as_str(), run.err.as_str()), (Some("at91"), ""));
-    assert!(desk.line("run at91 --format csv --no-html").fine().lines().count() > 16);
-    assert_eq!(desk.names(), [""; 0]);
-    desk.line("run at91 --format json --no-html --csv figures").fine();
-    assert_eq!(desk.names(), ["figures"]);
+    assert!(folder.line("run at91 --format csv --no-html").succeeded().lines().count() > 16);
+    assert_eq!(folder.names(), [""; 0]);
+    folder.line("run at91 --format json --no-html --csv figures").succeeded();
+    assert_eq!(folder.names(), ["figures"]);
 }
 
 #[test]
 fn nothing_moves_and_nothing_is_coloured_in_a_pipe() {
-    let desk = Desk::new("pipe");
+    let folder = Folder::new("pipe");
     for line in [
         "run at91 --no-html",
         "devices",
@@ -33,18 +33,18 @@ fn nothing_moves_and_nothing_is_coloured_in_a_pipe() {
         "explain sd/kingston",
         "compare sd/* --name=a --direct=1 --rw=write --size=64k",
     ] {
-        let said = desk.line(line);
-        assert!(!said.out.contains('\x1b') && !said.err.contains(['\x1b', '\r']), "{line}");
-        said.fine();
+        let output = folder.line(line);
+        assert!(!output.out.contains('\x1b') && !output.err.contains(['\x1b', '\r']), "{line}");
+        output.succeeded();
     }
 }
 
 #[test]
 fn a_closed_pipe_is_no_news() {
-    let desk = Desk::new("closed");
+    let folder = Folder::new("closed");
     for line in ["run at91 --no-html --format json", "explain sd/kingston", "--help", "--version"] {
         let arguments: Vec<&str> = line.split_whitespace().collect();
-        let mut command = desk.command(&arguments);
+        let mut command = folder.command(&arguments);
         // The reader is closed before the program starts, so that the program cannot finish its output first.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -58,25 +58,25 @@ fn a_closed_pipe_is_no_news() {
 
 #[test]
 fn a_full_disk_fails_and_leaves_nothing() {
-    let desk = Desk::new("full");
+    let folder = Folder::new("full");
     for line in
         ["run at91 --html /dev/full".to_owned(), format!("bench sd/kingston {JOB} --output=/dev/full")]
     {
-        let err = desk.line(&line).failed();
+        let err = folder.line(&line).failed();
         assert!(err.contains("flashlab: /dev/full: No space left on device"), "{err}");
     }
     let device = std::fs::metadata("/dev/full").expect("every Linux has it");
     assert!(device.file_type().is_char_device(), "it is written to, not replaced");
-    let mut command = desk.command(&["run", "at91", "--no-html"]);
+    let mut command = folder.command(&["run", "at91", "--no-html"]);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("writable");
-    let err = said(command.stdout(full)).failed();
+    let err = run_command(command.stdout(full)).failed();
     assert!(err.contains("standard output: No space left on device"), "{err}");
-    assert_eq!(desk.names(), [""; 0]);
+    assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]
 fn every_text_on_standard_output_notices_that_there_is_no_room() {
-    let desk = Desk::new("full-output");
+    let folder = Folder::new("full-output");
     let lines = [
         "--help",
         "--version",
@@ -95,17 +95,17 @@ fn every_text_on_standard_output_notices_that_there_is_no_room() {
         "age sd/kingston --name=a --direct=1 --rw=write --size=64k --to used",
     ];
     for line in lines {
-        let mut command = desk.command(&line.split(' ').collect::<Vec<_>>());
+        let mut command = folder.command(&line.split(' ').collect::<Vec<_>>());
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("writable");
-        let err = said(command.stdout(full)).failed();
+        let err = run_command(command.stdout(full)).failed();
         assert!(err.contains("standard output: No space left on device"), "{line}: {err}");
     }
-    assert_eq!(desk.names(), ["used"]);
+    assert_eq!(folder.names(), ["used"]);
 }
 
 #[test]
 fn a_limit_of_the_size_of_a_file_is_an_error_that_names_the_file() {
-    let desk = Desk::new("file-limit");
+    let folder = Folder::new("file-limit");
     for (line, name) in [
         ("run at91 --html page.html", "page.html"),
         ("bench sd/kingston --name=a --direct=1 --rw=write --size=64k --output=text", "text"),
@@ -113,34 +113,36 @@ fn a_limit_of_the_size_of_a_file_is_an_error_that_names_the_file() {
     ] {
         let script = format!("ulimit -f 1; exec \"$0\" {line}");
         let mut command = Command::new("sh");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(desk.path(""));
-        let err = said(&mut command).failed();
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(folder.path(""));
+        let err = run_command(&mut command).failed();
         assert!(err.contains(&format!("flashlab: {name}: File too large")), "{line}: {err}");
-        assert_eq!(desk.names(), [""; 0], "{line}");
+        assert_eq!(folder.names(), [""; 0], "{line}");
     }
 }
 
 #[test]
 fn memory_that_the_system_denies_is_an_error_with_a_message() {
-    let desk = Desk::new("memory-limit");
+    let folder = Folder::new("memory-limit");
     let script = "ulimit -v 150000; exec \"$0\" bench nvme/p32a80 --name=a --direct=1 --rw=randwrite --number_ios=9 --output=text";
     let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(desk.path(""));
-    let err = said(&mut command).failed();
+    command.args(["-c", script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(folder.path(""));
+    let err = run_command(&mut command).failed();
     assert!(err.contains("flashlab: out of memory: the system denied an allocation of"), "{err}");
-    assert_eq!(desk.names(), [""; 0]);
-    let err = desk.line("serve memory:size=102400GiB").refused();
+    assert_eq!(folder.names(), [""; 0]);
+    let err = folder.line("serve memory:size=102400GiB").refused();
     assert!(err.contains("a memory device holds at most 16384GiB"), "{err}");
 }
 
 /// Runs in a mount namespace of its own, which needs root. Without root, the test prints that it was skipped.
 #[test]
 fn a_page_that_does_not_fit_leaves_the_old_one() {
-    let desk = Desk::new("small-disk");
+    let folder = Folder::new("small-disk");
     let script = "mount -t tmpfs -o size=32k tmpfs . && cd . && cd \"$PWD\" && echo old > page.html && \
                   { \"$0\" run at91 --html page.html > /dev/null; echo \"code $?\"; ls; cat page.html; }";
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(desk.path(""));
+    command
+        .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_flashlab")])
+        .current_dir(folder.path(""));
     match command.output() {
         Ok(output) if output.stdout.starts_with(b"code") => {
             assert_eq!(String::from_utf8_lossy(&output.stdout), "code 1\npage.html\nold\n");
@@ -153,38 +155,38 @@ fn a_page_that_does_not_fit_leaves_the_old_one() {
 
 #[test]
 fn a_file_is_replaced_whole_and_stays_what_it_was() {
-    let desk = Desk::new("replaced");
-    desk.put("real", "old");
+    let folder = Folder::new("replaced");
+    folder.put("real", "old");
     let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(desk.path("real"), private).expect("it is ours");
-    std::os::unix::fs::symlink("real", desk.path("link")).expect("a free name");
-    desk.line(&format!("bench sd/kingston {JOB} --output=link")).fine();
-    assert!(desk.read("real").starts_with("a: (g=0): rw=write"));
-    assert!(desk.path("link").is_symlink());
-    let mode = std::fs::metadata(desk.path("real")).expect("it is there").permissions().mode();
+    std::fs::set_permissions(folder.path("real"), private).expect("it is ours");
+    std::os::unix::fs::symlink("real", folder.path("link")).expect("a free name");
+    folder.line(&format!("bench sd/kingston {JOB} --output=link")).succeeded();
+    assert!(folder.read("real").starts_with("a: (g=0): rw=write"));
+    assert!(folder.path("link").is_symlink());
+    let mode = std::fs::metadata(folder.path("real")).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(desk.names(), ["link", "real"]);
+    assert_eq!(folder.names(), ["link", "real"]);
 }
 
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
-    let desk = Desk::new("unwritable");
-    desk.put("folder/x", "");
+    let folder = Folder::new("unwritable");
+    folder.put("folder/x", "");
     for path in ["nowhere/x", "folder"] {
-        let said = desk.line(&format!("bench sd/kingston {JOB} --output={path}"));
-        assert!(said.refused().starts_with(&format!("flashlab: {path}: ")));
-        let said = desk.line(&format!("run at91 --html {path}"));
-        assert!(said.refused().starts_with(&format!("flashlab: {path}: ")));
+        let output = folder.line(&format!("bench sd/kingston {JOB} --output={path}"));
+        assert!(output.refused().starts_with(&format!("flashlab: {path}: ")));
+        let output = folder.line(&format!("run at91 --html {path}"));
+        assert!(output.refused().starts_with(&format!("flashlab: {path}: ")));
     }
-    let logs = desk.line(&format!("bench sd/kingston {JOB} --write_bw_log=nowhere/x")).refused();
+    let logs = folder.line(&format!("bench sd/kingston {JOB} --write_bw_log=nowhere/x")).refused();
     assert!(logs.starts_with("flashlab: nowhere/x_bw.1.log: "), "{logs}");
-    assert_eq!(desk.names(), ["folder"]);
+    assert_eq!(folder.names(), ["folder"]);
 }
 
 #[test]
 fn places_are_checked_before_anything_runs_and_nothing_is_truncated() {
-    let desk = Desk::new("checked");
-    desk.put("folder/x", "").put("file", "old");
+    let folder = Folder::new("checked");
+    folder.put("folder/x", "").put("file", "old");
     // A job that runs for 300 days of simulated time.
     let endless = "--name=a --rw=randread --bs=4k --direct=1 --size=1m --time_based --runtime=300d";
     for (line, says) in [
@@ -202,22 +204,22 @@ fn places_are_checked_before_anything_runs_and_nothing_is_truncated() {
         ("run block-paths --html nowhere/x".to_owned(), "no folder nowhere"),
         ("trace bring-up sd/kingston --html folder".to_owned(), "it is a folder"),
     ] {
-        let err = desk.line(&line).refused();
+        let err = folder.line(&line).refused();
         assert!(err.contains(says), "{line}: {err}");
     }
-    assert_eq!(desk.names(), ["file", "folder"]);
-    let err = desk.line(&format!("bench sd/kingston {JOB} --bs=1000 --output=file")).refused();
+    assert_eq!(folder.names(), ["file", "folder"]);
+    let err = folder.line(&format!("bench sd/kingston {JOB} --bs=1000 --output=file")).refused();
     assert!(err.contains("not a multiple"), "{err}");
-    assert_eq!(desk.read("file"), "old");
+    assert_eq!(folder.read("file"), "old");
 }
 
 #[test]
 fn a_page_lies_where_it_is_asked_for_or_beside() {
-    let desk = Desk::new("page");
-    let err = desk.line("run at91").err;
+    let folder = Folder::new("page");
+    let err = folder.line("run at91").err;
     assert_eq!(err, "flashlab: the page is at91.html\n");
-    desk.line("run at91 --html other.html").fine();
-    assert_eq!(desk.names(), ["at91.html", "other.html"]);
-    assert_eq!(desk.read("at91.html"), desk.read("other.html"));
-    assert!(desk.line("run at91 --html x --no-html").refused().contains("--no-html"));
+    folder.line("run at91 --html other.html").succeeded();
+    assert_eq!(folder.names(), ["at91.html", "other.html"]);
+    assert_eq!(folder.read("at91.html"), folder.read("other.html"));
+    assert!(folder.line("run at91 --html x --no-html").refused().contains("--no-html"));
 }

@@ -3,7 +3,7 @@
 //! `published/lines.txt` contains them with their sources. The test reduces sizes and times, so that all of them
 //! together take seconds, and changes nothing else. The snapshot contains the outcome of each.
 
-use crate::desk::{Desk, Said};
+use crate::folder::{Folder, RunOutput};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -56,10 +56,10 @@ fn job_file(text: &str) -> String {
 }
 
 /// Runs a published text. A job without size or runtime gets those of the test.
-fn run(desk: &Desk, text: &str) -> Said {
+fn run(folder: &Folder, text: &str) -> RunOutput {
     let mut arguments = vec!["bench".to_owned(), "sd/kingston".to_owned()];
     if text.starts_with('[') {
-        desk.put("job.fio", format!("[global]\nsize=16m\nruntime=40ms\n{}", job_file(text)));
+        folder.put("job.fio", format!("[global]\nsize=16m\nruntime=40ms\n{}", job_file(text)));
         arguments.push("job.fio".to_owned());
     } else {
         let words = words(text);
@@ -68,11 +68,11 @@ fn run(desk: &Desk, text: &str) -> Said {
         arguments.extend(["--size=16m", "--runtime=40ms"].map(str::to_owned));
         arguments.extend_from_slice(&words[fio..]);
     }
-    desk.run(&arguments)
+    folder.run(&arguments)
 }
 
 /// Returns the notes of an output: options without effect, and the placement of files.
-fn notes(said: &Said) -> Vec<String> {
+fn notes(output: &RunOutput) -> Vec<String> {
     let line = |line: &str| {
         let plain = line.trim_start_matches("flashlab: ");
         let without =
@@ -80,8 +80,8 @@ fn notes(said: &Said) -> Vec<String> {
         let files = plain.starts_with("directory=").then_some(FILES);
         without.or(files).map(str::to_owned)
     };
-    let mut notes: Vec<String> = said.out.lines().chain(said.err.lines()).filter_map(line).collect();
-    if let Ok(json) = serde_json::from_str::<Value>(&said.out) {
+    let mut notes: Vec<String> = output.out.lines().chain(output.err.lines()).filter_map(line).collect();
+    if let Ok(json) = serde_json::from_str::<Value>(&output.out) {
         let options = json["jobs"][0]["flashlab"]["without_effect"].as_array().expect("a list");
         let options: Vec<&str> = options.iter().filter_map(Value::as_str).collect();
         notes.extend((!options.is_empty()).then(|| options.join(", ")));
@@ -94,24 +94,24 @@ const FILES: &str = "files on the bare device";
 
 #[test]
 fn every_quoted_line_runs_or_is_refused_for_a_reason() {
-    let desk = Desk::new("published");
+    let folder = Folder::new("published");
     let mut outcomes = String::new();
     let mut rows = 0;
     for row in include_str!("published/lines.txt").split("== ").skip(1) {
         let (source, text) = row.split_once('\n').expect("a source, then the text");
-        let said = run(&desk, text.trim());
+        let output = run(&folder, text.trim());
         rows += 1;
         writeln!(outcomes, "{rows}. {source}").expect("a string takes all");
-        let outcome = match said.code {
-            Some(0) => match notes(&said) {
+        let outcome = match output.code {
+            Some(0) => match notes(&output) {
                 notes if notes.is_empty() => "runs".to_owned(),
                 notes => format!("runs, notes: {}", notes.join("; ")),
             },
             Some(2) => {
-                assert_eq!(said.out, "", "{text}");
-                format!("refused: {}", said.err.trim_start_matches("flashlab: ").trim())
+                assert_eq!(output.out, "", "{text}");
+                format!("refused: {}", output.err.trim_start_matches("flashlab: ").trim())
             }
-            code => panic!("{source}: exit code {code:?}\n{text}\n{}", said.err),
+            code => panic!("{source}: exit code {code:?}\n{text}\n{}", output.err),
         };
         writeln!(outcomes, "   {}", outcome.replace("\n    ", " ")).expect("a string takes all");
     }

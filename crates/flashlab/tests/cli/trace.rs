@@ -1,30 +1,32 @@
 //! `flashlab trace`: three formats, a page, and invalid arguments.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 
 #[test]
 fn a_bring_up_is_told_in_words_in_linux_lines_and_in_json() {
-    let desk = Desk::new("trace");
-    let told = desk.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 5.15").fine();
+    let folder = Folder::new("trace");
+    let told = folder.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 5.15").succeeded();
     assert!(told.contains("ACMD41 40200000") && told.contains("which kind of card"), "{told}");
     assert!(told.lines().all(|line| line.chars().count() <= 100), "{told}");
-    let lines = desk.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 6.1 --format linux").fine();
+    let lines =
+        folder.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 6.1 --format linux").succeeded();
     assert!(lines.contains("mmc0: starting CMD8 arg 000001aa flags 000002f5\n"), "{lines}");
     assert!(lines.contains("mmc0: new SD card at address 4567\n"), "{lines}");
-    let newer = desk.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 6.12 --format linux").fine();
+    let newer =
+        folder.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 6.12 --format linux").succeeded();
     assert_eq!(newer, lines, "Linux 6.12 brings QEMU's card up as 6.1 does");
-    let json = desk.line("trace bring-up sd/kingston --format json").fine();
+    let json = folder.line("trace bring-up sd/kingston --format json").succeeded();
     let json: serde_json::Value = serde_json::from_str(&json).expect("nothing but JSON");
     assert_eq!((&json["host"], &json["found"]["mode"]), (&"bcm2711".into(), &"DDR50".into()));
     assert_eq!(json["steps"][0]["phase"], "which kind of card");
-    assert_eq!(desk.names(), [""; 0]);
-    desk.line("trace bring-up sd/kingston --html page.html").fine();
-    assert_eq!(desk.names(), ["page.html"]);
+    assert_eq!(folder.names(), [""; 0]);
+    folder.line("trace bring-up sd/kingston --html page.html").succeeded();
+    assert_eq!(folder.names(), ["page.html"]);
 }
 
 #[test]
 fn what_there_is_not_is_refused_with_what_there_is() {
-    let desk = Desk::new("trace-refused");
+    let folder = Folder::new("trace-refused");
     for (line, words) in [
         (
             "trace bring-up sd/kingston --host pl180",
@@ -39,7 +41,7 @@ fn what_there_is_not_is_refused_with_what_there_is() {
         ("trace bring-up sd/kingston:card.oem=ABC", "2 printable letters"),
         ("trace bring-up sd/qemu-sdsc:capacity=32MiB", "card.csd"),
     ] {
-        let refused = desk.line(line).refused();
+        let refused = folder.line(line).refused();
         assert!(refused.contains(words), "{line}: {refused}");
     }
 }

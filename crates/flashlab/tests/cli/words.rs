@@ -1,12 +1,12 @@
 //! Messages after typing errors, misplaced options and requests for help, and hints beside results.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 
 const JOB: &str = "--name=a --rw=randread --bs=4k --direct=1 --number_ios=10";
 
 #[test]
 fn a_slip_in_a_name_gets_a_suggestion() {
-    let desk = Desk::new("slips");
+    let folder = Folder::new("slips");
     for (line, meant) in [
         ("bench sd/kingstom --name=a --direct=1", "did you mean sd/kingston?"),
         ("bench kioxia --name=a --direct=1", "did you mean sd/kioxia?"),
@@ -21,18 +21,18 @@ fn a_slip_in_a_name_gets_a_suggestion() {
         ("bench sd/kingston --name=a --direct=1 --nmjobs=2", "did you mean numjobs?"),
         ("bnech sd/kingston", "'bench'"),
     ] {
-        let err = desk.line(line).refused();
+        let err = folder.line(line).refused();
         assert!(err.contains(meant), "{line}: {err}");
     }
 }
 
 #[test]
 fn an_option_of_flashlab_behind_the_device_is_explained() {
-    let desk = Desk::new("behind");
+    let folder = Folder::new("behind");
     for option in
         ["--seed 3", "--seed=3", "--fs vfat", "--against x.json", "--library=x", "--logger-rate=1MiB/s"]
     {
-        let err = desk.line(&format!("bench sd/kingston {JOB} {option}")).refused();
+        let err = folder.line(&format!("bench sd/kingston {JOB} {option}")).refused();
         let name = option.split([' ', '=']).next().expect("there is a first part");
         assert!(
             err.starts_with(&format!("flashlab: {name} is an option of flashlab: put it before the device")),
@@ -40,24 +40,24 @@ fn an_option_of_flashlab_behind_the_device_is_explained() {
         );
     }
     assert!(
-        desk.line(&format!("bench sd/kingston {JOB} --help")).refused().contains("flashlab bench --help")
+        folder.line(&format!("bench sd/kingston {JOB} --help")).refused().contains("flashlab bench --help")
     );
 }
 
 #[test]
 fn a_device_without_a_job_says_what_a_job_looks_like() {
-    let desk = Desk::new("no-job");
+    let folder = Folder::new("no-job");
     for line in ["bench sd/kingston", "compare sd/*"] {
         assert!(
-            desk.line(line).refused().contains("no job: name a job file, or give fio's options (--name=")
+            folder.line(line).refused().contains("no job: name a job file, or give fio's options (--name=")
         );
     }
 }
 
 #[test]
 fn every_name_that_is_listed_is_explained() {
-    let desk = Desk::new("explain");
-    let list = desk.line("explain").fine();
+    let folder = Folder::new("explain");
+    let list = folder.line("explain").succeeded();
     let indented = list.lines().filter(|line| line.starts_with("  ") && !line.trim().is_empty());
     let names: Vec<&str> = indented
         .flat_map(|line| {
@@ -72,29 +72,29 @@ fn every_name_that_is_listed_is_explained() {
     for name in
         ["flash.t_prog", "merge", "bs", "--bs", "sd/kingston", "vfat", "raspberry-pi-4", "thread", "verify"]
     {
-        assert!(!desk.run(&["explain", name]).fine().is_empty(), "{name}");
+        assert!(!folder.run(&["explain", name]).succeeded().is_empty(), "{name}");
     }
 }
 
 #[test]
 fn fresh_cards_are_told_from_used_ones() {
-    let desk = Desk::new("fresh");
-    let fresh = desk.line(&format!("bench --unwritten sd/kingston {JOB}"));
+    let folder = Folder::new("fresh");
+    let fresh = folder.line(&format!("bench --unwritten sd/kingston {JOB}"));
     assert!(fresh.err.contains("job `a` mostly reads data that was never written"), "{}", fresh.err);
-    fresh.fine();
+    fresh.succeeded();
     let used =
         "--direct=1 --size=1m --name=fill --rw=write --bs=1m --name=a --stonewall --rw=randread --bs=4k";
-    let used = desk.line(&format!("bench sd/kingston {used}"));
+    let used = folder.line(&format!("bench sd/kingston {used}"));
     assert_eq!(used.err, "");
-    used.fine();
+    used.succeeded();
 }
 
 #[test]
 fn what_a_job_reads_is_written_before_it_begins() {
-    let desk = Desk::new("written-first");
+    let folder = Folder::new("written-first");
     let job = "--name=a --rw=randread --bs=4k --size=16m --direct=1";
     let json = |line: &str| -> serde_json::Value {
-        let text = desk.line(&format!("{line} --output-format=json")).fine();
+        let text = folder.line(&format!("{line} --output-format=json")).succeeded();
         serde_json::from_str(&text).expect("JSON")
     };
     let iops = |json: &serde_json::Value| json["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
@@ -110,21 +110,23 @@ fn what_a_job_reads_is_written_before_it_begins() {
     let by_job = after["jobs"][1]["read"]["iops"].as_f64().expect("a rate");
     assert!((iops(&written) / by_job - 1.0).abs() < 0.02, "{} {by_job}", iops(&written));
     assert!(iops(&written) < iops(&unwritten));
-    let text = desk.line(&format!("bench sd/kingston {job}")).fine();
+    let text = folder.line(&format!("bench sd/kingston {job}")).succeeded();
     assert!(
         text.contains("\nBefore the jobs began, 16 MiB that they read were written; --unwritten"),
         "{text}"
     );
     // Nothing is written in advance to a used device.
-    desk.line("age --to used.state sd/kingston --name=w --rw=write --bs=1m --size=16m --direct=1").fine();
+    folder
+        .line("age --to used.state sd/kingston --name=w --rw=write --bs=1m --size=16m --direct=1")
+        .succeeded();
     let used = json(&format!("bench sd/kingston:state=used.state {job}"));
     assert_eq!(used["flashlab"]["written_first_bytes"], 0);
 
-    let compared = desk.line(&format!("compare sd/k* {job}")).fine();
+    let compared = folder.line(&format!("compare sd/k* {job}")).succeeded();
     assert!(!compared.contains("no flash was read"), "{compared}");
     let in_one_line = compared.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(in_one_line.contains("written on each new device; --unwritten leaves that out"), "{compared}");
-    let compared = desk.line(&format!("compare --unwritten sd/k* {job}")).fine();
+    let compared = folder.line(&format!("compare --unwritten sd/k* {job}")).succeeded();
     let marked = compared.lines().filter(|line| line.starts_with("sd/k") || line.starts_with(" sd/k"));
     assert!(marked.clone().count() >= 2, "{compared}");
     assert!(marked.clone().all(|line| line.ends_with("no flash was read")), "{compared}");
@@ -132,29 +134,29 @@ fn what_a_job_reads_is_written_before_it_begins() {
 
 #[test]
 fn what_has_no_effect_is_named() {
-    let desk = Desk::new("effect");
+    let folder = Folder::new("effect");
     let line = format!("{JOB} --filename=/dev/sdb --thread --nice=5");
-    let out = desk.line(&format!("bench sd/kingston {line}")).fine();
+    let out = folder.line(&format!("bench sd/kingston {line}")).succeeded();
     assert!(out.contains("Without effect here: thread, nice=5, filename=/dev/sdb\n"), "{out}");
-    let compared = desk.line(&format!("compare sd/kingston {line} --write_bw_log=x"));
+    let compared = folder.line(&format!("compare sd/kingston {line} --write_bw_log=x"));
     assert!(
         compared.err.contains("without effect here: thread, nice=5, filename=/dev/sdb\n"),
         "{}",
         compared.err
     );
     assert!(compared.err.contains("compare writes no logs"), "{}", compared.err);
-    assert_eq!(desk.names(), [""; 0]);
+    assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]
 fn the_examples_of_the_help_run() {
-    let desk = Desk::new("examples");
-    desk.put("job.fio", "[a]\ndirect=1\nrw=randread\nnumber_ios=10\n");
-    let help = desk.line("--help").fine();
+    let folder = Folder::new("examples");
+    folder.put("job.fio", "[a]\ndirect=1\nrw=randread\nnumber_ios=10\n");
+    let help = folder.line("--help").succeeded();
     let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  flashlab ")).collect();
     assert!(examples.len() > 4, "{help}");
     // `run sd-cards` has tests of its own, and takes longer than all other examples.
     for example in examples.iter().filter(|example| **example != "run sd-cards") {
-        desk.line(&example.replace('\'', "")).fine();
+        folder.line(&example.replace('\'', "")).succeeded();
     }
 }

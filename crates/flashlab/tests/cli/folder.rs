@@ -1,32 +1,32 @@
-//! A folder for one test, in which the test runs the program.
+//! The folder of one test, in which the test runs the program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Folder that is the program's current one, removed on drop.
-pub(crate) struct Desk(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 /// Exit code and output of a run of the program.
-pub(crate) struct Said {
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Desk {
+impl Folder {
     /// Creates an empty folder; `name` is unique to the test.
     pub(crate) fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-        Desk(folder)
+        Folder(folder)
     }
     /// Writes a file in the folder and creates missing parent folders.
     pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
-        let folder = path.parent().expect("it is in the desk");
-        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, bytes)).expect(name);
+        let parent = path.parent().expect("it is in the folder");
+        std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, bytes)).expect(name);
         self
     }
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -51,27 +51,27 @@ impl Desk {
         command
     }
     /// Runs the program with these arguments.
-    pub(crate) fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Said {
-        said(&mut self.command(arguments))
+    pub(crate) fn run(&self, arguments: &[impl AsRef<OsStr>]) -> RunOutput {
+        run_command(&mut self.command(arguments))
     }
     /// Runs the program with the words of `line` as arguments.
-    pub(crate) fn line(&self, line: &str) -> Said {
+    pub(crate) fn line(&self, line: &str) -> RunOutput {
         self.run(&line.split_whitespace().collect::<Vec<_>>())
     }
 }
 
-impl Drop for Desk {
+impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 /// Runs a command to its end.
-pub(crate) fn said(command: &mut Command) -> Said {
+pub(crate) fn run_command(command: &mut Command) -> RunOutput {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let err = without_progress(&text(output.stderr));
-    Said { code: output.status.code(), out: text(output.stdout), err }
+    RunOutput { code: output.status.code(), out: text(output.stdout), err }
 }
 
 /// Removes the progress lines, which any run on a slow machine may print.
@@ -82,9 +82,9 @@ fn without_progress(err: &str) -> String {
     err.split_inclusive('\n').filter(|line| !is_progress(line)).collect()
 }
 
-impl Said {
+impl RunOutput {
     /// Checks for exit code 0 and returns standard output.
-    pub(crate) fn fine(self) -> String {
+    pub(crate) fn succeeded(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.err);
         self.out
     }
