@@ -8,7 +8,7 @@ use flashlab_report::figure::bars;
 use std::path::Path;
 
 #[test]
-fn the_picture_of_the_readme_is_what_the_program_draws() {
+fn the_picture_of_the_readme_is_current() {
     let library = Library::built_in().expect("the repository's own library");
     let experiment = Experiment::open("sd-cards", &library).expect("it exists");
     let results = experiment.run(&library, 1, &Progress::default()).expect("it runs");

@@ -9,7 +9,7 @@ const WRITE: &str = "--name=w --rw=randwrite --bs=4k --size=32M --io_size=64M --
 const READ: &str = "--name=r --rw=randread --bs=4k --size=32M --number_ios=500 --direct=1";
 
 #[test]
-fn a_used_card_goes_on_from_its_file() {
+fn a_used_card_continues_from_its_state_file() {
     let folder = Folder::new("aged");
     let aged = folder.line(&format!("age {CARD} {WRITE} --to used.state"));
     assert!(aged.err.contains(&format!("start from it with {CARD},state=used.state")), "{}", aged.err);
@@ -41,7 +41,7 @@ fn a_used_card_goes_on_from_its_file() {
 }
 
 #[test]
-fn what_age_is_asked_for_it_does_or_says_that_it_does_not() {
+fn age_writes_its_output_file_and_refuses_logs_and_formats() {
     let folder = Folder::new("age-output");
     let aged = folder.line(&format!("age {CARD} {WRITE} --write_lat_log=x --output=out --to d.state"));
     assert!(aged.err.contains("age writes no logs"), "{}", aged.err);
@@ -69,7 +69,7 @@ fn a_drive_is_aged_like_a_card() {
 }
 
 #[test]
-fn what_the_device_counted_stands_behind_fios_output() {
+fn device_counters_follow_fios_output() {
     let folder = Folder::new("counted");
     let text = folder.line(&format!("bench {CARD} {WRITE}")).succeeded();
     let (_, counted) = text.split_once(&format!("\n\n{CARD}:\n")).expect("a paragraph of its own");
@@ -88,7 +88,7 @@ fn what_the_device_counted_stands_behind_fios_output() {
 }
 
 #[test]
-fn a_state_that_is_wrong_is_refused_and_so_is_where_it_should_go() {
+fn invalid_states_and_unwritable_destinations_are_refused() {
     let folder = Folder::new("wrong-state");
     folder.line(&format!("age {CARD} {WRITE} --to used.state")).succeeded();
     let whole = std::fs::read(folder.path("used.state")).expect("it is there");
@@ -125,7 +125,7 @@ fn a_state_that_is_wrong_is_refused_and_so_is_where_it_should_go() {
 }
 
 #[test]
-fn drives_that_cannot_be_are_refused_with_the_number() {
+fn impossible_drives_are_refused_with_the_parameter() {
     let folder = Folder::new("drives");
     let profile = include_str!("../../../../profiles/nvme/p32a80.toml");
     let mut messages = String::new();
@@ -174,7 +174,7 @@ fn drives_that_cannot_be_are_refused_with_the_number() {
 }
 
 #[test]
-fn how_long_a_card_lives_under_a_job_or_a_trace() {
+fn endurance_runs_a_users_job_or_trace() {
     let folder = Folder::new("endurance");
     folder.put("job.fio", "[w]\ndirect=1\nrw=write\nbs=1M\nsize=16M\n");
     folder.put("trace.log", "fio version 3 iolog\n0 a add\n0 a open\n1 a write 0 1048576\n20 a write 1048576 1048576\n1000 a close\n");

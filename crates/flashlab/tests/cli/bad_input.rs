@@ -17,7 +17,7 @@ fn messages(folder: &Folder, files: &[(&str, &[u8])]) -> String {
 }
 
 #[test]
-fn a_job_file_that_is_cut_or_no_text_has_its_place_told() {
+fn an_invalid_job_file_is_refused_with_the_place() {
     let folder = Folder::new("no-text");
     let long_option = format!("[a]\nbs={}", "4".repeat(10_000_000));
     let long_junk = "x".repeat(10_000_000);
@@ -47,7 +47,7 @@ fn a_job_file_that_is_cut_or_no_text_has_its_place_told() {
 }
 
 #[test]
-fn numbers_that_no_job_can_have_are_refused() {
+fn numbers_out_of_range_are_refused() {
     let folder = Folder::new("numbers");
     let options = [
         "size=99999999999999999999g",
@@ -95,7 +95,7 @@ fn numbers_that_no_job_can_have_are_refused() {
 }
 
 #[test]
-fn simulated_time_ends_after_all_that_anybody_waits_for() {
+fn simulated_time_covers_the_longest_job() {
     let folder = Folder::new("time");
     let job = "--direct=1 --rw=read --bs=4k --name=a";
     folder.line(&format!("bench sd/kingston {job} --thinktime=36500d --number_ios=2")).succeeded();
@@ -112,7 +112,7 @@ fn simulated_time_ends_after_all_that_anybody_waits_for() {
 }
 
 #[test]
-fn a_profile_that_is_wrong_has_line_column_and_what_is_expected() {
+fn an_invalid_profile_is_refused_with_line_column_and_expectation() {
     let folder = Folder::new("profile");
     let kingston = include_str!("../../../../profiles/sd/kingston.toml");
     let with = |key: &str, line: &str| {
@@ -147,7 +147,7 @@ fn a_profile_that_is_wrong_has_line_column_and_what_is_expected() {
 }
 
 #[test]
-fn files_that_are_not_there_or_no_files_are_named() {
+fn missing_files_and_folders_are_named() {
     let folder = Folder::new("files");
     folder.put("job", JOB).put("folder/x", "");
     let mut messages = String::new();
@@ -192,7 +192,7 @@ fn a_library_is_checked_before_anything_runs() {
 }
 
 #[test]
-fn an_experiment_that_is_wrong_says_where() {
+fn an_invalid_experiment_is_refused_with_the_place() {
     let folder = Folder::new("experiment");
     let at91 = include_str!("../../../../experiments/at91/experiment.toml");
     folder.put("mine/published.toml", include_str!("../../../../experiments/at91/published.toml"));
@@ -220,7 +220,7 @@ fn an_experiment_that_is_wrong_says_where() {
 }
 
 #[test]
-fn an_iolog_that_is_cut_or_wrong_has_its_place_told() {
+fn an_invalid_iolog_is_refused_with_the_place() {
     let folder = Folder::new("iolog");
     let whole = include_str!("jobs/trace.log");
     let replay = "bench sd/kingston --name=a --direct=1 --read_iolog=log";
@@ -241,7 +241,7 @@ fn an_iolog_that_is_cut_or_wrong_has_its_place_told() {
 }
 
 #[test]
-fn a_request_that_the_device_refuses_ends_the_job_and_says_so() {
+fn a_refused_request_ends_the_job_with_a_message() {
     let folder = Folder::new("refused");
     let replay = "bench sd/kingston --name=a --direct=1 --read_iolog=log";
     for request in ["write 100 77", "write 99999999999999 4096"] {
@@ -256,7 +256,7 @@ fn a_request_that_the_device_refuses_ends_the_job_and_says_so() {
 }
 
 #[test]
-fn what_is_no_fio_run_is_not_compared_with() {
+fn against_refuses_files_that_are_not_fio_results() {
     let folder = Folder::new("against");
     folder.put("job", JOB);
     let run = folder.line("bench sd/kingston job --output-format=json").succeeded();
@@ -285,7 +285,7 @@ fn what_is_no_fio_run_is_not_compared_with() {
 }
 
 #[test]
-fn arguments_that_are_no_text_are_refused() {
+fn arguments_that_are_not_text_are_refused() {
     let folder = Folder::new("arguments");
     let odd = OsStr::from_bytes(b"\xff\xfe");
     let word = OsStr::new;

@@ -14,7 +14,7 @@ fn jobs(output: &RunOutput) -> Value {
 }
 
 #[test]
-fn bytes_change_nothing_in_when() {
+fn moving_bytes_does_not_change_timing() {
     let folder = Folder::new("bytes-when");
     let bare = "bench sd/kingston:host.t_request=0us,host.t_command=0us,host.t_block=0us";
     let (bare, bytes) =
@@ -36,7 +36,7 @@ fn bytes_change_nothing_in_when() {
 }
 
 #[test]
-fn layers_work_in_simulated_time_and_what_never_takes_any_ends() {
+fn layers_work_in_simulated_time_and_endless_untimed_jobs_end() {
     let folder = Folder::new("bytes-layers");
     let delayed = folder.line(&format!("bench memory:size=8M+overlay+delay:read=2ms,write=1ms+stats {JOB}"));
     let jobs = jobs(&delayed);
@@ -50,7 +50,7 @@ fn layers_work_in_simulated_time_and_what_never_takes_any_ends() {
 }
 
 #[test]
-fn errors_are_told_and_states_left_alone() {
+fn errors_are_reported_and_states_stay_unchanged() {
     let folder = Folder::new("bytes-errors");
     let failing = folder.line(&format!("bench memory:size=8M+error:on=read,rate=0.1,seed=2 {JOB}"));
     assert_eq!(failing.code, Some(1), "{}", failing.err);
@@ -63,7 +63,7 @@ fn errors_are_told_and_states_left_alone() {
 }
 
 #[test]
-fn what_is_verified_is_read_back_once_all_is_written_and_counted_as_reads() {
+fn the_verify_phase_reads_all_written_blocks_and_counts_as_reads() {
     let folder = Folder::new("bytes-verify");
     for method in
         ["crc32c", "md5 --verify_interval=512", "pattern --verify_pattern=0xdeadbeef%o", "sha256", "null"]
@@ -88,7 +88,7 @@ fn what_is_verified_is_read_back_once_all_is_written_and_counted_as_reads() {
 }
 
 #[test]
-fn a_job_that_only_reads_finds_what_was_changed_behind_it() {
+fn a_job_that_only_reads_detects_changed_data() {
     let folder = Folder::new("bytes-damage");
     let run = |rw: &str| {
         folder.line(&format!(
@@ -109,7 +109,7 @@ fn a_job_that_only_reads_finds_what_was_changed_behind_it() {
 }
 
 #[test]
-fn what_cannot_be_verified_is_refused_by_name() {
+fn options_without_support_in_verify_are_refused_by_name() {
     let folder = Folder::new("bytes-unverified");
     for (line, why) in [
         (

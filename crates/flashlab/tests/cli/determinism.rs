@@ -16,7 +16,7 @@ fn arguments(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn time_place_and_environment_show_in_nothing() {
+fn time_folder_and_environment_do_not_change_the_output() {
     let (here, there) = (Folder::new("here"), Folder::new("there"));
     for line in LINES {
         let first = here.line(line).succeeded();
@@ -29,7 +29,7 @@ fn time_place_and_environment_show_in_nothing() {
 }
 
 #[test]
-fn the_terminal_changes_the_layout_of_tables_and_nothing_else() {
+fn the_width_changes_only_the_layout_of_tables() {
     let (wide, narrow) = (Folder::new("wide"), Folder::new("narrow"));
     let run = |folder: &Folder, line: &str, columns| {
         run_command(folder.command(&arguments(line)).env("COLUMNS", columns).env("LINES", "7")).succeeded()
@@ -56,7 +56,7 @@ fn the_terminal_changes_the_layout_of_tables_and_nothing_else() {
 }
 
 #[test]
-fn one_processor_and_several_give_the_same() {
+fn the_number_of_processors_does_not_change_results() {
     let folder = Folder::new("processors");
     for line in LINES {
         let mut one = Command::new("taskset");
@@ -73,7 +73,7 @@ fn one_processor_and_several_give_the_same() {
 }
 
 #[test]
-fn a_seed_is_a_medium() {
+fn seeds_draw_different_media() {
     let folder = Folder::new("seeds");
     let run = |seed: &str| {
         folder

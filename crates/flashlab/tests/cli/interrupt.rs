@@ -26,7 +26,7 @@ fn run_until_progress(folder: &Folder, line: &str) -> (Child, String) {
 }
 
 #[test]
-fn a_bench_in_a_pipe_says_how_far_it_is_and_prints_what_it_measured_when_it_is_stopped() {
+fn a_stopped_bench_in_a_pipe_prints_progress_and_its_results_so_far() {
     let folder = Folder::new("stopped-bench");
     let log = "--write_iops_log=log --log_avg_msec=1000000";
     let jobs = format!("{ENDLESS} {log} --name=later --stonewall --rw=write --bs=1m --size=1m --direct=1");

@@ -88,7 +88,7 @@ fn stripes_lie_beside_each_other() {
 }
 
 #[test]
-fn block_sizes_are_split_as_asked() {
+fn block_sizes_follow_bssplit() {
     let folder = folder_with_jobs("bssplit");
     // The random map would shorten blocks that do not fit between finished blocks, so the job disables it.
     folder.put("split.fio", format!("{}norandommap\n", folder.read("bssplit.fio")));
@@ -102,7 +102,7 @@ fn block_sizes_are_split_as_asked() {
 }
 
 #[test]
-fn skewed_reads_move_what_they_should_and_meet_the_map_s_cache() {
+fn skewed_reads_hit_the_map_cache() {
     let folder = folder_with_jobs("zipf");
     let zipf = folder.read("zipf.fio").replace("size=1g", "size=16g");
     folder.put("uniform.fio", zipf.replace("zipf:1.2", "random")).put("zipf.fio", zipf);
@@ -114,7 +114,7 @@ fn skewed_reads_move_what_they_should_and_meet_the_map_s_cache() {
 }
 
 #[test]
-fn trims_are_counted_apart() {
+fn trims_are_counted_separately() {
     let jobs = run(&folder_with_jobs("trim"), "sd/kingston trim.fio");
     assert_eq!(whole(&jobs[0]["trim"]["total_ios"]), 4096);
     let [trims, writes] = ["trim", "write"].map(|direction| whole(&jobs[1][direction]["io_bytes"]));
@@ -178,7 +178,7 @@ fn files_lie_on_a_filesystem_or_on_the_bare_device() {
 }
 
 #[test]
-fn a_thoughtful_job_waits() {
+fn think_time_delays_requests() {
     let jobs = run(&folder_with_jobs("think"), "sd/kingston think.fio");
     let read = &jobs[0]["read"];
     assert_eq!(whole(&read["total_ios"]), 200);
@@ -189,7 +189,7 @@ fn a_thoughtful_job_waits() {
 }
 
 #[test]
-fn logs_have_fio_s_names_and_a_line_a_window_and_direction() {
+fn logs_have_fios_names_and_one_line_per_window_and_direction() {
     let folder = folder_with_jobs("logs");
     folder.line("bench sd/kingston logs.fio").succeeded();
     for kind in ["bw", "iops", "lat", "clat"] {
@@ -234,7 +234,7 @@ fn batches_fill_the_queue() {
 }
 
 #[test]
-fn groups_are_reported_as_one() {
+fn group_reporting_combines_jobs() {
     let jobs = run(&folder_with_jobs("groups"), "sd/kingston groups.fio");
     let groups: Vec<_> =
         jobs.iter().map(|job| (whole(&job["groupid"]), whole(&job["flashlab"]["jobs"]))).collect();
@@ -335,7 +335,7 @@ fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
 }
 
 #[test]
-fn what_reads_met_is_said_in_json_csv_and_pages() {
+fn reads_of_unwritten_data_are_marked_in_json_csv_and_pages() {
     let folder = folder_with_jobs("unwritten-reads");
     let job = "--name=a --rw=randread --bs=4k --size=64m --direct=1 --number_ios=100";
     let line = |rest: &str| format!("compare {rest} sd/kingston sd/sandisk {job}");
@@ -368,7 +368,7 @@ fn what_reads_met_is_said_in_json_csv_and_pages() {
 }
 
 #[test]
-fn tables_fit_the_columns_that_are_asked_for() {
+fn tables_fit_the_requested_columns() {
     let folder = folder_with_jobs("columns");
     let job =
         "--name=a-job-with-a-rather-long-name --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=20";
@@ -398,7 +398,7 @@ fn tables_fit_the_columns_that_are_asked_for() {
 }
 
 #[test]
-fn a_request_that_takes_too_long_ends_its_job_and_the_exit_code_tells() {
+fn a_request_above_max_latency_ends_its_job_with_exit_code_1() {
     let folder = folder_with_jobs("max-latency");
     let line = "bench sd/kingston --name=a --rw=randwrite --bs=4k --size=64m --direct=1 --number_ios=100";
     folder.line(&format!("{line} --max_latency=1s")).succeeded();
@@ -409,7 +409,7 @@ fn a_request_that_takes_too_long_ends_its_job_and_the_exit_code_tells() {
 }
 
 #[test]
-fn unlinked_files_make_room_for_those_of_the_next_wave() {
+fn unlinked_files_free_space_for_the_next_wave() {
     let folder = folder_with_jobs("unlink");
     let line = |unlink| {
         let jobs = "--direct=1 --directory=/mnt --rw=write --bs=1m --size=3g --number_ios=8";
@@ -421,7 +421,7 @@ fn unlinked_files_make_room_for_those_of_the_next_wave() {
 }
 
 #[test]
-fn terse_output_has_what_scripts_cut_out_of_it() {
+fn terse_output_has_the_fields_that_scripts_cut() {
     let folder = folder_with_jobs("terse");
     let line = "bench sd/kingston --name=a --rw=randrw --bs=4k --size=64m --direct=1 --runtime=5 --thread";
     let job = &run(&folder, &line["bench ".len()..])[0];

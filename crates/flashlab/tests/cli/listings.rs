@@ -14,7 +14,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn devices_are_selected_by_the_beginning_or_the_form_of_their_names() {
+fn devices_are_selected_by_prefix_or_pattern() {
     let folder = Folder::new("devices");
     let all = folder.line("devices").succeeded();
     assert!(["Devices\n", "\nHosts\n", "\nFilesystems\n"].iter().all(|heading| all.contains(heading)));
@@ -90,7 +90,7 @@ fn every_kind_of_explanation_is_json_too() {
 }
 
 #[test]
-fn a_folder_that_is_none_is_not_taken_for_a_name() {
+fn a_missing_folder_is_not_reported_as_an_unknown_name() {
     let folder = Folder::new("nodir");
     folder.put("empty/readme", "");
     for (line, what) in [
@@ -166,7 +166,7 @@ fn checked(program: &[&str], text: &str) -> Option<String> {
 }
 
 #[test]
-fn shells_and_formatters_take_what_is_printed() {
+fn shells_and_formatters_accept_completions_and_pages() {
     let folder = Folder::new("formatters");
     folder.line("man pages").succeeded();
     for name in std::fs::read_dir(folder.path("pages")).expect("it was made") {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 const JOB: &str = "--name=a --rw=write --bs=4k --size=16k --direct=1";
 
 #[test]
-fn json_is_all_that_is_printed_where_it_is_asked_for() {
+fn json_output_contains_nothing_else() {
     let folder = Folder::new("json");
     let fio = folder.line(&format!("bench sd/kingston {JOB} --thread --output-format=json"));
     let parsed: serde_json::Value = serde_json::from_str(&fio.out).expect("nothing but JSON");
@@ -24,7 +24,7 @@ fn json_is_all_that_is_printed_where_it_is_asked_for() {
 }
 
 #[test]
-fn nothing_moves_and_nothing_is_coloured_in_a_pipe() {
+fn pipe_output_has_no_colours_and_no_animation() {
     let folder = Folder::new("pipe");
     for line in [
         "run at91 --no-html",
@@ -40,7 +40,7 @@ fn nothing_moves_and_nothing_is_coloured_in_a_pipe() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_news() {
+fn a_closed_pipe_ends_the_program_without_a_message() {
     let folder = Folder::new("closed");
     for line in ["run at91 --no-html --format json", "explain sd/kingston", "--help", "--version"] {
         let arguments: Vec<&str> = line.split_whitespace().collect();
@@ -75,7 +75,7 @@ fn a_full_disk_fails_and_leaves_nothing() {
 }
 
 #[test]
-fn every_text_on_standard_output_notices_that_there_is_no_room() {
+fn every_command_reports_a_full_standard_output() {
     let folder = Folder::new("full-output");
     let lines = [
         "--help",
@@ -104,7 +104,7 @@ fn every_text_on_standard_output_notices_that_there_is_no_room() {
 }
 
 #[test]
-fn a_limit_of_the_size_of_a_file_is_an_error_that_names_the_file() {
+fn a_write_above_the_file_size_limit_fails_and_names_the_file() {
     let folder = Folder::new("file-limit");
     for (line, name) in [
         ("run at91 --html page.html", "page.html"),
@@ -121,7 +121,7 @@ fn a_limit_of_the_size_of_a_file_is_an_error_that_names_the_file() {
 }
 
 #[test]
-fn memory_that_the_system_denies_is_an_error_with_a_message() {
+fn a_failed_allocation_ends_the_program_with_a_message() {
     let folder = Folder::new("memory-limit");
     let script = "ulimit -v 150000; exec \"$0\" bench nvme/p32a80 --name=a --direct=1 --rw=randwrite --number_ios=9 --output=text";
     let mut command = Command::new("sh");
@@ -154,7 +154,7 @@ fn a_page_that_does_not_fit_leaves_the_old_one() {
 }
 
 #[test]
-fn a_file_is_replaced_whole_and_stays_what_it_was() {
+fn a_file_is_replaced_as_a_whole_and_keeps_its_permissions_and_links() {
     let folder = Folder::new("replaced");
     folder.put("real", "old");
     let private = std::fs::Permissions::from_mode(0o600);
@@ -169,7 +169,7 @@ fn a_file_is_replaced_whole_and_stays_what_it_was() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn an_output_that_cannot_be_written_is_named() {
     let folder = Folder::new("unwritable");
     folder.put("folder/x", "");
     for path in ["nowhere/x", "folder"] {
@@ -184,7 +184,7 @@ fn a_place_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn places_are_checked_before_anything_runs_and_nothing_is_truncated() {
+fn outputs_are_checked_before_anything_runs_and_not_truncated() {
     let folder = Folder::new("checked");
     folder.put("folder/x", "").put("file", "old");
     // A job that runs for 300 days of simulated time.
@@ -214,7 +214,7 @@ fn places_are_checked_before_anything_runs_and_nothing_is_truncated() {
 }
 
 #[test]
-fn a_page_lies_where_it_is_asked_for_or_beside() {
+fn a_page_is_written_to_the_given_file_or_the_current_folder() {
     let folder = Folder::new("page");
     let err = folder.line("run at91").err;
     assert_eq!(err, "flashlab: the page is at91.html\n");

@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 
 #[test]
-fn a_bring_up_is_told_in_words_in_linux_lines_and_in_json() {
+fn a_bring_up_is_printed_as_a_table_as_linux_lines_and_as_json() {
     let folder = Folder::new("trace");
     let told = folder.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 5.15").succeeded();
     assert!(told.contains("ACMD41 40200000") && told.contains("which kind of card"), "{told}");
@@ -25,7 +25,7 @@ fn a_bring_up_is_told_in_words_in_linux_lines_and_in_json() {
 }
 
 #[test]
-fn what_there_is_not_is_refused_with_what_there_is() {
+fn unknown_names_are_refused_with_the_known_ones() {
     let folder = Folder::new("trace-refused");
     for (line, words) in [
         (

@@ -5,7 +5,7 @@ use crate::folder::Folder;
 const JOB: &str = "--name=a --rw=randread --bs=4k --direct=1 --number_ios=10";
 
 #[test]
-fn a_slip_in_a_name_gets_a_suggestion() {
+fn a_misspelt_name_gets_a_suggestion() {
     let folder = Folder::new("slips");
     for (line, meant) in [
         ("bench sd/kingstom --name=a --direct=1", "did you mean sd/kingston?"),
@@ -27,7 +27,7 @@ fn a_slip_in_a_name_gets_a_suggestion() {
 }
 
 #[test]
-fn an_option_of_flashlab_behind_the_device_is_explained() {
+fn an_option_of_flashlab_after_the_device_is_explained() {
     let folder = Folder::new("behind");
     for option in
         ["--seed 3", "--seed=3", "--fs vfat", "--against x.json", "--library=x", "--logger-rate=1MiB/s"]
@@ -45,7 +45,7 @@ fn an_option_of_flashlab_behind_the_device_is_explained() {
 }
 
 #[test]
-fn a_device_without_a_job_says_what_a_job_looks_like() {
+fn a_device_without_a_job_gets_an_example_of_a_job() {
     let folder = Folder::new("no-job");
     for line in ["bench sd/kingston", "compare sd/*"] {
         assert!(
@@ -55,7 +55,7 @@ fn a_device_without_a_job_says_what_a_job_looks_like() {
 }
 
 #[test]
-fn every_name_that_is_listed_is_explained() {
+fn every_listed_name_has_an_explanation() {
     let folder = Folder::new("explain");
     let list = folder.line("explain").succeeded();
     let indented = list.lines().filter(|line| line.starts_with("  ") && !line.trim().is_empty());
@@ -77,7 +77,7 @@ fn every_name_that_is_listed_is_explained() {
 }
 
 #[test]
-fn fresh_cards_are_told_from_used_ones() {
+fn new_cards_differ_from_used_ones() {
     let folder = Folder::new("fresh");
     let fresh = folder.line(&format!("bench --unwritten sd/kingston {JOB}"));
     assert!(fresh.err.contains("job `a` mostly reads data that was never written"), "{}", fresh.err);
@@ -90,7 +90,7 @@ fn fresh_cards_are_told_from_used_ones() {
 }
 
 #[test]
-fn what_a_job_reads_is_written_before_it_begins() {
+fn data_that_a_job_reads_is_written_before_the_job_begins() {
     let folder = Folder::new("written-first");
     let job = "--name=a --rw=randread --bs=4k --size=16m --direct=1";
     let json = |line: &str| -> serde_json::Value {
@@ -133,7 +133,7 @@ fn what_a_job_reads_is_written_before_it_begins() {
 }
 
 #[test]
-fn what_has_no_effect_is_named() {
+fn options_without_effect_are_named() {
     let folder = Folder::new("effect");
     let line = format!("{JOB} --filename=/dev/sdb --thread --nice=5");
     let out = folder.line(&format!("bench sd/kingston {line}")).succeeded();

@@ -143,7 +143,7 @@ fn f3read_finds_what_f3write_lost_on_a_card_that_drops() {
 }
 
 #[test]
-fn a_card_that_is_pulled_out_in_the_middle_of_a_write_is_removed() {
+fn a_card_pulled_out_during_a_write_is_removed() {
     let serve = ["sd/kingston", "--quirk", "remove@block5000"];
     let Some(said) = guest("guest-pulled", &USBREDIR, PULLED, &serve, &[]) else { return };
     assert_eq!(steps(&said), ["found", "failed", "removed", "gone"], "{said}");

@@ -54,7 +54,7 @@ poweroff -f
 "#;
 
 #[test]
-fn what_ctl_does_to_the_card_linux_notices() {
+fn linux_reacts_to_ctl_commands_on_the_card() {
     let Some(said) = guest("guest-ctl", &CONTROLLED, COMMANDED, &["sd/kingston"], &[]) else { return };
     assert_eq!(steps(&said), ["found", "gone", "back", "same", "recovered", "usable", "cut"], "{said}");
     assert!(said.contains("HOST fault list\r\nwrite-crc=500\n"), "{said}");

@@ -56,7 +56,7 @@ poweroff -f
 "#;
 
 #[test]
-fn linux_says_of_our_card_what_it_said_of_the_recorded_one() {
+fn linux_logs_our_card_like_the_recorded_one() {
     if !here(&["mkfs.vfat", "nbdcopy"]) {
         return;
     }

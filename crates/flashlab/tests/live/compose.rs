@@ -15,7 +15,7 @@ fn ctl(folder: &Folder, words: &str) -> Output {
 }
 
 #[test]
-fn changes_over_a_base_are_thrown_away_or_kept() {
+fn an_overlay_discards_or_retains_changes() {
     if !here(&["qemu-io"]) {
         return;
     }
@@ -54,7 +54,7 @@ fn several_devices_with_layers_come_from_one_file() {
 }
 
 #[test]
-fn a_card_remembers_bytes_and_wear() {
+fn a_card_with_a_state_file_retains_bytes_and_wear() {
     if !here(&["qemu-io"]) {
         return;
     }
@@ -116,7 +116,7 @@ fn a_filesystem_outlives_power_cuts() {
 }
 
 #[test]
-fn a_served_device_does_what_it_is_told_or_says_why_not() {
+fn ctl_commands_succeed_or_return_the_reason() {
     if !here(&["qemu-io"]) {
         return;
     }
@@ -148,7 +148,7 @@ fn a_served_device_does_what_it_is_told_or_says_why_not() {
 }
 
 #[test]
-fn ctl_says_what_a_cut_left_undecided_and_unplugs_what_has_an_error_layer() {
+fn ctl_cut_prints_undecided_ranges_and_unplugs_an_error_layer() {
     if !here(&["qemu-io"]) {
         return;
     }

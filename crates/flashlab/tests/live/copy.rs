@@ -3,7 +3,7 @@
 use crate::tools::{Folder, here, with};
 
 #[test]
-fn nbdcopy_copies_both_ways_and_the_files_are_the_same() {
+fn nbdcopy_copies_both_ways_without_differences() {
     if !here(&["nbdcopy", "cmp"]) {
         return;
     }

@@ -20,7 +20,7 @@ while :; do flashlab load "$uri" --rw=randwrite --bs=64k --offset=4m --size=8m -
 "#;
 
 #[test]
-fn what_was_flushed_is_there_when_the_guest_that_serves_it_dies() {
+fn flushed_data_survives_the_death_of_the_serving_guest() {
     if !here(&["qemu-system-x86_64", "busybox", "nbdcopy", "mke2fs", "e2fsck", "debugfs"]) {
         return;
     }

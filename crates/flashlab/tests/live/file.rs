@@ -16,7 +16,7 @@ fn started(folder: &Folder, device: &str) -> (Child, String) {
 }
 
 #[test]
-fn everything_answered_is_there_after_kill_9() {
+fn completed_writes_survive_kill_9() {
     if !here(&["qemu-io"]) {
         return;
     }
@@ -53,7 +53,7 @@ fn everything_answered_is_there_after_kill_9() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_was_answered_stays() {
+fn a_full_disk_is_reported_and_completed_writes_remain() {
     if !here(&["unshare", "qemu-io"]) {
         return;
     }

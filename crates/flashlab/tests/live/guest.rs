@@ -69,7 +69,7 @@ const MODULES: [&str; 20] = [
 ];
 
 #[test]
-fn linux_own_client_uses_it_over_four_connections() {
+fn linux_own_client_uses_four_connections() {
     let network = "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=";
     let init = format!("{BOOT}{ATTACH}{USE}/tools/nbd-client -d $disk && step detached\npoweroff -f\n");
     let serve = ["card=memory:size=64M", "--tcp", "127.0.0.1:0"];
@@ -84,7 +84,7 @@ fn linux_own_client_uses_it_over_four_connections() {
 }
 
 #[test]
-fn qemu_gives_it_to_a_guest_as_a_drive() {
+fn qemu_attaches_a_device_to_a_guest_as_a_drive() {
     let drive = "-drive file=$uri,format=raw,if=virtio,discard=unmap";
     let init = format!("{BOOT}disk=/dev/vda\n{USE}poweroff -f\n");
     let expected = ["size 131072", "same", "filesystem"];
@@ -92,7 +92,7 @@ fn qemu_gives_it_to_a_guest_as_a_drive() {
 }
 
 #[test]
-fn qemu_gives_it_to_a_guest_as_an_sd_card() {
+fn qemu_attaches_a_device_to_a_guest_as_an_sd_card() {
     let card = "-drive file=$uri,format=raw,if=none,id=card -device sdhci-pci -device sd-card,drive=card";
     let found = "disk=/dev/mmcblk0; until [ -b $disk ]; do sleep 0.1; done";
     let init = format!("{BOOT}{found}\n{USE}poweroff -f\n");

@@ -3,7 +3,7 @@
 use crate::tools::{Folder, attempt, here, with};
 
 #[test]
-fn nbdinfo_sees_everything_that_is_offered() {
+fn nbdinfo_lists_all_offered_capabilities() {
     if !here(&["nbdinfo"]) {
         return;
     }
@@ -25,7 +25,7 @@ fn nbdinfo_sees_everything_that_is_offered() {
 }
 
 #[test]
-fn nbdinfo_answers_yes_and_no() {
+fn nbdinfo_queries_each_capability() {
     if !here(&["nbdinfo"]) {
         return;
     }

@@ -102,7 +102,7 @@ fn every_request_is_counted_once_in_every_family() {
 }
 
 #[test]
-fn the_buckets_of_a_delayed_device_tell_its_delay() {
+fn the_latency_buckets_of_a_delayed_device_contain_its_delay() {
     let folder = Folder::new("metrics-delay");
     let served = Served::new(&folder, &["memory:size=1M+delay:read=30ms"]);
     load(&folder, &["--rw=read", "--bs=256k"]);
@@ -113,7 +113,7 @@ fn the_buckets_of_a_delayed_device_tell_its_delay() {
 }
 
 #[test]
-fn a_cards_wear_stands_under_its_export() {
+fn a_cards_wear_has_the_label_of_its_export() {
     let folder = Folder::new("metrics-card");
     let served = Served::new(&folder, &["card=sd/kingston", "--unpaced"]);
     let words = ["load", "nbd+unix:///card?socket=s.sock", "--rw=write", "--bs=1m", "--size=16m"];
@@ -124,7 +124,7 @@ fn a_cards_wear_stands_under_its_export() {
 }
 
 #[test]
-fn what_is_not_asked_well_is_refused_and_the_next_one_served() {
+fn invalid_http_requests_are_refused_and_later_ones_served() {
     let folder = Folder::new("metrics-bad");
     let served = Served::new(&folder, &["memory:size=1M"]);
     assert!(served.ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
@@ -138,7 +138,7 @@ fn what_is_not_asked_well_is_refused_and_the_next_one_served() {
 }
 
 #[test]
-fn wear_after_kill_9_is_that_of_a_moment_ago() {
+fn wear_survives_kill_9() {
     let folder = Folder::new("metrics-kill");
     let card = ["sd/kingston:state=card.state", "--unpaced", "--keep-every=20ms"];
     let written = |served: &Served| served.figures()["flashlab_device_host_written_bytes{export=\"\"}"];

@@ -4,7 +4,7 @@ use crate::tools::{Folder, here, skipped, with};
 use std::path::Path;
 
 #[test]
-fn a_filesystem_made_on_it_through_nbdfuse_is_clean() {
+fn a_filesystem_made_through_nbdfuse_is_clean() {
     if !here(&["nbdfuse", "mkfs.ext4", "fsck.ext4", "debugfs", "fusermount3"]) {
         return;
     }
@@ -25,7 +25,7 @@ fn a_filesystem_made_on_it_through_nbdfuse_is_clean() {
 }
 
 #[test]
-fn a_loop_device_over_nbdfuse_is_a_block_device_like_any() {
+fn a_loop_device_over_nbdfuse_is_an_ordinary_block_device() {
     if !here(&["nbdfuse", "losetup", "mkfs.ext4", "fsck.ext4", "fusermount3"]) {
         return;
     }

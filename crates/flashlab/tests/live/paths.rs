@@ -55,7 +55,7 @@ fn measured(row: &Value) -> bool {
 }
 
 #[test]
-fn what_can_be_measured_here_is_and_what_cannot_says_why() {
+fn rows_are_measured_or_have_a_reason() {
     if !here(&["fio", "mkfs.xfs", "losetup", "nbdfuse", "fusermount3"]) {
         return;
     }

@@ -5,7 +5,7 @@
 use crate::tools::{Folder, here, place_of, with};
 
 #[test]
-fn the_reference_tester_is_content() {
+fn the_reference_tester_passes() {
     if !here(&["nbd-tester-client"]) {
         return;
     }
@@ -16,7 +16,7 @@ fn the_reference_tester_is_content() {
 }
 
 #[test]
-fn the_reference_testers_transactions_read_back_what_they_wrote() {
+fn the_reference_testers_transactions_verify_their_data() {
     if !here(&["nbd-tester-client"]) {
         return;
     }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
 #[test]
-fn the_command_has_the_uri_and_the_socket_and_its_status_is_passed_on() {
+fn run_passes_uri_and_socket_to_the_command_and_returns_its_status() {
     let folder = Folder::new("run");
     let said = with(&folder, &["memory:size=1M"], "echo $uri; test -S $unixsocket; echo $unixsocket");
     let lines: Vec<&str> = said.lines().collect();
@@ -36,7 +36,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn the_pidfile_of_a_server_on_standard_input_is_there_when_it_greets_and_stays() {
+fn the_pidfile_of_a_server_on_standard_input_exists_at_the_greeting_and_remains() {
     let folder = Folder::new("pidfile");
     let mut server = flashlab(&["serve", "memory:size=1M", "-s", "-P", "pid"])
         .current_dir(&folder)
@@ -54,7 +54,7 @@ fn the_pidfile_of_a_server_on_standard_input_is_there_when_it_greets_and_stays()
 }
 
 #[test]
-fn a_device_of_no_bytes_is_served() {
+fn a_device_of_zero_bytes_is_served() {
     if !here(&["nbdinfo"]) {
         return;
     }
@@ -69,7 +69,7 @@ fn a_device_of_no_bytes_is_served() {
 }
 
 #[test]
-fn sizes_and_rates_are_read_as_people_write_them() {
+fn sizes_and_rates_accept_units_and_fractions() {
     if !here(&["nbdinfo"]) {
         return;
     }
@@ -87,7 +87,7 @@ fn sizes_and_rates_are_read_as_people_write_them() {
 }
 
 #[test]
-fn a_signal_under_load_ends_it_in_order_and_leaves_nothing_behind() {
+fn a_signal_under_load_shuts_the_server_down_and_removes_its_files() {
     for name in ["TERM", "INT"] {
         let folder = Folder::new(&format!("signal-{name}"));
         let serve = [
@@ -136,7 +136,7 @@ fn a_signal_ends_the_command_too() {
 }
 
 #[test]
-fn what_was_recorded_is_repeated_in_simulated_time() {
+fn a_recording_is_replayed_in_simulated_time() {
     let folder = Folder::new("record");
     let program = env!("CARGO_BIN_EXE_flashlab");
     let script = format!("{program} load $uri --rw=randrw --size=1m --iodepth=4");
@@ -150,7 +150,7 @@ fn what_was_recorded_is_repeated_in_simulated_time() {
 }
 
 #[test]
-fn load_prints_for_people_and_for_programs() {
+fn load_prints_text_and_json() {
     let folder = Folder::new("load");
     let program = env!("CARGO_BIN_EXE_flashlab");
     let options = "--rw=write --bs=4k --iodepth=8 --numjobs=2 --verify";
@@ -174,7 +174,7 @@ fn one_client_is_served_on_standard_input_and_output() {
 }
 
 #[test]
-fn on_a_terminal_one_line_tells_what_goes_on_and_in_a_pipe_there_is_none() {
+fn a_terminal_has_a_status_line_and_a_pipe_has_none() {
     if !here(&["script"]) {
         return;
     }
@@ -200,7 +200,7 @@ fn on_a_terminal_one_line_tells_what_goes_on_and_in_a_pipe_there_is_none() {
 }
 
 #[test]
-fn before_all_others_it_serves_the_same_or_says_that_it_may_not() {
+fn realtime_serves_the_same_bytes_or_reports_the_denial() {
     let folder = Folder::new("realtime");
     let load = format!("{} load $uri --rw=randrw --size=1m --verify", env!("CARGO_BIN_EXE_flashlab"));
     let output = attempt(&folder, &["sd/kingston", "--speed=100", "--realtime"], &load);

@@ -11,7 +11,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn devices_that_are_none_are_refused_with_their_place() {
+fn invalid_devices_are_refused_with_the_place() {
     let devices = [
         "",
         "=",
@@ -52,7 +52,7 @@ fn devices_that_are_none_are_refused_with_their_place() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn invalid_options_are_refused() {
     let one = "memory:size=1M";
     assert_snapshot!(
         [
@@ -86,7 +86,7 @@ fn options_that_make_no_sense_are_refused() {
 
 /// Options without a meaning behind USB are errors; none is silently ignored.
 #[test]
-fn what_a_card_behind_usb_does_not_know_is_refused_by_name() {
+fn options_without_meaning_for_usb_are_refused_by_name() {
     let options = [
         "--unix=a",
         "--abstract=a",
@@ -144,7 +144,7 @@ fn files_without_an_end_are_refused() {
 }
 
 #[test]
-fn what_the_system_refuses_is_said_with_its_name() {
+fn system_errors_name_their_cause() {
     let folder = Folder::new("refused");
     let failed = |arguments: &[&str]| {
         let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");

@@ -59,7 +59,7 @@ fn qemu_img_speaks_tls() {
 }
 
 #[test]
-fn who_comes_in_the_clear_or_unknown_is_sent_away() {
+fn clients_without_tls_or_certificate_are_refused() {
     if !here(&["nbdinfo"]) {
         return;
     }

@@ -27,7 +27,7 @@ fn well(output: &Output, what: &str) {
 }
 
 #[test]
-fn fio_and_bench_judge_what_the_other_wrote() {
+fn fio_and_bench_verify_each_others_data() {
     if !here(&["fio"]) {
         return;
     }

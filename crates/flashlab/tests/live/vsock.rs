@@ -19,7 +19,7 @@ poweroff -f
 "#;
 
 #[test]
-fn libnbd_and_our_load_reach_it_over_vsock() {
+fn libnbd_and_load_connect_over_vsock() {
     if !here(&["qemu-system-x86_64", "busybox", "nbdcopy"]) {
         return;
     }
