@@ -95,7 +95,7 @@ fn numbers_out_of_range_are_refused() {
 }
 
 #[test]
-fn simulated_time_covers_the_longest_job() {
+fn jobs_beyond_150_years_of_simulated_time_are_refused() {
     let folder = Folder::new("time");
     let job = "--direct=1 --rw=read --bs=4k --name=a";
     folder.line(&format!("bench sd/kingston {job} --thinktime=36500d --number_ios=2")).succeeded();

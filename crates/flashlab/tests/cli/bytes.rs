@@ -109,7 +109,7 @@ fn a_job_that_only_reads_detects_changed_data() {
 }
 
 #[test]
-fn options_without_support_in_verify_are_refused_by_name() {
+fn invalid_verify_options_are_refused() {
     let folder = Folder::new("bytes-unverified");
     for (line, why) in [
         (

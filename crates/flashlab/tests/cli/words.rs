@@ -77,7 +77,7 @@ fn every_listed_name_has_an_explanation() {
 }
 
 #[test]
-fn new_cards_differ_from_used_ones() {
+fn mostly_unwritten_reads_are_reported() {
     let folder = Folder::new("fresh");
     let fresh = folder.line(&format!("bench --unwritten sd/kingston {JOB}"));
     assert!(fresh.err.contains("job `a` mostly reads data that was never written"), "{}", fresh.err);
