@@ -8,17 +8,18 @@ use flashlab_fio::against::{Comparison, RealRun};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, logs, normal::Normal, terse};
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_lab::bench::{Bench, Hint, hints, refusal, work};
+use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
 use flashlab_lab::device::Device;
 use flashlab_lab::figures::{DeviceFigures, figures};
 use flashlab_lab::library::{Library, read_file};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::{Carried, Served, Verified};
-use flashlab_lab::statistics::statistics as counted;
+use flashlab_lab::statistics::statistics as device_statistics;
 use flashlab_lab::units::Dimension;
 use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_sim::Duration;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -53,7 +54,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let mut target = Target::open(options, library)?;
-    let real = options.against.as_deref().map(read_real).transpose()?;
+    let real = options.against.as_deref().map(read_real_run).transpose()?;
     let settings = Settings { logger_rates: logger_rates(&options.logger_rate)? };
     let invocation = jobs::read(&options.fio)?;
     if real.is_some() && invocation.output_formats != [OutputFormat::Normal] {
@@ -67,100 +68,146 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     jobs::check_outputs(&invocation, true)?;
     options.html.as_deref().map_or(Ok(()), file::check_output)?;
-    if let Target::Model(device) = &target {
-        jobs::print_state_origin(device);
-    }
-    if let Target::Bytes(carried) = &mut target
-        && let Some(verified) = Verified::of(&invocation.jobs).map_err(Failure::usage)?
-    {
-        *carried = carried.clone().verified_by(verified);
-    }
-    let (mut notes, statistics, iologs, mut counted) = {
-        let progress = progress::ProgressDisplay::new(format!("bench {}", options.device));
+    target.prepare(&invocation)?;
+    let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
+    let mut outcome = session.run_jobs(&settings)?;
+    session.add_dependences(&mut outcome);
+    session.print_results(real.as_ref(), &outcome)?;
+    session.write_files(&outcome)?;
+    Ok(session.report_errors(&outcome))
+}
+
+/// Inputs of a bench, which are checked before the first job runs.
+struct Session<'a> {
+    options: &'a Options,
+    library: &'a Library,
+    invocation: &'a Invocation,
+    setup: &'a Setup,
+    target: &'a Target,
+}
+
+/// Results of the jobs.
+struct Outcome {
+    reports: Vec<Report>,
+    /// Samples for the jobs' log files.
+    statistics: Statistics,
+    /// Recorded iologs by job number.
+    iologs: BTreeMap<usize, String>,
+    /// Counters of the device.
+    counted: DeviceStatistics,
+    notes: Notes,
+}
+
+impl Session<'_> {
+    /// Runs the jobs, after writing the data that they read. The first Ctrl-C stops them early.
+    fn run_jobs(&self, settings: &Settings) -> Result<Outcome, Failure> {
+        let jobs = &self.invocation.jobs;
+        let progress = progress::ProgressDisplay::new(format!("bench {}", self.options.device));
         progress::stop_on_interrupt(&progress);
-        let mut bench = match &target {
-            Target::Model(device) => setup.bench(device)?,
-            Target::Bytes(carried) => setup.set_up(Bench::of_bytes(Box::new(carried.clone())))?,
-        };
-        progress.plan(work(&invocation.jobs, bench.device().geometry().capacity));
+        let mut bench = self.target.bench(self.setup)?;
+        progress.plan(work(jobs, bench.device().geometry().capacity));
         bench.report_to(&progress);
-        let written_first = match &target {
-            Target::Model(device) if !options.unwritten && device.state.is_none() => {
-                bench.write_what_is_read(&invocation.jobs)?
+        let written_first = match self.target {
+            Target::Model(device) if !self.options.unwritten && device.state.is_none() => {
+                bench.write_what_is_read(jobs)?
             }
             _ => 0,
         };
         let (before, begin) = (bench.counters(), bench.now());
-        let (statistics, iologs) = bench.run_recorded(&invocation.jobs, &settings)?;
-        let counted = counted(&before, &bench.counters(), bench.wear().as_ref());
-        let (column, remarks) = match &target {
-            Target::Model(device) => (device.label(), device.remarks()),
-            // A device with layers cannot be opened as a model, so it has no label and no remarks of its own.
-            Target::Bytes(_) => Device::open(&options.device, library)
-                .map_or((options.device.clone(), Vec::new()), |device| (device.label(), device.remarks())),
+        let (statistics, iologs) = bench.run_recorded(jobs, settings)?;
+        let counted = device_statistics(&before, &bench.counters(), bench.wear().as_ref());
+        let (column, remarks) = self.target.label_and_remarks(&self.options.device, self.library);
+        let notes = Notes {
+            files: jobs::files_on_device(&self.options.medium, self.invocation),
+            written_first,
+            stopped_after: bench.is_stopped().then(|| bench.now().since(begin)),
         };
-        let stopped_after = bench.is_stopped().then(|| bench.now().since(begin));
-        let counted = DeviceStatistics { column, remarks, ..counted };
-        (Notes { files: None, written_first, stopped_after }, statistics, iologs, counted)
-    };
-    let reports = statistics.reports(&invocation.jobs);
-    // `dependence` compares with complete runs, so an interrupted run is left out.
-    if let (Target::Model(device), None) = (&target, notes.stopped_after) {
-        let again = |other: &Device| {
-            let mut bench = setup.bench(other)?;
-            if notes.written_first > 0 {
-                bench.write_what_is_read(&invocation.jobs)?;
+        Ok(Outcome {
+            reports: statistics.reports(jobs),
+            statistics,
+            iologs,
+            counted: DeviceStatistics { column, remarks, ..counted },
+            notes,
+        })
+    }
+
+    /// Repeats the jobs with other values of the device's undetermined numbers, and adds a remark for each number that
+    /// the results depend on. Skips an interrupted run, since the other runs are complete.
+    fn add_dependences(&self, outcome: &mut Outcome) {
+        let (Target::Model(device), None) = (self.target, outcome.notes.stopped_after) else { return };
+        let jobs = &self.invocation.jobs;
+        let is_written_first = outcome.notes.written_first > 0;
+        let repeat = |other: &Device| {
+            let mut bench = self.setup.bench(other)?;
+            if is_written_first {
+                bench.write_what_is_read(jobs)?;
             }
-            Ok(compared_figures(
-                &bench.run(&invocation.jobs, &Settings::default())?.reports(&invocation.jobs),
-            ))
+            Ok(compared_figures(&bench.run(jobs, &Settings::default())?.reports(jobs)))
         };
-        counted.remarks.extend(dependence(device, library, &reports, &again));
+        outcome.counted.remarks.extend(dependence(device, self.library, &outcome.reports, &repeat));
     }
-    notes.files = jobs::files_on_device(&options.medium, &invocation);
-    let text = match &real {
-        Some(real) => {
-            notes.first().iter().for_each(say);
-            against(real, &reports)?
+
+    /// Prints fio's output, or the comparison with the `real` run, to standard output or the `--output` file. Notes for
+    /// which the format has no room go to standard error.
+    fn print_results(&self, real: Option<&RealRun>, outcome: &Outcome) -> Result<(), Failure> {
+        let Outcome { reports, counted, notes, .. } = outcome;
+        let text = match real {
+            Some(real) => {
+                notes.written_first_note().iter().for_each(say);
+                comparison_table(real, reports)?
+            }
+            None => output(self.invocation, reports, counted, notes),
+        };
+        let text = match notes.incomplete_note() {
+            Some(mark) => mark_incomplete(text, self.invocation, mark),
+            None => text,
+        };
+        match &self.invocation.output {
+            Some(path) => file::write(Path::new(path), text.as_bytes())?,
+            None => file::print(&text)?,
         }
-        None => output(&invocation, &reports, &counted, &notes),
-    };
-    let text = match notes.incomplete() {
-        Some(mark) => mark_incomplete(text, &invocation, mark),
-        None => text,
-    };
-    match &invocation.output {
-        Some(path) => file::write(Path::new(path), text.as_bytes())?,
-        None => file::print(&text)?,
+        if real.is_some() || self.invocation.output_formats == [OutputFormat::Terse] {
+            jobs::print_notes(&self.options.medium, self.invocation);
+            counted.remarks.iter().for_each(say);
+        }
+        Ok(())
     }
-    if real.is_some() || invocation.output_formats == [OutputFormat::Terse] {
-        jobs::print_notes(&options.medium, &invocation);
-        counted.remarks.iter().for_each(say);
+
+    /// Writes the page, the jobs' logs and the recorded iologs.
+    fn write_files(&self, outcome: &Outcome) -> Result<(), Failure> {
+        if let Some(path) = &self.options.html {
+            let figures = self.target.figures(&self.options.device, &outcome.reports, &outcome.notes);
+            write_page(path, self.options, figures, &outcome.notes)?;
+        }
+        write_logs(self.invocation, &outcome.statistics)?;
+        for (job, iolog) in &outcome.iologs {
+            let path = iolog_path(self.invocation, *job);
+            file::write(Path::new(&path), iolog.as_bytes())?;
+        }
+        Ok(())
     }
-    if let Some(path) = &options.html {
-        write_page(path, options, target.figures(&options.device, &reports, &notes), &notes)?;
-    }
-    write_logs(&invocation, &statistics)?;
-    for (job, iolog) in &iologs {
-        let path = iolog_path(&invocation, *job);
-        file::write(Path::new(&path), iolog.as_bytes())?;
-    }
-    let mut failed = false;
-    match &target {
-        Target::Model(_) => target.hints(&reports).into_iter().for_each(say),
-        Target::Bytes(carried) => {
-            let checked = carried.checked();
-            say(checked);
-            failed = checked.wrong > 0;
+
+    /// Prints hints, the result of the verification and the error of a job to standard error. Returns the exit code.
+    fn report_errors(&self, outcome: &Outcome) -> ExitCode {
+        let has_wrong_data = match self.target {
+            Target::Model(_) => {
+                self.target.hints(&outcome.reports).into_iter().for_each(say);
+                false
+            }
+            Target::Bytes(device) => {
+                let checked = device.checked();
+                say(checked);
+                checked.wrong > 0
+            }
+        };
+        let refusal = refusal(&outcome.reports);
+        refusal.iter().for_each(say);
+        match outcome.notes.stopped_after {
+            Some(_) => ExitCode::from(STOPPED),
+            None if refusal.is_some() || has_wrong_data => ExitCode::FAILURE,
+            None => ExitCode::SUCCESS,
         }
     }
-    let refusal = refusal(&reports);
-    refusal.iter().for_each(say);
-    Ok(match notes.stopped_after {
-        Some(_) => ExitCode::from(STOPPED),
-        None if refusal.is_some() || failed => ExitCode::FAILURE,
-        None => ExitCode::SUCCESS,
-    })
 }
 
 /// Exit code of a bench that Ctrl-C stopped, as fio's.
@@ -168,7 +215,7 @@ const STOPPED: u8 = 128;
 
 /// Writes the page of one device to `path`.
 fn write_page(path: &Path, options: &Options, figures: DeviceFigures, notes: &Notes) -> Result<(), Failure> {
-    let remarks: Vec<String> = notes.files.clone().into_iter().chain(notes.incomplete()).collect();
+    let remarks: Vec<String> = notes.files.clone().into_iter().chain(notes.incomplete_note()).collect();
     let page = JobPage {
         title: &options.device,
         version: env!("CARGO_PKG_VERSION"),
@@ -222,6 +269,38 @@ impl Target {
         Ok(Target::Bytes(Carried::new(&served)))
     }
 
+    /// Prints the origin of a device that starts from a saved state. Sets the format of the blocks on a device that
+    /// moves bytes, if the jobs verify them.
+    fn prepare(&mut self, invocation: &Invocation) -> Result<(), Failure> {
+        match self {
+            Target::Model(device) => jobs::print_state_origin(device),
+            Target::Bytes(device) => {
+                if let Some(verified) = Verified::of(&invocation.jobs).map_err(Failure::usage)? {
+                    *device = device.clone().verified_by(verified);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a bench on this device.
+    fn bench(&self, setup: &Setup) -> Result<Bench, BenchError> {
+        match self {
+            Target::Model(device) => setup.bench(device),
+            Target::Bytes(device) => setup.set_up(Bench::of_bytes(Box::new(device.clone()))),
+        }
+    }
+
+    /// Returns the name of the device for its counters, and the remarks on its numbers.
+    fn label_and_remarks(&self, argument: &str, library: &Library) -> (String, Vec<String>) {
+        match self {
+            Target::Model(device) => (device.label(), device.remarks()),
+            // A device with layers cannot be opened as a model, so it has no label and no remarks of its own.
+            Target::Bytes(_) => Device::open(argument, library)
+                .map_or((argument.to_owned(), Vec::new()), |device| (device.label(), device.remarks())),
+        }
+    }
+
     /// Returns the figures of `reports` on this device for a page.
     fn figures(&self, device: &str, reports: &[Report], notes: &Notes) -> DeviceFigures {
         let (title, t_read) = match self {
@@ -247,12 +326,12 @@ impl Target {
     }
 }
 
-fn read_real(path: &Path) -> Result<RealRun, Failure> {
+fn read_real_run(path: &Path) -> Result<RealRun, Failure> {
     let bytes = read_file(path)?;
     RealRun::parse(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-fn against(real: &RealRun, reports: &[Report]) -> Result<String, Failure> {
+fn comparison_table(real: &RealRun, reports: &[Report]) -> Result<String, Failure> {
     let comparison = Comparison::new(real, reports);
     if comparison.figures.is_empty() {
         let notes = comparison.notes.join("\n  ");
@@ -303,19 +382,19 @@ struct Notes {
 impl Notes {
     /// Returns the notes as paragraphs of fio's normal output.
     fn text(&self) -> String {
-        let first = self.first();
-        let notes = [&self.files, &first].into_iter().flatten();
+        let written_first = self.written_first_note();
+        let notes = [&self.files, &written_first].into_iter().flatten();
         notes.map(|note| format!("\n{note}\n")).collect()
     }
 
     /// Returns the note on a run that a signal ended.
-    fn incomplete(&self) -> Option<String> {
+    fn incomplete_note(&self) -> Option<String> {
         let after = jobs::span(self.stopped_after?);
         Some(format!("stopped by a signal after {after} of simulated time: incomplete"))
     }
 
     /// Returns the note on the data that was written before the jobs began.
-    fn first(&self) -> Option<String> {
+    fn written_first_note(&self) -> Option<String> {
         let bytes = Some(self.written_first).filter(|bytes| *bytes > 0).map(jobs::size)?;
         Some(format!(
             "Before the jobs began, {bytes} that they read were written; --unwritten leaves that out."
