@@ -93,14 +93,14 @@ fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Option<String
         true => number::bytes(most),
         false => format!("{} to {}", number::bytes(least), number::bytes(most)),
     };
-    let on = if devices > 1 { " on each new device" } else { "" };
+    let to = if devices > 1 { " to each new device" } else { "" };
     Some(format!(
-        "Before the jobs began, {bytes} that they read were written{on}; --unwritten leaves that out."
+        "Before the jobs began, the data that they read ({bytes}) was written{to}; --unwritten skips this."
     ))
 }
 
 fn wide(rows: &[Vec<String>]) -> String {
-    let head: Vec<&str> = HEAD.into_iter().chain(["most of it"]).collect();
+    let head: Vec<&str> = HEAD.into_iter().chain(["mechanism"]).collect();
     let right: Vec<bool> = (0..head.len()).map(|column| (3..8).contains(&column)).collect();
     let rows = rows.iter().map(|row| row.iter().map(String::as_str).collect());
     let rows: Vec<Vec<&str>> = std::iter::once(head).chain(rows).collect();
@@ -110,7 +110,7 @@ fn wide(rows: &[Vec<String>]) -> String {
 /// Returns a table with the figures in columns below a line that names the device, the job and the direction.
 fn narrow(rows: &[Vec<String>], width: usize) -> String {
     let mut head: Vec<&str> = HEAD[3..].to_vec();
-    head.push("most of it");
+    head.push("mechanism");
     let figures = rows.iter().map(|row| &row[3..]);
     let widths: Vec<usize> = (0..head.len())
         .map(|i| {

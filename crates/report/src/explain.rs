@@ -46,24 +46,24 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
 /// Returns a statement on what it means if this mechanism takes most of the time of reads, or of writes.
 pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     Some(match mechanism {
-        "bus" => "The wires set the pace: a faster device in this host would measure much the same.",
+        "bus" => "The bus is the bottleneck: a faster device in this host would give almost the same figure.",
         "host" => {
-            "Commands, interrupts, copies and the filesystem cost more than the device does: another machine would \
-             measure another figure with it."
+            "Commands, interrupts, copies and the filesystem take more time than the device: on another machine, the \
+             same device would give another figure."
         }
         "firmware" => {
-            "The controller's processor sets the pace: it takes commands one after the other, and more depth or more \
-             dies would change nothing."
+            "The controller's processor is the bottleneck: it handles one command at a time, so a greater queue depth \
+             or more dies would change nothing."
         }
-        "program" => "The flash sets the pace: bus and host wait until what was written is programmed.",
-        "read" => "The flash array sets the pace: each request waits for its pages to be read.",
+        "program" => "The flash is the bottleneck: bus and host wait until the written data is programmed.",
+        "read" => "The flash array is the bottleneck: each request waits until its pages are read.",
         "read-modify-write" => {
             "Each write changes a small part of a larger mapped unit, which the device must read and program again \
              as a whole."
         }
         "merge" => {
-            "The writes touch more allocation units than the device keeps open: it must complete one, copying what \
-             was not written, before it can open the next."
+            "The writes touch more allocation units than the device keeps open: before it opens the next one, it must \
+             complete an open one by copying the data that was not written."
         }
         "map" if writes => {
             "Each write ends inside a program unit: its log record and map pages are written before the device is free \
@@ -83,12 +83,12 @@ pub(crate) fn definition(mechanism: &str) -> &'static str {
     match mechanism {
         "bus" => "transfer over the bus, while no slower operation ran at the same time",
         "host" => "the host's own work: interrupts, copies, the filesystem",
-        "firmware" => "the controller's processor, which takes one command after the other",
+        "firmware" => "the controller's processor, which handles one command at a time",
         "program" => "programming the data of the request",
         "read" => "reading the data of the request from the array",
-        "read-modify-write" => "reading and programming again a mapped unit of which a part was overwritten",
+        "read-modify-write" => "reading a partly overwritten mapped unit and programming it again",
         "merge" => "completing an open allocation unit that had to be closed",
-        "map" => "loading or writing the device's map of where data is",
+        "map" => "loading or writing pages of the device's address map",
         "queue" => "waiting behind other requests",
         _ => "",
     }
@@ -123,7 +123,7 @@ pub(crate) fn sentence(cell: &Cell) -> String {
             for part in rest.iter().take(2) {
                 text += &format!(", {} {}", phrase(part.mechanism), percent(part.share));
             }
-            return text + ". Together they set the pace.";
+            return text + ". None of them alone is the bottleneck.";
         }
     };
     if let Some(meaning) = meaning(parts[0].mechanism, cell.tail.is_some()) {
@@ -178,8 +178,8 @@ mod tests {
     fn the_mechanism_with_most_of_the_time_is_named_first() {
         assert_eq!(
             sentence_of(&[("bus", 10e6), ("program", 84e6), ("host", 6e6)]),
-            "84.0 ms of a request's 100 ms (84 %) is programming flash. The flash sets the pace: bus and host wait \
-             until what was written is programmed."
+            "84.0 ms of a request's 100 ms (84 %) is programming flash. The flash is the bottleneck: bus and host \
+             wait until the written data is programmed."
         );
         assert!(
             sentence_of(&[("host", 30e6), ("program", 70e6)]).contains("; the host's own work adds 30 %.")
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(
             sentence_of(&[("bus", 30.0), ("read", 40.0), ("map", 30.0)]),
             "No mechanism takes half of a request's 100 ns: reading flash is 40 %, transfer over the bus 30 %, the \
-             device's map 30 %. Together they set the pace."
+             device's map 30 %. None of them alone is the bottleneck."
         );
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
             return Some(format!("The same as {name} everywhere."));
         }
         let difference = number::significant(100.0 * difference, 2);
-        return Some(format!("Like {name} within {difference}{}% everywhere.", number::NO_BREAK));
+        return Some(format!("Within {difference}{}% of {name} everywhere.", number::NO_BREAK));
     }
     if points.len() == 1 {
         return Some(format!("{} at {}.", figure(first.y), at(first.x)));
@@ -123,8 +123,8 @@ fn rise_of_misses(series: &CurveSeries, before: f64, after: f64) -> String {
     }
 }
 
-/// Returns the roles of the points: `Fitted: HMB off at 1 GiB; ... 3 other points are predictions beside a measurement;
-/// for 71 there is none.`
+/// Returns the roles of the points: `Fitted: HMB off at 1 GiB; ... 3 other points are predictions with a measurement,
+/// 71 without one.`
 pub(crate) fn roles(curve: &Curve) -> String {
     let places = [
         ("Fitted", at_places(curve, Role::Fitted)),
@@ -139,11 +139,11 @@ pub(crate) fn roles(curve: &Curve) -> String {
         (0, 0) => "No point is a prediction.".into(),
         (1, 0) => format!("One{others} point is a prediction."),
         (n, 0) => format!("All{others} {n} points are predictions."),
-        (0, 1) => format!("One{others} point has no measurement beside it."),
-        (0, n) => format!("None of the{others} {n} points has a measurement beside it."),
-        (1, n) => format!("One{others} point is a prediction beside a measurement; for {n} there is none."),
+        (0, 1) => format!("One{others} point has no measurement."),
+        (0, n) => format!("None of the{others} {n} points has a measurement."),
+        (1, n) => format!("One{others} point is a prediction with a measurement, {n} without one."),
         (m, n) => {
-            format!("{m}{others} points are predictions beside a measurement; for {n} there is none.")
+            format!("{m}{others} points are predictions with a measurement, {n} without one.")
         }
     }
 }
@@ -255,21 +255,21 @@ mod tests {
         other.points[2].y = 46.46;
         curve.series.push(other);
         let text = sentence(&curve, &curve.series[1]).unwrap_or_default();
-        assert_eq!(text.replace(number::NO_BREAK, " "), "Like HMB within 0.99 % everywhere.");
+        assert_eq!(text.replace(number::NO_BREAK, " "), "Within 0.99 % of HMB everywhere.");
     }
 
     #[test]
     fn fitted_points_are_named_and_only_measured_points_count_as_predictions() {
         assert_eq!(
             roles(&curve(&[3.0, 2.0, 1.0], &[])),
-            "Fitted: HMB at 1 GiB. None of the other 2 points has a measurement beside it."
+            "Fitted: HMB at 1 GiB. None of the other 2 points has a measurement."
         );
         let mut measured = curve(&[3.0, 2.0, 1.0], &[]);
         let figure = Published::Figure { mean: 2.1, sd: None };
         measured.series[0].published.push(PublishedPoint { x: 2.0, figure });
         assert_eq!(
             roles(&measured),
-            "Fitted: HMB at 1 GiB. One other point is a prediction beside a measurement; for 1 there is none."
+            "Fitted: HMB at 1 GiB. One other point is a prediction with a measurement, 1 without one."
         );
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     add("write amplification", "Bytes programmed divided by bytes that the host wrote.", &|run| {
         run.write_amplification.map(|value| number::typeset(number::fixed(value, 3)))
     });
-    add("erases in all", "Erases of all blocks in this run.", &|run| Some(count(run.erase_count)));
+    add("total erases", "Erases of all blocks in this run.", &|run| Some(count(run.erase_count)));
     add(
         "erases of a block, mean",
         "Over the blocks in use and the device's life.",
@@ -96,29 +96,35 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
         });
     }
     for level in union(runs, |run| &run.map_look_ups) {
-        add(&format!("map look-ups, {level}"), "Look-ups of the map that were answered there.", &|run| {
+        add(&format!("map look-ups, {level}"), "Map look-ups that were answered at this level.", &|run| {
             let all: u64 = run.map_look_ups.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
             let n = value(&run.map_look_ups, level)?;
             let share = if all > 0 { n as f64 / all as f64 } else { 0.0 };
             Some(format!("{} ({})", count(n), explain::percent(share)))
         });
     }
-    add("effective spare", "Raw space beyond the exported, less the reserve of collection.", &|run| {
-        run.effective_spare.map(|spare| percent(100.0 * spare))
-    });
+    add(
+        "effective spare",
+        "Raw capacity beyond the exported capacity, less the reserve for garbage collection.",
+        &|run| run.effective_spare.map(|spare| percent(100.0 * spare)),
+    );
     add("life left", "Remaining share of the rated erases, of the most worn block.", &|run| {
         run.lifetime_left_percent.map(percent)
     });
     add("blocks out of use", "Worn out, failed or bad from the factory.", &|run| {
         more_than_none(run.bad_block_count)
     });
-    add("first failure", "From the beginning of the run to the first block that wore out.", &|run| {
+    add("first failure", "Time from the start of the run until the first block wore out.", &|run| {
         run.first_failure_seconds.map(number::span_s)
     });
-    add("takes writes", "By then, the host had written all of its bytes.", &|run| {
-        let since = run.read_only_seconds.map(|after| format!(" after {}", number::span_s(after)));
-        run.read_only.then(|| format!("no: read-only{}", since.unwrap_or_default()))
-    });
+    add(
+        "accepts writes",
+        "A read-only device refuses writes; the host wrote all of its bytes before that time.",
+        &|run| {
+            let since = run.read_only_seconds.map(|after| format!(" after {}", number::span_s(after)));
+            run.read_only.then(|| format!("no: read-only{}", since.unwrap_or_default()))
+        },
+    );
     lines
 }
 
@@ -152,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_run_counted_has_no_line() {
+    fn quantities_without_a_value_have_no_line() {
         let runs = [
             DeviceStatistics { moved_bytes: vec![("collection", 4096)], ..Default::default() },
             DeviceStatistics { effective_spare: Some(0.0731), ..Default::default() },
@@ -161,7 +167,7 @@ mod tests {
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(
             names,
-            ["host wrote", "flash programmed", "erases in all", "moved by collection", "effective spare"]
+            ["host wrote", "flash programmed", "total erases", "moved by collection", "effective spare"]
         );
         assert_eq!(lines[3].values, ["4.00\u{a0}KiB", ""]);
         assert_eq!(lines[4].values, ["", "7.31\u{a0}%"]);

@@ -397,7 +397,7 @@ impl Notes {
     fn written_first_note(&self) -> Option<String> {
         let bytes = Some(self.written_first).filter(|bytes| *bytes > 0).map(jobs::size)?;
         Some(format!(
-            "Before the jobs began, {bytes} that they read were written; --unwritten leaves that out."
+            "Before the jobs began, the data that they read ({bytes}) was written; --unwritten skips this."
         ))
     }
 }

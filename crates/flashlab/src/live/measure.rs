@@ -95,7 +95,7 @@ fn measure_once(
         .map_err(|error| Failure::system("sh", &error))?;
     let mut done = false;
     for line in BufReader::new(child.stdout.take().expect("it is piped")).split(b'\n') {
-        let line = line.map_err(|error| Failure::system("what the script says", &error))?;
+        let line = line.map_err(|error| Failure::system("the script's output", &error))?;
         done |= parse_line(String::from_utf8_lossy(&line).trim_end(), progress, outcome)?;
     }
     let status = child.wait().map_err(|error| Failure::system("sh", &error))?;
@@ -172,7 +172,8 @@ fn setup(live: &Live, settings: Settings) -> Vec<(String, String)> {
         setup.push((name.to_owned(), version(program).unwrap_or_else(|| "not installed".to_owned())));
     }
     let LiveSettings { device, size, runtime, repeats, .. } = settings.sizes;
-    let each = format!("{device} MiB a device, {size} MiB a job, {runtime} s, medians of {repeats}");
+    let each =
+        format!("{device} MiB per device, {size} MiB per job, {runtime} s, medians of {repeats} repeats");
     setup.push(("each row".to_owned(), each));
     setup.push(("fio is told".to_owned(), live.options().to_owned()));
     setup.push(("published".to_owned(), live.source().to_owned()));
@@ -192,7 +193,9 @@ fn guest_kernel() -> Result<(PathBuf, PathBuf), Failure> {
         Some((kernel.canonicalize().ok()?, modules.canonicalize().ok()?))
     });
     found.ok_or_else(|| {
-        Failure::failed("no kernel for the guest in target/guest or /boot; ./test unpacks Debian's there")
+        Failure::failed(
+            "no kernel for the guest in target/guest or /boot; ./test unpacks Debian's to target/guest",
+        )
     })
 }
 

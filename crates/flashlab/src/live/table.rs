@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Note on live figures, part of every output.
-pub(super) const LIVE: &str = "live: figures of a machine, which differ from run to run; there is no digest. Compare ratios within a run";
+pub(super) const LIVE: &str = "live: measured on a real machine, so figures differ from run to run and have no digest; compare ratios within one run";
 
 impl Outcome {
     /// Returns the results as a table for people.

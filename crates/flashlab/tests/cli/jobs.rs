@@ -362,7 +362,7 @@ fn reads_of_unwritten_data_are_marked_in_json_csv_and_pages() {
     assert!(csv.lines().skip(1).all(|line| line.contains(",true,0,")), "{csv}");
 
     folder.line(&format!("bench --html bench.html sd/kingston {job}")).succeeded();
-    assert!(folder.read("bench.html").contains("that they read were written; --unwritten leaves that out"));
+    assert!(folder.read("bench.html").contains(" was written; --unwritten skips this"));
     folder.line(&format!("bench --unwritten --html bench.html sd/kingston {job}")).succeeded();
     assert!(no_flash(&folder.read("bench.html")));
 }

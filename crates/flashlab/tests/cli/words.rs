@@ -112,7 +112,7 @@ fn data_that_a_job_reads_is_written_before_the_job_begins() {
     assert!(iops(&written) < iops(&unwritten));
     let text = folder.line(&format!("bench sd/kingston {job}")).succeeded();
     assert!(
-        text.contains("\nBefore the jobs began, 16 MiB that they read were written; --unwritten"),
+        text.contains("\nBefore the jobs began, the data that they read (16 MiB) was written; --unwritten"),
         "{text}"
     );
     // Nothing is written in advance to a used device.
@@ -125,7 +125,7 @@ fn data_that_a_job_reads_is_written_before_the_job_begins() {
     let compared = folder.line(&format!("compare sd/k* {job}")).succeeded();
     assert!(!compared.contains("no flash was read"), "{compared}");
     let in_one_line = compared.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("written on each new device; --unwritten leaves that out"), "{compared}");
+    assert!(in_one_line.contains("was written to each new device; --unwritten skips this"), "{compared}");
     let compared = folder.line(&format!("compare --unwritten sd/k* {job}")).succeeded();
     let marked = compared.lines().filter(|line| line.starts_with("sd/k") || line.starts_with(" sd/k"));
     assert!(marked.clone().count() >= 2, "{compared}");

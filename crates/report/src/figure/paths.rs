@@ -75,13 +75,9 @@ pub(crate) fn figure(page: &Page<'_>) -> Figure {
     }
     svg.push(svg::line((x(0.0), TOP), (x(0.0), height - AXIS)).class("axis"));
     let legend = vec![
-        Key::swatch("solid s5", None, "published, of the published run"),
-        Key::swatch(
-            "solid s0",
-            None,
-            "measured, of this run; the line: from the least to the greatest repeat",
-        ),
+        Key::swatch("solid s5", None, "published"),
+        Key::swatch("solid s0", None, "measured in this run; the line spans all repeats"),
     ];
-    let subtitle = "read and written together; 1 is that row of the same run".to_owned();
+    let subtitle = "reads and writes together; 1 is the reference row of the same run".to_owned();
     Figure { title, subtitle, height, svg, legend }
 }

@@ -180,10 +180,10 @@ fn subtitle(series: &Series, scale: Scale, forms: &[Form]) -> String {
         text += &format!("; the axis begins at {}", number::compact(least));
     }
     if forms.contains(&Form::Band) {
-        text += "; the line is the mean, the band from least to greatest";
+        text += "; the line is the mean, the band the range of values";
     }
     if forms.contains(&Form::Dots) {
-        text += "; a dot each";
+        text += "; one dot per point";
     }
     text
 }

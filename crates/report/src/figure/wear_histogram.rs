@@ -142,7 +142,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         legend.push(Key::swatch("solid s0", None, "in use"));
         legend.push(Key::swatch("unusable", None, "out of use"));
     }
-    Figure { title, subtitle: "number of erase blocks by their erases".into(), height, svg, legend }
+    Figure { title, subtitle: "number of erase blocks by erase count".into(), height, svg, legend }
 }
 
 /// Returns the bar of a bin between two sums of blocks.

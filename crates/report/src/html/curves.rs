@@ -21,9 +21,9 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         title: "Over the range",
         short: "Curves",
         intro: Some(
-            "Lines were simulated; a filled point is a prediction, an open one was fitted, so that its agreement proves \
-             nothing. A diamond was measured on hardware: the point is in its middle where the simulation agrees. \
-             Dashed lines are variants of the model, not of the device."
+            "Lines are simulated. A filled point is a prediction; an open point was fitted, so its agreement proves \
+             nothing. A diamond is a measurement on hardware; where the simulation agrees, the point lies in its \
+             middle. Dashed lines are variants of the model, not of the device."
                 .into(),
         ),
         body,
@@ -51,8 +51,8 @@ fn whole(results: &Results, i: usize, curve: &Curve) -> Element {
             element("details")
                 .child(element("summary").text("Where a request's time goes at each point"))
                 .child(element("p").class("soft").text(
-                    "Bars are the processing time of a request. The number after a bar also gives the mean latency; the rest of \
-                     it is waiting behind other requests.",
+                    "A bar is the processing time of a request. The number after it also gives the mean latency; the \
+                     difference is the time spent waiting behind other requests.",
                 ))
                 .child(element("div").class("grid2").children(bars)),
         );

@@ -70,8 +70,10 @@ fn profile(i: usize, device: &Device, first: Option<&Device>) -> Element {
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     let title = match first {
         None => format!(" {}", device.title),
-        Some(first) if numbers.is_empty() => format!(" as {}", first.name),
-        Some(first) => format!(" as {}, but for {}", first.name, terminal::plural(numbers.len(), "number")),
+        Some(first) if numbers.is_empty() => format!(" same as {}", first.name),
+        Some(first) => {
+            format!(" same as {}, except for {}", first.name, terminal::plural(numbers.len(), "number"))
+        }
     };
     let html = element("details").attr("id", format!("device-{i}")).class("profile");
     let html = html.child(element("summary").child(element("b").text(&device.name)).text(title));

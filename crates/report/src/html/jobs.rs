@@ -94,7 +94,7 @@ fn table(devices: &[DeviceFigures]) -> Element {
         ("requests", true),
         ("moved", true),
         ("simulated time", true),
-        ("most of it", false),
+        ("main mechanism", false),
     ];
     let rows = all(devices).map(|(device, job)| {
         element("tr")

@@ -10,7 +10,7 @@ use crate::number;
 /// Returns the page of a live experiment.
 pub fn live_page(page: &Page<'_>) -> String {
     let header = element("header")
-        .child(element("p").class("kicker").text("Measured live: there is no digest"))
+        .child(element("p").class("kicker").text("Measured live on a real machine, without a digest"))
         .child(element("h1").text(page.name))
         .child(element("p").class("lead").text(page.title))
         .child(element("p").text(format!("{}.", page.note)));
@@ -26,7 +26,7 @@ pub fn live_page(page: &Page<'_>) -> String {
         let list = element("ul").children(missing.iter().map(line));
         sections.push(Section::new("missing", "Not measured", "Not measured", vec![list]));
     }
-    sections.push(Section::new("with", "Measured with", "Machine", vec![setup(page)]));
+    sections.push(Section::new("with", "Measurement setup", "Setup", vec![setup(page)]));
     let footer = element("footer")
         .child(element("p").text("Measure again with ").child(element("code").text(page.command)).text("."));
     document(page.name, "flashlab", header, &sections, footer)
@@ -75,5 +75,5 @@ fn setup(page: &Page<'_>) -> Element {
         .setup
         .iter()
         .map(|(name, what)| element("tr").child(tables::row_head(name)).child(tables::text(what)));
-    tables::scrolling("Measured with", element("table").child(element("tbody").children(rows)))
+    tables::scrolling("Measurement setup", element("table").child(element("tbody").children(rows)))
 }

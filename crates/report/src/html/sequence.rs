@@ -18,7 +18,7 @@ pub(super) fn figure(trace: &Trace) -> Element {
         Key::paths([("reply".into(), "M-8 0H8M-8 0l4 -3M-8 0l4 3")], "answer"),
         Key::paths([("payload".into(), "M-8 0H8")], "data"),
         Key::paths([("call lost".into(), "M-8 0H3M4 -3l5 6M9 -3l-5 6")], "no answer"),
-        Key::paths([("dot".into(), "M0 -4l4 4l-4 4l-4 -4Z")], "the host sets the bus"),
+        Key::paths([("dot".into(), "M0 -4l4 4l-4 4l-4 -4Z")], "the host configures the bus"),
     ];
     let legend = element("ul").class("legend").children(keys.iter().map(Key::html));
     let mut diagram = element("div").class("sequence").child(column_heads());

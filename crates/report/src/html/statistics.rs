@@ -29,7 +29,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         title: "Device counters",
         short: "Statistics",
         intro: Some(
-            "From the end of the preparation, or over the device's life where a line says so.".into(),
+            "Counted from the end of the preparation, or over the device's life where a line says so.".into(),
         ),
         body,
     })

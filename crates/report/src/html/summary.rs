@@ -108,7 +108,7 @@ fn tiles(results: &Results) -> Element {
         let held = results.bounds.iter().filter(|bound| bound.held).count();
         let missed: Vec<&str> = results.bounds.iter().filter(|b| !b.held).map(|b| b.name.as_str()).collect();
         let (class, comment) = if missed.is_empty() {
-            ("held", "every one that the experiment declares".to_string())
+            ("held", "all bounds of the experiment".to_string())
         } else {
             ("missed", format!("missed: {}", missed.join("; ")))
         };

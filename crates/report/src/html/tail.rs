@@ -45,8 +45,9 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         title: "Tail of the write latency",
         short: "Tail",
         intro: Some(
-            "Completion latency of writes, beyond the mean. Not fitted: nothing was published to fit it on. The last \
-             column is the buffer that a data logger needs so that it never waits when it writes at half the cell's mean rate."
+            "Completion latencies of writes, beyond the mean. No parameter was fitted on them, since no such figures are \
+             published. The last column is the buffer that a data logger needs so that it never waits when it writes at \
+             half the cell's mean rate."
                 .into(),
         ),
         body: vec![tables::folded_if_long(

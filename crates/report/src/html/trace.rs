@@ -14,7 +14,8 @@ pub fn trace_page(trace: &Trace) -> String {
         .child(element("p").class("lead").text(summary(trace)));
     let linux = element("pre").text(trace.linux.join("\n"));
     let steps = folded("The steps as a table", [table(trace)]);
-    let linux = folded("What Linux prints", [tables::scrolling("What Linux prints", linux)]);
+    let linux =
+        folded("The lines that Linux prints", [tables::scrolling("The lines that Linux prints", linux)]);
     let sections = [
         Section::new("sequence", "Step by step", "Sequence", vec![sequence::figure(trace), steps]),
         Section::new("linux", "The kernel's log", "Linux", vec![linux]),
@@ -33,8 +34,8 @@ fn table(trace: &Trace) -> Element {
         ("took ms", true),
         ("sent", false),
         ("answer", false),
-        ("asked", false),
-        ("means", false),
+        ("purpose", false),
+        ("meaning", false),
     ];
     let rows = trace.steps.iter().map(row);
     let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));

@@ -38,7 +38,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     }
     (!ordered.is_empty()).then(|| Section {
         id: "why",
-        title: "Why the number is what it is",
+        title: "Where the time goes",
         short: "Why",
         intro: Some(
             "The mean latency of a request, split by mechanism. The parts of each bar add up to the latency exactly."
@@ -83,7 +83,7 @@ fn device(results: &Results, column: &str, cells: &[&Cell], is_open: bool) -> El
         let base = devices::base(device);
         base == column || base.rsplit_once('/').is_some_and(|(_, name)| name == column)
     });
-    let name = if column.is_empty() { "Figures of no one device" } else { column };
+    let name = if column.is_empty() { "Figures without a device" } else { column };
     let summary = element("summary").child(element("h3").text(name));
     let html = element("details").class("card");
     let mut html = if is_open { html.attr("open", "open") } else { html };
@@ -125,9 +125,7 @@ fn explained(results: &Results, cell: &Cell) -> Element {
         .child(mechanisms::bar(cell, &parts))
         .child(element("ul").class("parts").children(shares));
     if let Some(link) = curves::link(results, &cell.table) {
-        html.push(
-            element("p").class("on-curve").child(element("a").attr("href", link).text("the curve it is on")),
-        );
+        html.push(element("p").class("on-curve").child(element("a").attr("href", link).text("its curve")));
     }
     html.child(element("p").class("why").text(explain::sentence(cell)))
 }

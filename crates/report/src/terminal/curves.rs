@@ -120,7 +120,7 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     text += &format!("{}{}\n", " ".repeat(MARGIN - 1), "─".repeat(width));
     text += &labels_below(places, column, width, style.width);
     if has_overlap {
-        text += &format!("  {}\n", style.dim("where two meet, the later of this list is shown:"));
+        text += &format!("  {}\n", style.dim("where symbols overlap, the last in this list is shown:"));
     }
     text
 }

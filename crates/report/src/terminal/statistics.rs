@@ -31,8 +31,8 @@ pub(super) fn text(results: &Results, style: Style) -> String {
     }
     let others = statistics::points(results).len() + runs.len().saturating_sub(RUNS_MAX);
     if others > 0 {
-        let runs = super::plural(others, "run");
-        text += &style.dim(format!("the page and JSON have the statistics of {runs} more\n\n"));
+        let runs = super::plural(others, "more run");
+        text += &style.dim(format!("the page and JSON contain the statistics of {runs}\n\n"));
     }
     text
 }

@@ -15,7 +15,7 @@ const WIDE: usize = 80;
 pub fn trace(trace: &Trace, width: usize) -> String {
     let mut text = format!("{}\n{}\n\n", wrap(&headline(trace), width), wrap(&summary(trace), width));
     let column = if width < WIDE { 6 } else { WORDS - 20 };
-    let _ = writeln!(text, "{:>9}{:>9}  {:column$}asked, > answered", "at ms", "took ms", "sent");
+    let _ = writeln!(text, "{:>9}{:>9}  {:column$}request, > response", "at ms", "took ms", "sent");
     let mut phase = "";
     for step in &trace.steps {
         if step.phase != phase {

@@ -77,7 +77,7 @@ fn fold_repeats(rows: &[String]) -> String {
     for equal in rows.chunk_by(|a, b| a == b) {
         text += &format!("  {}\n", equal[0]);
         if equal.len() > 1 {
-            text += &format!("  ⋮ {} more like it\n", plural(equal.len() - 1, "row"));
+            text += &format!("  ⋮ {} identical to the row above\n", plural(equal.len() - 1, "row"));
         }
     }
     text
@@ -167,8 +167,8 @@ fn rated_outside(bins: &[Bin], rated: Option<u64>) -> String {
     };
     let count = number::fixed(rated as f64, 0);
     match rated {
-        r if r > last.to => format!("  rated for {count}, above all of these\n"),
-        r if r < first.from => format!("  rated for {count}, below all of these\n"),
+        r if r > last.to => format!("  rated for {count}, above all counts\n"),
+        r if r < first.from => format!("  rated for {count}, below all counts\n"),
         _ => String::new(),
     }
 }

@@ -339,7 +339,7 @@ fn fitted_points_predictions_and_the_knee_are_named_below_a_curve() {
     let figure = document.descendants().find(|n| n.attribute("id") == Some("curve-0")).expect("the first");
     let text = text_of(figure).replace('\u{a0}', " ");
     assert!(text.contains("Fitted: HMB off at 1 GiB; HMB 128 MiB at 1, 128 GiB"), "{text}");
-    assert!(text.contains("3 other points are predictions beside a measurement; for 87 there is none."));
+    assert!(text.contains("3 other points are predictions with a measurement, 87 without one."));
     assert!(text.contains(
         "HMB 128 MiB: Breaks after 128 GiB: 50.1 kIOPS there, 33.8 kIOPS at 144 GiB, while the map"
     ));
