@@ -116,6 +116,11 @@ impl Measured {
         self.writes.merge(&other.writes);
     }
 
+    /// Returns the name and the total nanoseconds of each mechanism, in printing order.
+    pub(super) fn mechanisms_ns(&self) -> impl Iterator<Item = (&'static str, u64)> + Clone {
+        Mechanism::ALL.map(Mechanism::name).into_iter().zip(self.mechanisms_ns)
+    }
+
     /// Returns the figure of a metric in `unit`.
     pub(super) fn figure(&self, metric: Metric, unit: &str) -> f64 {
         let seconds = self.runtime_ms.max(1) as f64 / 1e3;
