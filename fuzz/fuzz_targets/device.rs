@@ -1,8 +1,8 @@
 //! Fuzzes the names of devices and filesystems, as command-line arguments.
 #![no_main]
 
-use flashlab_lab::device::{Device, Filesystem};
-use flashlab_lab::library::Library;
+use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::library::Library;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

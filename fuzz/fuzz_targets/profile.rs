@@ -1,7 +1,7 @@
 //! Fuzzes the parser of profiles.
 #![no_main]
 
-use flashlab_lab::profile::Profile;
+use flashlab_catalogue::profile::Profile;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

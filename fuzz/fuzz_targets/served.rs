@@ -1,8 +1,8 @@
 //! Fuzzes the arguments that name block devices and the layers over them.
 #![no_main]
 
-use flashlab_lab::library::Library;
-use flashlab_lab::served::Served;
+use flashlab_catalogue::library::Library;
+use flashlab_served::Served;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

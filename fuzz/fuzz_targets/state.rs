@@ -1,8 +1,8 @@
 //! Fuzzes state files of devices, raw and with a correct checksum, as an attacker could make them.
 #![no_main]
 
-use flashlab_lab::device::{Device, State};
-use flashlab_lab::library::Library;
+use flashlab_catalogue::device::{Device, State};
+use flashlab_catalogue::library::Library;
 use libfuzzer_sys::fuzz_target;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;

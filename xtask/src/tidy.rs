@@ -12,13 +12,15 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("nvme", &["sim", "flash"]),
     ("host", &["sim", "flash", "sd"]),
     ("fio", &["sim"]),
-    ("lab", &["sim", "flash", "sd", "nvme", "host", "fio", "block"]),
+    ("catalogue", &["sim", "flash", "sd", "nvme", "host", "block"]),
+    ("served", &["catalogue", "sim", "sd", "fio", "block"]),
+    ("lab", &["catalogue", "sim", "sd", "host", "fio", "block"]),
     ("block", &["sim"]),
     ("nbd", &["sim"]),
     ("usb", &["sim", "sd"]),
     ("report", &["lab", "fio", "sim"]),
     ("serve", &["fio", "block", "nbd", "usb", "sim"]),
-    ("flashlab", &["lab", "report", "serve", "usb", "sd", "block", "fio", "sim"]),
+    ("flashlab", &["catalogue", "served", "lab", "report", "serve", "usb", "sd", "block", "fio", "sim"]),
 ];
 
 /// The crates without clocks, files or threads, and their permitted external dependencies with reasons.

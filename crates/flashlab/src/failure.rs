@@ -1,10 +1,10 @@
 //! Failures of a command: an error message with an exit code.
 
+use flashlab_catalogue::device::{DeviceError, StateError};
+use flashlab_catalogue::library::LibraryError;
+use flashlab_catalogue::units::take_notes;
 use flashlab_lab::bench::BenchError;
-use flashlab_lab::device::{DeviceError, StateError};
 use flashlab_lab::experiment::ExperimentError;
-use flashlab_lab::library::LibraryError;
-use flashlab_lab::units::take_notes;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -88,8 +88,8 @@ impl From<ExperimentError> for Failure {
         Failure::usage(error)
     }
 }
-impl From<flashlab_lab::served::ServedError> for Failure {
-    fn from(error: flashlab_lab::served::ServedError) -> Self {
+impl From<flashlab_served::ServedError> for Failure {
+    fn from(error: flashlab_served::ServedError) -> Self {
         Failure::usage(error)
     }
 }

@@ -22,7 +22,7 @@ mod width;
 
 use clap::{Args, Parser, Subcommand};
 use failure::Failure;
-use flashlab_lab::library::Library;
+use flashlab_catalogue::library::Library;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The README's picture equals the program's output: random writes of `run sd-cards` at seed 1. `UPDATE_GOLDEN=1` draws
 //! the picture anew.
 
+use flashlab_catalogue::library::Library;
 use flashlab_lab::experiment::Experiment;
-use flashlab_lab::library::Library;
 use flashlab_lab::progress::Progress;
 use flashlab_report::figure::bars;
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! Runs an fio job on a virtual card, from the library's profile to the figures.
 
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
 use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
-use flashlab_lab::device::Device;
-use flashlab_lab::library::Library;
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -2,11 +2,11 @@
 
 use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
 use crate::dependence::{dependence, figures as compared_figures};
-use crate::device::Device;
 use crate::experiment::side_by_side::side_by_side;
 use crate::figures::{DeviceFigures, JobFigures, figures};
-use crate::library::Library;
 use crate::progress::Progress;
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Tail};
 use flashlab_sim::{Duration, Mechanism};

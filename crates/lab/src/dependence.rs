@@ -1,8 +1,8 @@
 //! Finds results that depend on numbers of a device that no measurement determines.
 
 use crate::bench::BenchError;
-use crate::device::Device;
-use crate::library::Library;
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Direction;
 use flashlab_fio::stats::Report;
 

@@ -1,5 +1,6 @@
 //! The results of an experiment: the data behind every table, page and file.
 
+pub use flashlab_catalogue::provenance::{Device, Number, Parameter, ParameterKind};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 /// The results of one run of an experiment.
@@ -47,55 +48,6 @@ impl Results {
     /// Returns true if any cell has a published figure.
     pub fn has_published(&self) -> bool {
         self.cells.iter().any(|cell| cell.published.is_some())
-    }
-}
-
-/// A free parameter.
-#[derive(Clone, Debug, Serialize)]
-pub struct Parameter {
-    /// Profile and key: `sd/kingston:flash.t_prog`.
-    pub path: String,
-    /// The value with its unit, as in the profile.
-    pub value: String,
-    /// The origin of the value.
-    pub kind: ParameterKind,
-    /// The cells on which the parameter was fitted: `raw write 1M/kingston`.
-    pub fitted_on: Vec<String>,
-}
-
-/// The origin of a parameter's value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ParameterKind {
-    /// Adjusted until the simulated cells matched the published figures.
-    Fitted,
-    /// A structural choice or a typical value, the same for all devices.
-    Chosen,
-    /// Set by key on a command line, or by an experiment that names no source.
-    #[serde(rename = "set by hand")]
-    ByHand,
-    /// From a draft: a profile without sources.
-    Unsourced,
-}
-
-impl ParameterKind {
-    /// All kinds, in printing order.
-    pub const ALL: [ParameterKind; 4] =
-        [ParameterKind::Fitted, ParameterKind::Chosen, ParameterKind::ByHand, ParameterKind::Unsourced];
-
-    /// Returns the name in JSON and in print.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ParameterKind::Fitted => "fitted",
-            ParameterKind::Chosen => "chosen",
-            ParameterKind::ByHand => "set by hand",
-            ParameterKind::Unsourced => "unsourced",
-        }
-    }
-
-    /// Returns true if the value has no source other than the user.
-    pub const fn is_unsourced(self) -> bool {
-        matches!(self, ParameterKind::ByHand | ParameterKind::Unsourced)
     }
 }
 
@@ -299,30 +251,6 @@ pub struct Bound {
     pub worst: f64,
     /// True if the bound holds.
     pub held: bool,
-}
-
-/// A device of the experiment, for the page that explains its numbers.
-#[derive(Clone, Debug, Serialize)]
-pub struct Device {
-    /// The name: `sd/kingston`.
-    pub name: String,
-    /// The full name.
-    pub title: String,
-    /// All numbers of the profile.
-    pub numbers: Vec<Number>,
-}
-
-/// One number of a profile.
-#[derive(Clone, Debug, Serialize)]
-pub struct Number {
-    /// The key: `flash.t_prog`.
-    pub path: String,
-    /// The value with its unit: `581us`.
-    pub value: String,
-    /// The source: `fitted on raw write 1M/kingston`, `typical: ...`, `spec: ...`, `set by hand: ...`, `unsourced`.
-    pub source: String,
-    /// A description, in one sentence.
-    pub meaning: String,
 }
 
 /// One chart of figures over a range: a step of a sweep, with one curve per column.

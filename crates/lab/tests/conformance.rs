@@ -1,8 +1,8 @@
 //! Conformance of every device in the library to the contract of a model, on its host, with and without vfat.
 
+use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::library::Library;
 use flashlab_host::vfat::{Allocate, Vfat};
-use flashlab_lab::device::{Device, Filesystem};
-use flashlab_lab::library::Library;
 use flashlab_sim::{Completion, Duration, FileId, Geometry, Instant, Model, PowerCut, Request, conformance};
 
 #[test]

@@ -1,12 +1,12 @@
 //! Experiments of the kinds `sweep`, `wear` and `endurance` on small devices, from folders on disk.
 
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::{Bench, BenchError, refusal};
-use flashlab_lab::device::Device;
 use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, ExperimentError};
-use flashlab_lab::library::Library;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::results::{Cell, ParameterKind, Results, Role};
 use insta::assert_snapshot;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../catalogue/tests/profiles/library");
     Library::open(&[folder]).unwrap_or_else(|e| panic!("{e}"))
 });
 

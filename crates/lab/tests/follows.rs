@@ -1,11 +1,11 @@
 //! Checks that the numbers that have no effect on an experiment, according to a profile, indeed have none.
 
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
-use flashlab_lab::device::Device;
-use flashlab_lab::library::Library;
 
 /// Returns the milliseconds that a device takes to write 10 MiB, to read them, and to write them again.
 fn milliseconds(library: &Library, device: &str) -> Vec<u64> {

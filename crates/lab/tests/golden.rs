@@ -4,8 +4,8 @@
 //! A simulated week of writes is slow in a debug build, so `cargo test` skips this file. `cargo xtask golden-check`
 //! runs it in a release build.
 
+use flashlab_catalogue::library::{Folder, Library};
 use flashlab_lab::experiment::{Experiment, ExperimentError, Live, cell_name};
-use flashlab_lab::library::{Folder, Library};
 use flashlab_lab::progress::Progress;
 use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role, Summary};
 use flashlab_sim::Duration;

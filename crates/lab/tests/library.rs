@@ -1,9 +1,9 @@
 //! The built-in library as a whole.
 
-use flashlab_lab::device::{Device, Filesystem};
+use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::library::Library;
+use flashlab_catalogue::profile::Kind;
 use flashlab_lab::experiment::{Experiment, Live};
-use flashlab_lab::library::Library;
-use flashlab_lab::profile::Kind;
 
 fn library() -> Library {
     Library::built_in().unwrap_or_else(|e| panic!("{e}"))

@@ -5,8 +5,8 @@
 //! exceptions: the slot polls once a second, whose places depend on the timing of the recording machine, and the end of
 //! the VUB300 log.
 
-use flashlab_lab::device::Device;
-use flashlab_lab::library::Library;
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_sd::Native;
 use flashlab_sd::mmc::{Controller, Kernel, Mmc, Phase};
 use flashlab_sim::Duration;

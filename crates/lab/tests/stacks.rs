@@ -1,13 +1,13 @@
 //! Compares a card that is driven by commands with the same card driven by block requests, using profiles, fio jobs and
 //! hosts as a user does.
 
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
 use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
-use flashlab_lab::device::Device;
-use flashlab_lab::library::Library;
 
 /// Returns the mean latency of each job in ns, and the number of transfers that the host counted.
 fn run(device: &str, stack: &str, jobs: &[&str]) -> (Vec<f64>, u64) {

@@ -1,13 +1,13 @@
 //! State files of used devices: a restored device continues where the saved one stopped, and invalid files are rejected
 //! with an explanation.
 
+use flashlab_catalogue::device::{Device, State, StateError};
+use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
 use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
-use flashlab_lab::device::{Device, State, StateError};
-use flashlab_lab::library::Library;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../catalogue/tests/profiles/library");
     Library::open(&[folder]).unwrap_or_else(|e| panic!("{e}"))
 });
 
@@ -140,7 +140,7 @@ fn what_is_wrong_is_said() {
     let mut damaged = bytes.clone();
     *damaged.last_mut().unwrap() ^= 1;
     let missing = Kept(PathBuf::from("/nowhere/x"));
-    let profile = include_bytes!("profiles/right.toml");
+    let profile = include_bytes!("../../catalogue/tests/profiles/right.toml");
     assert_snapshot!(
         [
             say("test/one:", &right),

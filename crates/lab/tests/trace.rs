@@ -1,7 +1,7 @@
 //! Traces of card initialization: every shipped card with every host controller.
 
-use flashlab_lab::device::Device;
-use flashlab_lab::library::Library;
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_lab::trace::{Controller, Kernel, Step, StepKind, Trace, bring_up, controller_of};
 
 fn trace(card: &str, controller: Controller, kernel: Kernel) -> Trace {

@@ -3,7 +3,6 @@
 use flashlab_block::Timed;
 use flashlab_block::layer::{Faults, Kind};
 use flashlab_lab::results::DeviceStatistics;
-use flashlab_lab::served::Served;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_serve::{ControlReply, Server};
 use flashlab_sim::PowerCut;

@@ -3,10 +3,10 @@
 use crate::failure::Failure;
 use crate::file;
 use crate::width::columns;
+use flashlab_catalogue::explain::{ExplainError, Listing, explain, explain_json};
+use flashlab_catalogue::library::Library;
+use flashlab_catalogue::profile::Parameter;
 use flashlab_fio::option;
-use flashlab_lab::explain::{ExplainError, Listing, explain, explain_json};
-use flashlab_lab::library::Library;
-use flashlab_lab::profile::Parameter;
 use flashlab_report::terminal::wrapped;
 use flashlab_sim::Mechanism;
 use serde_json::json;

@@ -2,13 +2,13 @@
 
 use crate::failure::{Failure, say};
 use crate::{Medium, file};
+use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
 use flashlab_fio::loader::Loader;
 use flashlab_lab::bench::{Bench, BenchError};
-use flashlab_lab::device::{Device, Filesystem};
-use flashlab_lab::library::Library;
 use flashlab_sim::Duration;
 use std::path::Path;
 

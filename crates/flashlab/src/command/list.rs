@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::file;
 use crate::width::columns;
+use flashlab_catalogue::explain::Listing;
+use flashlab_catalogue::library::Library;
 use flashlab_lab::experiment::{Experiment, Live};
-use flashlab_lab::explain::Listing;
-use flashlab_lab::library::Library;
 use flashlab_report::terminal::wrapped;
 use serde_json::json;
 use std::process::ExitCode;

@@ -5,8 +5,8 @@ use crate::{Cli, file};
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory, Subcommand};
 use clap_complete::Shell;
-use flashlab_lab::explain::Listing;
-use flashlab_lab::library::Library;
+use flashlab_catalogue::explain::Listing;
+use flashlab_catalogue::library::Library;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 use super::{ctl, load, serve};
 use crate::failure::Failure;
 use clap::Subcommand;
-use flashlab_lab::library::Library;
+use flashlab_catalogue::library::Library;
 use std::process::ExitCode;
 
 #[derive(Subcommand)]

@@ -2,7 +2,6 @@
 
 use super::control::format_power_cut;
 use flashlab_lab::results::DeviceStatistics;
-use flashlab_lab::served::CardOrigin;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_sd::Card;
 use flashlab_sd::quirk::Planned;

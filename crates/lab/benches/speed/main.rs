@@ -17,15 +17,15 @@
 mod mqsim;
 
 use cpu_time::ProcessTime;
+use flashlab_catalogue::device::{Device, Hardware};
+use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
 use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_flash::ftl::page_map::{Accepted, PageMap};
 use flashlab_lab::bench::Bench;
-use flashlab_lab::device::{Device, Hardware};
 use flashlab_lab::experiment::Experiment;
-use flashlab_lab::library::Library;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::statistics::Counters;
 use flashlab_sim::Rng;

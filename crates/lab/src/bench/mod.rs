@@ -12,7 +12,6 @@ pub use error::{BenchError, refusal};
 pub use hints::{Hint, hints, reads_unwritten};
 pub use work::work;
 
-use crate::device::Device;
 use crate::files::{self, Files};
 use crate::progress::Progress;
 use crate::read_back::{self, Noting, Written};

@@ -6,9 +6,9 @@
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
 use super::published::PublishedTables;
-use crate::library::Folder;
-use crate::profile::{Parameter, Source, SourceText, did_you_mean, suggest};
 use crate::results::Role;
+use flashlab_catalogue::library::Folder;
+use flashlab_catalogue::profile::{Parameter, Source, SourceText, did_you_mean, suggest};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

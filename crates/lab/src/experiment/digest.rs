@@ -1,12 +1,10 @@
 //! Hashes for the comparison of runs.
 
 use super::measured::Measured;
-use crate::library::Folder;
+use flashlab_catalogue::digest::short;
+use flashlab_catalogue::library::Folder;
 use flashlab_sim::Mechanism;
 use sha2::{Digest, Sha256};
-
-/// Number of hexadecimal digits in a printed hash.
-const DIGITS: usize = 16;
 
 /// The mechanisms whose times enter the hash of cells by position, even if they are zero. Published digests depend on
 /// this list, so it never changes. Any other mechanism enters by name, and only if its time is not zero: a mechanism
@@ -70,17 +68,6 @@ fn add_mechanisms<'a>(hash: &mut Sha256, ns_by_name: impl Iterator<Item = (&'a s
     }
 }
 
-/// Returns the hash of `bytes`.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
-    short(Sha256::new_with_prefix(bytes))
-}
-
-fn short(hash: Sha256) -> String {
-    let mut text: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    text.truncate(DIGITS);
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,7 +93,7 @@ mod tests {
     #[test]
     fn nine_mechanisms_are_hashed_as_integers_in_their_order() {
         let integers: Vec<u8> = NINE.iter().flat_map(|(_, ns)| ns.to_le_bytes()).collect();
-        assert_eq!(digest_of(&NINE), of_bytes(&integers));
+        assert_eq!(digest_of(&NINE), flashlab_catalogue::digest::of_bytes(&integers));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Errors of experiments.
 
 use crate::bench::BenchError;
-use crate::device::DeviceError;
-use crate::library::{LibraryError, UnknownName};
+use flashlab_catalogue::device::DeviceError;
+use flashlab_catalogue::library::{LibraryError, UnknownName};
 use std::fmt;
 
 /// The reason why an experiment gives no results.

@@ -6,7 +6,7 @@
 use super::definition::parse;
 use super::error::ExperimentError;
 use super::find;
-use crate::library::{Folder, Library};
+use flashlab_catalogue::library::{Folder, Library};
 use serde::Deserialize;
 
 /// A parsed and checked live experiment.

@@ -10,11 +10,11 @@ use super::pattern::cell_name;
 use super::side_by_side::side_by_side;
 use super::{Experiment, Outcome, Place};
 use crate::bench::{Bench, BenchError, work};
-use crate::device::Filesystem;
-use crate::library::Library;
 use crate::progress::Progress;
 use crate::results::DeviceStatistics;
 use crate::statistics::statistics;
+use flashlab_catalogue::device::Filesystem;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::job::{Job, Mix};
 use flashlab_fio::stats::{LoggerBuffer, Settings};
 

@@ -25,12 +25,12 @@ pub use error::ExperimentError;
 pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
 pub use pattern::{CellPattern, cell_name};
 
-use crate::device::{Device, Filesystem};
-use crate::library::{Folder, Library, LibraryError, read_file};
 use crate::progress::Progress;
 use crate::results::{DeviceStatistics, Results, Series, WearMap};
-use crate::units::clip;
 use definition::Step;
+use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::library::{Folder, Library, LibraryError, read_file};
+use flashlab_catalogue::units::clip;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
 use measured::MeasuredCell;
@@ -197,7 +197,7 @@ impl Experiment {
         let states = devices.iter().filter_map(|device| device.state.as_ref()).map(|state| state.checksum());
         let mut inputs: Vec<String> = states.collect();
         if let Some(workload) = &self.endurance.workload {
-            inputs.push(digest::of_bytes(&workload.bytes));
+            inputs.push(flashlab_catalogue::digest::of_bytes(&workload.bytes));
             inputs.extend(workload.iologs.iter().map(|(name, _)| name.clone()));
         }
         inputs.extend(self.endurance.seeds.map(|seeds| seeds.to_string()));

@@ -2,8 +2,8 @@
 
 use super::definition::Definition;
 use super::error::ExperimentError;
-use crate::library::Folder;
 use crate::results::Published;
+use flashlab_catalogue::library::Folder;
 use serde::Deserialize;
 
 /// The content of `published.toml`.

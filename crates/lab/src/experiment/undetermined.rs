@@ -6,10 +6,10 @@
 
 use super::definition::{Kind, RoleDefinition};
 use super::{Experiment, ExperimentError, Outcome, cell_name};
-use crate::device::{Alternative, Device};
-use crate::library::Library;
 use crate::progress::Progress;
 use crate::results::UNDETERMINED;
+use flashlab_catalogue::device::{Alternative, Device};
+use flashlab_catalogue::library::Library;
 
 /// Relative difference above which a cell depends on a number. Another value also changes which erase blocks a run
 /// uses, and the times of different erase blocks vary by about this much.

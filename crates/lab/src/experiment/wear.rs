@@ -44,11 +44,11 @@ use super::published::PublishedTables;
 use super::side_by_side::side_by_side;
 use super::{Experiment, Outcome};
 use crate::bench::{Bench, BenchError, work};
-use crate::device::Device;
-use crate::library::Library;
 use crate::progress::Progress;
 use crate::results::{DeviceStatistics, Figure, Series, WearMap};
 use crate::statistics::{Counters, Wear, statistics};
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Job;
 use flashlab_fio::stats::Settings;
 use flashlab_sim::{Duration, Instant};
@@ -133,7 +133,7 @@ impl Step {
                 return wrong(&format!(
                     "the unit is {}; expected {}",
                     measure.unit,
-                    crate::units::or_list(units)
+                    flashlab_catalogue::units::or_list(units)
                 ));
             }
             let near = measure.metric == Metric::IterationsNear;

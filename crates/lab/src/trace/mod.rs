@@ -7,7 +7,7 @@
 
 mod words;
 
-use crate::device::Device;
+use flashlab_catalogue::device::Device;
 pub use flashlab_sd::mmc::{Controller, Kernel};
 use flashlab_sd::mmc::{Direction, Done, Entry, Event, Mmc, MmcRequest, Phase};
 use flashlab_sd::{Ios, Native, Power, Timing};

@@ -156,8 +156,8 @@ fn a_page_of_hostile_names_fits_every_width_and_runs_no_script() {
 #[test]
 fn the_page_of_a_bring_up_fits_every_width_without_overflow_or_error() {
     use flashlab_lab::trace::{Controller, Kernel, bring_up};
-    let library = flashlab_lab::library::Library::built_in().expect("the repository's own library");
-    let device = flashlab_lab::device::Device::open("sd/kingston", &library).expect("it exists");
+    let library = flashlab_catalogue::library::Library::built_in().expect("the repository's own library");
+    let device = flashlab_catalogue::device::Device::open("sd/kingston", &library).expect("it exists");
     let trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card");
     measure("bring-up", &unfolded(&trace_page(&trace)));
 }

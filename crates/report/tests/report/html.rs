@@ -369,8 +369,8 @@ fn with_figure(part: Node<'_, '_>) -> usize {
 #[test]
 fn the_page_of_a_bring_up_is_well_formed_and_has_every_step() {
     use flashlab_lab::trace::{Controller, Kernel, bring_up};
-    let library = flashlab_lab::library::Library::built_in().unwrap();
-    let device = flashlab_lab::device::Device::open("sd/kingston", &library).unwrap();
+    let library = flashlab_catalogue::library::Library::built_in().unwrap();
+    let device = flashlab_catalogue::device::Device::open("sd/kingston", &library).unwrap();
     let mut trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).unwrap();
     trace.title = "<b>a card</b> & \"more\"".into();
     let page = flashlab_report::html::trace_page(&trace);

@@ -59,8 +59,8 @@ fn no_line_exceeds_the_width_or_ends_in_a_space() {
 
 fn bring_up() -> flashlab_lab::trace::Trace {
     use flashlab_lab::trace::{Controller, Kernel, bring_up};
-    let library = flashlab_lab::library::Library::built_in().expect("the repository's own library");
-    let device = flashlab_lab::device::Device::open("sd/kingston", &library).expect("it exists");
+    let library = flashlab_catalogue::library::Library::built_in().expect("the repository's own library");
+    let device = flashlab_catalogue::device::Device::open("sd/kingston", &library).expect("it exists");
     bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card")
 }
 

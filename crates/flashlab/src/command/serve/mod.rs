@@ -17,13 +17,13 @@ use crate::failure::{Failure, say, say_notes};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use addresses::addresses;
-use flashlab_lab::library::Library;
-use flashlab_lab::served::Served;
+use flashlab_catalogue::library::Library;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
     Address, Control, Export, Exports, LeastRate, Limits, Listener, Metrics, PrivateSocket, Recorder, Server,
     Speed, Stop, run as run_beside,
 };
+use flashlab_served::Served;
 use flashlab_sim::Duration;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;

@@ -3,7 +3,7 @@
 use super::super::tls::TlsOptions;
 use crate::logging;
 use clap::Args;
-use flashlab_lab::units::Dimension;
+use flashlab_catalogue::units::Dimension;
 use flashlab_sd::quirk::Planned;
 use flashlab_serve::{Limits, Speed};
 use flashlab_sim::Duration;

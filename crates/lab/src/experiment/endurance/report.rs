@@ -1,10 +1,10 @@
 //! The lives of a device's media as cells, a survival curve, a wear map and notes.
 
 use super::history::{Life, Used};
-use crate::device::Device;
 use crate::experiment::Outcome;
 use crate::experiment::measured::{Measured, MeasuredCell, figure_of};
 use crate::results::{Figure, Series, WearMap};
+use flashlab_catalogue::device::Device;
 
 const NS_A_DAY: f64 = 86_400e9;
 const NS_A_HOUR: f64 = 3_600e9;

@@ -1,0 +1,78 @@
+//! The free parameters of an experiment, each counted once.
+//!
+//! A number is free if it was fitted, chosen as typical, set by hand, or taken from a draft without sources. A value
+//! counts once if several devices share the host or filesystem that has it, if several cards have the same value fitted
+//! on the same cells, or if several cards have the same typical value. An optional number that an argument removes
+//! counts with the value `none`. A number is not free if a specification, a catalogue, a measurement or other numbers
+//! determine it, or if it is a condition of the publication.
+
+use super::{Device, Filesystem, Held, TakenAway};
+use crate::profile::{Parameter, Source};
+use crate::provenance::{self, ParameterKind};
+
+/// One free value with all profiles that have it.
+struct Free<'a> {
+    path: &'static str,
+    value: String,
+    kind: ParameterKind,
+    fitted_on: &'a [String],
+    holders: Vec<&'a str>,
+}
+
+/// Returns the free parameters of `devices` and `filesystems`, in the order of the parameter table.
+pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<provenance::Parameter> {
+    let numbers = devices.iter().map(|d| &d.numbers).chain(filesystems.iter().map(|f| &f.numbers));
+    let numbers = numbers.flatten().map(|Held { number, holder }| {
+        (number.parameter.path, number.value.to_string(), &number.source, holder.as_str())
+    });
+    let none = devices.iter().map(|d| &d.none).chain(filesystems.iter().map(|f| &f.none));
+    let none = none.flatten().map(|TakenAway { parameter, source, holder }| {
+        (parameter.path, "none".to_owned(), source, holder.as_str())
+    });
+    let mut found: Vec<Free<'_>> = Vec::new();
+    for (path, value, source, holder) in numbers.chain(none) {
+        let Some(kind) = source.free() else { continue };
+        let fitted_on = if let Source::Fitted(cells) = source { cells.as_slice() } else { &[] };
+        let same = |f: &&mut Free<'_>| {
+            f.path == path && f.value == value && f.kind == kind && f.fitted_on == fitted_on
+        };
+        match found.iter_mut().find(same) {
+            Some(known) if known.holders.contains(&holder) => {}
+            Some(known) => known.holders.push(holder),
+            None => found.push(Free { path, value, kind, fitted_on, holders: vec![holder] }),
+        }
+    }
+    found.sort_by_key(|f| Parameter::all().iter().position(|p| p.path == f.path));
+    let cards = {
+        let mut names: Vec<&str> = devices.iter().map(|d| d.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    found.iter().map(|f| report(f, &cards)).collect()
+}
+
+fn report(free: &Free<'_>, cards: &[&str]) -> provenance::Parameter {
+    provenance::Parameter {
+        path: format!("{}:{}", holders(&free.holders, cards), free.path),
+        value: free.value.clone(),
+        kind: free.kind,
+        fitted_on: free.fitted_on.to_vec(),
+    }
+}
+
+/// Names the holders: `sd/kingston`, `sd/{kingston,sandisk}`, or `sd/*` for all of the experiment's cards.
+fn holders(holders: &[&str], cards: &[&str]) -> String {
+    let [first, _, ..] = holders else { return holders.concat() };
+    let folder = first.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let same_folder = |name: &&str| name.rsplit_once('/').map_or("", |(folder, _)| folder) == folder;
+    if !holders.iter().all(same_folder) {
+        return format!("{{{}}}", holders.join(","));
+    }
+    let slash = if folder.is_empty() { "" } else { "/" };
+    if cards.iter().all(|card| holders.contains(card)) {
+        return format!("{folder}{slash}*");
+    }
+    let names: Vec<&str> = holders.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+    format!("{folder}{slash}{{{}}}", names.join(","))
+}

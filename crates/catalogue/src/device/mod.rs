@@ -1,0 +1,615 @@
+//! Devices and filesystems as arguments name them.
+//!
+//! [`Device::open`] turns `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` into a device that can run: a card or an
+//! SSD in a host. Every number of the device has a value and a source, and all checks have passed. [`Filesystem::open`]
+//! does the same for filesystems (`vfat:align=4M`).
+//!
+//! `state=FILE` restores a used device: see [`State`].
+
+mod argument;
+mod free;
+mod state;
+mod undetermined;
+
+pub use argument::{ArgumentError, ArgumentProblem};
+pub use free::free_parameters;
+pub use state::{State, StateError};
+pub use undetermined::Alternative;
+
+use crate::library::{Library, LibraryError, UnknownName, read_file};
+use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
+use crate::provenance;
+use argument::{Argument, Settings};
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
+use flashlab_host::{Host, Machine, vfat::VfatParameters};
+use flashlab_nvme::{Ssd, SsdParameters};
+use flashlab_sd::{Card, CardParameters, Identity};
+use flashlab_sim::{Duration, Model, Store};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A card or an SSD in a host.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Name of the device's profile, or path of its file: `sd/kingston`.
+    pub name: String,
+    /// The argument that selected the device: `sd/kingston:flash.t_prog=250us`.
+    pub argument: String,
+    /// Full name of the product.
+    pub title: String,
+    /// Parameters of the device and its host.
+    pub hardware: Hardware,
+    /// Name of the host's profile, or path of its file.
+    pub host_name: String,
+    /// Saved state that the device starts from; `None` for a new device.
+    pub state: Option<Arc<State>>,
+    /// Path of the state file. [`Device::open_kept`] sets it even if the file does not exist yet.
+    pub kept_in: Option<PathBuf>,
+    numbers: Vec<Held>,
+    none: Vec<TakenAway>,
+}
+
+/// The parameters of a device and of its host.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Hardware {
+    /// An SD card.
+    Card {
+        /// Parameters of the card.
+        card: Box<CardParameters>,
+        /// Contents of the card's registers.
+        identity: Box<Identity>,
+        /// Parameters of the host.
+        host: Machine,
+    },
+    /// An NVMe SSD; its parameters include the memory that the host lends.
+    Ssd(Box<SsdParameters>),
+}
+
+/// A filesystem between a job and a device.
+#[derive(Clone, Debug)]
+pub struct Filesystem {
+    /// Name of the filesystem's profile, or path of its file.
+    pub name: String,
+    /// The argument that selected the filesystem: `vfat:align=4M`.
+    pub argument: String,
+    /// Full name of the filesystem.
+    pub title: String,
+    /// Parameters of the filesystem.
+    pub vfat: VfatParameters,
+    numbers: Vec<Held>,
+    none: Vec<TakenAway>,
+}
+
+/// A number and the profile that it belongs to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Held {
+    /// Name of the profile with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
+    pub holder: String,
+    /// The number from the profile, or the one that the argument sets instead.
+    pub number: Number,
+}
+
+/// An optional number that an argument removes.
+#[derive(Clone, Debug)]
+struct TakenAway {
+    holder: String,
+    parameter: &'static Parameter,
+    source: Source,
+}
+
+impl Device {
+    /// Opens the device that `argument` describes: `name`, `name:key=value,...`, or the path of a TOML file instead of
+    /// a name.
+    pub fn open(argument: &str, library: &Library) -> Result<Device, DeviceError> {
+        let argument = Argument::parse(argument)?;
+        Device::assemble(&argument, argument.name(), library, false)
+    }
+
+    /// Opens the devices whose names match a pattern, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for
+    /// any characters, `?` for one. A pattern leaves out devices without timing, unless it matches no others.
+    pub fn open_all(pattern: &str, library: &Library) -> Result<Vec<Device>, DeviceError> {
+        let argument = Argument::parse(pattern)?;
+        if !argument.name().contains(['*', '?']) {
+            return Device::assemble(&argument, argument.name(), library, false).map(|device| vec![device]);
+        }
+        let (mut timed, mut timeless) = (Vec::new(), Vec::new());
+        for device in Device::matching(&argument, library)? {
+            if device.takes_time() { timed.push(device) } else { timeless.push(device) }
+        }
+        Ok(if timed.is_empty() { timeless } else { timed })
+    }
+
+    /// Returns the names of the devices that a pattern matches and [`Device::open_all`] leaves out.
+    pub fn timeless(pattern: &str, library: &Library) -> Result<Vec<String>, DeviceError> {
+        let argument = Argument::parse(pattern)?;
+        if !argument.name().contains(['*', '?']) {
+            return Ok(Vec::new());
+        }
+        let matching = Device::matching(&argument, library)?;
+        let timeless = matching.iter().filter(|device| !device.takes_time());
+        let names: Vec<String> = timeless.map(|device| device.name.clone()).collect();
+        Ok(if names.len() == matching.len() { Vec::new() } else { names })
+    }
+
+    /// Opens all devices whose names match the pattern of `argument`, with or without timing.
+    fn matching(argument: &Argument, library: &Library) -> Result<Vec<Device>, DeviceError> {
+        let names = library.devices().map(|(name, _)| name);
+        let matching: Vec<_> = names.filter(|name| matches(argument.name(), name)).collect();
+        if matching.is_empty() {
+            return Err(DeviceError::NoMatch { pattern: crate::units::clip(argument.name()) });
+        }
+        matching.into_iter().map(|name| Device::assemble(argument, name, library, false)).collect()
+    }
+
+    /// Opens a device as [`Device::open`] does, for callers that save its state later. The device is new if the state
+    /// file does not exist yet.
+    pub fn open_kept(argument: &str, library: &Library) -> Result<Device, DeviceError> {
+        let argument = Argument::parse(argument)?;
+        Device::assemble(&argument, argument.name(), library, true)
+    }
+
+    fn assemble(
+        argument: &Argument,
+        name: &str,
+        library: &Library,
+        may_be_new: bool,
+    ) -> Result<Device, DeviceError> {
+        let profile = find(argument, &argument.name, name, &[Kind::Card, Kind::Ssd], library)?;
+        let kinds = [profile.kind, profile.kind.host().expect("a device has a host")];
+        let settings = argument.settings(&kinds)?;
+        let host_span = settings.host.clone().unwrap_or(argument.name.clone());
+        let host_name = match &settings.host {
+            Some(span) => argument.slice(span).to_owned(),
+            None => profile.host.clone().expect("a device's profile names a host"),
+        };
+        let host = find(argument, &host_span, &host_name, &kinds[1..], library)?;
+        library.refuse_borrowed(name, &profile)?;
+        library.refuse_borrowed(&format!("host/{host_name}"), &host)?;
+        let profiles = [(name.to_owned(), &profile), (format!("host/{host_name}"), &host)];
+        let (numbers, none) = numbers(&profiles, &settings, argument);
+        let parts = parts(argument, &kinds, &numbers, &[&profile, &host])?;
+        let mut device = Device {
+            name: name.to_owned(),
+            argument: format!("{name}{}", &argument.text.text[argument.name.end..]),
+            title: profile.full_title(),
+            hardware: match profile.kind {
+                Kind::Ssd => Hardware::Ssd(Box::new(parts.ssd().expect("it was checked"))),
+                _ => {
+                    let card = parts.card().expect("it was checked");
+                    let identity = parts.registers.identity(&card).expect("it was checked");
+                    Hardware::Card { card: Box::new(card), identity: Box::new(identity), host: parts.machine }
+                }
+            },
+            host_name,
+            state: None,
+            kept_in: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
+            numbers,
+            none,
+        };
+        if let Some(path) = device.kept_in.clone().filter(|path| !may_be_new || path.exists()) {
+            let state = State::read(&path)?;
+            state.fits(&device)?;
+            device.state = Some(Arc::new(state));
+        }
+        Ok(device)
+    }
+
+    /// Returns every number of the device and its host, in the order of the parameter table.
+    pub fn held(&self) -> &[Held] {
+        &self.numbers
+    }
+
+    /// Returns the numbers that an argument sets by key without a source, as (path, value) in the order of the
+    /// parameter table. Removed numbers follow with the value `none`.
+    pub fn overrides(&self) -> Vec<(&'static str, String)> {
+        overrides(&self.numbers, &self.none)
+    }
+
+    /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
+    pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
+        explain_overrides(&mut self.numbers, &mut self.none, sources);
+    }
+
+    /// Returns true if a number has no source because it was set by hand or its profile is a draft.
+    pub fn is_unsourced(&self) -> bool {
+        is_unsourced(&self.numbers, &self.none)
+    }
+
+    /// Returns the argument of the device, marked "(unsourced)" if its own profile or its host's profile is a draft.
+    pub fn label(&self) -> String {
+        let draft = self.numbers.iter().any(|held| held.number.source == Source::Unsourced);
+        format!("{}{}", self.argument, if draft { " (unsourced)" } else { "" })
+    }
+
+    /// Returns remarks on the device's numbers that a reader of its results should know, one sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut drafts: Vec<&str> = Vec::new();
+        for held in self.numbers.iter().filter(|held| held.number.source == Source::Unsourced) {
+            if !drafts.contains(&held.holder.as_str()) {
+                drafts.push(&held.holder);
+            }
+        }
+        let drafts =
+            drafts.into_iter().map(|draft| format!("unsourced: {draft} is a draft without [source]"));
+        let set: Vec<String> =
+            self.overrides().into_iter().map(|(path, value)| format!("{path} = {value}")).collect();
+        let by_hand = (!set.is_empty()).then(|| format!("set by hand: {}", set.join(", ")));
+        drafts.chain(by_hand).collect()
+    }
+
+    /// Returns every number in the form of a report.
+    pub fn numbers(&self) -> Vec<provenance::Number> {
+        self.numbers.iter().map(|held| held.number.report()).collect()
+    }
+
+    /// Returns the device in the form of a report.
+    pub fn report(&self) -> provenance::Device {
+        provenance::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
+    }
+
+    /// Builds a new device with the medium of `seed`. If the argument names a state file, the device starts in that
+    /// state, with the medium of that state.
+    pub fn build(&self, seed: u64) -> Box<dyn Model> {
+        let Some(state) = &self.state else { return self.fresh(seed) };
+        let mut model = self.fresh(state.seed);
+        model.restore(&state.model).expect("it was restored when the device was opened");
+        model
+    }
+
+    /// Builds the device as [`Device::build`] does, but without the host's software time, for callers with a host of
+    /// their own. Memory that a host lends to a drive remains.
+    pub fn build_alone(&self, seed: u64) -> Box<dyn Model> {
+        let Some(state) = &self.state else { return self.alone(seed) };
+        let mut model = self.alone(state.seed);
+        model.restore(&state.model).expect("it was restored when the device was opened");
+        model
+    }
+
+    /// Builds a new device with the medium of `seed`.
+    fn fresh(&self, seed: u64) -> Box<dyn Model> {
+        match &self.hardware {
+            Hardware::Card { card, identity, host } => {
+                Box::new(Host::new(host, host.slot(card, identity, seed)))
+            }
+            Hardware::Ssd(ssd) => Box::new(Ssd::new(SsdParameters::clone(ssd), seed)),
+        }
+    }
+
+    fn alone(&self, seed: u64) -> Box<dyn Model> {
+        match &self.hardware {
+            Hardware::Card { card, identity, host } => {
+                Machine { t_block: Duration::ZERO, stack: None, ..host.clone() }.slot(card, identity, seed)
+            }
+            Hardware::Ssd(_) => self.fresh(seed),
+        }
+    }
+
+    /// Builds the card without its host, with the medium of `seed` or in the state that the argument names. The card
+    /// stores data in `store`, or no data at all. Returns `None` if the device is not a card.
+    pub fn card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
+        let Hardware::Card { card, identity, .. } = &self.hardware else { return None };
+        let seed = self.state.as_ref().map_or(seed, |state| state.seed);
+        let mut built = Card::new(CardParameters::clone(card), Identity::clone(identity), store, seed);
+        if let Some(state) = &self.state {
+            built.restore(&state.model).expect("it was restored when the device was opened");
+        }
+        Some(built)
+    }
+
+    /// Returns true if the device is timed. Cards without timing exist to compare commands with; a table of times
+    /// leaves them out.
+    pub fn takes_time(&self) -> bool {
+        match &self.hardware {
+            Hardware::Card { card, .. } => card.takes_time(),
+            Hardware::Ssd(_) => true,
+        }
+    }
+
+    /// Returns the kind of the device.
+    pub fn kind(&self) -> Kind {
+        match &self.hardware {
+            Hardware::Card { .. } => Kind::Card,
+            Hardware::Ssd(_) => Kind::Ssd,
+        }
+    }
+
+    /// Returns the simulated time for which the device was used before.
+    pub fn used(&self) -> Duration {
+        self.state.as_ref().map_or(Duration::ZERO, |state| state.used)
+    }
+
+    /// Returns the difference of erase counts at which static wear leveling moves data; `None` if wear leveling is not
+    /// static.
+    pub fn levelling_threshold(&self) -> Option<u32> {
+        let policy = match &self.hardware {
+            Hardware::Card { card, .. } => card.wear.policy(),
+            Hardware::Ssd(ssd) => ssd.page_map.leveling,
+        };
+        match policy {
+            LevelingPolicy::Static { threshold, .. } => Some(threshold),
+            LevelingPolicy::None | LevelingPolicy::Dynamic => None,
+        }
+    }
+
+    /// Returns the addressable bytes.
+    pub fn capacity(&self) -> u64 {
+        match &self.hardware {
+            Hardware::Card { card, .. } => card.capacity,
+            Hardware::Ssd(ssd) => ssd.page_map.capacity,
+        }
+    }
+
+    /// Returns the mean read time of the array.
+    pub fn t_read(&self) -> Duration {
+        match &self.hardware {
+            Hardware::Card { card, .. } => card.nand.t_read,
+            Hardware::Ssd(ssd) => ssd.timing.t_read,
+        }
+    }
+}
+
+impl Filesystem {
+    /// Opens the filesystem that `argument` describes: `vfat`, `vfat:align=4M,cluster=32K`, or the path of a TOML file.
+    pub fn open(argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
+        let argument = Argument::parse(argument)?;
+        let name = argument.name();
+        let profile = find(&argument, &argument.name, name, &[Kind::Filesystem], library)?;
+        let settings = argument.settings(&[Kind::Filesystem])?;
+        library.refuse_borrowed(&format!("fs/{name}"), &profile)?;
+        let (numbers, none) = numbers(&[(format!("fs/{name}"), &profile)], &settings, &argument);
+        let parts = parts(&argument, &[Kind::Filesystem], &numbers, &[&profile])?;
+        Ok(Filesystem {
+            name: name.to_owned(),
+            argument: argument.text.text.clone(),
+            title: profile.full_title(),
+            vfat: parts.vfat,
+            numbers,
+            none,
+        })
+    }
+
+    /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
+    pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
+        explain_overrides(&mut self.numbers, &mut self.none, sources);
+    }
+
+    /// Returns true if a number has no source because it was set by hand or its profile is a draft.
+    pub fn is_unsourced(&self) -> bool {
+        is_unsourced(&self.numbers, &self.none)
+    }
+
+    /// Returns every number of the filesystem with the profile that it belongs to.
+    pub fn held(&self) -> &[Held] {
+        &self.numbers
+    }
+
+    /// Returns every number in the form of a report.
+    pub fn numbers(&self) -> Vec<provenance::Number> {
+        self.numbers.iter().map(|held| held.number.report()).collect()
+    }
+
+    /// Returns the filesystem in the form of a report.
+    pub fn report(&self) -> provenance::Device {
+        provenance::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
+    }
+}
+
+/// Returns the numbers that were set by hand, then the removed ones with the value `none`.
+fn overrides(numbers: &[Held], none: &[TakenAway]) -> Vec<(&'static str, String)> {
+    let set = numbers.iter().map(|held| &held.number).filter(|n| matches!(n.source, Source::ByHand(_)));
+    let set = set.map(|n| (n.parameter.path, n.value.to_string()));
+    let none = none.iter().filter(|n| matches!(n.source, Source::ByHand(_)));
+    set.chain(none.map(|n| (n.parameter.path, "none".to_owned()))).collect()
+}
+
+fn explain_overrides(numbers: &mut [Held], none: &mut [TakenAway], sources: &BTreeMap<String, Source>) {
+    let set = numbers.iter_mut().map(|held| (held.number.parameter, &mut held.number.source));
+    for (parameter, source) in set.chain(none.iter_mut().map(|n| (n.parameter, &mut n.source))) {
+        if let (Source::ByHand(_), Some(known)) = (&source, sources.get(parameter.path)) {
+            source.clone_from(known);
+        }
+    }
+}
+
+fn is_unsourced(numbers: &[Held], none: &[TakenAway]) -> bool {
+    let sources = numbers.iter().map(|held| &held.number.source).chain(none.iter().map(|n| &n.source));
+    sources.filter_map(Source::free).any(|kind| kind.is_unsourced())
+}
+
+/// Returns the profile from the library, or from disk if `name` ends in `.toml`. The profile must be of one of `kinds`.
+fn find(
+    argument: &Argument,
+    span: &Range<usize>,
+    name: &str,
+    kinds: &[Kind],
+    library: &Library,
+) -> Result<Profile, DeviceError> {
+    if name.ends_with(".toml") {
+        let profile = Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
+        if !kinds.contains(&profile.kind) {
+            let expected = kinds.to_vec();
+            let problem = ArgumentProblem::WrongKind { file: name.to_owned(), found: profile.kind, expected };
+            return Err(argument.refuse(span.clone(), problem).into());
+        }
+        return Ok(profile);
+    }
+    let found = match kinds {
+        [kind] => library.profile(*kind, name),
+        _ => library.device(name),
+    };
+    let found = found.cloned();
+    let other = Kind::ALL.into_iter().find(|kind| library.profile(*kind, name).is_ok());
+    if let (Err(_), Some(other)) = (&found, other) {
+        let problem =
+            ArgumentProblem::WrongKind { file: name.to_owned(), found: other, expected: kinds.to_vec() };
+        return Err(argument.refuse(span.clone(), problem).into());
+    }
+    found.map_err(|unknown| argument.refuse(span.clone(), ArgumentProblem::Unknown(unknown)).into())
+}
+
+/// Merges the numbers of the profiles with `settings`. Returns the resulting numbers in the order of the parameter
+/// table, and the removed ones.
+fn numbers(
+    profiles: &[(String, &Profile)],
+    settings: &Settings,
+    argument: &Argument,
+) -> (Vec<Held>, Vec<TakenAway>) {
+    let holder = |parameter: &Parameter| {
+        let mut profiles = profiles.iter().filter(|(_, profile)| profile.kind.has(parameter));
+        profiles.next().map(|(holder, _)| holder.clone()).expect("the parameter was looked up in their kinds")
+    };
+    let mut numbers = Vec::new();
+    for parameter in Parameter::all().iter().filter(|p| !settings.none.iter().any(|n| n.path == p.path)) {
+        let held = |(holder, profile): &(String, &Profile)| {
+            let number = profile.number(parameter.path)?.clone();
+            Some(Held { holder: holder.clone(), number })
+        };
+        let given = settings.numbers.iter().find(|n| n.parameter.path == parameter.path);
+        let given = given.map(|n| Held { holder: holder(parameter), number: n.clone() });
+        numbers.extend(given.or_else(|| profiles.iter().find_map(held)));
+    }
+    let none = settings.none.iter().map(|parameter| TakenAway {
+        holder: holder(parameter),
+        parameter,
+        source: Source::ByHand(argument.text.text.clone()),
+    });
+    (numbers, none.collect())
+}
+
+/// Fills the parts from `numbers` and checks them. Each profile alone passed the same checks when it was read, so an
+/// error results from the argument.
+fn parts(
+    argument: &Argument,
+    kinds: &[Kind],
+    numbers: &[Held],
+    profiles: &[&Profile],
+) -> Result<Parts, ArgumentError> {
+    let mut parts = Parts::blank();
+    for Held { number, .. } in numbers {
+        number.parameter.set(&mut parts, &number.value);
+    }
+    for kind in kinds {
+        let Err(impossible) = kind.check(&parts) else { continue };
+        let number = numbers.iter().map(|held| &held.number).find(|n| n.parameter.path == impossible.path);
+        let given = number.filter(|n| matches!(n.source, Source::ByHand(_)));
+        let line = |number: &Number| {
+            let profile = profiles.iter().find(|p| p.number(number.parameter.path).is_some());
+            profile.filter(|_| given.is_none()).map(|p| p.line_of(number))
+        };
+        let span = given.map_or_else(|| argument.settings_span(), |n| n.span.clone());
+        let value = number.map(|n| (n.value.to_string(), line(n)));
+        return Err(argument.refuse(span, ArgumentProblem::Impossible { impossible, value }));
+    }
+    Ok(parts)
+}
+
+/// Returns true if `name` matches `pattern`, in which `*` stands for any characters and `?` for one.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    let mut retry = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                retry = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match retry {
+                Some((star, from)) => {
+                    retry = Some((star, from + 1));
+                    (p, n) = (star + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// An error while opening a device or a filesystem.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceError {
+    /// The argument is invalid.
+    Argument(ArgumentError),
+    /// A profile that the argument names is invalid or cannot be read.
+    File(LibraryError),
+    /// The state file cannot be used.
+    State(StateError),
+    /// No name of a device matches the pattern.
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+    },
+}
+
+impl From<ArgumentError> for DeviceError {
+    fn from(error: ArgumentError) -> Self {
+        DeviceError::Argument(error)
+    }
+}
+
+impl From<StateError> for DeviceError {
+    fn from(error: StateError) -> Self {
+        DeviceError::State(error)
+    }
+}
+
+impl From<LibraryError> for DeviceError {
+    fn from(error: LibraryError) -> Self {
+        DeviceError::File(error)
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceError::Argument(error) => error.fmt(f),
+            DeviceError::File(error) => error.fmt(f),
+            DeviceError::State(error) => error.fmt(f),
+            DeviceError::NoMatch { pattern } => {
+                write!(f, "no device matches {pattern}; `flashlab devices` lists all")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+impl DeviceError {
+    /// Returns the unknown name if the error is an unknown name.
+    pub fn unknown(&self) -> Option<&UnknownName> {
+        let DeviceError::Argument(error) = self else { return None };
+        match error.problem.as_ref() {
+            ArgumentProblem::Unknown(unknown) => Some(unknown),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, expected) in [
+            ("sd/*", "sd/kingston", true),
+            ("sd/*", "usb/x", false),
+            ("*", "sd/kingston", true),
+            ("sd/k?oxia", "sd/kioxia", true),
+            ("sd/sandisk", "sd/sandisk-2gb", false),
+            ("*sk*b", "sd/sandisk-2gb", true),
+            ("sd/*x", "sd/kioxia", false),
+            ("", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

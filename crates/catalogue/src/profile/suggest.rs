@@ -1,0 +1,52 @@
+//! Suggestions for misspelt names.
+
+/// Returns the candidate that is most similar to `name`, unless no candidate is similar enough.
+///
+/// The distance of a candidate is the number of edits between `name` and the whole candidate or its last part (after
+/// `/` or `.`), whichever is less. If the candidate or its last part begins with `name`, the distance is at most one
+/// edit.
+pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = name.chars().take(65).count();
+    if length == 0 || length > 64 {
+        return None;
+    }
+    let name = name.to_ascii_lowercase();
+    let edits_allowed = (length / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (edits(&name, candidate), candidate))
+        .filter(|(edits, _)| *edits <= edits_allowed)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+fn edits(name: &str, candidate: &str) -> usize {
+    let last = candidate.rsplit(['/', '.']).next().unwrap_or(candidate);
+    let whole = strsim::damerau_levenshtein(name, &candidate.to_ascii_lowercase());
+    let begins = name.len() >= 3 && (candidate.starts_with(name) || last.starts_with(name));
+    let edits = whole.min(strsim::damerau_levenshtein(name, &last.to_ascii_lowercase()));
+    if begins { edits.min(1) } else { edits }
+}
+
+/// Returns `; did you mean X?`, or an empty string.
+pub fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map_or(String::new(), |s| format!("; did you mean {s}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_or_a_missing_folder_is_recognised_and_nonsense_is_not() {
+        let names = ["sd/kingston", "sd/kioxia", "flash.t_prog"];
+        assert_eq!(suggest("sd/kingstom", names), Some("sd/kingston"));
+        assert_eq!(suggest("kingston", names), Some("sd/kingston"));
+        assert_eq!(suggest("t_porg", names), Some("flash.t_prog"));
+        assert_eq!(suggest("SD/Kioxia", names), Some("sd/kioxia"));
+        assert_eq!(suggest("king", names), Some("sd/kingston"));
+        assert_eq!(suggest("nvme/p32a80", names), None);
+        assert_eq!(suggest("", names), None);
+        assert_eq!(suggest(&"k".repeat(10_000_000), names), None);
+    }
+}

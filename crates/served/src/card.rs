@@ -1,0 +1,86 @@
+//! SD cards that take commands and store bytes, opened from their names: `sd/kingston`, `sd/kingston:state=card.state`.
+//!
+//! The files of the card's state are the same as those of a served device of the same name ([`crate::Keeper`]), except
+//! for the journal.
+
+use crate::argument::Argument;
+use crate::error::{Problem, ServedError};
+use crate::keeper;
+use crate::kept::Files;
+use crate::summed::Summed;
+use flashlab_block::{Memory, Pages};
+use flashlab_catalogue::device::{Device, State};
+use flashlab_catalogue::library::Library;
+use flashlab_sd::Card;
+use flashlab_sim::{Duration, Store};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The profile, seed and files from which a card was opened. They are needed to write its state.
+#[derive(Debug)]
+pub struct CardOrigin {
+    device: Device,
+    seed: u64,
+    /// Path of the state file, and the store of the bytes.
+    kept: Option<(PathBuf, Summed)>,
+}
+
+impl CardOrigin {
+    /// Opens the card of an argument, without power. `seed` draws its medium. An argument with layers is rejected,
+    /// because layers cannot process card commands.
+    pub fn open(argument: &str, seed: u64, library: &Library) -> Result<(Card, CardOrigin), ServedError> {
+        let argument = Argument::new(argument);
+        let (part, layers) = argument.parts();
+        if let Some(layer) = layers.first() {
+            return Err(layer.refuse(Problem::NotACard));
+        }
+        if matches!(part.word(), "" | "memory" | "file") {
+            return Err(part.refuse(Problem::NotACard));
+        }
+        let (device, bytes) = keeper::open(part.text(), library)?;
+        let store: Box<dyn Store> = match bytes.clone() {
+            Some(summed) => Box::new(summed),
+            None => Box::new(
+                Memory::new(device.capacity(), Pages::Small)
+                    .map_err(|error| part.refuse(Problem::Memory(error)))?,
+            ),
+        };
+        let card = device.card(seed, Some(store)).ok_or_else(|| part.refuse(Problem::NotACard))?;
+        let kept = device.kept_in.clone().zip(bytes);
+        let origin = CardOrigin { device, seed, kept };
+        if let Some((path, _)) = &origin.kept
+            && !origin.device.state.as_ref().is_some_and(|state| state.has_bytes)
+        {
+            // New bytes need a state file from the start.
+            origin.write(&card, Duration::ZERO)?;
+            Files::of(path).establish().map_err(|error| ServedError::System { path: path.clone(), error })?;
+        }
+        Ok((card, origin))
+    }
+
+    /// Returns the path of the state file, if the card has one.
+    pub fn path(&self) -> Option<&Path> {
+        self.kept.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// Returns a message about damaged bytes, or `None` if no request has met any.
+    pub fn damage(&self) -> Option<String> {
+        self.kept.as_ref().and_then(|(_, bytes)| bytes.damage())
+    }
+
+    /// Writes the state file, if the card has one. No write to the card may be in progress. `used` is the time for
+    /// which the card has been used since it was opened.
+    pub fn keep(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
+        let Some((path, bytes)) = &self.kept else { return Ok(()) };
+        self.write(card, used)?;
+        let failed = |error| ServedError::System { path: path.clone(), error: io::Error::other(error) };
+        bytes.close().map_err(failed)
+    }
+
+    fn write(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
+        let Some((path, _)) = &self.kept else { return Ok(()) };
+        let state = State::of(&self.device, self.seed, self.device.used() + used, card.save())?.with_bytes();
+        keeper::replace(path, &state.to_bytes())
+            .map_err(|error| ServedError::System { path: path.clone(), error })
+    }
+}

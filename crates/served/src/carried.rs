@@ -1,0 +1,488 @@
+//! A device that stores bytes, as a [`Model`], so that a bench can drive it in simulated time.
+//!
+//! The data of every write encodes its place and its number, and every read is compared with the writes that were
+//! answered before. A block of 4 KiB is verified if its content is known: a single write covered it completely, and no
+//! change of it was in flight during the read. With `verify=`, all blocks have the format of that method
+//! ([`Verified`]); if one of the jobs only reads, blocks that this run did not write are verified by their own content.
+//!
+//! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
+//! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the
+//! controller's firmware.
+//!
+//! This model has no power cuts and cannot save its state; a served device has both.
+
+use crate::Served;
+use crate::verified::{Verified, Wrong};
+use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed, conformance};
+use flashlab_sim::{
+    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, Spent,
+    Status, mix,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Size in bytes of a verified block.
+const BLOCK: u64 = 4096;
+/// Latency of a request that the device answers immediately.
+const AT_ONCE: Duration = Duration::from_us(1);
+/// Maximum size of a request in bytes.
+const REQUEST_MAX: u64 = 64 << 20;
+
+/// A device that stores bytes, in simulated time. Clones share one device.
+#[derive(Clone)]
+pub struct Carried {
+    geometry: Geometry,
+    device: Arc<dyn BlockDevice>,
+    timed: Option<Arc<Timed>>,
+    verified: Option<Arc<Verified>>,
+    desk: Arc<Mutex<Desk>>,
+}
+
+/// The results of verifying reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Checked {
+    /// The method of verification; `None` without `verify=`.
+    pub method: Option<&'static str>,
+    /// Blocks that were read and verified.
+    pub blocks: u64,
+    /// Verified blocks that were wrong.
+    pub wrong: u64,
+    /// The first wrong block.
+    pub first_wrong: Option<WrongBlock>,
+    /// Requests that the device rejected or that failed.
+    pub failed: u64,
+}
+
+/// A block with the wrong content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WrongBlock {
+    /// First byte of the block.
+    pub offset: u64,
+    /// Length of the block in bytes.
+    pub length: u64,
+    /// The kind of error.
+    pub why: Wrong,
+}
+
+impl Checked {
+    fn judged(&mut self, offset: u64, length: u64, judgement: Result<(), Wrong>) {
+        self.blocks += 1;
+        if let Err(why) = judgement {
+            self.wrong += 1;
+            self.first_wrong.get_or_insert(WrongBlock { offset, length, why });
+        }
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Checked { blocks, wrong, failed, .. } = self;
+        let method = self.method.unwrap_or("verify");
+        match (self.first_wrong, self.method) {
+            (None, None) => write!(f, "{blocks} blocks of 4 KiB were read back as written")?,
+            (None, Some(_)) => write!(f, "{method}: {blocks} blocks verified")?,
+            (Some(WrongBlock { offset, length, why }), _) => write!(
+                f,
+                "{method}: verify failed at offset {offset}, length {length}: {why}; {wrong} of {blocks} blocks are wrong"
+            )?,
+        }
+        if *failed > 0 {
+            write!(f, "; {failed} requests failed")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Desk {
+    now: Instant,
+    outstanding: Vec<Outstanding>,
+    done: VecDeque<Completion>,
+    /// The known blocks, by block number.
+    blocks: BTreeMap<u64, Known>,
+    writes: u64,
+    checked: Checked,
+}
+
+/// Knowledge about the content of a block. Nothing is known about a block that is not listed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    /// The block holds the data of this write.
+    Written(Write),
+    /// This many changes of the block are in flight. `Some` is the write if it is the only change.
+    UnderWay(u32, Option<Write>),
+}
+
+/// A write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Write {
+    number: u64,
+    /// First byte and length of the write. The content of a block may depend on them.
+    offset: u64,
+    length: u64,
+}
+
+struct Outstanding {
+    request: Request,
+    submitted: Instant,
+    answering: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    change: Change,
+}
+
+/// The effect of a request on the known blocks.
+enum Change {
+    /// A read changes nothing. The list has the blocks that were known when the read was submitted.
+    Read(Vec<(u64, Write)>),
+    /// A write or a trim.
+    Write,
+    Flush,
+}
+
+impl Carried {
+    /// Wraps the device of `served`.
+    pub fn new(served: &Served) -> Carried {
+        let of_device = served.device.geometry();
+        let geometry = Geometry {
+            block: of_device.block,
+            capacity: of_device.capacity,
+            request_max: of_device.request_max.min(REQUEST_MAX),
+        };
+        let (device, timed) = (served.device.clone(), served.timed.clone());
+        Carried { geometry, device, timed, verified: None, desk: Arc::default() }
+    }
+
+    /// Makes the device write and verify blocks with `verified`.
+    #[must_use]
+    pub fn verified_by(mut self, verified: Verified) -> Carried {
+        self.lock().checked.method = Some(verified.name());
+        self.verified = Some(Arc::new(verified));
+        self
+    }
+
+    /// Returns the results of verification so far.
+    pub fn checked(&self) -> Checked {
+        self.lock().checked
+    }
+
+    /// Returns the instant of the device's next event, or `None` if no request is in flight.
+    fn due(&self, desk: &Desk) -> Option<Instant> {
+        if desk.outstanding.is_empty() { None } else { self.device.next_due() }
+    }
+
+    /// The lock is poisoned only by a panic that is a mistake in this module.
+    fn lock(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the blocks that a request covers completely, and the blocks that it touches.
+fn blocks(request: &Request) -> (std::ops::Range<u64>, std::ops::Range<u64>) {
+    let (start, end) = (request.offset, request.offset + request.length);
+    let whole = start.div_ceil(BLOCK)..end / BLOCK;
+    (whole.start..whole.end.max(whole.start), start / BLOCK..end.div_ceil(BLOCK))
+}
+
+/// Returns the eight bytes that a write stores at byte `at`.
+fn word(at: u64, write: u64) -> [u8; 8] {
+    mix(at ^ mix(write)).to_le_bytes()
+}
+
+/// Returns the data of a write.
+fn bytes(write: &Write, verified: Option<&Verified>) -> Vec<u8> {
+    let mut bytes = vec![0; write.length as usize];
+    match verified {
+        Some(verified) => verified.fill(write.offset, write.number, &mut bytes),
+        None => {
+            for (place, chunk) in (write.offset..).step_by(8).zip(bytes.chunks_mut(8)) {
+                chunk.copy_from_slice(&word(place, write.number)[..chunk.len()]);
+            }
+        }
+    }
+    bytes
+}
+
+impl Desk {
+    /// Assigns the next number to a write.
+    fn write(&mut self, request: &Request) -> Write {
+        self.writes += 1;
+        Write { number: self.writes, offset: request.offset, length: request.length }
+    }
+
+    /// Notes that a change is in flight.
+    fn begin(&mut self, request: &Request, write: Option<Write>) {
+        let (whole, touched) = blocks(request);
+        for block in touched {
+            let alone = write.filter(|_| whole.contains(&block));
+            let next = match self.blocks.get(&block) {
+                Some(Known::UnderWay(n, _)) => Known::UnderWay(n + 1, None),
+                _ => Known::UnderWay(1, alone),
+            };
+            self.blocks.insert(block, next);
+        }
+    }
+
+    /// Notes that a change has ended. `done` is true if it succeeded.
+    fn end(&mut self, request: &Request, done: bool) {
+        for block in blocks(request).1 {
+            let next = match self.blocks.get(&block) {
+                Some(Known::UnderWay(1, Some(write))) if done => Some(Known::Written(*write)),
+                Some(Known::UnderWay(n @ 2.., _)) => Some(Known::UnderWay(n - 1, None)),
+                _ => None,
+            };
+            match next {
+                Some(known) => drop(self.blocks.insert(block, known)),
+                None => drop(self.blocks.remove(&block)),
+            }
+        }
+    }
+
+    /// Compares the data of a read with the blocks that were known at its submission and still are. If a job only
+    /// reads, also verifies unknown blocks by their own content.
+    fn check(
+        &mut self,
+        request: &Request,
+        known: &[(u64, Write)],
+        found: &[u8],
+        verified: Option<&Verified>,
+    ) {
+        let part = |from: u64, length: u64| {
+            let at = (from - request.offset) as usize;
+            &found[at..at + length as usize]
+        };
+        // Consecutive blocks mostly belong to the same write.
+        let mut wanted: Option<(Write, Vec<u8>)> = None;
+        for &(block, write) in known {
+            if self.blocks.get(&block) != Some(&Known::Written(write)) {
+                continue;
+            }
+            let (_, wanted) = match wanted.take() {
+                Some(known) if known.0 == write => wanted.insert(known),
+                _ => wanted.insert((write, bytes(&write, verified))),
+            };
+            let start = block * BLOCK;
+            let at = (start - write.offset) as usize;
+            let same = part(start, BLOCK) == &wanted[at..at + BLOCK as usize];
+            self.checked.judged(start, BLOCK, if same { Ok(()) } else { Err(Wrong::NotAsWritten) });
+        }
+        let Some(verified) = verified.filter(|verified| verified.judges_all) else { return };
+        let length = verified.block(request.length).max(1);
+        for start in (request.offset..request.offset + request.length).step_by(length as usize) {
+            let touched = start / BLOCK..(start + length).div_ceil(BLOCK);
+            if self.blocks.range(touched).next().is_none() {
+                self.checked.judged(start, length, verified.judge(start, part(start, length)));
+            }
+        }
+    }
+
+    fn ended(
+        &mut self,
+        outstanding: Outstanding,
+        outcome: Outcome,
+        at: Instant,
+        verified: Option<&Verified>,
+    ) {
+        let Outstanding { request, submitted, change, .. } = outstanding;
+        match (&change, &outcome) {
+            (Change::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes, verified),
+            (Change::Write, _) => self.end(&request, outcome.is_ok()),
+            _ => {}
+        }
+        let status = match outcome {
+            Ok(_) => Status::Ok,
+            Err(error) => {
+                self.checked.failed += 1;
+                status(error)
+            }
+        };
+        let mut spent = Spent::default();
+        spent[Mechanism::Firmware] = at.saturating_since(submitted);
+        let place = self.done.partition_point(|done| done.at <= at);
+        self.done.insert(place, Completion { id: request.id, at, status, spent });
+    }
+}
+
+fn status(error: IoError) -> Status {
+    match error {
+        IoError::ReadOnly | IoError::NoSpace => Status::ReadOnly,
+        IoError::Invalid | IoError::TooLarge => Status::OutOfRange,
+        IoError::Unsupported => Status::Unsupported,
+        IoError::Medium | IoError::NoMemory | IoError::ShuttingDown => Status::Unreadable,
+    }
+}
+
+impl Model for Carried {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&mut self, now: Instant, request: Request) {
+        let mut desk = self.lock();
+        desk.now = desk.now.max(now);
+        let Request { offset, length, .. } = request;
+        let inside = request.op.is_flush() || request.end() <= self.geometry.capacity;
+        let (io, change) = match request.op {
+            _ if !inside => (None, Change::Flush),
+            Op::Read => {
+                let known = blocks(&request).0.filter_map(|block| match desk.blocks.get(&block)? {
+                    Known::Written(write) => Some((block, *write)),
+                    Known::UnderWay(..) => None,
+                });
+                let known = known.collect();
+                (Some(Io::Read { offset, buffer: vec![0; length as usize] }), Change::Read(known))
+            }
+            Op::Write | Op::WriteFua => {
+                let write = desk.write(&request);
+                desk.begin(&request, Some(write));
+                let durable = request.op == Op::WriteFua;
+                let data = bytes(&write, self.verified.as_deref()).into();
+                (Some(Io::Write { offset, data, durable }), Change::Write)
+            }
+            Op::Trim => {
+                desk.begin(&request, None);
+                (Some(Io::Discard { offset, length, durable: false }), Change::Write)
+            }
+            Op::Flush | Op::FlushData => (Some(Io::Flush), Change::Flush),
+        };
+        let started = match io {
+            Some(io) => self.device.start(&Context::new(desk.now), io),
+            None => Started::Done(Err(IoError::Invalid)),
+        };
+        let submitted = desk.now;
+        let nothing: Pin<Box<dyn Future<Output = Outcome> + Send>> = Box::pin(std::future::pending());
+        match started {
+            Started::Done(outcome) => {
+                let one = Outstanding { request, submitted, answering: nothing, change };
+                desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
+            }
+            // A device that answers on threads of its own does not say when it will answer.
+            Started::Pending(answering) if self.device.next_due().is_none() => {
+                let outcome = conformance::wait_for(&*self.device, Started::Pending(answering));
+                let one = Outstanding { request, submitted, answering: nothing, change };
+                desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
+            }
+            Started::Pending(answering) => {
+                desk.outstanding.push(Outstanding { request, submitted, answering, change });
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let desk = self.lock();
+        let done = desk.done.front().map(|completion| completion.at);
+        done.into_iter().chain(self.due(&desk)).min()
+    }
+
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        let mut desk = self.lock();
+        while let Some(due) = self.due(&desk) {
+            if due > limit || desk.done.front().is_some_and(|completion| completion.at <= due) {
+                break;
+            }
+            desk.now = desk.now.max(due);
+            self.device.advance(due);
+            let mut left = Vec::new();
+            for mut one in std::mem::take(&mut desk.outstanding) {
+                let polled = one.answering.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+                let now = desk.now;
+                match polled {
+                    Poll::Ready(outcome) => desk.ended(one, outcome, now, self.verified.as_deref()),
+                    Poll::Pending => left.push(one),
+                }
+            }
+            desk.outstanding = left;
+        }
+        desk.done.pop_front_if(|completion| completion.at <= limit)
+    }
+
+    fn power_cut(&mut self, _now: Instant) -> PowerCut {
+        PowerCut::default()
+    }
+
+    fn power_up(&mut self, now: Instant) -> Instant {
+        now
+    }
+
+    fn observe(&self, to: &mut dyn Observer) {
+        if let Some(timed) = &self.timed {
+            timed.with_model(|model| model.observe(to));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_catalogue::library::Library;
+    use flashlab_sim::{FileId, RequestId, Rng};
+
+    fn open(argument: &str) -> Carried {
+        let library = Library::built_in().expect("the repository's own");
+        Carried::new(&Served::open(argument, 1, false, &library).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Submits random requests, `depth` at a time, and returns the instant of each completion.
+    fn drive(carried: &mut Carried, seed: u64, depth: usize) -> Vec<Instant> {
+        let mut rng = Rng::new(seed);
+        let (mut now, mut ends, mut outstanding) = (Instant::ZERO, Vec::new(), 0);
+        for n in 0..2000_u64 {
+            let op =
+                [Op::Read, Op::Read, Op::Write, Op::WriteFua, Op::Trim, Op::Flush][rng.below(6) as usize];
+            let (offset, length) = (rng.below(200) * 2048, (1 + rng.below(8)) * 2048);
+            let request = Request { id: RequestId(n), op, file: FileId(0), offset, length };
+            carried.submit(now, request);
+            outstanding += 1;
+            while outstanding >= depth {
+                let done = carried.complete(Instant::MAX).expect("something is outstanding");
+                assert!(done.at >= now && done.spent.total() <= done.at.since(Instant::ZERO));
+                now = done.at;
+                ends.push(now);
+                outstanding -= 1;
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn whatever_lies_on_a_device_reads_back_what_was_written() {
+        for argument in
+            ["memory:size=4M", "memory:size=4M+overlay+stats", "memory:size=4M+delay:read=1ms", "sd/kingston"]
+        {
+            for depth in [1, 7] {
+                let mut carried = open(argument);
+                drive(&mut carried, 5, depth);
+                let checked = carried.checked();
+                assert!(checked.blocks > 100 && checked.wrong == 0, "{argument} at {depth}: {checked}");
+                assert_eq!(checked.failed, 0, "{argument} at {depth}: {checked}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_takes_the_same_time_and_what_is_answered_at_once_a_microsecond() {
+        let times = || drive(&mut open("sd/kingston+error:rate=0.01,seed=3"), 9, 4);
+        assert_eq!(times(), times());
+        let ends = drive(&mut open("memory:size=4M"), 1, 1);
+        assert_eq!(ends.last(), Some(&(Instant::ZERO + AT_ONCE.scale(2000, 1))));
+    }
+
+    #[test]
+    fn a_block_that_changed_behind_it_is_found() {
+        let mut carried = open("memory:size=1M");
+        let ask = |carried: &mut Carried, id, op| {
+            let request = Request { id: RequestId(id), op, file: FileId(0), offset: 0, length: 8192 };
+            carried.submit(Instant::ZERO, request);
+            carried.complete(Instant::MAX).expect("it is done")
+        };
+        ask(&mut carried, 1, Op::Write);
+        let behind = Io::Write { offset: 5000, data: vec![1].into(), durable: false };
+        assert!(conformance::execute(&*carried.device, behind).is_ok());
+        ask(&mut carried, 2, Op::Read);
+        let first = WrongBlock { offset: 4096, length: 4096, why: Wrong::NotAsWritten };
+        let wanted = Checked { blocks: 2, wrong: 1, first_wrong: Some(first), ..Checked::default() };
+        assert_eq!(carried.checked(), wanted);
+    }
+}

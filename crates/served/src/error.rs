@@ -1,0 +1,200 @@
+//! Errors of opening a device that stores bytes.
+
+use crate::kept::KeptError;
+use flashlab_block::layer::{FaultError, OverlayError};
+use flashlab_block::{FileError, MemoryError};
+use flashlab_catalogue::device::{DeviceError, StateError};
+use flashlab_catalogue::profile::Place;
+use flashlab_catalogue::units::{UnitError, or_list};
+use std::path::PathBuf;
+use std::{fmt, io};
+
+/// The reason why a device could not be opened.
+#[derive(Debug)]
+pub enum ServedError {
+    /// The argument is wrong.
+    Argument {
+        /// The place in the argument; the line is always 1.
+        place: Place,
+        /// The problem.
+        problem: Box<Problem>,
+    },
+    /// The simulated device cannot be opened.
+    Device(DeviceError),
+    /// The file of bytes cannot be opened.
+    File(FileError),
+    /// Another file cannot be read or written.
+    System {
+        /// The path.
+        path: PathBuf,
+        /// The error of the operating system.
+        error: io::Error,
+    },
+    /// A rule in a file of fault-injection rules is invalid.
+    Rule {
+        /// The file.
+        path: PathBuf,
+        /// The line of the rule.
+        line: usize,
+        /// The error in the rule.
+        error: FaultError,
+    },
+    /// The changes of an overlay cannot be read.
+    Overlay(OverlayError),
+    /// The files of a device with a state file do not belong together, or are damaged.
+    Kept(KeptError),
+    /// The list of exports cannot be parsed.
+    Exports {
+        /// The file.
+        path: PathBuf,
+        /// The place and the error.
+        why: String,
+    },
+}
+
+impl From<KeptError> for ServedError {
+    fn from(error: KeptError) -> Self {
+        ServedError::Kept(error)
+    }
+}
+
+impl From<FileError> for ServedError {
+    fn from(error: FileError) -> Self {
+        ServedError::File(error)
+    }
+}
+
+/// A problem in an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// The name of the device is missing.
+    NoName,
+    /// A setting is not of the form `key=value`.
+    NotASetting {
+        /// A correct setting.
+        example: &'static str,
+    },
+    /// The device or layer does not have this key.
+    UnknownKey {
+        /// The device or layer.
+        of: &'static str,
+        /// The word as written.
+        key: String,
+        /// The keys that exist.
+        known: &'static [&'static str],
+        /// The most similar of these keys.
+        did_you_mean: Option<String>,
+    },
+    /// A word that is similar to the name of a layer.
+    NoLayer {
+        /// The word as written.
+        word: String,
+        /// The most similar name of a layer.
+        did_you_mean: &'static str,
+    },
+    /// The key is set twice.
+    Twice(String),
+    /// A required key is missing.
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// A device with the key.
+        example: &'static str,
+    },
+    /// The value is not a number with the right unit.
+    Unit {
+        /// The key.
+        key: &'static str,
+        /// The error.
+        error: UnitError,
+    },
+    /// The value is not one of the words that the key accepts.
+    Word {
+        /// The key.
+        key: &'static str,
+        /// The word as written.
+        word: String,
+        /// The accepted words.
+        known: &'static [&'static str],
+    },
+    /// The memory device cannot be created.
+    Memory(MemoryError),
+    /// An overlay is on a device other than memory or a file.
+    NotOnBytes,
+    /// A `delay` or `rate` layer has no setting.
+    NoPace {
+        /// The layer with settings.
+        example: &'static str,
+    },
+    /// A card that takes commands is required, but the argument does not name an SD card without layers.
+    NotACard,
+    /// A fault-injection rule is invalid.
+    Fault(FaultError),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::NoName => {
+                f.write_str("the device is missing; for example memory:size=1GiB or sd/kingston")
+            }
+            Problem::NotASetting { example } => write!(f, "expected key=value, for example {example}"),
+            Problem::UnknownKey { of, key, did_you_mean: Some(nearest), .. } => {
+                write!(f, "{of} has no {key}; did you mean {nearest}?")
+            }
+            Problem::UnknownKey { of, key, known: [], .. } => write!(f, "{of} has no {key}; it has no keys"),
+            Problem::UnknownKey { of, key, known, .. } => {
+                write!(f, "{of} has no {key}; it has {}", known.join(", "))
+            }
+            Problem::NoLayer { word, did_you_mean } => {
+                write!(f, "there is no layer {word}; did you mean {did_you_mean}?")
+            }
+            Problem::Twice(key) => write!(f, "{key} is set twice"),
+            Problem::Missing { key, example } => write!(f, "{key} is missing: {example}"),
+            Problem::Unit { key, error } => write!(f, "{key}: {error}"),
+            Problem::Word { key, word, known } => {
+                write!(f, "{key}: {word:?} is not {}", or_list(known))
+            }
+            Problem::Memory(error) => write!(f, "size: {error}"),
+            Problem::NotOnBytes => f.write_str(
+                "an overlay must be on memory or a file, below all other layers: file:base.img+overlay",
+            ),
+            Problem::NoPace { example } => write!(f, "a setting is missing; for example {example}"),
+            Problem::NotACard => f.write_str(
+                "only an SD card without layers takes commands: sd/kingston, sd/kingston:state=FILE",
+            ),
+            Problem::Fault(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ServedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServedError::Argument { place, problem } => {
+                write!(f, "{place}: {problem}\n{}", place.picture())
+            }
+            ServedError::Device(error) => error.fmt(f),
+            ServedError::File(error) => error.fmt(f),
+            ServedError::System { path, error } => write!(f, "{}: {error}", path.display()),
+            ServedError::Rule { path, line, error } => write!(f, "{}:{line}: {error}", path.display()),
+            ServedError::Overlay(error) => error.fmt(f),
+            ServedError::Kept(error) => error.fmt(f),
+            ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ServedError {}
+
+impl From<DeviceError> for ServedError {
+    fn from(error: DeviceError) -> Self {
+        ServedError::Device(error)
+    }
+}
+
+impl From<StateError> for ServedError {
+    fn from(error: StateError) -> Self {
+        ServedError::Device(error.into())
+    }
+}

@@ -1,0 +1,164 @@
+//! A simulated device that keeps its bytes and its wear in files: `state=FILE`.
+//!
+//! FILE is the state of the model, in the format of `flashlab age`. FILE.bytes, a sparse file, has the bytes, and
+//! FILE.sums has their checksums ([`Summed`]). A state that `age` wrote has no bytes yet; they read as zeroes.
+//!
+//! Each write goes to FILE.bytes before it is answered, so no answered write is lost however the server ends, and no
+//! flushed write is lost even if the machine crashes. The state of the model is written as a whole: when the server
+//! ends in order, on request, and from time to time. A [`journal`] records the requests in between, so that killing the
+//! server loses none of them. The state file is replaced atomically and is never incomplete.
+
+use crate::error::ServedError;
+use crate::journal::{self, Journal};
+use crate::kept::Files;
+use crate::summed::Summed;
+use flashlab_block::Timed;
+use flashlab_catalogue::device::{Device, State};
+use flashlab_catalogue::library::Library;
+use flashlab_sim::{Instant, Op};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Writes the state file of a device.
+pub struct Keeper {
+    device: Device,
+    seed: u64,
+    path: PathBuf,
+    timed: Arc<Timed>,
+    bytes: Summed,
+    journal: Shared,
+    /// Number of requests that the device had received when its state was last written. Its lock lets one thread write
+    /// at a time.
+    written: Mutex<u64>,
+}
+
+/// A journal that the device writes and the keeper shortens.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Journal>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Journal> {
+        // A panic leaves at most the last line incomplete.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl flashlab_block::Journal for Shared {
+    fn submitted(&mut self, now: Instant, op: Op, offset: u64, length: u64) {
+        self.lock().submitted(now, op, offset, length);
+    }
+    fn power_cut(&mut self, now: Instant) {
+        self.lock().power_cut(now);
+    }
+    fn power_up(&mut self, now: Instant) {
+        self.lock().power_up(now);
+    }
+}
+
+/// Opens the device of an argument and, if it has a state file, the store of its bytes. Once this process has locked
+/// the file, replays a journal that a killed server left.
+pub(super) fn open(argument: &str, library: &Library) -> Result<(Device, Option<Summed>), ServedError> {
+    let device = Device::open_kept(argument, library)?;
+    let Some(path) = &device.kept_in else { return Ok((device, None)) };
+    let bytes = Files::of(path).open(&device)?;
+    let caught_up = device.state.is_some() && journal::catch_up(&device, path)?;
+    let device = if caught_up { Device::open_kept(argument, library)? } else { device };
+    Ok((device, Some(bytes)))
+}
+
+impl Keeper {
+    /// Returns the keeper of `timed`, which is `device` in its opened state, with its `bytes`. Writes the state of a
+    /// new device, and creates the journal.
+    ///
+    /// # Panics
+    /// Panics if the device has no state file.
+    pub(super) fn of(
+        device: Device,
+        seed: u64,
+        timed: Arc<Timed>,
+        bytes: Summed,
+    ) -> Result<Keeper, ServedError> {
+        let path = device.kept_in.clone().expect("kept bytes lie beside a state");
+        let system = |error| ServedError::System { path: path.clone(), error };
+        if !device.state.as_ref().is_some_and(|state| state.has_bytes) {
+            let state = timed.with_model(|model| State::keep(&device, seed, device.used(), model))?;
+            replace(&path, &state.with_bytes().to_bytes()).map_err(system)?;
+            Files::of(&path).establish().map_err(system)?;
+        }
+        let state = fs::read(&path).map_err(system)?;
+        let journal = Journal::create(&path, &journal::id(&state)).map_err(system)?;
+        let journal = Shared(Arc::new(Mutex::new(journal)));
+        timed.set_journal(Box::new(journal.clone()));
+        Ok(Keeper { device, seed, path, timed, bytes, journal, written: Mutex::new(0) })
+    }
+
+    /// Returns the path of the state file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns a message about damaged bytes, or `None` if no request has met any.
+    pub fn damage(&self) -> Option<String> {
+        self.bytes.damage()
+    }
+
+    /// Writes the state that the device has once all in-flight requests have completed.
+    pub fn keep(&self) -> Result<(), ServedError> {
+        self.keep_after(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Writes the state for the last time, closes the bytes and deletes the journal. The device must receive no more
+    /// requests.
+    pub fn keep_at_the_end(&self) -> Result<(), ServedError> {
+        self.keep()?;
+        let failed = |error| ServedError::System { path: self.path.clone(), error: io::Error::other(error) };
+        self.bytes.close().map_err(failed)?;
+        self.journal
+            .lock()
+            .remove()
+            .map_err(|error| ServedError::System { path: journal::of(&self.path), error })
+    }
+
+    /// Returns true if the journal is so long that a new state should be written now.
+    pub fn is_due(&self) -> bool {
+        self.journal.lock().length() >= journal::LONG
+    }
+
+    /// Writes the state if the device has received requests since it was last written.
+    pub fn keep_if_used(&self) -> Result<(), ServedError> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.timed.submitted_count() == *written { Ok(()) } else { self.keep_after(&mut written) }
+    }
+
+    fn keep_after(&self, written: &mut u64) -> Result<(), ServedError> {
+        let asked = self.timed.submitted_count();
+        let system = |error| ServedError::System { path: self.path.clone(), error };
+        self.timed.sync().map_err(|error| system(io::Error::other(error)))?;
+        let (model, settled, place) = self.timed.model_when_idle(|| self.journal.lock().length());
+        let used = self.device.used() + settled;
+        let state = State::keep(&self.device, self.seed, used, &*model)?.with_bytes().to_bytes();
+        let (id, at) = (journal::id(&state), Instant::ZERO + settled);
+        self.journal.lock().state(&id, place, at);
+        replace(&self.path, &state).map_err(system)?;
+        self.journal.lock().shorten(&id, place, at).map_err(system)?;
+        *written = asked;
+        Ok(())
+    }
+}
+
+/// Replaces a file atomically: writes a new file beside it, syncs it and renames it.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let mut file = File::create(&beside)?;
+    let written =
+        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // The incomplete file is useless. The caller gets the error of the write.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
