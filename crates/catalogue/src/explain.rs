@@ -134,11 +134,11 @@ impl Subject<'_> {
                 "kind": "filesystem",
                 "name": of.name,
                 "title": of.title,
-                "notes": library.profile(Kind::Filesystem, &of.name).ok().and_then(|p| p.notes.as_ref()),
+                "notes": library.profile(Kind::FILESYSTEM, &of.name).ok().and_then(|p| p.notes.as_ref()),
                 "numbers": listed(of.held().iter().map(|Held { number, .. }| number)),
             }),
             Subject::Device(of) => json!({
-                "kind": if of.kind() == Kind::Ssd { "ssd" } else { "card" },
+                "kind": of.kind().name(),
                 "name": of.argument,
                 "title": of.title,
                 "host": of.host_name,
@@ -165,14 +165,14 @@ fn listed<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<Value> {
 /// Returns all names that this module can explain.
 fn names(library: &Library) -> Vec<&str> {
     let parameters = Parameter::all().iter().map(|p| p.path);
-    let things = Kind::ALL.into_iter().flat_map(|kind| library.of_kind(kind)).map(|(name, _)| name);
+    let things = Kind::all().flat_map(|kind| library.of_kind(kind)).map(|(name, _)| name);
     parameters.chain(things).chain(Mechanism::ALL.map(Mechanism::name)).collect()
 }
 
 /// Finds a device, host or filesystem, with its settings; `None` if no such thing has that name.
 fn thing<'a>(name: &str, library: &'a Library) -> Result<Option<Subject<'a>>, DeviceError> {
     let as_host = name.strip_prefix("host/").unwrap_or(name);
-    for kind in HOSTS {
+    for kind in Kind::hosts() {
         if let Ok(profile) = library.profile(kind, as_host) {
             return Ok(Some(Subject::Host { name: as_host.to_owned(), profile: Cow::Borrowed(profile) }));
         }
@@ -182,18 +182,18 @@ fn thing<'a>(name: &str, library: &'a Library) -> Result<Option<Subject<'a>>, De
         Some(_) => {
             let profile =
                 Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
-            if HOSTS.contains(&profile.kind) {
+            if profile.kind.is_host() {
                 return Ok(Some(Subject::Host { name: name.to_owned(), profile: Cow::Owned(profile) }));
             }
             Some(profile.kind)
         }
-        None if library.profile(Kind::Filesystem, before_settings(as_filesystem)).is_ok() => {
-            Some(Kind::Filesystem)
+        None if library.profile(Kind::FILESYSTEM, before_settings(as_filesystem)).is_ok() => {
+            Some(Kind::FILESYSTEM)
         }
         None => library.device(before_settings(name)).ok().map(|profile| profile.kind),
     };
     Ok(match kind {
-        Some(Kind::Filesystem) => {
+        Some(kind) if kind == Kind::FILESYSTEM => {
             Some(Subject::Filesystem(Box::new(Filesystem::open(as_filesystem, library)?)))
         }
         Some(_) => Some(Subject::Device(Box::new(Device::open(name, library)?))),
@@ -205,12 +205,9 @@ fn before_settings(argument: &str) -> &str {
     argument.split_once(':').map_or(argument, |(name, _)| name)
 }
 
-/// Kinds of machines that devices are plugged into.
-const HOSTS: [Kind; 2] = [Kind::Host, Kind::Pc];
-
 /// Writes a parameter and its value in every profile.
 fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.has(parameter)).collect();
+    let kinds: Vec<Kind> = Kind::all().filter(|kind| kind.has(parameter)).collect();
     text.line(parameter.path);
     text.paragraph(2, parameter.meaning);
     let range = match parameter.limits() {
@@ -226,9 +223,9 @@ fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
     text.table(&rows);
     if let Some([name, value, _]) = rows.first() {
         let example = match kinds[0] {
-            Kind::Card | Kind::Ssd => format!("{name}:{}={value}", parameter.path),
-            Kind::Host | Kind::Pc => format!("DEVICE:{}={value}", parameter.path),
-            Kind::Filesystem => format!("--fs {name}:{}={value}", parameter.key()),
+            kind if kind.is_device() => format!("{name}:{}={value}", parameter.path),
+            kind if kind.is_host() => format!("DEVICE:{}={value}", parameter.path),
+            _ => format!("--fs {name}:{}={value}", parameter.key()),
         };
         text.line("");
         text.paragraph(2, &format!("Set it with {example}"));
@@ -237,7 +234,7 @@ fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
 
 /// Returns the profiles that have a parameter, each as name, value and source.
 fn values<'a>(parameter: &'a Parameter, library: &'a Library) -> impl Iterator<Item = [String; 3]> + 'a {
-    let kinds = Kind::ALL.into_iter().filter(|kind| kind.has(parameter));
+    let kinds = Kind::all().filter(|kind| kind.has(parameter));
     kinds
         .flat_map(|kind| library.of_kind(kind))
         .filter_map(|(name, profile)| Some((name, profile.number(parameter.path)?)))
@@ -250,9 +247,8 @@ fn device(text: &mut Text, device: &Device, library: &Library) {
     let profile = library.device(&device.name).ok();
     let host = kind.host().and_then(|host| library.profile(host, &device.host_name).ok());
     notes(text, profile);
-    let noun = if kind == Kind::Ssd { "SSD" } else { "card" };
     text.line("");
-    text.paragraph(2, &format!("The {noun}"));
+    text.paragraph(2, &format!("The {}", kind.subject()));
     let (own, machine): (Vec<_>, Vec<_>) =
         device.held().iter().partition(|held| kind.has(held.number.parameter));
     numbers(text, own.into_iter().map(|held| &held.number));
@@ -271,7 +267,7 @@ fn host(text: &mut Text, name: &str, profile: &Profile) {
 
 fn filesystem(text: &mut Text, filesystem: &Filesystem, library: &Library) {
     text.paragraph(0, &format!("{}: {}", filesystem.argument, filesystem.title));
-    notes(text, library.profile(Kind::Filesystem, &filesystem.name).ok());
+    notes(text, library.profile(Kind::FILESYSTEM, &filesystem.name).ok());
     text.line("");
     numbers(text, filesystem.held().iter().map(|Held { number, .. }| number));
 }
@@ -354,8 +350,8 @@ impl<'a> Listing<'a> {
     pub fn all(library: &'a Library) -> Listing<'a> {
         Listing {
             devices: library.devices().collect(),
-            hosts: HOSTS.into_iter().flat_map(|kind| library.of_kind(kind)).collect(),
-            filesystems: library.of_kind(Kind::Filesystem).collect(),
+            hosts: Kind::hosts().flat_map(|kind| library.of_kind(kind)).collect(),
+            filesystems: library.of_kind(Kind::FILESYSTEM).collect(),
         }
     }
 
@@ -406,7 +402,7 @@ impl<'a> Listing<'a> {
             let capacity = capacity_of(profile).and_then(|number| number.value.magnitude());
             json!({
                 "name": name,
-                "kind": if profile.kind == Kind::Ssd { "ssd" } else { "card" },
+                "kind": profile.kind.name(),
                 "title": profile.title,
                 "model": profile.model,
                 "unsourced": profile.is_draft(),

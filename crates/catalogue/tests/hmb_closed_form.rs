@@ -1,6 +1,6 @@
 //! Checks that the figures in the bounds of experiments/hmb match the closed form with the current profile.
 
-use flashlab_catalogue::device::{Device, Hardware};
+use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_nvme::SsdParameters;
 use flashlab_nvme::hmb::PAGE;
@@ -43,9 +43,8 @@ fn what_reads_are_held_against_is_the_closed_form_of_the_profile() {
         let cells = bound["cells"][0].as_str().expect("a pattern");
         let column = cells.strip_prefix("randread */").expect("all reads of a column");
         let device = Device::open(columns[column].as_str().expect("a device"), &library);
-        let Hardware::Ssd(ssd) = device.unwrap_or_else(|error| panic!("{error}")).hardware else {
-            panic!("{column} is an SSD")
-        };
+        let device = device.unwrap_or_else(|error| panic!("{error}"));
+        let ssd: &SsdParameters = device.hardware().expect("an SSD");
         let typed: BTreeMap<&str, f64> = expected
             .iter()
             .map(|(row, figure)| (row.as_str(), figure.as_float().expect("a figure")))
@@ -54,7 +53,7 @@ fn what_reads_are_held_against_is_the_closed_form_of_the_profile() {
         for range in values {
             let range = range.as_integer().and_then(|range| u64::try_from(range).ok()).expect("GiB");
             let typed = typed[format!("{range} GiB").as_str()];
-            let found = closed_form(&ssd, range);
+            let found = closed_form(ssd, range);
             assert!(
                 (typed - found).abs() <= 0.005_001,
                 "{column}, {range} GiB: {typed}, but {found:.3} by the profile"

@@ -1,7 +1,8 @@
 //! Devices, filesystems and explanations by name.
 
-use flashlab_catalogue::device::{Device, Filesystem, Hardware, free_parameters};
+use flashlab_catalogue::device::{Device, Filesystem, free_parameters};
 use flashlab_catalogue::explain::{Listing, explain};
+use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::provenance::ParameterKind;
 use flashlab_host::Machine;
@@ -21,7 +22,7 @@ fn open(argument: &str) -> Device {
     Device::open(argument, &LIBRARY).unwrap_or_else(|e| panic!("{e}"))
 }
 fn parts(device: &Device) -> (&CardParameters, &Machine) {
-    let Hardware::Card { card, host, .. } = &device.hardware else { panic!("{} is a card", device.name) };
+    let CardInHost { card, host, .. } = device.hardware().expect("a card");
     (card, host)
 }
 fn wrong(argument: &str) -> String {
@@ -61,10 +62,9 @@ fn every_number_can_be_set_by_its_path_or_where_it_is_clear_its_last_part() {
 
 #[test]
 fn delays_of_signals_are_told_in_picoseconds() {
-    let Hardware::Card { identity, .. } = open("test/one:card.t_output=11.4ns").hardware else {
-        panic!("a card")
-    };
-    assert_eq!(identity.t_output_ps, 11_400);
+    let device = open("test/one:card.t_output=11.4ns");
+    let card: &CardInHost = device.hardware().expect("a card");
+    assert_eq!(card.identity.t_output_ps, 11_400);
     assert!(wrong("test/one:card.t_output=14001ps").contains("14ns"), "the slowest that a card may be");
 }
 

@@ -1,6 +1,6 @@
 //! SSD arguments that are impossible. Each error names the number, its value, and the reason.
 
-use flashlab_catalogue::device::{Device, Hardware};
+use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_nvme::SsdParameters;
 use insta::assert_snapshot;
@@ -11,8 +11,7 @@ static LIBRARY: LazyLock<Library> =
 
 fn parameters(argument: &str) -> SsdParameters {
     let device = Device::open(argument, &LIBRARY).unwrap_or_else(|error| panic!("{error}"));
-    let Hardware::Ssd(ssd) = device.hardware else { panic!("{argument} is an SSD") };
-    *ssd
+    device.hardware::<SsdParameters>().expect("an SSD").clone()
 }
 
 fn wrong(settings: &[&str]) -> String {

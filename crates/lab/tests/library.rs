@@ -21,7 +21,7 @@ fn everything_in_it_can_be_opened() {
     for (name, _) in library.devices() {
         Device::open(name, &library).unwrap_or_else(|e| panic!("{e}"));
     }
-    for (name, _) in library.of_kind(Kind::Filesystem) {
+    for (name, _) in library.of_kind(Kind::named("filesystem").expect("a registered kind")) {
         Filesystem::open(name, &library).unwrap_or_else(|e| panic!("{e}"));
     }
     for folder in library.experiments() {

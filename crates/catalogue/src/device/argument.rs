@@ -103,7 +103,7 @@ impl fmt::Display for ArgumentProblem {
             ArgumentProblem::Ambiguous { key, of } => {
                 write!(f, "{key} is ambiguous: {}; write the whole path", or_list(of))
             }
-            ArgumentProblem::Elsewhere { path, kind: Kind::Filesystem } => {
+            ArgumentProblem::Elsewhere { path, kind } if *kind == Kind::FILESYSTEM => {
                 let key = path.rsplit('.').next().unwrap_or(path);
                 write!(f, "{path} belongs to the filesystem: --fs vfat:{key}=...")
             }
@@ -252,7 +252,7 @@ impl Argument {
         let problem = match (here.as_slice(), elsewhere.as_slice()) {
             ([parameter], _) => return Ok(parameter),
             ([], [parameter, ..]) => {
-                let kind = Kind::ALL.into_iter().find(|kind| kind.has(parameter));
+                let kind = Kind::all().find(|kind| kind.has(parameter));
                 ArgumentProblem::Elsewhere {
                     path: parameter.path,
                     kind: kind.expect("every section belongs to a kind"),

@@ -16,6 +16,7 @@ pub use free::free_parameters;
 pub use state::{State, StateError};
 pub use undetermined::Alternative;
 
+use crate::kind::Hardware;
 use crate::library::{Library, LibraryError, UnknownName, read_file};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::provenance;
@@ -25,6 +26,7 @@ use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Model, Store};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -40,32 +42,16 @@ pub struct Device {
     pub argument: String,
     /// Full name of the product.
     pub title: String,
-    /// Parameters of the device and its host.
-    pub hardware: Hardware,
     /// Name of the host's profile, or path of its file.
     pub host_name: String,
     /// Saved state that the device starts from; `None` for a new device.
     pub state: Option<Arc<State>>,
     /// Path of the state file. [`Device::open_kept`] sets it even if the file does not exist yet.
     pub kept_in: Option<PathBuf>,
+    kind: Kind,
+    hardware: Arc<dyn Hardware>,
     numbers: Vec<Held>,
     none: Vec<TakenAway>,
-}
-
-/// The parameters of a device and of its host.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Hardware {
-    /// An SD card.
-    Card {
-        /// Parameters of the card.
-        card: Box<CardParameters>,
-        /// Contents of the card's registers.
-        identity: Box<Identity>,
-        /// Parameters of the host.
-        host: Machine,
-    },
-    /// An NVMe SSD; its parameters include the memory that the host lends.
-    Ssd(Box<SsdParameters>),
 }
 
 /// A filesystem between a job and a device.
@@ -157,7 +143,7 @@ impl Device {
         library: &Library,
         may_be_new: bool,
     ) -> Result<Device, DeviceError> {
-        let profile = find(argument, &argument.name, name, &[Kind::Card, Kind::Ssd], library)?;
+        let profile = find(argument, &argument.name, name, &Kind::devices(), library)?;
         let kinds = [profile.kind, profile.kind.host().expect("a device has a host")];
         let settings = argument.settings(&kinds)?;
         let host_span = settings.host.clone().unwrap_or(argument.name.clone());
@@ -171,21 +157,16 @@ impl Device {
         let profiles = [(name.to_owned(), &profile), (format!("host/{host_name}"), &host)];
         let (numbers, none) = numbers(&profiles, &settings, argument);
         let parts = parts(argument, &kinds, &numbers, &[&profile, &host])?;
+        let hardware = profile.kind.hardware(&parts).expect("it is a device").expect("it was checked");
         let mut device = Device {
             name: name.to_owned(),
             argument: format!("{name}{}", &argument.text.text[argument.name.end..]),
             title: profile.full_title(),
-            hardware: match profile.kind {
-                Kind::Ssd => Hardware::Ssd(Box::new(parts.ssd().expect("it was checked"))),
-                _ => {
-                    let card = parts.card().expect("it was checked");
-                    let identity = parts.registers.identity(&card).expect("it was checked");
-                    Hardware::Card { card: Box::new(card), identity: Box::new(identity), host: parts.machine }
-                }
-            },
             host_name,
             state: None,
             kept_in: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
+            kind: profile.kind,
+            hardware: hardware.into(),
             numbers,
             none,
         };
@@ -253,67 +234,55 @@ impl Device {
     /// Builds a new device with the medium of `seed`. If the argument names a state file, the device starts in that
     /// state, with the medium of that state.
     pub fn build(&self, seed: u64) -> Box<dyn Model> {
-        let Some(state) = &self.state else { return self.fresh(seed) };
-        let mut model = self.fresh(state.seed);
-        model.restore(&state.model).expect("it was restored when the device was opened");
-        model
+        self.restored(self.hardware.build(self.medium_seed(seed)))
     }
 
     /// Builds the device as [`Device::build`] does, but without the host's software time, for callers with a host of
     /// their own. Memory that a host lends to a drive remains.
     pub fn build_alone(&self, seed: u64) -> Box<dyn Model> {
-        let Some(state) = &self.state else { return self.alone(seed) };
-        let mut model = self.alone(state.seed);
-        model.restore(&state.model).expect("it was restored when the device was opened");
-        model
-    }
-
-    /// Builds a new device with the medium of `seed`.
-    fn fresh(&self, seed: u64) -> Box<dyn Model> {
-        match &self.hardware {
-            Hardware::Card { card, identity, host } => {
-                Box::new(Host::new(host, host.slot(card, identity, seed)))
-            }
-            Hardware::Ssd(ssd) => Box::new(Ssd::new(SsdParameters::clone(ssd), seed)),
-        }
-    }
-
-    fn alone(&self, seed: u64) -> Box<dyn Model> {
-        match &self.hardware {
-            Hardware::Card { card, identity, host } => {
-                Machine { t_block: Duration::ZERO, stack: None, ..host.clone() }.slot(card, identity, seed)
-            }
-            Hardware::Ssd(_) => self.fresh(seed),
-        }
+        self.restored(self.hardware.build_without_host(self.medium_seed(seed)))
     }
 
     /// Builds the card without its host, with the medium of `seed` or in the state that the argument names. The card
     /// stores data in `store`, or no data at all. Returns `None` if the device is not a card.
     pub fn card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
-        let Hardware::Card { card, identity, .. } = &self.hardware else { return None };
-        let seed = self.state.as_ref().map_or(seed, |state| state.seed);
-        let mut built = Card::new(CardParameters::clone(card), Identity::clone(identity), store, seed);
+        let mut card = self.hardware.build_card(self.medium_seed(seed), store)?;
         if let Some(state) = &self.state {
-            built.restore(&state.model).expect("it was restored when the device was opened");
+            card.restore(&state.model).expect("it was restored when the device was opened");
         }
-        Some(built)
+        Some(card)
+    }
+
+    /// Returns the seed of the medium: that of the saved state if there is one, otherwise `seed`.
+    fn medium_seed(&self, seed: u64) -> u64 {
+        self.state.as_ref().map_or(seed, |state| state.seed)
+    }
+
+    fn restored(&self, mut model: Box<dyn Model>) -> Box<dyn Model> {
+        if let Some(state) = &self.state {
+            model.restore(&state.model).expect("it was restored when the device was opened");
+        }
+        model
+    }
+
+    /// Returns the parameters of the device in its host, if they have the type `T`: [`CardInHost`] for a card,
+    /// [`SsdParameters`](flashlab_nvme::SsdParameters) for an SSD.
+    ///
+    /// [`CardInHost`]: crate::kind::CardInHost
+    pub fn hardware<T: Hardware>(&self) -> Option<&T> {
+        let hardware: &dyn Any = &*self.hardware;
+        hardware.downcast_ref()
     }
 
     /// Returns true if the device is timed. Cards without timing exist to compare commands with; a table of times
     /// leaves them out.
     pub fn takes_time(&self) -> bool {
-        match &self.hardware {
-            Hardware::Card { card, .. } => card.takes_time(),
-            Hardware::Ssd(_) => true,
-        }
+        self.hardware.is_timed()
     }
 
     /// Returns the kind of the device.
     pub fn kind(&self) -> Kind {
-        match &self.hardware {
-            Hardware::Card { .. } => Kind::Card,
-            Hardware::Ssd(_) => Kind::Ssd,
-        }
+        self.kind
     }
 
     /// Returns the simulated time for which the device was used before.
@@ -336,18 +305,12 @@ impl Device {
 
     /// Returns the addressable bytes.
     pub fn capacity(&self) -> u64 {
-        match &self.hardware {
-            Hardware::Card { card, .. } => card.capacity,
-            Hardware::Ssd(ssd) => ssd.page_map.capacity,
-        }
+        self.hardware.capacity()
     }
 
     /// Returns the mean read time of the array.
     pub fn t_read(&self) -> Duration {
-        match &self.hardware {
-            Hardware::Card { card, .. } => card.nand.t_read,
-            Hardware::Ssd(ssd) => ssd.timing.t_read,
-        }
+        self.hardware.t_read()
     }
 }
 
@@ -356,16 +319,16 @@ impl Filesystem {
     pub fn open(argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
         let argument = Argument::parse(argument)?;
         let name = argument.name();
-        let profile = find(&argument, &argument.name, name, &[Kind::Filesystem], library)?;
-        let settings = argument.settings(&[Kind::Filesystem])?;
+        let profile = find(&argument, &argument.name, name, &[Kind::FILESYSTEM], library)?;
+        let settings = argument.settings(&[Kind::FILESYSTEM])?;
         library.refuse_borrowed(&format!("fs/{name}"), &profile)?;
         let (numbers, none) = numbers(&[(format!("fs/{name}"), &profile)], &settings, &argument);
-        let parts = parts(&argument, &[Kind::Filesystem], &numbers, &[&profile])?;
+        let parts = parts(&argument, &[Kind::FILESYSTEM], &numbers, &[&profile])?;
         Ok(Filesystem {
             name: name.to_owned(),
             argument: argument.text.text.clone(),
             title: profile.full_title(),
-            vfat: parts.vfat,
+            vfat: parts.get::<VfatParameters>().clone(),
             numbers,
             none,
         })
@@ -437,11 +400,11 @@ fn find(
         return Ok(profile);
     }
     let found = match kinds {
-        [kind] => library.profile(*kind, name),
+        [kind] if !kind.is_device() => library.profile(*kind, name),
         _ => library.device(name),
     };
     let found = found.cloned();
-    let other = Kind::ALL.into_iter().find(|kind| library.profile(*kind, name).is_ok());
+    let other = Kind::all().find(|kind| library.profile(*kind, name).is_ok());
     if let (Err(_), Some(other)) = (&found, other) {
         let problem =
             ArgumentProblem::WrongKind { file: name.to_owned(), found: other, expected: kinds.to_vec() };

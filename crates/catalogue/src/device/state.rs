@@ -206,7 +206,7 @@ impl State {
             let (file, kept) = (self.file.clone(), self.device.clone());
             return Err(StateError::Differs { file, kept, here: device.argument.clone(), differences });
         }
-        let restored = device.fresh(self.seed).restore(&self.model);
+        let restored = device.hardware.build(self.seed).restore(&self.model);
         restored.map_err(|error| StateError::Refused {
             file: self.file.clone(),
             version: self.version.clone(),
@@ -215,11 +215,10 @@ impl State {
     }
 }
 
-/// Returns the numbers that a device's state depends on. For an SSD they include the host's, since the host lends
-/// memory to the drive.
+/// Returns the numbers that a device's state depends on.
 fn numbers(device: &Device) -> Vec<(String, String)> {
     let kind = device.kind();
-    let host = kind.host().filter(|_| kind == crate::profile::Kind::Ssd);
+    let host = kind.host().filter(|_| kind.state_includes_host());
     let rests = |held: &&Held| {
         let parameter = held.number.parameter;
         kind.has(parameter) || host.is_some_and(|host| host.has(parameter))

@@ -4,7 +4,7 @@
 //! number. A profile has borrowed a number if experiments contain one of its cells but the profile takes part in none
 //! of them. Cells that are in no experiment of the library prove nothing.
 
-use super::{Folder, Library, LibraryError, folder_of};
+use super::{Folder, Library, LibraryError};
 use crate::profile::{Kind, Mistake, Number, Problem, Profile, ProfileError, Source};
 use serde::Deserialize;
 
@@ -56,19 +56,18 @@ impl Cells {
     fn participants(&self, kind: Kind, library: &Library) -> Vec<String> {
         let name = |argument: &str| argument.split(':').next().unwrap_or_default().to_owned();
         let devices = || self.columns.values().filter_map(|device| device.as_str());
-        match kind {
-            Kind::Card | Kind::Ssd => devices().map(name).collect(),
-            Kind::Filesystem => {
-                let filesystems = self.steps.iter().filter_map(|step| step.filesystem.as_deref());
-                filesystems.map(|argument| format!("{}{}", folder_of(kind), name(argument))).collect()
-            }
-            Kind::Host | Kind::Pc => {
-                let own = devices().filter_map(|device| library.device(&name(device)).ok()?.host.as_deref());
-                let keys = devices().chain(self.rows.iter().map(|row| row.keys.as_str()));
-                let keys = keys.flat_map(|keys| keys.split([':', ',']));
-                let given = keys.filter_map(|key| key.strip_prefix("host="));
-                own.chain(given).map(|host| format!("{}{host}", folder_of(kind))).collect()
-            }
+        let named = |argument: String| format!("{}{argument}", kind.omitted_folder());
+        if kind.is_device() {
+            devices().map(name).collect()
+        } else if kind.is_host() {
+            let own = devices().filter_map(|device| library.device(&name(device)).ok()?.host.as_deref());
+            let keys = devices().chain(self.rows.iter().map(|row| row.keys.as_str()));
+            let keys = keys.flat_map(|keys| keys.split([':', ',']));
+            let given = keys.filter_map(|key| key.strip_prefix("host="));
+            own.chain(given).map(|host| named(host.to_owned())).collect()
+        } else {
+            let filesystems = self.steps.iter().filter_map(|step| step.filesystem.as_deref());
+            filesystems.map(|argument| named(name(argument))).collect()
         }
     }
 }
@@ -112,9 +111,10 @@ impl Library {
             if participants.iter().any(|other| other == name || is_same(other)) {
                 return None;
             }
-            let of = match profile.kind {
-                Kind::Card | Kind::Ssd => device.split(':').next().map(str::to_owned),
-                _ => participants.first().cloned(),
+            let of = if profile.kind.is_device() {
+                device.split(':').next().map(str::to_owned)
+            } else {
+                participants.first().cloned()
             };
             lender = lender.or(of.map(|of| (cell, cells.experiment.clone(), of)));
         }

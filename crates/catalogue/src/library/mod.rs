@@ -128,7 +128,7 @@ impl Library {
 
     /// Returns the profiles of a kind with the names that users write: `sd/kingston`, `raspberry-pi-4`, `vfat`.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&str, &Profile)> {
-        let plain = move |name| str::strip_prefix(name, folder_of(kind)).unwrap_or(name);
+        let plain = move |name| str::strip_prefix(name, kind.omitted_folder()).unwrap_or(name);
         self.profiles().filter(move |(_, p)| p.kind == kind).map(move |(name, p)| (plain(name), p))
     }
 
@@ -152,12 +152,7 @@ impl Library {
     pub fn profile(&self, kind: Kind, name: &str) -> Result<&Profile, UnknownName> {
         let found = self.of_kind(kind).find(|(n, _)| *n == name);
         found.map(|(_, profile)| profile).ok_or_else(|| UnknownName {
-            what: match kind {
-                Kind::Card => "card",
-                Kind::Ssd => "SSD",
-                Kind::Host | Kind::Pc => "host",
-                Kind::Filesystem => "filesystem",
-            },
+            what: kind.subject(),
             name: crate::units::clip(name),
             did_you_mean: suggest(name, self.of_kind(kind).map(|(n, _)| n)).map(str::to_owned),
             list: "flashlab devices",
@@ -220,27 +215,15 @@ fn tables(profile: &Profile) -> Vec<&str> {
     cells.flatten().filter_map(|cell| Some(cell.rsplit_once('/')?.0)).collect()
 }
 
-/// Returns the folder under `profiles` that only profiles of this kind use. Names of these profiles omit the folder.
-const fn folder_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Card | Kind::Ssd => "",
-        Kind::Host | Kind::Pc => "host/",
-        Kind::Filesystem => "fs/",
-    }
-}
-
+/// Rejects a profile in the folder of another kind.
 fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
-    let special = [Kind::Host, Kind::Filesystem].map(folder_of);
-    let folder = special.into_iter().find(|folder| name.starts_with(folder)).unwrap_or_default();
-    if folder == folder_of(profile.kind) {
+    let mut special = Kind::all().map(Kind::omitted_folder).filter(|folder| !folder.is_empty());
+    let found = special.find(|folder| name.starts_with(folder)).unwrap_or_default();
+    if found == profile.kind.omitted_folder() {
         return Ok(());
     }
-    let folder = match profile.kind {
-        Kind::Card => "sd/",
-        Kind::Ssd => "nvme/",
-        other => folder_of(other),
-    };
-    Err(LibraryError::Misplaced { path: profile.text.file.clone(), kind: profile.kind, folder })
+    let (path, kind) = (profile.text.file.clone(), profile.kind);
+    Err(LibraryError::Misplaced { path, kind, folder: kind.folder() })
 }
 
 /// Rejects names with characters that have a meaning in arguments (`name:key=value,...`) or patterns.

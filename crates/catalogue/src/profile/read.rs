@@ -122,7 +122,7 @@ impl Reader<'_> {
             self.missing(0..0, "name", "the full name, in quotes");
         }
         if kind.is_device() && !root.iter().any(|e| e.key == "host") {
-            let example = if kind == Kind::Card { "raspberry-pi-4" } else { "linux-pc" };
+            let example = kind.host_example().expect("a device has a host");
             let expected =
                 format!("the host that the {} was measured on, for example \"{example}\"", kind.name());
             self.missing(0..0, "host", &expected);
@@ -151,17 +151,16 @@ impl Reader<'_> {
     }
 
     fn kind(&mut self, root: &[Entry<'_>]) -> Option<Kind> {
-        let names = Kind::ALL.map(Kind::name);
+        let names: Vec<&str> = Kind::all().map(Kind::name).collect();
         let Some(entry) = root.iter().find(|e| e.key == "kind") else {
-            let quoted = names.map(|name| format!("\"{name}\""));
-            let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
+            let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
             self.missing(0..0, "kind", &format!("kind = {}", or_list(&quoted)));
             return None;
         };
         let found = self.string(entry, "kind", &or_list(&names))?;
-        let kind = Kind::ALL.into_iter().find(|k| k.name() == found);
+        let kind = Kind::named(found);
         if kind.is_none() {
-            let problem = Problem::NotOneOf { path: "kind", found: clip(found), expected: names.to_vec() };
+            let problem = Problem::NotOneOf { path: "kind", found: clip(found), expected: names };
             self.refuse(entry.value_span(), problem);
         }
         kind
@@ -170,10 +169,8 @@ impl Reader<'_> {
     /// Rejects unknown keys and sections at the top. Returns the keys that were probably meant, which are not reported
     /// as missing.
     fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) -> Vec<&'static str> {
-        let mut known: Vec<&'static str> = match kind {
-            Kind::Card | Kind::Ssd => HEAD.to_vec(),
-            Kind::Host | Kind::Pc | Kind::Filesystem => vec!["kind", "name", "notes"],
-        };
+        let mut known: Vec<&'static str> =
+            if kind.is_device() { HEAD.to_vec() } else { vec!["kind", "name", "notes"] };
         known.extend(kind.sections());
         known.push("source");
         self.unknown(root, "", &known)
@@ -337,7 +334,7 @@ impl Reader<'_> {
     }
 
     fn source_without_number(&mut self, kind: Kind, entry: &Entry<'_>, numbers: &[Number]) {
-        if Kind::ALL.iter().any(|k| k.sections().contains(&entry.key)) {
+        if Kind::all().any(|k| k.sections().contains(&entry.key)) {
             return self.refuse(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
         }
         // A mandatory number that is missing or invalid has been reported already.

@@ -17,7 +17,7 @@
 mod mqsim;
 
 use cpu_time::ProcessTime;
-use flashlab_catalogue::device::{Device, Hardware};
+use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
@@ -28,6 +28,7 @@ use flashlab_lab::bench::Bench;
 use flashlab_lab::experiment::Experiment;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::statistics::Counters;
+use flashlab_nvme::SsdParameters;
 use flashlab_sim::Rng;
 use std::path::Path;
 use std::process::Command;
@@ -232,7 +233,7 @@ fn look_up_ns() -> f64 {
 /// Measures the same writes on the translation layer alone.
 fn count_only(device: &Device, spare: u32, name: &str) -> Row {
     const AHEAD: usize = 16;
-    let Hardware::Ssd(ssd) = &device.hardware else { panic!("{name} is an SSD") };
+    let Some(ssd) = device.hardware::<SsdParameters>() else { panic!("{name} is an SSD") };
     let mut map = PageMap::new(&ssd.layer(), 1);
     let units = map.units();
     let write = |map: &mut PageMap, unit| {

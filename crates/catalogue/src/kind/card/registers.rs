@@ -1,7 +1,7 @@
 //! The contents of a card's registers from its profile. Registers that the profile omits follow from the card's other
 //! parameters.
 
-use super::value::{date, hex};
+use crate::profile::{date, hex};
 use flashlab_flash::Impossible;
 use flashlab_sd::register::{Cid, Csd, Ocr, Scr, Ssr};
 use flashlab_sd::{CardParameters, Identity};
@@ -9,26 +9,25 @@ use flashlab_sim::Duration;
 
 /// The registers that a profile sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[expect(missing_docs, reason = "the table of parameters says what each is")]
-pub struct Registers {
-    pub manufacturer: Option<u32>,
-    pub oem: Option<String>,
-    pub product: Option<String>,
-    pub revision: Option<String>,
-    pub serial: Option<String>,
-    pub date: Option<String>,
-    pub relative_address: Option<String>,
-    pub ocr: Option<String>,
-    pub csd: Option<String>,
-    pub scr: Option<String>,
-    pub ssr: Option<String>,
-    pub t_init: Option<Duration>,
-    pub t_output_ps: Option<u32>,
+pub(super) struct Registers {
+    pub(super) manufacturer: Option<u32>,
+    pub(super) oem: Option<String>,
+    pub(super) product: Option<String>,
+    pub(super) revision: Option<String>,
+    pub(super) serial: Option<String>,
+    pub(super) date: Option<String>,
+    pub(super) relative_address: Option<String>,
+    pub(super) ocr: Option<String>,
+    pub(super) csd: Option<String>,
+    pub(super) scr: Option<String>,
+    pub(super) ssr: Option<String>,
+    pub(super) t_init: Option<Duration>,
+    pub(super) t_output_ps: Option<u32>,
 }
 
 impl Registers {
     /// Returns the registers of `card`: the profile's, and defaults that follow from `card` for the others.
-    pub fn identity(&self, card: &CardParameters) -> Result<Identity, Impossible> {
+    pub(super) fn identity(&self, card: &CardParameters) -> Result<Identity, Impossible> {
         let mut identity = Identity::new(card);
         let letters = |text: &Option<String>, default: &[u8]| -> Vec<u8> {
             text.as_ref().map_or_else(|| default.to_vec(), |text| text.as_bytes().to_vec())

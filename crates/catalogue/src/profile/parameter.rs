@@ -1,7 +1,8 @@
 //! The table of all parameters that profiles set. The parser, `explain`, overrides and the numbers of a report use this
-//! table. Each submodule has the rows of one kind of thing.
+//! table. Its rows are in the modules of the kinds.
 
-use super::{Kind, Parts, Shape, Text, Value, ValueError};
+use super::{Shape, Text, Value, ValueError};
+use crate::kind::{Kind, Parts};
 use crate::units::Dimension;
 use flashlab_sd::Mode;
 use flashlab_sim::Duration;
@@ -11,7 +12,7 @@ use std::sync::LazyLock;
 #[derive(Clone, Debug)]
 pub struct Parameter {
     /// The kinds of profiles that have the parameter.
-    pub kinds: &'static [Kind],
+    pub(crate) kinds: Vec<Kind>,
     /// Section and key in a profile: `flash.t_prog`.
     pub path: &'static str,
     /// Description in one sentence.
@@ -21,12 +22,12 @@ pub struct Parameter {
     /// Least and greatest accepted value in base units. The range bounds simulated time and memory. The checks of the
     /// parameter structs reject values that are physically impossible.
     pub range: (u64, u64),
-    field: Field,
+    pub(crate) field: Field,
 }
 
 /// The place in [`Parts`] that stores the value.
 #[derive(Clone, Debug)]
-enum Field {
+pub(crate) enum Field {
     Time(Lens<Duration>),
     TimeOrNone(Lens<Option<Duration>>),
     Size(Lens<u64>),
@@ -48,16 +49,16 @@ enum Field {
 
 /// A field whose value is one of several words.
 #[derive(Clone, Debug)]
-struct Choice {
-    names: &'static [&'static str],
-    get: fn(&Parts) -> Option<&'static str>,
-    set: fn(&mut Parts, &str),
+pub(crate) struct Choice {
+    pub(crate) names: &'static [&'static str],
+    pub(crate) get: fn(&Parts) -> Option<&'static str>,
+    pub(crate) set: fn(&mut Parts, &str),
 }
 
 #[derive(Debug)]
-struct Lens<T> {
-    get: fn(&Parts) -> &T,
-    set: fn(&mut Parts) -> &mut T,
+pub(crate) struct Lens<T> {
+    pub(crate) get: fn(&Parts) -> &T,
+    pub(crate) set: fn(&mut Parts) -> &mut T,
 }
 
 impl<T> Clone for Lens<T> {
@@ -190,59 +191,65 @@ impl Parameter {
 
 /// A mandatory parameter. A place that is not a plain path is written in parentheses: `KIND(path.of.the[0].field)`.
 macro_rules! must {
-    ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal) => {
-        parameter!($path, $kind ($($place)+), $range, $meaning, None)
+    ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal) => {
+        parameter!($path, $kind ($part . $($place)+), $range, $meaning, None)
     };
-    ($path:literal, $kind:ident $($field:ident).+, $range:expr, $meaning:literal) => {
-        parameter!($path, $kind ($($field).+), $range, $meaning, None)
+    ($path:literal, $kind:ident $part:ident . $($field:ident).+, $range:expr, $meaning:literal) => {
+        parameter!($path, $kind ($part . $($field).+), $range, $meaning, None)
     };
 }
 /// An optional parameter, with the meaning of its absence.
 macro_rules! may {
-    ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal, $absent:literal) => {
-        parameter!($path, $kind ($($place)+), $range, $meaning, Some($absent))
+    ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal, $absent:literal) => {
+        parameter!($path, $kind ($part . $($place)+), $range, $meaning, Some($absent))
     };
-    ($path:literal, $kind:ident $($field:ident).+, $range:expr, $meaning:literal, $absent:literal) => {
-        parameter!($path, $kind ($($field).+), $range, $meaning, Some($absent))
+    ($path:literal, $kind:ident $part:ident . $($field:ident).+, $range:expr, $meaning:literal, $absent:literal) => {
+        parameter!($path, $kind ($part . $($field).+), $range, $meaning, Some($absent))
     };
 }
 macro_rules! parameter {
-    ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal, $absent:expr) => {
+    ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal, $absent:expr) => {
         Parameter {
-            kinds: KINDS,
+            kinds: Vec::new(),
             path: $path,
             meaning: $meaning,
             absent: $absent,
             range: $range,
-            field: Field::$kind(Lens { get: |parts| &parts.$($place)+, set: |parts| &mut parts.$($place)+ }),
+            field: Field::$kind(Lens {
+                get: |parts| &parts.get::<$part>().$($place)+,
+                set: |parts| &mut parts.get_mut::<$part>().$($place)+,
+            }),
         }
     };
 }
 /// A text of a card's registers, with the meaning of its absence.
 macro_rules! text {
-    ($path:literal, $($field:ident).+, $text:expr, $meaning:literal, $absent:literal) => {
+    ($path:literal, $part:ident . $($field:ident).+, $text:expr, $meaning:literal, $absent:literal) => {
         Parameter {
-            kinds: KINDS,
+            kinds: Vec::new(),
             path: $path,
             meaning: $meaning,
             absent: Some($absent),
             range: ANY,
-            field: Field::TextOrNone(Lens { get: |parts| &parts.$($field).+, set: |parts| &mut parts.$($field).+ }, $text),
+            field: Field::TextOrNone(Lens {
+                get: |parts| &parts.get::<$part>().$($field).+,
+                set: |parts| &mut parts.get_mut::<$part>().$($field).+,
+            }, $text),
         }
     };
 }
 /// A parameter with a choice of words, each with the value that it stands for. An `optional` choice fills an `Option`;
 /// the meaning of its absence follows the description.
 macro_rules! choice {
-    ($path:literal, $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal) => {
-        choice!($path, $($field).+, [$($name = $value),+], $meaning, None)
+    ($path:literal, $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal) => {
+        choice!($path, $part . $($field).+, [$($name = $value),+], $meaning, None)
     };
-    ($path:literal, optional $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal, $absent:literal) => {
-        choice!($path, $($field).+, [$($name = Some($value)),+], $meaning, Some($absent))
+    ($path:literal, optional $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal, $absent:literal) => {
+        choice!($path, $part . $($field).+, [$($name = Some($value)),+], $meaning, Some($absent))
     };
-    ($path:literal, $($field:ident).+, [$($name:literal = $value:expr),+], $meaning:literal, $absent:expr) => {
+    ($path:literal, $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+], $meaning:literal, $absent:expr) => {
         Parameter {
-            kinds: KINDS,
+            kinds: Vec::new(),
             path: $path,
             meaning: $meaning,
             absent: $absent,
@@ -251,37 +258,52 @@ macro_rules! choice {
                 names: &[$($name),+],
                 get: |parts| {
                     let words = [$(($name, $value)),+];
-                    words.into_iter().find(|(_, value)| *value == parts.$($field).+).map(|(name, _)| name)
+                    words.into_iter().find(|(_, value)| *value == parts.get::<$part>().$($field).+).map(|(name, _)| name)
                 },
                 set: |parts, name| {
                     let chosen = [$(($name, $value)),+].into_iter().find(|(known, _)| *known == name);
-                    parts.$($field).+ = chosen.expect("the word was read by these names").1;
+                    parts.get_mut::<$part>().$($field).+ = chosen.expect("the word was read by these names").1;
                 },
             }),
         }
     };
 }
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
 /// Range of durations. No operation of a device or a host takes longer than 10 s: Linux gives up on a busy card after 3
 /// s.
-const TEN_SECONDS: (u64, u64) = (0, 10_000_000_000);
-const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
+pub(crate) const TEN_SECONDS: (u64, u64) = (0, 10_000_000_000);
+pub(crate) const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
 /// Range of the size of any unit that is erased, mapped or sent as a whole.
-const UP_TO_A_GIB: (u64, u64) = (0, GIB);
-const ANY: (u64, u64) = (0, u64::MAX);
+pub(crate) const UP_TO_A_GIB: (u64, u64) = (0, GIB);
+pub(crate) const ANY: (u64, u64) = (0, u64::MAX);
 
-mod card;
-mod host;
-mod ssd;
-mod wear;
+pub(crate) use {choice, may, must, parameter, text};
 
-/// All parameters in the order of display: those of a device before those of its host.
+/// All parameters in the order of display: those of devices before those of hosts and filesystems. Tables that only one
+/// kind of device has come before tables that several share.
 static TABLE: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
-    [card::TABLE, ssd::TABLE, wear::TABLE, wear::CARD, wear::DRIVE, host::TABLE, host::PC, host::VFAT]
-        .concat()
+    let mut all: Vec<Parameter> = Vec::new();
+    let mut add = |kind: Kind, table: &[Parameter]| {
+        for parameter in table {
+            match all.iter_mut().find(|known| known.path == parameter.path) {
+                Some(known) => known.kinds.push(kind),
+                None => all.push(Parameter { kinds: vec![kind], ..parameter.clone() }),
+            }
+        }
+    };
+    let devices = Kind::devices();
+    for round in 0..devices.iter().map(|kind| kind.tables().len()).max().unwrap_or(0) {
+        for kind in &devices {
+            kind.tables().get(round).into_iter().for_each(|table| add(*kind, table));
+        }
+    }
+    for kind in Kind::all().filter(|kind| !kind.is_device()) {
+        kind.tables().iter().for_each(|table| add(kind, table));
+    }
+    all
 });
 
 #[cfg(test)]

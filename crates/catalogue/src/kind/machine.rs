@@ -1,0 +1,53 @@
+//! Hosts with an SD slot.
+
+use super::{Definition, Parts, Role};
+use crate::profile::parameter::*;
+use flashlab_host::{Machine, Stack};
+use flashlab_sim::Duration;
+
+/// A machine with a slot for a card.
+pub(super) static KIND: Definition = Definition {
+    name: "host",
+    noun: "a host",
+    subject: "host",
+    folder: "host/",
+    sections: &["host"],
+    tables: &[TABLE],
+    role: Role::Host,
+    blank,
+    check: |parts| parts.get::<Machine>().check(),
+};
+
+fn blank(parts: &mut Parts) {
+    parts.insert(Machine {
+        modes: Vec::new(),
+        bus_clock_hz: None,
+        overclock: None,
+        bus_width: None,
+        command_max: 0,
+        t_request: Duration::ZERO,
+        t_command: Duration::ZERO,
+        t_block: Duration::ZERO,
+        stack: None,
+    });
+}
+
+const TABLE: &[Parameter] = &[
+    must!("host.modes", Modes Machine.modes, ANY,
+    "Bus modes that the host supports, best first; the host uses the first one that the card supports too."),
+    may!("host.bus_clock", ClockOrNone Machine.bus_clock_hz, (100_000, 1_000_000_000),
+    "Maximum bus clock; the limit of the mode applies too.", "the mode's limit"),
+    may!("host.overclock", FlagOrNone Machine.overclock, ANY,
+    "True if the fastest mode runs at host.bus_clock, beyond the limit of the mode.", "false"),
+    may!("host.bus_width", CountOrNone Machine.bus_width, ANY, "Data lines of the bus.", "the mode's, 4"),
+    must!("host.command_max", Size Machine.command_max, UP_TO_A_GIB,
+    "Bytes of the largest data transfer that one command carries; larger requests are split."),
+    must!("host.t_request", Time Machine.t_request, TEN_SECONDS,
+    "Software time per request that reaches the block layer."),
+    must!("host.t_command", Time Machine.t_command, TEN_SECONDS,
+    "Software time per command: building the command and handling its interrupts."),
+    must!("host.t_block", Time Machine.t_block, TEN_SECONDS,
+    "Software time per 512-byte block during the transfer: copying the data."),
+    choice!("host.stack", optional Machine.stack, ["blocks" = Stack::Blocks, "commands" = Stack::Commands],
+    "Simulation of the slot: by blocks, or by the commands that the host stack sends to the card.", "blocks"),
+];

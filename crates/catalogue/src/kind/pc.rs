@@ -1,0 +1,21 @@
+//! Hosts with NVMe drives.
+
+use super::{Definition, Role};
+use crate::profile::parameter::*;
+use flashlab_nvme::SsdParameters;
+
+/// A machine with a slot for an SSD. Its one number, the memory that it lends, is a parameter of the drive.
+pub(super) static KIND: Definition = Definition {
+    name: "pc",
+    noun: "a pc",
+    subject: "host",
+    folder: "host/",
+    sections: &["pc"],
+    tables: &[TABLE],
+    role: Role::Host,
+    blank: super::ssd::blank,
+    check: |_| Ok(()),
+};
+
+const TABLE: &[Parameter] = &[must!("pc.hmb", Size SsdParameters.lend_max, (0, 64 * GIB),
+        "Maximum host memory in bytes that the driver lends to a drive; Linux: nvme.max_host_mem_size_mb.")];
