@@ -4,6 +4,7 @@
 //! for the journal.
 
 use crate::argument::Argument;
+use crate::bottom;
 use crate::error::{Problem, ServedError};
 use crate::keeper;
 use crate::kept::Files;
@@ -34,7 +35,7 @@ impl CardOrigin {
         if let Some(layer) = layers.first() {
             return Err(layer.refuse(Problem::NotACard));
         }
-        if matches!(part.word(), "" | "memory" | "file") {
+        if part.word().is_empty() || bottom::is_registered(part.word()) {
             return Err(part.refuse(Problem::NotACard));
         }
         let (device, bytes) = keeper::open(part.text(), library)?;

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+mod bottom;
 mod card;
 mod carried;
 mod error;
@@ -27,18 +28,15 @@ pub use keeper::Keeper;
 pub use kept::KeptError;
 pub use verified::{Verified, VerifyError, Wrong};
 
-use argument::{Argument, Part};
+use argument::Argument;
+use bottom::{Bottom, Opening, Simulated};
 use flashlab_block::layer::{Faults, Stats};
 use flashlab_block::model::{Throttled, Untimed};
 use flashlab_block::{Access, BlockDevice, File, Geometry, Memory, Pages, Timed, Workers};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
-use flashlab_catalogue::units::Dimension;
-use flashlab_sim::{Model, Store};
-use std::io;
-use std::path::Path;
+use flashlab_sim::Model;
 use std::sync::Arc;
-use summed::Summed;
 
 /// A named device that stores bytes.
 #[derive(Clone)]
@@ -61,60 +59,13 @@ pub struct Served {
     pub keeper: Option<Arc<Keeper>>,
 }
 
-/// Number of concurrent requests to a file opened for direct I/O.
-const DIRECT_THREADS: usize = 32;
-
-/// The store of the bytes.
-enum Bytes {
-    Memory(Memory),
-    File(File),
-    /// The store of a device with a state file.
-    Kept(Summed),
-}
-
-impl Bytes {
-    fn geometry(&self) -> Geometry {
-        match self {
-            Bytes::Memory(memory) => memory.geometry(),
-            Bytes::File(file) => file.geometry(),
-            Bytes::Kept(summed) => summed.geometry(),
-        }
-    }
-    fn device(self) -> io::Result<Arc<dyn BlockDevice>> {
-        Ok(match self {
-            Bytes::Memory(memory) => Arc::new(memory),
-            // The page cache answers immediately. A disk takes time, and serves many requests concurrently.
-            Bytes::File(file) if file.access() == Access::Direct => {
-                Arc::new(Workers::new(Arc::new(file), DIRECT_THREADS)?)
-            }
-            Bytes::File(file) => Arc::new(file),
-            Bytes::Kept(_) => unreachable!("a kept device has a model"),
-        })
-    }
-    fn store(self) -> Box<dyn Store> {
-        match self {
-            Bytes::Memory(memory) => Box::new(memory),
-            Bytes::File(file) => Box::new(file),
-            Bytes::Kept(summed) => Box::new(summed),
-        }
-    }
-}
-
-/// A simulated device and its model.
-struct Simulated {
-    device: Device,
-    model: Box<dyn Model>,
-    /// The store of a device with a state file; otherwise `None`.
-    kept: Option<Summed>,
-}
-
 impl Served {
     /// Returns true if an argument names a device that stores bytes in every use: memory, a file, or any device with a
     /// layer.
     pub fn always_carries(argument: &str) -> bool {
         let argument = Argument::new(argument);
         let (part, layers) = argument.parts();
-        matches!(part.word(), "memory" | "file") || !layers.is_empty()
+        bottom::is_registered(part.word()) || !layers.is_empty()
     }
 
     /// Opens the device of an argument `[NAME=]DEVICE`. `seed` draws its medium and its injected faults. With
@@ -131,7 +82,8 @@ impl Served {
         }
         let (part, mut layers) = argument.parts();
         let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
-        let (bytes, simulated) = bottom(part, seed, read_only || overlay.is_some(), library)?;
+        let read_only_bytes = read_only || overlay.is_some();
+        let Bottom { bytes, simulated } = bottom::open(part, &Opening { seed, read_only_bytes, library })?;
         if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
             return Err(misplaced.refuse(Problem::NotOnBytes));
         }
@@ -142,12 +94,12 @@ impl Served {
         let mut kept = None;
         let (device, timed): (Arc<dyn BlockDevice>, _) =
             if simulated.is_none() && overlay.is_none() && paces.is_empty() {
-                let device = bytes.device();
+                let device = bytes.into_device();
                 let system = |error| ServedError::System { path: "threads".into(), error };
                 (device.map_err(system)?, None)
             } else {
                 let geometry = bytes.geometry();
-                let mut store = bytes.store();
+                let mut store = bytes.into_store();
                 if let Some(overlay) = overlay {
                     store = layers::overlay(overlay, store, geometry.capacity)?;
                 }
@@ -180,55 +132,4 @@ impl Served {
         };
         layers.into_iter().try_fold(served, |served, layer| layers::put_on(served, layer, seed))
     }
-}
-
-fn bottom(
-    part: Part<'_>,
-    seed: u64,
-    read_only: bool,
-    library: &Library,
-) -> Result<(Bytes, Option<Simulated>), ServedError> {
-    match part.word() {
-        "" => Err(part.refuse(Problem::NoName)),
-        "memory" => Ok((Bytes::Memory(memory(part)?), None)),
-        "file" => Ok((Bytes::File(file(part, read_only)?), None)),
-        _ => {
-            let (device, bytes) = keeper::open(part.text(), library)?;
-            let kept = bytes.clone();
-            let bytes = match bytes {
-                Some(summed) => Bytes::Kept(summed),
-                None => Bytes::Memory(
-                    Memory::new(device.capacity(), Pages::Small)
-                        .map_err(|error| part.refuse(Problem::Memory(error)))?,
-                ),
-            };
-            let model = device.build_alone(seed);
-            Ok((bytes, Some(Simulated { device, model, kept })))
-        }
-    }
-}
-
-fn memory(mut part: Part<'_>) -> Result<Memory, ServedError> {
-    part.read("memory", &["size", "pages"], "size=1GiB")?;
-    let size = part.number("size", Dimension::Size)?;
-    let missing = Problem::Missing { key: "size", example: "memory:size=1GiB" };
-    let size = size.ok_or_else(|| part.refuse(missing))?;
-    let pages = match part.choice("pages", &["huge", "small"])? {
-        Some(1) => Pages::Small,
-        _ => Pages::Huge,
-    };
-    Memory::new(size, pages).map_err(|error| part.refuse(Problem::Memory(error)))
-}
-
-fn file(mut part: Part<'_>, read_only: bool) -> Result<File, ServedError> {
-    let path = part.first();
-    let missing = Problem::Missing { key: "the path", example: "file:disk.img,size=1GiB" };
-    let path = path.ok_or_else(|| part.refuse(missing))?;
-    part.read("file", &["size", "direct"], "size=1GiB")?;
-    let size = part.number("size", Dimension::Size)?;
-    let access = match part.choice("direct", &["yes", "no"])? {
-        Some(0) => Access::Direct,
-        _ => Access::Cached,
-    };
-    Ok(File::open(Path::new(path), size, access, read_only)?)
 }

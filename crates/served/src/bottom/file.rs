@@ -1,0 +1,44 @@
+//! A file or a block device of the machine: `file:disk.img,size=1GiB,direct=yes`.
+
+use super::{Bottom, Bytes, Opening};
+use crate::argument::Part;
+use crate::error::{Problem, ServedError};
+use flashlab_block::{Access, BlockDevice, File, Geometry, Workers};
+use flashlab_catalogue::units::Dimension;
+use flashlab_sim::Store;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Number of concurrent requests to a file opened for direct I/O.
+const DIRECT_THREADS: usize = 32;
+
+pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
+    let path = part.first();
+    let missing = Problem::Missing { key: "the path", example: "file:disk.img,size=1GiB" };
+    let path = path.ok_or_else(|| part.refuse(missing))?;
+    part.read("file", &["size", "direct"], "size=1GiB")?;
+    let size = part.number("size", Dimension::Size)?;
+    let access = match part.choice("direct", &["yes", "no"])? {
+        Some(0) => Access::Direct,
+        _ => Access::Cached,
+    };
+    let file = File::open(Path::new(path), size, access, opening.read_only_bytes)?;
+    Ok(Bottom { bytes: Box::new(file), simulated: None })
+}
+
+impl Bytes for File {
+    fn geometry(&self) -> Geometry {
+        BlockDevice::geometry(self)
+    }
+    fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>> {
+        // The page cache answers immediately. A disk takes time, and serves many requests concurrently.
+        if self.access() == Access::Direct {
+            return Ok(Arc::new(Workers::new(Arc::new(*self), DIRECT_THREADS)?));
+        }
+        Ok(Arc::new(*self))
+    }
+    fn into_store(self: Box<Self>) -> Box<dyn Store> {
+        self
+    }
+}

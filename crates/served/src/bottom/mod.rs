@@ -1,0 +1,73 @@
+//! The devices at the bottom of a stack: one module for each word with which an argument can begin, registered in one
+//! line of [`REGISTRY`]. Any other argument names a simulated device of the catalogue.
+
+mod file;
+mod memory;
+mod simulated;
+
+use crate::argument::Part;
+use crate::error::{Problem, ServedError};
+use crate::summed::Summed;
+use flashlab_block::{BlockDevice, Geometry};
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
+use flashlab_sim::{Model, Store};
+use std::io;
+use std::sync::Arc;
+
+/// Opens the device that a part of an argument describes.
+type Open = fn(Part<'_>, &Opening<'_>) -> Result<Bottom, ServedError>;
+
+/// The devices that are not in the catalogue, by the word before the colon.
+static REGISTRY: &[(&str, Open)] = &[("memory", memory::open), ("file", file::open)];
+
+/// The conditions under which a device is opened.
+pub(crate) struct Opening<'a> {
+    /// Seed of the medium.
+    pub(crate) seed: u64,
+    /// True if nothing will write to the bytes.
+    pub(crate) read_only_bytes: bool,
+    /// The catalogue's profiles.
+    pub(crate) library: &'a Library,
+}
+
+/// A device without layers.
+pub(crate) struct Bottom {
+    pub(crate) bytes: Box<dyn Bytes>,
+    /// The model of a simulated device; `None` if the device has no timing of its own.
+    pub(crate) simulated: Option<Simulated>,
+}
+
+/// A simulated device and its model.
+pub(crate) struct Simulated {
+    pub(crate) device: Device,
+    pub(crate) model: Box<dyn Model>,
+    /// The store of a device with a state file; otherwise `None`.
+    pub(crate) kept: Option<Summed>,
+}
+
+/// The store of the bytes. It becomes a device of its own, or the store below a model.
+pub(crate) trait Bytes {
+    fn geometry(&self) -> Geometry;
+
+    /// Converts the bytes to a device that answers as soon as it can.
+    fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>>;
+
+    /// Converts the bytes to the store below a model.
+    fn into_store(self: Box<Self>) -> Box<dyn Store>;
+}
+
+/// Returns true if `word` names a device that is not in the catalogue.
+pub(crate) fn is_registered(word: &str) -> bool {
+    REGISTRY.iter().any(|(registered, _)| *registered == word)
+}
+
+/// Opens the device at the bottom of an argument.
+pub(crate) fn open(part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
+    if part.word().is_empty() {
+        return Err(part.refuse(Problem::NoName));
+    }
+    let registered = REGISTRY.iter().find(|(word, _)| *word == part.word());
+    let open = registered.map_or(simulated::open as Open, |(_, open)| *open);
+    open(part, opening)
+}
