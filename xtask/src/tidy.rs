@@ -111,6 +111,20 @@ fn dependencies(findings: &mut Vec<String>) {
     }
 }
 
+/// Returns the rows of the table of dependencies: each crate with the crates that it uses, sorted.
+fn dependency_table(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let rows = text.split_once(DEPENDENCIES_HEAD).map_or("", |(_, rest)| rest);
+    rows.lines()
+        .map_while(|row| row.strip_prefix("| ")?.strip_suffix('|')?.split_once('|'))
+        .map(|(room, uses)| {
+            let mut uses: Vec<&str> =
+                uses.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+            uses.sort_unstable();
+            (room.trim(), uses)
+        })
+        .collect()
+}
+
 /// Checks the source files: each opens with a module comment, pure crates are `no_std`, and unsafe code stays in the
 /// listed files.
 fn sources(findings: &mut Vec<String>) {
