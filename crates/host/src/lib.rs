@@ -1,9 +1,10 @@
-//! The software above a device: machines that split requests into commands, and the vfat filesystem.
+//! The software above a device: machines that split requests into commands, drivers, and the vfat filesystem.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod driver;
 mod host;
 mod machine;
 pub mod vfat;

@@ -1,10 +1,10 @@
 //! The machine with the card's slot: bus modes, largest command, and the time of its software.
 
+use crate::driver::mmc::MmcModel;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use flashlab_flash::Impossible;
-use flashlab_sd::mmc::MmcModel;
 use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
 use flashlab_sim::{Duration, Model};
 

@@ -8,7 +8,6 @@
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_sd::Native;
-use flashlab_sd::mmc::{Controller, Kernel, Mmc, Phase};
 use flashlab_sim::Duration;
 
 /// Returns true for lines about outcomes, which are compared separately if the log has them.
@@ -276,7 +275,7 @@ fn the_registers_are_those_that_linux_showed() {
         assert_eq!(format!("{:#x}", card.cid.revision.0), shown("hwrev"));
         assert_eq!(format!("{:#x}", card.cid.revision.1), shown("fwrev"));
         assert_eq!(format!("{:#08x}", card.cid.manufacturer), shown("manfid"));
-        assert_eq!(flashlab_sd::mmc::name_of(&card.cid.name), shown("name"));
+        assert_eq!(flashlab_host::driver::mmc::name_of(&card.cid.name), shown("name"));
         assert_eq!(format!("{:#06x}", card.cid.oem), shown("oemid"));
         assert_eq!(format!("{:#x}", card.cid.serial), shown("serial"));
         assert_eq!(format!("{:02}/{}", card.cid.date.1, card.cid.date.0), shown("date"));

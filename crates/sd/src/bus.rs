@@ -7,7 +7,7 @@
 use flashlab_sim::Duration;
 
 /// Size of a data block in bytes.
-pub(crate) const BLOCK: u64 = 512;
+pub const BLOCK: u64 = 512;
 
 /// A bus speed mode of the specification.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

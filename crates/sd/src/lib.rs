@@ -13,7 +13,6 @@ mod bus;
 mod card;
 mod command;
 mod crc;
-pub mod mmc;
 mod model;
 mod native;
 pub mod quirk;
@@ -21,7 +20,7 @@ pub mod register;
 mod signal;
 pub mod spi;
 
-pub use bus::{Bus, Link, Mode};
+pub use bus::{BLOCK, Bus, Link, Mode};
 pub use card::{Card, CrcStatus, State, Transfer};
 pub use command::{Command, Frame, Response, Status};
 pub use crc::{crc7, crc16, crc16_lines};

@@ -7,7 +7,7 @@ use flashlab_block::{BlockDevice, Context, Io, IoError, Memory, Outcome, Pages, 
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
-use flashlab_sd::mmc::MmcModel;
+use flashlab_host::driver::mmc::MmcModel;
 use flashlab_sd::{Card, CardModel, CardParameters, Identity, Link, Mode};
 use flashlab_sim::{Duration, Fate, Instant, Model, Rng};
 use std::collections::VecDeque;

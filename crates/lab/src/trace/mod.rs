@@ -1,7 +1,7 @@
 //! The bus traffic while a host initializes a card: every command with its meaning, the meaning of the response, and
 //! its duration.
 //!
-//! The host stack of [`flashlab_sd::mmc`] runs on the card of a profile. Its log becomes [`Step`]s in words, and the
+//! The host stack of [`flashlab_host::driver::mmc`] runs on the card of a profile. Its log becomes [`Step`]s in words, and the
 //! lines that Linux would print. A command that repeats unchanged, such as ACMD41 until the card is ready, is one step
 //! with a count.
 
@@ -155,8 +155,8 @@ pub fn bring_up(device: &Device, controller: Controller, kernel: Kernel, seed: u
     let found = mmc.card().map(|card| Found {
         kind: card.capacity().name(),
         address: format!("{:04x}", card.address),
-        name: flashlab_sd::mmc::name_of(&card.cid.name),
-        size: flashlab_sd::mmc::size(card.csd.sectors),
+        name: flashlab_host::driver::mmc::name_of(&card.cid.name),
+        size: flashlab_host::driver::mmc::size(card.csd.sectors),
         mode: mode(mmc.ios().timing),
         clock_hz: mmc.ios().clock_hz,
         width: mmc.ios().width,

@@ -1,6 +1,6 @@
 //! Descriptions of commands and responses in words.
 
-use flashlab_sd::mmc::{Attached, Error, Event, MmcRequest, Outcome, Phase, name_of, size};
+use flashlab_host::driver::mmc::{Attached, Error, Event, MmcRequest, Outcome, Phase, name_of, size};
 use flashlab_sd::{Signal, State, Status};
 
 /// A command and its outcome.

@@ -11,8 +11,8 @@ use super::log::{Done, Event, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::{Bytes, is_ready};
 use super::{Error, Mmc};
-use crate::command::Status;
 use core::fmt;
+use flashlab_sd::Status;
 use flashlab_sim::Duration;
 
 /// Maximum number of retries of a transfer.

@@ -7,8 +7,8 @@ use super::log::{Event, Phase};
 use super::order::{Answer, Order, Reach, SpiAnswer};
 use super::send::RETRIES;
 use super::{Error, Mmc};
-use crate::Signal;
-use crate::command::Status;
+use flashlab_sd::Signal;
+use flashlab_sd::Status;
 use flashlab_sim::Duration;
 
 /// Bits in the argument of ACMD41 and in the OCR.

@@ -44,8 +44,8 @@ pub use log::{Done, Entry, Event, Outcome, Phase, name_of, size};
 pub use model::MmcModel;
 pub use order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 
-use crate::{Card, Ios, Native, Power, Signal, Timing};
 use alloc::vec::Vec;
+use flashlab_sd::{Card, Ios, Native, Power, Signal, Timing};
 use flashlab_sim::{Duration, Instant};
 
 /// Interval at which the core polls slots without card detection.

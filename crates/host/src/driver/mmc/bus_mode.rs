@@ -6,7 +6,7 @@ use super::log::Event;
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::Bytes;
 use super::{Error, Mmc};
-use crate::{Board, PHASES, Timing};
+use flashlab_sd::{Board, PHASES, Timing};
 use flashlab_sim::Duration;
 
 /// Group 1 of CMD6: bus modes.

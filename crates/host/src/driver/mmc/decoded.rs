@@ -1,5 +1,5 @@
 //! Registers of a card, as decoded by the host: the fields that Linux uses. The host decodes the raw bits with its own
-//! code, independently of the card's [`register`](crate::register) module.
+//! code, independently of the card's [`register`](flashlab_sd::register) module.
 
 use flashlab_sim::Duration;
 

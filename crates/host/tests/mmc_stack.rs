@@ -2,7 +2,7 @@
 
 mod common;
 
-use flashlab_sd::mmc::{Controller, Error, Event, Kernel, Mmc, Phase};
+use flashlab_host::driver::mmc::{Controller, Error, Event, Kernel, Mmc, Phase};
 use flashlab_sd::quirk::Quirk;
 use flashlab_sd::{Card, CardParameters, Identity, Native};
 use flashlab_sim::Duration;

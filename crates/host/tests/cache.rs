@@ -4,7 +4,7 @@ mod common;
 
 use flashlab_block::conformance::{execute, read, wait_for};
 use flashlab_block::{BlockDevice, Context, Io, Memory, Pages, Timed};
-use flashlab_sd::mmc::{Controller, Kernel, Mmc, MmcModel};
+use flashlab_host::driver::mmc::{Controller, Kernel, Mmc, MmcModel};
 use flashlab_sd::{Card, Identity, Link, Mode, Native};
 use flashlab_sim::{
     Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, StoreError, conformance,

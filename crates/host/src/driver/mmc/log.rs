@@ -5,11 +5,11 @@
 //! command that was repeated is printed once, as in Linux. If logging is off, no events are recorded.
 
 use super::{Capacity, Error, MmcRequest};
-use crate::{Ios, Power, Signal, Timing};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use flashlab_sd::{Ios, Power, Signal, Timing};
 use flashlab_sim::{Duration, Instant};
 
 /// Activity of the host.

@@ -4,7 +4,7 @@
 //! The PL181 and the SDHCI controller are those of QEMU's boards. The VUB300 is the USB adapter whose logs are in
 //! `tests/traces`. The values are from the drivers (`mmci`, `sdhci`, `vub300`, `atmel-mci`) and from those logs.
 
-use crate::{Link, Mode, Timing};
+use flashlab_sd::{Link, Mode, Timing};
 
 /// A host controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use flashlab_sd::mmc::{Controller, Error, Event, Kernel, Mmc};
+use flashlab_host::driver::mmc::{Controller, Error, Event, Kernel, Mmc};
 use flashlab_sd::quirk::Planned;
 use flashlab_sd::register::Ocr;
 use flashlab_sd::{Card, Command, Expects, Identity, Native};

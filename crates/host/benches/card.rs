@@ -1,13 +1,13 @@
 //! How fast the command-level card is: 4 KiB reads by commands (CMD18, eight blocks, CMD12) a CPU second, without bytes, and
 //! with bytes and both checksums at both ends; the checksums alone.
 //!
-//! `cargo bench -p flashlab-sd --bench card`. It prints; nothing here is a test.
+//! `cargo bench -p flashlab-host --bench card`. It prints; nothing here is a test.
 
 use cpu_time::ProcessTime;
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
-use flashlab_sd::mmc::{Controller, Kernel, Mmc};
+use flashlab_host::driver::mmc::{Controller, Kernel, Mmc};
 use flashlab_sd::{
     Card, CardParameters, Command, Expects, Identity, Ios, Mode, Native, Power, Signal, Timing, crc16,
     crc16_lines,

@@ -1,5 +1,5 @@
 //! A card in a slot as a timed block device that is driven command by command. It corresponds to
-//! [`CardModel`](crate::CardModel), which works at the level of blocks.
+//! [`CardModel`](flashlab_sd::CardModel), which works at the level of blocks.
 //!
 //! The host stack initializes the card and translates every request into commands: CMD17, or CMD18 with CMD12; CMD24,
 //! or CMD25 with CMD12; CMD32, CMD33 and CMD38. The card takes the time that its commands take. The time during which
@@ -7,17 +7,17 @@
 //! model.
 //!
 //! A request is executed transfer by transfer, so transfers after a power cut never start. For the transfer that a
-//! power cut interrupts, the card reports the fate of each page ([`Card::power_off`](crate::Card::power_off)).
+//! power cut interrupts, the card reports the fate of each page ([`Card::power_off`](flashlab_sd::Card::power_off)).
 //!
 //! Simplification: if bit errors on the wires make the host repeat a write, the data before its last try counts as
 //! written.
 
 use super::{Controller, Kernel, Mmc};
-use crate::bus::BLOCK;
-use crate::{Card, Ios, Link, Mode, Native};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
+use flashlab_sd::BLOCK;
+use flashlab_sd::{Card, Ios, Link, Mode, Native};
 use flashlab_sim::{
     Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
     RestoreError, Spent, Status, fault,

@@ -3,8 +3,8 @@
 use super::log::{Done, Event, Outcome, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::{Error, Mmc};
-use crate::Expects;
-use crate::command::{Response, Status};
+use flashlab_sd::Expects;
+use flashlab_sd::{Response, Status};
 use flashlab_sim::{Duration, Instant};
 
 /// Number of retries of a command outside of block requests.

@@ -1,7 +1,7 @@
 //! Errors between the host and a card, with their Linux error numbers.
 
-use crate::Fault;
 use core::fmt;
+use flashlab_sd::Fault;
 
 /// Reason for a failed operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,3 @@
+//! Drivers of a host operating system for the devices below it.
+
+pub mod mmc;
