@@ -5,10 +5,10 @@
 extern crate alloc;
 
 pub mod driver;
+pub mod fs;
 mod host;
 mod machine;
-pub mod vfat;
 
+pub use fs::vfat::VfatParameters;
 pub use host::Host;
 pub use machine::{Machine, Stack};
-pub use vfat::VfatParameters;

@@ -4,7 +4,7 @@ use super::YEARS;
 use flashlab_fio::job::Direction;
 use flashlab_fio::stats::Report;
 use flashlab_fio::workload::{Cause, WorkloadError};
-use flashlab_host::vfat::NoRoom;
+use flashlab_host::fs::vfat::NoRoom;
 use flashlab_sim::{Duration, Instant, Status};
 use std::fmt;
 /// The reason why jobs could not run.

@@ -24,7 +24,7 @@ use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mi
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
 use flashlab_host::VfatParameters;
-use flashlab_host::vfat::{Allocate, Vfat};
+use flashlab_host::fs::vfat::{Allocate, Vfat};
 use flashlab_sim::{Duration, FileId, Instant, Model};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,0 +1,3 @@
+//! Filesystems between a job and a device.
+
+pub mod vfat;
