@@ -156,8 +156,8 @@ fn a_card_too_large_to_simulate_is_refused_before_it_is_built() {
 #[test]
 fn a_filesystem_has_the_same_syntax() {
     let vfat = Filesystem::open("vfat:align=4M,cluster=32KiB", &LIBRARY).unwrap();
-    assert_eq!(vfat.vfat.align, 4 << 20);
-    assert_eq!(vfat.vfat.cluster, 32 << 10);
+    assert_eq!(vfat.parameters.get("vfat.align"), 4 << 20);
+    assert_eq!(vfat.parameters.get("vfat.cluster"), 32 << 10);
     let wrong = |argument| Filesystem::open(argument, &LIBRARY).unwrap_err().to_string();
     assert_snapshot!([wrong("ext4"), wrong("vfat:flash.t_prog=1us"), wrong("vfat:cluster=3K")].join("\n\n"));
 }

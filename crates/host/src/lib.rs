@@ -1,4 +1,4 @@
-//! The software above a device: machines that split requests into commands, drivers, and the vfat filesystem.
+//! The software above a device: machines that split requests into commands, drivers, and filesystems.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -10,5 +10,6 @@ mod host;
 mod machine;
 
 pub use fs::vfat::VfatParameters;
+pub use fs::{Filesystem, FilesystemParameters};
 pub use host::Host;
 pub use machine::{Machine, Stack};

@@ -11,7 +11,8 @@
 //!
 //! Linux counts a flush as a write of no sectors.
 
-use flashlab_host::fs::vfat::{Allocate, Vfat};
+use flashlab_host::fs::vfat::Vfat;
+use flashlab_host::fs::{Allocate, Filesystem};
 use flashlab_host::{Host, Machine, VfatParameters};
 use flashlab_sd::Mode;
 use flashlab_sim::{

@@ -33,12 +33,12 @@ fn every_device_holds_the_contract_of_a_model() {
 #[test]
 fn a_device_below_vfat_holds_it_too() {
     let library = Library::built_in().expect("the repository's own library");
-    let vfat = Filesystem::open("vfat", &library).expect("it exists").vfat;
+    let vfat = Filesystem::open("vfat", &library).expect("it exists").parameters;
     // The card is small, so one file fills the volume and no file can grow.
     let device = Device::open("sd/kingston:capacity=64MiB", &library).expect("a card");
     for seed in 0..3 {
         let make = || -> Box<dyn Model> {
-            let (mut volume, now) = Vfat::format(vfat.clone(), device.build(1), Instant::ZERO).expect("room");
+            let (mut volume, now) = vfat.format(device.build(1), Instant::ZERO).expect("room");
             let most =
                 volume.create(now, FileId::DEVICE, u64::MAX, Allocate::Zeroed).expect_err("too large").most;
             let now =
@@ -52,7 +52,7 @@ fn a_device_below_vfat_holds_it_too() {
 /// Shifts all times by the time that the layout took, because the check begins at instant zero.
 #[derive(Clone)]
 struct FromZero {
-    volume: Vfat,
+    volume: Box<dyn flashlab_host::Filesystem>,
     began: Duration,
 }
 

@@ -22,7 +22,7 @@ use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::provenance;
 use argument::{Argument, Settings};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
-use flashlab_host::{Host, Machine, vfat::VfatParameters};
+use flashlab_host::{FilesystemParameters, Host, Machine};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Model, Store};
@@ -64,7 +64,7 @@ pub struct Filesystem {
     /// Full name of the filesystem.
     pub title: String,
     /// Parameters of the filesystem.
-    pub vfat: VfatParameters,
+    pub parameters: FilesystemParameters,
     numbers: Vec<Held>,
     none: Vec<TakenAway>,
 }
@@ -328,7 +328,7 @@ impl Filesystem {
             name: name.to_owned(),
             argument: argument.text.text.clone(),
             title: profile.full_title(),
-            vfat: parts.get::<VfatParameters>().clone(),
+            parameters: parts.get::<FilesystemParameters>().clone(),
             numbers,
             none,
         })

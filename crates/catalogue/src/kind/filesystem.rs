@@ -1,9 +1,10 @@
-//! Filesystems.
+//! Filesystems. The registry of models in `host` declares their parameters.
 
 use super::{Definition, Parts, Role};
-use crate::profile::parameter::*;
-use flashlab_host::vfat::VfatParameters;
-use flashlab_sim::Duration;
+use crate::profile::parameter::{Field, Parameter};
+use flashlab_host::FilesystemParameters;
+use flashlab_host::fs::{MODELS, SECTIONS};
+use std::sync::LazyLock;
 
 /// A filesystem on a device.
 pub(super) static KIND: Definition = Definition {
@@ -11,30 +12,29 @@ pub(super) static KIND: Definition = Definition {
     noun: "a filesystem",
     subject: "filesystem",
     folder: "fs/",
-    sections: &["vfat"],
-    tables: &[TABLE],
+    sections: &SECTIONS,
+    tables,
     role: Role::Filesystem,
-    blank,
-    check: |parts| parts.get::<VfatParameters>().check(),
+    blank: |parts| parts.insert(FilesystemParameters::default()),
+    check: |parts: &Parts| parts.get::<FilesystemParameters>().check(),
 };
 
-fn blank(parts: &mut Parts) {
-    parts.insert(VfatParameters {
-        cluster: 0,
-        partition_start: 0,
-        align: 0,
-        write_back: Duration::ZERO,
-        t_unexplained: Duration::ZERO,
+/// Returns the parameters of each filesystem model.
+fn tables() -> &'static [&'static [Parameter]] {
+    static TABLES: LazyLock<Vec<&'static [Parameter]>> = LazyLock::new(|| {
+        let parameter = |parameter: &'static flashlab_host::fs::Parameter| Parameter {
+            kinds: Vec::new(),
+            path: parameter.path,
+            meaning: parameter.meaning,
+            absent: None,
+            range: parameter.range,
+            field: Field::OfFilesystem(parameter),
+        };
+        let table = |model: &'static flashlab_host::fs::FilesystemModel| {
+            let table: Vec<Parameter> = model.parameters.iter().map(parameter).collect();
+            &*table.leak()
+        };
+        MODELS.iter().map(table).collect()
     });
+    &TABLES
 }
-
-const TABLE: &[Parameter] = &[
-    must!("vfat.cluster", Size VfatParameters.cluster, UP_TO_A_GIB, "Bytes of a cluster, the unit of allocation."),
-    must!("vfat.partition_start", Size VfatParameters.partition_start, (0, 128 << 40), "Byte of the device at which the partition begins."),
-    must!("vfat.align", Size VfatParameters.align, UP_TO_A_GIB,
-    "Alignment of the cluster heap in bytes, relative to the beginning of the device."),
-    must!("vfat.write_back", Time VfatParameters.write_back, AN_HOUR, "Age at which dirty metadata is written back."),
-    must!("vfat.t_unexplained", Time VfatParameters.t_unexplained, TEN_SECONDS,
-    "An unexplained constant: time per cluster that a write request touches, in addition to the time of the raw \
-     device."),
-];

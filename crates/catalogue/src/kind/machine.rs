@@ -12,7 +12,7 @@ pub(super) static KIND: Definition = Definition {
     subject: "host",
     folder: "host/",
     sections: &["host"],
-    tables: &[TABLE],
+    tables: || &[TABLE],
     role: Role::Host,
     blank,
     check: |parts| parts.get::<Machine>().check(),

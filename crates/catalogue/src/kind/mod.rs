@@ -36,7 +36,7 @@ struct Definition {
     /// Sections that contain the kind's numbers.
     sections: &'static [&'static str],
     /// Parameters of the kind. Several kinds may share a table.
-    tables: &'static [&'static [Parameter]],
+    tables: fn() -> &'static [&'static [Parameter]],
     role: Role,
     /// Inserts the structs that the parameters fill.
     blank: fn(&mut Parts),
@@ -197,8 +197,8 @@ impl Kind {
     }
 
     /// Returns the tables of the kind's parameters.
-    pub(crate) const fn tables(self) -> &'static [&'static [Parameter]] {
-        self.0.tables
+    pub(crate) fn tables(self) -> &'static [&'static [Parameter]] {
+        (self.0.tables)()
     }
 
     /// Rejects values that are impossible for this kind, and devices that are too large to simulate.

@@ -11,7 +11,7 @@ pub(super) static KIND: Definition = Definition {
     subject: "host",
     folder: "host/",
     sections: &["pc"],
-    tables: &[TABLE],
+    tables: || &[TABLE],
     role: Role::Host,
     blank: super::ssd::blank,
     check: |_| Ok(()),

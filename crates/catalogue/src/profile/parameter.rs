@@ -4,6 +4,8 @@
 use super::{Shape, Text, Value, ValueError};
 use crate::kind::{Kind, Parts};
 use crate::units::Dimension;
+use flashlab_host::FilesystemParameters;
+use flashlab_host::fs::Unit;
 use flashlab_sd::Mode;
 use flashlab_sim::Duration;
 use std::sync::LazyLock;
@@ -45,6 +47,7 @@ pub(crate) enum Field {
     NumberOrNone(Lens<Option<f64>>),
     TextOrNone(Lens<Option<String>>, Text),
     Choice(Choice),
+    OfFilesystem(&'static flashlab_host::fs::Parameter),
 }
 
 /// A field whose value is one of several words.
@@ -108,6 +111,11 @@ impl Parameter {
             Field::Flag(_) | Field::FlagOrNone(_) => Shape::Flag,
             Field::TextOrNone(_, text) => Shape::Text(*text),
             Field::Choice(choice) => Shape::Choice(choice.names),
+            Field::OfFilesystem(parameter) => match parameter.unit {
+                Unit::Size => Shape::Quantity(Dimension::Size),
+                Unit::Time => Shape::Quantity(Dimension::Time),
+                Unit::Count => Shape::Count,
+            },
         }
     }
 
@@ -151,6 +159,14 @@ impl Parameter {
             Field::FlagOrNone(lens) => (lens.get)(parts).map(Value::Flag),
             Field::TextOrNone(lens, _) => (lens.get)(parts).clone().map(Value::Text),
             Field::Choice(choice) => (choice.get)(parts).map(Value::Choice),
+            Field::OfFilesystem(parameter) => {
+                let value = parts.get::<FilesystemParameters>().get(self.path);
+                match parameter.unit {
+                    Unit::Size => quantity(Dimension::Size, value),
+                    Unit::Time => quantity(Dimension::Time, value),
+                    Unit::Count => u32::try_from(value).ok().map(Value::Count),
+                }
+            }
         }
     }
 
@@ -184,6 +200,8 @@ impl Parameter {
             (Field::FlagOrNone(lens), Value::Flag(flag)) => *(lens.set)(parts) = Some(*flag),
             (Field::TextOrNone(lens, _), Value::Text(text)) => *(lens.set)(parts) = Some(text.clone()),
             (Field::Choice(choice), Value::Choice(name)) => (choice.set)(parts, name),
+            (Field::OfFilesystem(_), Value::Quantity(_, value)) => parts.get_mut::<FilesystemParameters>().set(self.path, *value),
+            (Field::OfFilesystem(_), Value::Count(count)) => parts.get_mut::<FilesystemParameters>().set(self.path, (*count).into()),
             (field, value) => panic!("{}: {value:?} was parsed by the shape of {field:?}", self.path),
         }
     }

@@ -128,8 +128,13 @@ impl Reader<'_> {
             self.missing(0..0, "host", &expected);
         }
         let mut numbers = Vec::new();
+        // The section of a filesystem's profile selects its model.
+        let is_selected = |section: &&str| root.iter().any(|e| e.key == *section);
+        let by_section = kind == Kind::FILESYSTEM && kind.sections().iter().any(is_selected);
         for section in kind.sections().iter().filter(|section| !meant.contains(section)) {
-            self.section(kind, section, root, &mut numbers);
+            if !by_section || is_selected(section) {
+                self.section(kind, section, root, &mut numbers);
+            }
         }
         numbers.sort_by_key(|n| Parameter::all().iter().position(|p| p.path == n.parameter.path));
         if !meant.contains(&"source") {

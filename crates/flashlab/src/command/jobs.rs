@@ -99,7 +99,7 @@ impl Setup {
             bench.load_iolog(path, iolog.clone());
         }
         if let Some(filesystem) = &self.filesystem {
-            bench.format_once(&filesystem.vfat)?;
+            bench.format_once(&filesystem.parameters)?;
         }
         Ok(bench)
     }

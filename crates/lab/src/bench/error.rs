@@ -4,7 +4,7 @@ use super::YEARS;
 use flashlab_fio::job::Direction;
 use flashlab_fio::stats::Report;
 use flashlab_fio::workload::{Cause, WorkloadError};
-use flashlab_host::fs::vfat::NoRoom;
+use flashlab_host::fs::NoRoom;
 use flashlab_sim::{Duration, Instant, Status};
 use std::fmt;
 /// The reason why jobs could not run.
@@ -16,10 +16,12 @@ pub enum BenchError {
         /// The job.
         job: String,
     },
-    /// A job trims files, which vfat cannot do.
+    /// A job trims files, which the filesystem cannot do.
     NoTrim {
         /// The job.
         job: String,
+        /// Name of the filesystem's model.
+        filesystem: &'static str,
     },
     /// A job states no file size, and its files do not exist.
     NoSize {
@@ -115,10 +117,10 @@ impl fmt::Display for BenchError {
                 f,
                 "job `{job}` would write to the device below a filesystem: add directory=/mnt, or leave --fs out"
             ),
-            BenchError::NoTrim { job } => {
+            BenchError::NoTrim { job, filesystem } => {
                 write!(
                     f,
-                    "job `{job}` trims files, which vfat cannot: leave --fs and directory= out to trim the device"
+                    "job `{job}` trims files, which {filesystem} cannot: leave --fs and directory= out to trim the device"
                 )
             }
             BenchError::NoSize { job } => {

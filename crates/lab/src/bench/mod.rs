@@ -23,8 +23,8 @@ use flashlab_fio::iolog::{Action, Entry, Iolog, IologRecorder, Version};
 use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mix, Pattern};
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
-use flashlab_host::VfatParameters;
-use flashlab_host::fs::vfat::{Allocate, Vfat};
+use flashlab_host::fs::Allocate;
+use flashlab_host::{Filesystem, FilesystemParameters};
 use flashlab_sim::{Duration, FileId, Instant, Model};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub struct Bench {
 enum Stack {
     Device(Box<dyn Model>),
     Files(Box<Files>),
-    Vfat(Box<Vfat>),
+    Filesystem(Box<dyn Filesystem>),
 }
 
 impl Bench {
@@ -146,12 +146,12 @@ impl Bench {
         Ok(bytes)
     }
 
-    /// Formats the device with vfat unless it already has a filesystem.
-    pub fn format_once(&mut self, parameters: &VfatParameters) -> Result<(), BenchError> {
+    /// Formats the device unless it already has a filesystem.
+    pub fn format_once(&mut self, parameters: &FilesystemParameters) -> Result<(), BenchError> {
         if let Stack::Device(device) = &self.stack {
-            let formatted = Vfat::format(parameters.clone(), device.clone(), self.now);
-            let (vfat, now) = formatted.ok_or(BenchError::TooSmall)?;
-            self.stack = Stack::Vfat(Box::new(vfat));
+            let formatted = parameters.format(device.clone(), self.now);
+            let (filesystem, now) = formatted.ok_or(BenchError::TooSmall)?;
+            self.stack = Stack::Filesystem(filesystem);
             self.now = now;
         }
         Ok(())
@@ -159,19 +159,19 @@ impl Bench {
 
     /// Removes all files if the device has a filesystem.
     pub fn remove_files(&mut self) {
-        if let Stack::Vfat(vfat) = &mut self.stack {
+        if let Stack::Filesystem(filesystem) = &mut self.stack {
             for file in 0..self.files.len() {
-                self.now = vfat.remove(self.now, FileId(file as u32));
+                self.now = filesystem.remove(self.now, FileId(file as u32));
             }
         }
     }
 
     /// Removes the files of the jobs that set `unlink`, if the device has a filesystem.
     fn unlink(&mut self, wave: &[Job]) {
-        let Stack::Vfat(vfat) = &mut self.stack else { return };
+        let Stack::Filesystem(filesystem) = &mut self.stack else { return };
         for name in wave.iter().filter(|job| job.unlink).flat_map(|job| &job.files) {
             if let Some(number) = self.files.iter().position(|known| known == name) {
-                self.now = vfat.remove(self.now, FileId(number as u32));
+                self.now = filesystem.remove(self.now, FileId(number as u32));
             }
         }
     }
@@ -327,7 +327,7 @@ impl Bench {
         Counters::of(match &self.stack {
             Stack::Device(device) => device,
             Stack::Files(files) => &**files,
-            Stack::Vfat(vfat) => &**vfat,
+            Stack::Filesystem(filesystem) => &**filesystem,
         })
     }
 
@@ -341,7 +341,7 @@ impl Bench {
         match &self.stack {
             Stack::Device(device) => &**device,
             Stack::Files(files) => files.device(),
-            Stack::Vfat(vfat) => vfat.device(),
+            Stack::Filesystem(filesystem) => filesystem.device(),
         }
     }
 
@@ -394,7 +394,7 @@ impl Bench {
         match &mut self.stack {
             Stack::Device(device) => &mut **device,
             Stack::Files(files) => &mut **files,
-            Stack::Vfat(vfat) => &mut **vfat,
+            Stack::Filesystem(filesystem) => &mut **filesystem,
         }
     }
 
@@ -409,21 +409,23 @@ impl Bench {
                 Ok(vec![File { id: FileId::DEVICE, size: self.model().geometry().capacity }])
             }
             (Stack::Device(_) | Stack::Files(_), Some(_)) => self.files_on_device(job),
-            (Stack::Vfat(_), None) => Err(BenchError::NoDirectory { job: name() }),
-            (Stack::Vfat(_), Some(_)) if matches!(job.pattern.mix, Mix::Trim | Mix::TrimWrite) => {
-                Err(BenchError::NoTrim { job: name() })
+            (Stack::Filesystem(_), None) => Err(BenchError::NoDirectory { job: name() }),
+            (Stack::Filesystem(filesystem), Some(_))
+                if matches!(job.pattern.mix, Mix::Trim | Mix::TrimWrite) && !filesystem.supports_trim() =>
+            {
+                Err(BenchError::NoTrim { job: name(), filesystem: filesystem.name() })
             }
-            (Stack::Vfat(vfat), Some(_)) => {
+            (Stack::Filesystem(filesystem), Some(_)) => {
                 let mut files = Vec::new();
                 for (n, file) in job.files.iter().enumerate() {
                     let id = FileId(number_of(&mut self.files, file) as u32);
-                    let there = vfat.size(id).unwrap_or(0);
+                    let there = filesystem.size(id).unwrap_or(0);
                     let bytes = file_bytes(job, n, job.files.len());
                     let size = bytes
                         .or((there > 0).then_some(there))
                         .ok_or_else(|| BenchError::NoSize { job: name() })?;
                     if there < size {
-                        let created = vfat.create(self.now, id, size, allocate(job));
+                        let created = filesystem.create(self.now, id, size, allocate(job));
                         self.now =
                             created.map_err(|error| BenchError::NoRoom { file: file.clone(), error })?;
                     }

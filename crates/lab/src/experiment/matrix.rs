@@ -115,7 +115,7 @@ impl Matrix<'_> {
             let step = ready.step;
             self.progress.enter(cell_name(&step.table, row, &place.column));
             if let Some(filesystem) = &ready.filesystem {
-                bench.format_once(&filesystem.vfat).map_err(failed(&step.table))?;
+                bench.format_once(&filesystem.parameters).map_err(failed(&step.table))?;
             }
             let mut runs: Vec<Measured> = Vec::new();
             let before = writes(&ready.jobs).then(|| bench.clone());

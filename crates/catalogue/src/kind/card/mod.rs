@@ -19,7 +19,7 @@ pub(super) static KIND: Definition = Definition {
     subject: "card",
     folder: "sd/",
     sections: &["card", "flash", "ftl", "wear"],
-    tables: &[parameters::TABLE, wear::TABLE, parameters::WEAR],
+    tables: || &[parameters::TABLE, wear::TABLE, parameters::WEAR],
     role: Role::Device(DeviceKind {
         host: &machine::KIND,
         host_example: "raspberry-pi-4",

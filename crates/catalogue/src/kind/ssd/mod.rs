@@ -21,7 +21,7 @@ pub(super) static KIND: Definition = Definition {
     subject: "SSD",
     folder: "nvme/",
     sections: &["nvme", "nand", "scheduling", "ftl", "map", "hmb", "reliability", "wear"],
-    tables: &[parameters::TABLE, wear::TABLE, parameters::WEAR],
+    tables: || &[parameters::TABLE, wear::TABLE, parameters::WEAR],
     role: Role::Device(DeviceKind {
         host: &pc::KIND,
         host_example: "linux-pc",

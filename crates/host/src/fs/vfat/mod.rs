@@ -17,11 +17,64 @@ mod volume;
 
 pub use clusters::Extent;
 pub use layout::Layout;
-pub use volume::{Allocate, NoRoom, Vfat};
+pub use volume::Vfat;
 
+use super::{Filesystem, FilesystemModel, FilesystemParameters, Parameter, Unit};
+use alloc::boxed::Box;
 use alloc::format;
 use flashlab_flash::Impossible;
 use flashlab_sim::Duration;
+
+/// Largest accepted cluster or alignment: 1 GiB.
+const SIZE_MAX: u64 = 1 << 30;
+/// Largest accepted offset of the partition: 128 TiB.
+const OFFSET_MAX: u64 = 128 << 40;
+const AN_HOUR: Duration = Duration::from_secs(3_600);
+/// Limit of a software time: Linux gives up on a busy card earlier.
+const TEN_SECONDS: Duration = Duration::from_secs(10);
+
+/// vfat in the registry.
+pub const MODEL: FilesystemModel = FilesystemModel {
+    name: "vfat",
+    parameters: &[
+        Parameter {
+            path: "vfat.cluster",
+            unit: Unit::Size,
+            range: (0, SIZE_MAX),
+            meaning: "Bytes of a cluster, the unit of allocation.",
+        },
+        Parameter {
+            path: "vfat.partition_start",
+            unit: Unit::Size,
+            range: (0, OFFSET_MAX),
+            meaning: "Byte of the device at which the partition begins.",
+        },
+        Parameter {
+            path: "vfat.align",
+            unit: Unit::Size,
+            range: (0, SIZE_MAX),
+            meaning: "Alignment of the cluster heap in bytes, relative to the beginning of the device.",
+        },
+        Parameter {
+            path: "vfat.write_back",
+            unit: Unit::Time,
+            range: (0, AN_HOUR.as_ns()),
+            meaning: "Age at which dirty metadata is written back.",
+        },
+        Parameter {
+            path: "vfat.t_unexplained",
+            unit: Unit::Time,
+            range: (0, TEN_SECONDS.as_ns()),
+            meaning: "An unexplained constant: time per cluster that a write request touches, in addition to the time of \
+                      the raw device.",
+        },
+    ],
+    check: |parameters| VfatParameters::from(parameters).check(),
+    format: |parameters, device, now| {
+        let (volume, now) = Vfat::format(parameters.into(), device, now)?;
+        Some((Box::new(volume) as Box<dyn Filesystem>, now))
+    },
+};
 
 /// The parameters of the filesystem model.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,6 +89,18 @@ pub struct VfatParameters {
     pub write_back: Duration,
     /// The unexplained constant: time for each cluster that a write request touches, beyond the time of the raw device.
     pub t_unexplained: Duration,
+}
+
+impl From<&FilesystemParameters> for VfatParameters {
+    fn from(parameters: &FilesystemParameters) -> Self {
+        VfatParameters {
+            cluster: parameters.get("vfat.cluster"),
+            partition_start: parameters.get("vfat.partition_start"),
+            align: parameters.get("vfat.align"),
+            write_back: parameters.time("vfat.write_back"),
+            t_unexplained: parameters.time("vfat.t_unexplained"),
+        }
+    }
 }
 
 impl VfatParameters {

@@ -5,11 +5,11 @@
 //! a piece.
 
 use super::{Extent, Layout, VfatParameters, clusters::Clusters, layout::SECTOR};
+use crate::fs::{Allocate, Filesystem, NoRoom};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 use flashlab_sim::{
     Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
@@ -20,33 +20,6 @@ use flashlab_sim::{
 const WRITE_BACK_REQUEST: u64 = 512 << 10;
 /// Largest file in bytes; FAT32 stores the size in 32 bits.
 const FILE_SIZE_MAX: u64 = (1 << 32) - 1;
-
-/// Allocation of a new file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Allocate {
-    /// No clusters: the file is empty and grows as it is written.
-    Nothing,
-    /// Allocates the clusters; the size stays zero.
-    KeepSize,
-    /// Allocates the clusters and fills them with zeroes, because vfat has neither unwritten extents nor holes.
-    Zeroed,
-}
-
-/// The volume has no room for a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoRoom {
-    /// Requested bytes.
-    pub wanted: u64,
-    /// Largest size that is possible, in bytes.
-    pub most: u64,
-}
-
-impl fmt::Display for NoRoom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a vfat file of {} B does not fit; the limit here is {} B", self.wanted, self.most)
-    }
-}
-impl core::error::Error for NoRoom {}
 
 #[derive(Clone, Debug, Default)]
 struct File {
@@ -137,55 +110,6 @@ impl Vfat {
         Some((volume, now))
     }
 
-    /// Creates `file` with room for `bytes`. Returns the instant at which it is complete and on the medium. An existing
-    /// file of that number is removed first.
-    ///
-    /// # Panics
-    /// Panics if requests are in flight.
-    pub fn create(
-        &mut self,
-        now: Instant,
-        file: FileId,
-        bytes: u64,
-        allocate: Allocate,
-    ) -> Result<Instant, NoRoom> {
-        let mut now = self.remove(now, file);
-        let index = file.0 as usize;
-        if self.files.len() <= index {
-            self.files.resize(index + 1, None);
-        }
-        self.files[index] = Some(File { entry_dirty: true, ..File::default() });
-        if allocate != Allocate::Nothing {
-            let most = (self.clusters.free() * self.layout.cluster()).min(FILE_SIZE_MAX);
-            if bytes > most {
-                return Err(NoRoom { wanted: bytes, most });
-            }
-            let reads = self.take_clusters(index, bytes);
-            now = self.do_all(now, reads);
-        }
-        if allocate == Allocate::Zeroed {
-            let zeros = self.pieces(index, 0..bytes, Op::Write, WRITE_BACK_REQUEST);
-            now = self.do_all(now, zeros);
-            self.file_mut(index).size = bytes;
-        }
-        Ok(self.sync(now))
-    }
-
-    /// Removes `file` if it exists, and writes the metadata.
-    ///
-    /// # Panics
-    /// Panics if requests are in flight.
-    pub fn remove(&mut self, now: Instant, file: FileId) -> Instant {
-        let Some(removed) = self.files.get_mut(file.0 as usize).and_then(Option::take) else { return now };
-        for extent in &removed.extents {
-            self.clusters.release(extent);
-            self.fat_changed(extent);
-        }
-        let entry = self.layout.directory_entry(file.0);
-        let now = self.write_through(now, entry);
-        self.sync(now)
-    }
-
     /// Writes all dirty metadata.
     ///
     /// # Panics
@@ -195,14 +119,6 @@ impl Vfat {
         self.do_all(now, writes)
     }
 
-    /// Returns the device below the volume.
-    pub fn device(&self) -> &dyn Model {
-        &*self.device
-    }
-    /// Returns the size of `file` in bytes, if it exists.
-    pub fn size(&self, file: FileId) -> Option<u64> {
-        Some(self.files.get(file.0 as usize)?.as_ref()?.size)
-    }
     /// Returns the extents of `file`.
     pub fn extents(&self, file: FileId) -> &[Extent] {
         self.files.get(file.0 as usize).and_then(Option::as_ref).map_or(&[], |f| &f.extents)
@@ -465,6 +381,61 @@ fn device_request(op: Op, range: Range<u64>) -> Request {
 fn cut(op: Op, range: Range<u64>, longest: u64) -> impl Iterator<Item = Request> {
     let end = range.end;
     range.step_by(longest as usize).map(move |at| device_request(op, at..end.min(at + longest)))
+}
+
+impl Filesystem for Vfat {
+    fn name(&self) -> &'static str {
+        super::MODEL.name
+    }
+
+    fn create(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        bytes: u64,
+        allocate: Allocate,
+    ) -> Result<Instant, NoRoom> {
+        let mut now = self.remove(now, file);
+        let index = file.0 as usize;
+        if self.files.len() <= index {
+            self.files.resize(index + 1, None);
+        }
+        self.files[index] = Some(File { entry_dirty: true, ..File::default() });
+        if allocate != Allocate::Nothing {
+            let most = (self.clusters.free() * self.layout.cluster()).min(FILE_SIZE_MAX);
+            if bytes > most {
+                return Err(NoRoom { filesystem: self.name(), wanted: bytes, most });
+            }
+            let reads = self.take_clusters(index, bytes);
+            now = self.do_all(now, reads);
+        }
+        // vfat has neither unwritten extents nor holes.
+        if allocate == Allocate::Zeroed {
+            let zeros = self.pieces(index, 0..bytes, Op::Write, WRITE_BACK_REQUEST);
+            now = self.do_all(now, zeros);
+            self.file_mut(index).size = bytes;
+        }
+        Ok(self.sync(now))
+    }
+
+    fn remove(&mut self, now: Instant, file: FileId) -> Instant {
+        let Some(removed) = self.files.get_mut(file.0 as usize).and_then(Option::take) else { return now };
+        for extent in &removed.extents {
+            self.clusters.release(extent);
+            self.fat_changed(extent);
+        }
+        let entry = self.layout.directory_entry(file.0);
+        let now = self.write_through(now, entry);
+        self.sync(now)
+    }
+
+    fn size(&self, file: FileId) -> Option<u64> {
+        Some(self.files.get(file.0 as usize)?.as_ref()?.size)
+    }
+
+    fn device(&self) -> &dyn Model {
+        &*self.device
+    }
 }
 
 impl Model for Vfat {
