@@ -4,6 +4,7 @@
 mod common;
 
 use flashlab_host::driver::mmc::{Controller, Error, Event, Kernel, Mmc};
+use flashlab_sd::opcode;
 use flashlab_sd::quirk::Planned;
 use flashlab_sd::register::Ocr;
 use flashlab_sd::{Card, Command, Expects, Identity, Native};
@@ -171,7 +172,9 @@ fn a_write_that_the_card_refuses_is_not_taken_for_the_one_before() {
         let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
         mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
         let group = mmc.native().card().unwrap().identity().csd.write_protect_group().expect("it has groups");
-        mmc.native_mut().command(Command::new(28, group as u32), Expects::R1b).expect("it is protected");
+        mmc.native_mut()
+            .command(Command::new(opcode::SET_WRITE_PROT, group as u32), Expects::R1b)
+            .expect("it is protected");
         mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
         let written = mmc.write(group / 512, 8, &[2; 4096]);
         assert_eq!(blocks.at(group / 512), [0; 512]);
@@ -185,7 +188,9 @@ fn a_discard_that_protection_keeps_the_card_from_is_an_error_where_the_host_asks
         let blocks = Blocks::default();
         let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
         mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
-        mmc.native_mut().command(Command::new(28, 0), Expects::R1b).expect("it is protected");
+        mmc.native_mut()
+            .command(Command::new(opcode::SET_WRITE_PROT, 0), Expects::R1b)
+            .expect("it is protected");
         mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
         let discarded = mmc.discard(0, 8);
         assert_eq!(blocks.at(0), [1; 512]);

@@ -15,6 +15,7 @@ mod command;
 mod crc;
 mod model;
 mod native;
+pub mod opcode;
 pub mod quirk;
 pub mod register;
 mod signal;

@@ -4,6 +4,7 @@ use flashlab_block::{Memory, Pages};
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
+use flashlab_sd::opcode;
 use flashlab_sd::quirk::{Planned, Quirk};
 use flashlab_sd::{Card, CardParameters, Identity, Mode};
 use flashlab_sim::{Duration, Fate, Instant};
@@ -183,7 +184,7 @@ impl Driver {
         self.command_without_data(55, 2, address);
         let (_, scr) = self.command(51, 2, 0, None, 8);
         assert_eq!(scr.len(), 8);
-        let (_, functions) = self.command(6, 2, 0x80ff_fff1, None, 64);
+        let (_, functions) = self.command(opcode::SWITCH_FUNC, 2, 0x80ff_fff1, None, 64);
         assert_eq!(functions[16] & 0xf, 1);
         self.vendor_request(11, 0, &48_000u64.to_le_bytes());
         self.command_without_data(55, 2, address);
@@ -199,7 +200,7 @@ fn a_card_is_initialized_written_and_read() {
     let address = driver.bring_up();
     let data: Vec<u8> = (0..128 * 1024u32).map(|n| (n ^ n >> 9) as u8).collect();
     let before = driver.now;
-    let (answer, _) = driver.command(25, 2, 100 * 512, Some(&data), 0);
+    let (answer, _) = driver.command(opcode::WRITE_MULTIPLE_BLOCK, 2, 100 * 512, Some(&data), 0);
     assert_eq!(Driver::word(&answer) >> 9 & 0xf, 4);
     // 256 blocks on four lines at 48 MHz take 5.7 ms, and eight pages of 600 us at least 4.8 ms.
     let took = driver.now.since(before);
@@ -208,7 +209,7 @@ fn a_card_is_initialized_written_and_read() {
     let (answer, read) = driver.command(18, 2, 100 * 512, None, 128 * 1024);
     assert_eq!(Driver::word(&answer), 0x900);
     assert_eq!(read, data);
-    let (_, one) = driver.command(17, 2, 101 * 512, None, 512);
+    let (_, one) = driver.command(opcode::READ_SINGLE_BLOCK, 2, 101 * 512, None, 512);
     assert_eq!(one, data[512..1024]);
 }
 
@@ -304,7 +305,7 @@ fn a_power_cut_during_a_write_aborts_it_and_keeps_programmed_pages() {
         driver.bring_up();
         for page in (0..128 * KIB).step_by(16 << 10) {
             let fate = cut.iter().find(|(range, _)| range.contains(&page)).map(|(_, fate)| *fate);
-            let (answer, kept) = driver.command(18, 2, page as u32, None, 16 << 10);
+            let (answer, kept) = driver.command(opcode::READ_MULTIPLE_BLOCK, 2, page as u32, None, 16 << 10);
             match fate {
                 Some(Fate::Old) => assert!(kept.iter().all(|byte| *byte == 0), "{at:?}: page at {page}"),
                 Some(Fate::New) => assert!(kept.iter().all(|byte| *byte == 0x22), "{at:?}: page at {page}"),
@@ -332,7 +333,8 @@ fn pages_written_before(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u
     driver.now = at + Duration::from_secs(1);
     driver.adapter.attach(driver.now, true);
     driver.bring_up();
-    let mut read = |page: &u32| driver.command(18, 2, page * 16384, None, 16 << 10).1;
+    let mut read =
+        |page: &u32| driver.command(opcode::READ_MULTIPLE_BLOCK, 2, page * 16384, None, 16 << 10).1;
     (0..8).filter(|page| read(page).first() == Some(&0x22)).collect()
 }
 
@@ -379,7 +381,7 @@ fn an_unread_response_is_dropped_at_the_next_command() {
 fn a_card_that_stays_busy_gets_a_response_and_reports_programming() {
     let mut driver = Driver::new(&[Quirk::StuckBusy.into()]);
     let address = driver.bring_up();
-    let (answer, _) = driver.command(24, 2, 0, Some(&[7; 512]), 0);
+    let (answer, _) = driver.command(opcode::WRITE_BLOCK, 2, 0, Some(&[7; 512]), 0);
     assert_eq!(answer[1], 0);
     for _ in 0..3 {
         assert_eq!(
@@ -391,7 +393,7 @@ fn a_card_that_stays_busy_gets_a_response_and_reports_programming() {
     }
     driver.vendor_request(4, 0, &[]);
     driver.bring_up();
-    let (_, kept) = driver.command(17, 2, 0, None, 512);
+    let (_, kept) = driver.command(opcode::READ_SINGLE_BLOCK, 2, 0, None, 512);
     assert!(kept == [7; 512] || kept == [0; 512], "a sector is old or new");
 }
 

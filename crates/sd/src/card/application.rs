@@ -2,6 +2,7 @@
 
 use super::{Card, State};
 use crate::command::{Command, Response, Status};
+use crate::opcode;
 use crate::register::CsdVersion;
 use flashlab_sim::Instant;
 
@@ -11,7 +12,7 @@ impl Card {
         // The response still reports that the card interpreted it as an application command.
         self.volatile.application = true;
         let response = match command.index {
-            6 => {
+            opcode::app::SET_BUS_WIDTH => {
                 match command.argument & 0b11 {
                     0 => self.volatile.width = 1,
                     2 if self.identity.scr.has_four_lines() => self.volatile.width = 4,
@@ -19,12 +20,12 @@ impl Card {
                 }
                 Some(self.r1())
             }
-            13 => {
+            opcode::app::SD_STATUS => {
                 let mut ssr = self.identity.ssr;
                 ssr.set_width(self.volatile.width);
                 self.send(&ssr.0)
             }
-            22 => {
+            opcode::app::SEND_NUM_WR_BLOCKS => {
                 let blocks = self.volatile.written_blocks;
                 // SDUC cards send 64 bits.
                 match self.csd.version() {
@@ -33,11 +34,11 @@ impl Card {
                 }
             }
             // Number of blocks to pre-erase. It has no effect, since the array erases when it receives a block.
-            23 => Some(self.r1()),
-            41 => self.initialise(now, command.argument),
+            opcode::app::SET_WR_BLK_ERASE_COUNT => Some(self.r1()),
+            opcode::app::SD_SEND_OP_COND => self.initialise(now, command.argument),
             // The pull-up of DAT3 is not modelled. It serves card detection, which the slot knows anyway.
-            42 => Some(self.r1()),
-            51 => {
+            opcode::app::SET_CLR_CARD_DETECT => Some(self.r1()),
+            opcode::app::SEND_SCR => {
                 let scr = self.identity.scr.0;
                 self.send(&scr)
             }

@@ -5,6 +5,7 @@ use super::volatile::{Lines, Taken, Volatile};
 use super::{Card, State};
 use crate::Signal;
 use crate::command::{Command, Response, Status};
+use crate::opcode;
 use crate::register::{CsdVersion, Ocr, Selection, TUNING};
 use flashlab_sim::{Duration, Instant, mix};
 
@@ -23,10 +24,25 @@ impl Card {
         if !self.is_legal(&command, is_application) {
             return self.illegal();
         }
-        if !matches!(command.index, 13 | 18 | 22 | 25) {
+        if !matches!(
+            command.index,
+            opcode::SEND_STATUS
+                | opcode::READ_MULTIPLE_BLOCK
+                | opcode::ADDRESS_EXTENSION
+                | opcode::WRITE_MULTIPLE_BLOCK
+        ) {
             self.volatile.block_count = None;
         }
-        if !is_application && !matches!(command.index, 13 | 22 | 32 | 33 | 38) {
+        if !is_application
+            && !matches!(
+                command.index,
+                opcode::SEND_STATUS
+                    | opcode::ADDRESS_EXTENSION
+                    | opcode::ERASE_WR_BLK_START
+                    | opcode::ERASE_WR_BLK_END
+                    | opcode::ERASE
+            )
+        {
             self.reset_erase();
         }
         let response = if is_application {
@@ -43,7 +59,14 @@ impl Card {
     /// Returns true if the command contains the address of another card.
     fn is_for_another(&self, command: &Command, application: bool) -> bool {
         let v = &self.volatile;
-        let addressed = matches!(command.index, 9 | 10 | 13 | 15 | 55) && !application;
+        let addressed = matches!(
+            command.index,
+            opcode::SEND_CSD
+                | opcode::SEND_CID
+                | opcode::SEND_STATUS
+                | opcode::GO_INACTIVE_STATE
+                | opcode::APP_CMD
+        ) && !application;
         addressed && !v.spi && (command.argument >> 16) as u16 != v.address
     }
 
@@ -62,16 +85,16 @@ impl Card {
         let scr = &self.identity.scr;
         let known = application
             || match command.index {
-                8 => scr.version() >= 2,
-                11 => v.may_switch,
-                19 => v.signal == Signal::V1_8,
-                20 => scr.has_speed_class_control(),
-                22 => self.csd.version() == Some(CsdVersion::V3),
-                23 => scr.has_set_block_count(),
-                28..=30 => self.protection.has_groups(),
-                48 | 49 => scr.has_extension_registers(),
+                opcode::SEND_IF_COND => scr.version() >= 2,
+                opcode::VOLTAGE_SWITCH => v.may_switch,
+                opcode::SEND_TUNING_BLOCK => v.signal == Signal::V1_8,
+                opcode::SPEED_CLASS_CONTROL => scr.has_speed_class_control(),
+                opcode::ADDRESS_EXTENSION => self.csd.version() == Some(CsdVersion::V3),
+                opcode::SET_BLOCK_COUNT => scr.has_set_block_count(),
+                opcode::SET_WRITE_PROT..=opcode::SEND_WRITE_PROT => self.protection.has_groups(),
+                opcode::READ_EXTR_SINGLE | opcode::WRITE_EXTR_SINGLE => scr.has_extension_registers(),
                 // A selected card accepts CMD7 only to be deselected.
-                7 => {
+                opcode::SELECT_CARD => {
                     matches!(v.state, State::StandBy | State::Disconnect)
                         || (command.argument >> 16) as u16 != v.address
                 }
@@ -79,8 +102,16 @@ impl Card {
             };
         // A locked card accepts classes 0 and 7, ACMD41, ACMD42, and the commands that these need.
         let locked = v.locked && {
-            let plain = legality.classes & 0b1000_0001 != 0 || matches!(command.index, 16 | 55 | 58 | 59);
-            !(if application { matches!(command.index, 41 | 42) } else { plain })
+            let plain = legality.classes & 0b1000_0001 != 0
+                || matches!(
+                    command.index,
+                    opcode::SET_BLOCKLEN | opcode::APP_CMD | opcode::READ_OCR | opcode::CRC_ON_OFF
+                );
+            !(if application {
+                matches!(command.index, opcode::app::SD_SEND_OP_COND | opcode::app::SET_CLR_CARD_DETECT)
+            } else {
+                plain
+            })
         };
         known && !locked
     }
@@ -134,22 +165,22 @@ impl Card {
     fn plain_command(&mut self, now: Instant, command: Command) -> Option<Response> {
         let argument = command.argument;
         match command.index {
-            0 => self.go_idle(now),
-            1 => self.initialise(now, argument | Ocr::WINDOW_2_7_TO_3_6),
-            2 => {
+            opcode::GO_IDLE_STATE => self.go_idle(now),
+            opcode::SEND_OP_COND => self.initialise(now, argument | Ocr::WINDOW_2_7_TO_3_6),
+            opcode::ALL_SEND_CID => {
                 self.volatile.state = State::Identification;
                 Some(Response::R2(self.identity.cid.with_crc()))
             }
-            3 => self.publish_address(),
-            4 => {
+            opcode::SEND_RELATIVE_ADDR => self.publish_address(),
+            opcode::SET_DSR => {
                 if self.csd.has_dsr() {
                     self.volatile.dsr = (argument >> 16) as u16;
                 }
                 None
             }
-            6 => self.switch_function(argument),
-            7 => self.select(now, argument),
-            8 => {
+            opcode::SWITCH_FUNC => self.switch_function(argument),
+            opcode::SELECT_CARD => self.select(now, argument),
+            opcode::SEND_IF_COND => {
                 let v = &mut self.volatile;
                 // The card supports 2.7 to 3.6 V. The low voltage range is reserved.
                 v.conditions_sent = argument >> 8 & 0xf == 1;
@@ -159,68 +190,68 @@ impl Card {
                     false => v.spi.then_some(Response::R7(argument & 0xff)),
                 }
             }
-            9 => self.send_wide(self.csd.with_crc()),
-            10 => self.send_wide(self.identity.cid.with_crc()),
-            11 => {
+            opcode::SEND_CSD => self.send_wide(self.csd.with_crc()),
+            opcode::SEND_CID => self.send_wide(self.identity.cid.with_crc()),
+            opcode::VOLTAGE_SWITCH => {
                 self.volatile.switching = true;
                 Some(self.r1())
             }
-            12 => self.stop(now),
-            13 => Some(self.r1()),
-            15 => {
+            opcode::STOP_TRANSMISSION => self.stop(now),
+            opcode::SEND_STATUS => Some(self.r1()),
+            opcode::GO_INACTIVE_STATE => {
                 self.end_transfer(now);
                 self.volatile.state = State::Inactive;
                 None
             }
-            16 => self.set_block_length(argument),
-            17 => self.read(now, argument, Some(1)),
-            18 => {
+            opcode::SET_BLOCKLEN => self.set_block_length(argument),
+            opcode::READ_SINGLE_BLOCK => self.read(now, argument, Some(1)),
+            opcode::READ_MULTIPLE_BLOCK => {
                 let blocks = self.volatile.block_count.take();
                 self.read(now, argument, blocks)
             }
-            19 => self.send(&TUNING),
-            20 => Some(self.r1()),
-            22 => {
+            opcode::SEND_TUNING_BLOCK => self.send(&TUNING),
+            opcode::SPEED_CLASS_CONTROL => Some(self.r1()),
+            opcode::ADDRESS_EXTENSION => {
                 self.volatile.address_extension = u64::from(argument & 0x3f) << 32;
                 Some(self.r1())
             }
-            23 => {
+            opcode::SET_BLOCK_COUNT => {
                 self.wake(now);
                 self.volatile.block_count = (argument > 0).then_some(argument);
                 Some(self.r1())
             }
-            24 => self.begin_write(now, argument, Some(1)),
-            25 => {
+            opcode::WRITE_BLOCK => self.begin_write(now, argument, Some(1)),
+            opcode::WRITE_MULTIPLE_BLOCK => {
                 let blocks = self.volatile.block_count.take();
                 self.begin_write(now, argument, blocks)
             }
-            27 => self.take(16, Taken::Csd),
-            28 => self.protect(now, argument, true),
-            29 => self.protect(now, argument, false),
-            30 => self.send_protection(argument),
-            32 => {
+            opcode::PROGRAM_CSD => self.take(16, Taken::Csd),
+            opcode::SET_WRITE_PROT => self.protect(now, argument, true),
+            opcode::CLR_WRITE_PROT => self.protect(now, argument, false),
+            opcode::SEND_WRITE_PROT => self.send_protection(argument),
+            opcode::ERASE_WR_BLK_START => {
                 self.wake(now);
                 self.erase_from(argument, true)
             }
-            33 => self.erase_from(argument, false),
-            38 => self.erase(now, argument),
-            42 => {
+            opcode::ERASE_WR_BLK_END => self.erase_from(argument, false),
+            opcode::ERASE => self.erase(now, argument),
+            opcode::LOCK_UNLOCK => {
                 let length = self.volatile.block_length;
                 self.take(length, Taken::Lock)
             }
-            48 => self.read_extension(argument),
-            49 => self.write_extension(argument),
-            55 => {
+            opcode::READ_EXTR_SINGLE => self.read_extension(argument),
+            opcode::WRITE_EXTR_SINGLE => self.write_extension(argument),
+            opcode::APP_CMD => {
                 self.volatile.application = true;
                 Some(self.r1())
             }
-            56 if argument & 1 == 1 => {
+            opcode::GEN_CMD if argument & 1 == 1 => {
                 let page = self.health().to_page();
                 self.send(&page)
             }
-            56 => self.take(512, Taken::Vendor),
-            58 => Some(Response::R3(self.conditions())),
-            59 => Some(self.r1()),
+            opcode::GEN_CMD => self.take(512, Taken::Vendor),
+            opcode::READ_OCR => Some(Response::R3(self.conditions())),
+            opcode::CRC_ON_OFF => Some(self.r1()),
             _ => None,
         }
     }

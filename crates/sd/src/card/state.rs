@@ -94,6 +94,7 @@ impl Legality {
 /// Table row: index, classes, states in native mode, states in SPI mode.
 type Row = (u8, &'static [u8], &'static [State], &'static [State]);
 
+use crate::opcode;
 use State::{
     Disconnect, Identification, Idle, Programming, Ready, ReceiveData, SendingData, StandBy, Transfer,
 };
@@ -106,89 +107,56 @@ const NONE: &[State] = &[];
 
 #[rustfmt::skip]
 const COMMANDS: &[Row] = &[
-    // GO_IDLE_STATE
-    (0, &[0], ANY, ANY),
-    // SEND_OP_COND (SPI)
-    (1, &[0], NONE, &[Idle]),
-    // ALL_SEND_CID
-    (2, &[0], &[Ready], NONE),
-    // SEND_RELATIVE_ADDR
-    (3, &[0], &[Identification, StandBy], NONE),
-    // SET_DSR
-    (4, &[0], &[StandBy], NONE),
-    // SWITCH_FUNC
-    (6, &[10], SELECTED, SELECTED),
-    // SELECT/DESELECT_CARD
-    (7, &[0], &[StandBy, Transfer, SendingData, Programming, Disconnect], NONE),
-    // SEND_IF_COND
-    (8, &[0], &[Idle], &[Idle]),
-    // SEND_CSD, SEND_CID
-    (9, &[0], &[StandBy], SELECTED),
-    (10, &[0], &[StandBy], SELECTED),
-    // VOLTAGE_SWITCH
-    (11, &[0], &[Ready], NONE),
-    // STOP_TRANSMISSION
-    (12, &[0], &[SendingData, ReceiveData], &[Transfer, SendingData, ReceiveData]),
-    // SEND_STATUS
-    (13, &[0], ADDRESSED, &[Transfer, SendingData, ReceiveData, Programming]),
-    // GO_INACTIVE_STATE
-    (15, &[0], ADDRESSED, NONE),
-    // SET_BLOCKLEN
-    (16, &[2, 4, 7], SELECTED, SELECTED),
-    // READ_SINGLE_BLOCK, READ_MULTIPLE_BLOCK
-    (17, &[2], SELECTED, SELECTED),
-    (18, &[2], SELECTED, SELECTED),
-    // SEND_TUNING_BLOCK
-    (19, &[2], SELECTED, NONE),
-    // SPEED_CLASS_CONTROL
-    (20, &[2, 4], SELECTED, NONE),
-    // ADDRESS_EXTENSION (SDUC)
-    (22, &[2, 4, 5], SELECTED, NONE),
-    // SET_BLOCK_COUNT
-    (23, &[2, 4], SELECTED, NONE),
-    // WRITE_BLOCK, WRITE_MULTIPLE_BLOCK
-    (24, &[4], SELECTED, SELECTED),
-    (25, &[4], SELECTED, SELECTED),
-    // PROGRAM_CSD
-    (27, &[4], SELECTED, SELECTED),
-    // SET_WRITE_PROT, CLR_WRITE_PROT, SEND_WRITE_PROT
-    (28, &[6], SELECTED, SELECTED),
-    (29, &[6], SELECTED, SELECTED),
-    (30, &[6], SELECTED, SELECTED),
-    // ERASE_WR_BLK_START, ERASE_WR_BLK_END, ERASE
-    (32, &[5], SELECTED, SELECTED),
-    (33, &[5], SELECTED, SELECTED),
-    (38, &[5], SELECTED, SELECTED),
-    // LOCK_UNLOCK
-    (42, &[7], SELECTED, SELECTED),
-    // READ_EXTR_SINGLE, WRITE_EXTR_SINGLE
-    (48, &[], SELECTED, SELECTED),
-    (49, &[], SELECTED, SELECTED),
-    // APP_CMD
-    (55, &[8], &[Idle, StandBy, Transfer, SendingData, ReceiveData, Programming, Disconnect], ANY),
-    // GEN_CMD
-    (56, &[8], SELECTED, SELECTED),
-    // READ_OCR, CRC_ON_OFF (SPI). In native mode CMD58 and CMD59 transfer several blocks of extension registers. The
+    (opcode::GO_IDLE_STATE, &[0], ANY, ANY),
+    (opcode::SEND_OP_COND, &[0], NONE, &[Idle]),
+    (opcode::ALL_SEND_CID, &[0], &[Ready], NONE),
+    (opcode::SEND_RELATIVE_ADDR, &[0], &[Identification, StandBy], NONE),
+    (opcode::SET_DSR, &[0], &[StandBy], NONE),
+    (opcode::SWITCH_FUNC, &[10], SELECTED, SELECTED),
+    (opcode::SELECT_CARD, &[0], &[StandBy, Transfer, SendingData, Programming, Disconnect], NONE),
+    (opcode::SEND_IF_COND, &[0], &[Idle], &[Idle]),
+    (opcode::SEND_CSD, &[0], &[StandBy], SELECTED),
+    (opcode::SEND_CID, &[0], &[StandBy], SELECTED),
+    (opcode::VOLTAGE_SWITCH, &[0], &[Ready], NONE),
+    (opcode::STOP_TRANSMISSION, &[0], &[SendingData, ReceiveData], &[Transfer, SendingData, ReceiveData]),
+    (opcode::SEND_STATUS, &[0], ADDRESSED, &[Transfer, SendingData, ReceiveData, Programming]),
+    (opcode::GO_INACTIVE_STATE, &[0], ADDRESSED, NONE),
+    (opcode::SET_BLOCKLEN, &[2, 4, 7], SELECTED, SELECTED),
+    (opcode::READ_SINGLE_BLOCK, &[2], SELECTED, SELECTED),
+    (opcode::READ_MULTIPLE_BLOCK, &[2], SELECTED, SELECTED),
+    (opcode::SEND_TUNING_BLOCK, &[2], SELECTED, NONE),
+    (opcode::SPEED_CLASS_CONTROL, &[2, 4], SELECTED, NONE),
+    (opcode::ADDRESS_EXTENSION, &[2, 4, 5], SELECTED, NONE),
+    (opcode::SET_BLOCK_COUNT, &[2, 4], SELECTED, NONE),
+    (opcode::WRITE_BLOCK, &[4], SELECTED, SELECTED),
+    (opcode::WRITE_MULTIPLE_BLOCK, &[4], SELECTED, SELECTED),
+    (opcode::PROGRAM_CSD, &[4], SELECTED, SELECTED),
+    (opcode::SET_WRITE_PROT, &[6], SELECTED, SELECTED),
+    (opcode::CLR_WRITE_PROT, &[6], SELECTED, SELECTED),
+    (opcode::SEND_WRITE_PROT, &[6], SELECTED, SELECTED),
+    (opcode::ERASE_WR_BLK_START, &[5], SELECTED, SELECTED),
+    (opcode::ERASE_WR_BLK_END, &[5], SELECTED, SELECTED),
+    (opcode::ERASE, &[5], SELECTED, SELECTED),
+    (opcode::LOCK_UNLOCK, &[7], SELECTED, SELECTED),
+    (opcode::READ_EXTR_SINGLE, &[], SELECTED, SELECTED),
+    (opcode::WRITE_EXTR_SINGLE, &[], SELECTED, SELECTED),
+    (opcode::APP_CMD, &[8], &[Idle, StandBy, Transfer, SendingData, ReceiveData, Programming, Disconnect], ANY),
+    (opcode::GEN_CMD, &[8], SELECTED, SELECTED),
+    // In native mode CMD58 and CMD59 transfer several blocks of extension registers. The
     // card does not support them, and its SCR says so.
-    (58, &[], NONE, &[Idle, Transfer]),
-    (59, &[], NONE, &[Idle, Transfer]),
+    (opcode::READ_OCR, &[], NONE, &[Idle, Transfer]),
+    (opcode::CRC_ON_OFF, &[], NONE, &[Idle, Transfer]),
 ];
 
 #[rustfmt::skip]
 const APPLICATION_COMMANDS: &[Row] = &[
-    // SET_BUS_WIDTH
-    (6, &[8], SELECTED, NONE),
-    // SD_STATUS
-    (13, &[8], SELECTED, SELECTED),
-    // SEND_NUM_WR_BLOCKS, SET_WR_BLK_ERASE_COUNT
-    (22, &[8], SELECTED, SELECTED),
-    (23, &[8], SELECTED, SELECTED),
-    // SD_SEND_OP_COND
-    (41, &[8], &[Idle], &[Idle, Transfer]),
-    // SET_CLR_CARD_DETECT
-    (42, &[8], SELECTED, SELECTED),
-    // SEND_SCR
-    (51, &[8], SELECTED, SELECTED),
+    (opcode::app::SET_BUS_WIDTH, &[8], SELECTED, NONE),
+    (opcode::app::SD_STATUS, &[8], SELECTED, SELECTED),
+    (opcode::app::SEND_NUM_WR_BLOCKS, &[8], SELECTED, SELECTED),
+    (opcode::app::SET_WR_BLK_ERASE_COUNT, &[8], SELECTED, SELECTED),
+    (opcode::app::SD_SEND_OP_COND, &[8], &[Idle], &[Idle, Transfer]),
+    (opcode::app::SET_CLR_CARD_DETECT, &[8], SELECTED, SELECTED),
+    (opcode::app::SEND_SCR, &[8], SELECTED, SELECTED),
 ];
 
 const fn by_index(rows: &[Row]) -> [Legality; 64] {

@@ -20,6 +20,7 @@ pub use ios::{Ios, Power, Signal, Timing};
 use crate::bus::Bus;
 use crate::card::Card;
 use crate::command::{Command, Response, Status};
+use crate::opcode;
 use crate::register::Voltage;
 use crate::signal::{Board, Noise};
 use alloc::boxed::Box;
@@ -261,7 +262,7 @@ impl Native {
         };
         let (now, low) = (self.now, self.ios.chip_select == CHIP_SELECTED);
         let response = match self.listener() {
-            Some(card) if low && command.index == 0 => {
+            Some(card) if low && command.index == opcode::GO_IDLE_STATE => {
                 card.set_spi();
                 card.command(now, command);
                 None

@@ -1,6 +1,7 @@
 //! The quirks of one card, as predicates for the card and its bus interfaces.
 
 use super::{Planned, Quirk, STUCK, When};
+use crate::opcode;
 use alloc::vec::Vec;
 use flashlab_sim::Instant;
 
@@ -161,21 +162,25 @@ impl Quirks {
             return Heard::Not;
         }
         match index {
-            0 => {
+            opcode::GO_IDLE_STATE => {
                 let hears = self.hears_reset();
                 self.resets = self.resets.saturating_add(1);
                 if !hears {
                     return Heard::Not;
                 }
             }
-            1 => {
+            opcode::SEND_OP_COND => {
                 self.op_conds = self.op_conds.saturating_add(1);
                 if self.op_conds > 1 && self.has(Quirk::OneOpCond) {
                     return Heard::Not;
                 }
             }
-            8 if before != Some(0) && self.has(Quirk::ResetBeforeIfCond) => return Heard::Not,
-            55 => {
+            opcode::SEND_IF_COND
+                if before != Some(opcode::GO_IDLE_STATE) && self.has(Quirk::ResetBeforeIfCond) =>
+            {
+                return Heard::Not;
+            }
+            opcode::APP_CMD => {
                 if let Some(busy) = self.find(|quirk| match quirk {
                     Quirk::BusyAfterApp(busy) => Some(*busy),
                     _ => None,
@@ -183,7 +188,7 @@ impl Quirks {
                     self.busy_until = now.saturating_add(busy);
                 }
             }
-            59 if argument & 1 == 1 && self.has(Quirk::NoCrcMode) => return Heard::Illegal,
+            opcode::CRC_ON_OFF if argument & 1 == 1 && self.has(Quirk::NoCrcMode) => return Heard::Illegal,
             _ => {}
         }
         Heard::Well
@@ -191,7 +196,7 @@ impl Quirks {
 
     /// Returns true if the data that the last command requested arrives.
     pub(crate) fn sends_data(&self) -> bool {
-        let extension = self.last == Some(48) && self.has(Quirk::NoExtensionData);
+        let extension = self.last == Some(opcode::READ_EXTR_SINGLE) && self.has(Quirk::NoExtensionData);
         !extension && !self.has(Quirk::NoData)
     }
 

@@ -3,6 +3,7 @@
 use crate::card::{Card, CrcStatus, Transfer};
 use crate::command::{Command, Response, Status};
 use crate::crc::crc16;
+use crate::opcode;
 use crate::register::Voltage;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -45,7 +46,7 @@ const GARBAGE: u8 = 0xc1;
 /// Clocks that a card needs before its first command.
 const CLOCKS_BEFORE_COMMANDS: u64 = 74;
 /// Commands whose CRC7 is always checked: CMD0 and CMD8.
-const ALWAYS_CHECKED: [u8; 2] = [0, 8];
+const ALWAYS_CHECKED: [u8; 2] = [opcode::GO_IDLE_STATE, opcode::SEND_IF_COND];
 
 /// Input that the card expects.
 #[derive(Clone, Debug)]
@@ -180,7 +181,7 @@ impl Spi {
             self.phase = Phase::Commands;
             let now = self.now;
             if let Some(card) = self.powered() {
-                card.command(now, Command::new(12, 0));
+                card.command(now, Command::new(opcode::STOP_TRANSMISSION, 0));
             }
         }
     }
@@ -254,7 +255,9 @@ impl Spi {
     /// Ends a read whose data is not available. Returns an error token if the card reports the reason.
     fn give_up(&mut self, now: Instant) -> u8 {
         let Some(card) = self.card.as_mut() else { return HIGH };
-        let Some(Response::R1(status)) = card.command(now, Command::new(13, 0)) else { return HIGH };
+        let Some(Response::R1(status)) = card.command(now, Command::new(opcode::SEND_STATUS, 0)) else {
+            return HIGH;
+        };
         let bit = |of: Status, n: u32| u8::from(status.has(of)) << n;
         let error = bit(Status::ERROR, 0)
             | bit(Status::CC_ERROR, 1)
@@ -264,7 +267,7 @@ impl Spi {
             self.phase = Phase::Lost;
             return HIGH;
         }
-        card.command(now, Command::new(12, 0));
+        card.command(now, Command::new(opcode::STOP_TRANSMISSION, 0));
         self.phase = Phase::Commands;
         error
     }
@@ -297,7 +300,7 @@ impl Spi {
                 true
             }
             (token::STOP, true, _) => {
-                card.command(now, Command::new(12, 0));
+                card.command(now, Command::new(opcode::STOP_TRANSMISSION, 0));
                 self.phase = Phase::Commands;
                 true
             }
@@ -351,7 +354,7 @@ impl Spi {
         let Some(card) = self.powered() else { return };
         if !card.is_spi() {
             // Before its first CMD0, the card is in native mode, where the CRC7 of every command is checked.
-            if command.index != 0 || !right || clocks < CLOCKS_BEFORE_COMMANDS {
+            if command.index != opcode::GO_IDLE_STATE || !right || clocks < CLOCKS_BEFORE_COMMANDS {
                 return;
             }
             if !card.quirks().hears_reset() {
@@ -372,7 +375,7 @@ impl Spi {
         let idle = Status::default().in_state(state).spi_r1();
         match response {
             Response::R1(status) => {
-                let two = command.index == 13;
+                let two = command.index == opcode::SEND_STATUS;
                 let [r1, more] = status.spi_r2();
                 // The state in a response is the state before the command; bit 0 reports the state after it.
                 let mut r1 = r1 & !r1::IDLE | idle;
@@ -383,15 +386,15 @@ impl Spi {
                 let bytes: &[u8] = if two { &[r1, more] } else { &[r1] };
                 self.answer(command, bytes);
                 if !illegal {
-                    self.application = command.index == 55;
+                    self.application = command.index == opcode::APP_CMD;
                     match command.index {
-                        0 => self.checks = false,
-                        59 => self.checks = command.argument & 1 == 1,
+                        opcode::GO_IDLE_STATE => self.checks = false,
+                        opcode::CRC_ON_OFF => self.checks = command.argument & 1 == 1,
                         _ => {}
                     }
                     // CMD13 and CMD55 are legal between the blocks of a write, which continues after them.
-                    if !matches!(command.index, 13 | 55) {
-                        self.multiple = command.index == 25 && !application;
+                    if !matches!(command.index, opcode::SEND_STATUS | opcode::APP_CMD) {
+                        self.multiple = command.index == opcode::WRITE_MULTIPLE_BLOCK && !application;
                     }
                 }
             }
@@ -412,7 +415,7 @@ impl Spi {
     /// Discards the data that was being sent, and queues a response.
     fn answer(&mut self, command: Command, bytes: &[u8]) {
         self.output.clear();
-        if command.index == 12 {
+        if command.index == opcode::STOP_TRANSMISSION {
             self.output.push_back(HIGH);
         }
         self.output.push_back(HIGH);

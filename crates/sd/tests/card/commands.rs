@@ -1,6 +1,7 @@
 //! The effects of the commands besides reading and writing, and the status after commands that fail.
 
 use super::*;
+use flashlab_sd::opcode;
 use flashlab_sd::register::{Csd, Extensions, Health, Ocr, Scr};
 use flashlab_sd::{State, Transfer, Voltage};
 use flashlab_sim::Instant;
@@ -109,7 +110,7 @@ fn erased_blocks_read_as_the_configuration_says() {
         for (index, argument) in [(32, 16), (33, 31)] {
             assert!(!host.r1(index, argument).has_any(Status::ERRORS));
         }
-        host.send(38, 0, Expects::R1b).expect("an erase");
+        host.send(opcode::ERASE, 0, Expects::R1b).expect("an erase");
         assert!(host.native.is_busy());
         host.native.wait_ready(LONG).expect("it is done");
         let erased = if ones { 0xff } else { 0 };
@@ -146,7 +147,7 @@ fn what_is_protected_is_not_written_nor_erased() {
     // An erase skips the group.
     host.r1(32, 0);
     host.r1(33, 2 * group - 512);
-    host.send(38, 0, Expects::R1b).expect("an erase");
+    host.send(opcode::ERASE, 0, Expects::R1b).expect("an erase");
     host.native.wait_ready(LONG).expect("it is done");
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
@@ -196,7 +197,11 @@ fn a_locked_card_keeps_its_data_until_the_password_comes() {
     };
     let status = lock(&mut host, 0b101, b"secret");
     assert!(status.has(Status::CARD_IS_LOCKED) && !status.has(Status::LOCK_UNLOCK_FAILED));
-    assert_eq!(host.send(17, 0, Expects::R1), Err(Fault::Timeout), "locked: it does not know CMD17");
+    assert_eq!(
+        host.send(opcode::READ_SINGLE_BLOCK, 0, Expects::R1),
+        Err(Fault::Timeout),
+        "locked: it does not know CMD17"
+    );
     host.cycle();
     assert!(host.status().has(Status::CARD_IS_LOCKED), "it is locked when it gets power");
     let status = lock(&mut host, 0, b"guess");
@@ -306,16 +311,18 @@ fn an_sduc_card_does_not_respond_to_a_host_that_cannot_address_it() {
     let mut card = ultra_capacity();
     let later = Instant::ZERO + Duration::from_secs(10);
     let mut initialise = |argument| {
-        card.command(later, Command::new(55, 0)).expect("CMD55 is answered");
-        card.command(later, Command::new(41, argument)).map(|response| response.word())
+        card.command(later, Command::new(opcode::APP_CMD, 0)).expect("CMD55 is answered");
+        card.command(later, Command::new(opcode::app::SD_SEND_OP_COND, argument))
+            .map(|response| response.word())
     };
     assert_eq!(initialise(0), Some(0x00ff_8000), "the inquiry is answered");
     assert_eq!(initialise(0x40ff_8000), None, "HCS without HO2T");
     assert_eq!(initialise(0x00ff_8000), None, "neither of them");
-    card.command(later, Command::new(8, 0x1aa)).expect("CMD8 is answered");
+    card.command(later, Command::new(opcode::SEND_IF_COND, 0x1aa)).expect("CMD8 is answered");
     let mut initialise = |now, argument| {
-        card.command(now, Command::new(55, 0)).expect("the card is still idle");
-        card.command(now, Command::new(41, argument)).map(|response| response.word())
+        card.command(now, Command::new(opcode::APP_CMD, 0)).expect("the card is still idle");
+        card.command(now, Command::new(opcode::app::SD_SEND_OP_COND, argument))
+            .map(|response| response.word())
     };
     assert_eq!(initialise(later, 0x40ff_8000), None, "HCS without HO2T, after CMD8");
     assert_eq!(initialise(later, 0x48ff_8000), Some(0x00ff_8000), "the initialisation begins");
@@ -330,9 +337,10 @@ fn an_sduc_card_is_never_ready_in_spi_mode() {
     card.set_spi();
     for second in 1..10 {
         let now = Instant::ZERO + Duration::from_secs(second);
-        card.command(now, Command::new(8, 0x1aa)).expect("CMD8 is answered");
-        card.command(now, Command::new(55, 0)).expect("CMD55 is answered");
-        card.command(now, Command::new(41, 0x48ff_8000)).expect("SPI mode answers everything");
+        card.command(now, Command::new(opcode::SEND_IF_COND, 0x1aa)).expect("CMD8 is answered");
+        card.command(now, Command::new(opcode::APP_CMD, 0)).expect("CMD55 is answered");
+        card.command(now, Command::new(opcode::app::SD_SEND_OP_COND, 0x48ff_8000))
+            .expect("SPI mode answers everything");
         assert_eq!(card.state(), State::Idle);
     }
 }
@@ -341,32 +349,36 @@ fn an_sduc_card_is_never_ready_in_spi_mode() {
 fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
     let (mut host, _) = large();
     assert!(!host.r1(20, 0).has_any(Status::ERRORS));
-    assert_eq!(host.send(22, 1, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::ADDRESS_EXTENSION, 1, Expects::R1), Err(Fault::Timeout));
     host.status();
 
     let mut card = ultra_capacity();
     let now = Instant::ZERO + Duration::from_secs(2);
     let mut send = |index, argument| card.command(now, Command::new(index, argument));
-    send(8, 0x1aa);
-    send(55, 0);
-    send(41, 0x48ff_8000);
-    send(55, 0);
+    send(opcode::SEND_IF_COND, 0x1aa);
+    send(opcode::APP_CMD, 0);
+    send(opcode::app::SD_SEND_OP_COND, 0x48ff_8000);
+    send(opcode::APP_CMD, 0);
     let later = now + Duration::from_secs(1);
-    let ocr = card.command(later, Command::new(41, 0x48ff_8000)).expect("its conditions").word();
+    let ocr = card
+        .command(later, Command::new(opcode::app::SD_SEND_OP_COND, 0x48ff_8000))
+        .expect("its conditions")
+        .word();
     assert!(ocr & Ocr::OVER_2TB != 0 && ocr & Ocr::POWERED_UP != 0);
     let mut send = |index, argument| card.command(later, Command::new(index, argument));
-    send(2, 0);
-    send(3, 0);
-    send(7, 1 << 16);
+    send(opcode::ALL_SEND_CID, 0);
+    send(opcode::SEND_RELATIVE_ADDR, 0);
+    send(opcode::SELECT_CARD, 1 << 16);
     let blocks = (4u64 << 40) / 512;
     assert_eq!(blocks, 1 << 33);
-    let Some(Response::R1(status)) = send(22, 1) else { panic!("CMD22 is known") };
+    let Some(Response::R1(status)) = send(opcode::ADDRESS_EXTENSION, 1) else { panic!("CMD22 is known") };
     assert!(!status.has_any(Status::ERRORS));
-    let Some(Response::R1(status)) = send(17, 0xffff_ffff) else { panic!("a read") };
+    let Some(Response::R1(status)) = send(opcode::READ_SINGLE_BLOCK, 0xffff_ffff) else { panic!("a read") };
     assert!(!status.has_any(Status::ERRORS), "the last block: {status:?}");
-    card.command(later, Command::new(12, 0)).expect("the read is stopped");
-    card.command(later, Command::new(55, 1 << 16)).expect("an application command follows");
-    card.command(later, Command::new(22, 0)).expect("the number of written blocks");
+    card.command(later, Command::new(opcode::STOP_TRANSMISSION, 0)).expect("the read is stopped");
+    card.command(later, Command::new(opcode::APP_CMD, 1 << 16)).expect("an application command follows");
+    card.command(later, Command::new(opcode::app::SEND_NUM_WR_BLOCKS, 0))
+        .expect("the number of written blocks");
     assert_eq!(card.transfer(), Transfer::Sending { block: 8 }, "64 bits of SDUC");
 }
 
@@ -377,10 +389,15 @@ fn versions_have_the_commands_of_their_time() {
     identity.scr = Scr([0x01, 0x25, 0, 0, 0, 0, 0, 0]);
     identity.t_init = Duration::ZERO;
     let mut host = Host::new(Card::new(parameters, identity, None, 1));
-    host.send(0, 0, Expects::None).expect("nothing");
-    assert_eq!(host.send(8, 0x1aa, Expects::R7), Err(Fault::Timeout), "version 1.10 has no CMD8");
+    host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
+    assert_eq!(
+        host.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7),
+        Err(Fault::Timeout),
+        "version 1.10 has no CMD8"
+    );
     assert!(host.r1(55, 0).has(Status::ILLEGAL_COMMAND));
-    let ocr = host.send(41, 0x00ff_8000, Expects::R3).expect("its conditions").word();
+    let ocr =
+        host.send(opcode::app::SD_SEND_OP_COND, 0x00ff_8000, Expects::R3).expect("its conditions").word();
     assert_eq!(ocr, 0x80ff_8000);
 }
 
@@ -391,20 +408,23 @@ fn a_card_of_high_capacity_waits_for_a_host_that_knows_of_it() {
     identity.t_init = Duration::ZERO;
     let mut host = Host::new(Card::new(parameters, identity, None, 1));
     for (hcs, cmd8, ready) in [(0, true, 0), (1, false, 0), (1, true, 1)] {
-        host.send(0, 0, Expects::None).expect("nothing");
+        host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
         if cmd8 {
-            host.send(8, 0x1aa, Expects::R7).expect("a card");
+            host.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7).expect("a card");
         }
         host.r1(55, 0);
-        let ocr = host.send(41, hcs << 30 | 0x00ff_8000, Expects::R3).expect("its conditions").word();
+        let ocr = host
+            .send(opcode::app::SD_SEND_OP_COND, hcs << 30 | 0x00ff_8000, Expects::R3)
+            .expect("its conditions")
+            .word();
         assert_eq!(ocr >> 31, ready, "HCS {hcs}, CMD8 {cmd8}");
     }
     // The card does not support the supply or the voltage window, so it becomes inactive.
-    host.send(0, 0, Expects::None).expect("nothing");
+    host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
     host.r1(55, 0);
-    assert_eq!(host.send(41, 0x4000_0100, Expects::R3), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::app::SD_SEND_OP_COND, 0x4000_0100, Expects::R3), Err(Fault::Timeout));
     assert_eq!(host.card().state(), State::Inactive);
-    assert_eq!(host.send(55, 0, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::APP_CMD, 0, Expects::R1), Err(Fault::Timeout));
 }
 
 #[test]
@@ -422,7 +442,7 @@ fn a_block_with_a_wrong_checksum_is_not_written() {
     host.native.wait_ready(LONG).expect("it is done");
     assert_eq!(bytes.at(0..512), pattern(2, 1));
     assert_eq!(bytes.at(512..2048), pattern(1, 4)[512..]);
-    host.application(22, 0);
+    host.application(opcode::app::SEND_NUM_WR_BLOCKS, 0);
     assert_eq!(u32::from_be_bytes(host.register()), 1);
 }
 
@@ -435,7 +455,11 @@ fn a_card_that_is_taken_out_while_it_writes_loses_what_was_not_durable() {
         host.native.write_block(part, 512, LONG).expect("a block");
     }
     let mut card = host.native.remove().expect("it was there");
-    assert_eq!(host.send(13, host.address, Expects::R1), Err(Fault::Timeout), "an empty slot");
+    assert_eq!(
+        host.send(opcode::SEND_STATUS, host.address, Expects::R1),
+        Err(Fault::Timeout),
+        "an empty slot"
+    );
     assert!(card.save().is_some());
     card.check();
     assert_eq!(bytes.at(40 * 512..64 * 512), pattern(1, 64)[40 * 512..]);
@@ -480,8 +504,10 @@ fn the_csd_tells_the_clock_of_the_access_mode() {
         if cycle {
             host.cycle();
         }
-        host.send(7, 0, Expects::None).expect("it is deselected");
-        let Ok(Response::R2(csd)) = host.send(9, host.address, Expects::R2) else { panic!("no CSD") };
+        host.send(opcode::SELECT_CARD, 0, Expects::None).expect("it is deselected");
+        let Ok(Response::R2(csd)) = host.send(opcode::SEND_CSD, host.address, Expects::R2) else {
+            panic!("no CSD")
+        };
         assert_eq!(Csd(csd).tran_speed(), tran_speed, "power cycled {cycle}");
         host.r1(7, host.address);
     }
@@ -501,6 +527,6 @@ fn a_card_whose_buffer_is_full_is_not_ready_for_data() {
     assert_eq!((status.state(), status.has(Status::READY_FOR_DATA)), (Some(State::ReceiveData), false));
     host.native.wait_ready(LONG).expect("there is room again");
     assert!(host.status().has(Status::READY_FOR_DATA));
-    host.send(12, 0, Expects::R1b).expect("a stop");
+    host.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
     host.native.wait_ready(LONG).expect("it is done");
 }

@@ -11,6 +11,7 @@ mod wires;
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
+use flashlab_sd::opcode;
 use flashlab_sd::{
     Card, CardParameters, Command, Expects, Fault, Identity, Ios, Mode, Native, Power, Response, Signal,
     Status, Timing,
@@ -146,26 +147,28 @@ impl Host {
     /// Brings the card up, from power to the transfer state.
     #[track_caller]
     fn bring_up(&mut self) {
-        self.send(0, 0, Expects::None).expect("it is not answered");
-        self.send(8, 0x1aa, Expects::R7).expect("a card of version 2");
+        self.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("it is not answered");
+        self.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7).expect("a card of version 2");
         self.address = 0;
         for _ in 0.. {
             self.r1(55, 0);
-            let ocr = self.send(41, 0x40ff_8000, Expects::R3).expect("a card").word();
+            let ocr =
+                self.send(opcode::app::SD_SEND_OP_COND, 0x40ff_8000, Expects::R3).expect("a card").word();
             if ocr >> 31 == 1 {
                 break;
             }
             self.native.advance(Duration::from_ms(10));
         }
-        self.send(2, 0, Expects::R2).expect("its CID");
-        self.address = self.send(3, 0, Expects::R6).expect("its address").word() & 0xffff_0000;
+        self.send(opcode::ALL_SEND_CID, 0, Expects::R2).expect("its CID");
+        self.address =
+            self.send(opcode::SEND_RELATIVE_ADDR, 0, Expects::R6).expect("its address").word() & 0xffff_0000;
         assert!(!self.r1(7, self.address).has_any(Status::ERRORS));
     }
 
     /// Switches to four lines at a mode's highest clock.
     #[track_caller]
     fn widen(&mut self, mode: Mode) {
-        self.application(6, 2);
+        self.application(opcode::app::SET_BUS_WIDTH, 2);
         let (timing, function) = match mode {
             Mode::DefaultSpeed => (Timing::Legacy, 0),
             Mode::HighSpeed => (Timing::HighSpeed, 1),
@@ -201,7 +204,7 @@ impl Host {
             self.native.write_block(part, 512, LONG).expect("a block");
         }
         if count > 1 {
-            self.send(12, 0, Expects::R1b).expect("a stop");
+            self.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
         }
         self.native.wait_ready(LONG).expect("it is done");
     }

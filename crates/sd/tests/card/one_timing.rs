@@ -1,6 +1,7 @@
 //! Consistent timing: the card behind the command line takes as long as the timed model for the same requests.
 
 use super::*;
+use flashlab_sd::opcode;
 use flashlab_sd::{Bus, CardModel, Link};
 use flashlab_sim::{FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, Spent};
 
@@ -55,11 +56,11 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
         _ => {
             host.r1(32, block);
             host.r1(33, block + count - 1);
-            host.send(38, 0, Expects::R1b).expect("an erase");
+            host.send(opcode::ERASE, 0, Expects::R1b).expect("an erase");
         }
     }
     if matches!(op, Op::Read | Op::Write) && count > 1 && !known {
-        host.send(12, 0, Expects::R1b).expect("a stop");
+        host.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
     }
     host.native.wait_ready(LONG).expect("it is done");
     let spent = host.card().take_spent();

@@ -2,6 +2,7 @@
 //! programmed.
 
 use super::*;
+use flashlab_sd::opcode;
 use flashlab_sd::{State, Transfer, Voltage};
 use flashlab_sim::{Fate, Instant, PowerCut};
 use std::collections::BTreeSet;
@@ -56,7 +57,7 @@ fn select(card: &mut Card, now: Instant) -> Instant {
         card.command(now, Command::new(index, argument));
     }
     let address = u32::from(card.identity().relative_address) << 16;
-    card.command(now, Command::new(7, address)).expect("it is selected");
+    card.command(now, Command::new(opcode::SELECT_CARD, address)).expect("it is selected");
     assert_eq!(card.state(), State::Transfer);
     now
 }
@@ -74,9 +75,10 @@ fn write(
     let mut events = vec![now];
     let mut now = now;
     if known {
-        card.command(now, Command::new(23, (bytes.len() / 512) as u32)).expect("a count");
+        card.command(now, Command::new(opcode::SET_BLOCK_COUNT, (bytes.len() / 512) as u32))
+            .expect("a count");
     }
-    card.command(now, Command::new(25, block as u32)).expect("a write");
+    card.command(now, Command::new(opcode::WRITE_MULTIPLE_BLOCK, block as u32)).expect("a write");
     for part in bytes.chunks(512) {
         now = card.busy_until(now).unwrap_or(now) + each;
         if now > cut {
@@ -91,7 +93,7 @@ fn write(
         if now > cut {
             return events;
         }
-        card.command(now, Command::new(12, 0)).expect("a stop");
+        card.command(now, Command::new(opcode::STOP_TRANSMISSION, 0)).expect("a stop");
         events.push(now);
     }
     events.push(card.busy_until(now).unwrap_or(now));
@@ -165,7 +167,7 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
             fates[fate as usize] += 1;
         }
         now += Duration::from_ms(1);
-        life.card.command(now, Command::new(17, (at / 512) as u32)).expect("a read");
+        life.card.command(now, Command::new(opcode::READ_SINGLE_BLOCK, (at / 512) as u32)).expect("a read");
         match (life.card.block_ready(now), expected) {
             (Some(ready), Some(expected)) => {
                 let mut read = vec![0; 512];
@@ -179,7 +181,8 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
             }
             (None, None) => {
                 torn_pages.insert((FIRST + block) / PAGE);
-                let status = life.card.command(now, Command::new(12, 0)).expect("a stop");
+                let status =
+                    life.card.command(now, Command::new(opcode::STOP_TRANSMISSION, 0)).expect("a stop");
                 let Response::R1(status) = status else { panic!("{what}, block {block}: {status:?}") };
                 assert!(status.has(Status::CARD_ECC_FAILED), "{what}, block {block}: {status:?}");
             }
@@ -191,18 +194,18 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
     assert!(torn_pages.len() <= 1, "{what}: pages {torn_pages:?} were programmed at the same time");
     // A read of all blocks in one command ends at the first unreadable block.
     let readable = (0..count as u64).take_while(|block| fate_of(*block) != Some(Fate::Unreadable)).count();
-    life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
+    life.card.command(now, Command::new(opcode::READ_MULTIPLE_BLOCK, FIRST as u32)).expect("a read");
     let sent = (0..count).take_while(|_| {
         let ready = life.card.block_ready(now);
         ready.is_some_and(|ready| life.card.send_block(ready, &mut []))
     });
     assert_eq!(sent.count(), readable, "{what}: a read in one command");
-    life.card.command(now, Command::new(12, 0)).expect("a stop");
+    life.card.command(now, Command::new(opcode::STOP_TRANSMISSION, 0)).expect("a stop");
     life.card.check();
     // A torn page can be rewritten.
     let end = write(&mut life.card, now, FIRST, new, Duration::from_us(25), false, Instant::MAX);
     let now = *end.last().expect("it began");
-    life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
+    life.card.command(now, Command::new(opcode::READ_MULTIPLE_BLOCK, FIRST as u32)).expect("a read");
     for block in 0..count {
         let ready =
             life.card.block_ready(now).unwrap_or_else(|| panic!("{what}: block {block} after writing again"));
@@ -299,9 +302,9 @@ fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
         for part in new(COUNT).chunks(512).take(10) {
             host.native.write_block(part, 512, LONG).expect("a block");
         }
-        host.send(12, 0, Expects::R1b).expect("a stop");
+        host.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
         host.native.wait_ready(LONG).expect("it is done");
-        host.application(22, 0);
+        host.application(opcode::app::SEND_NUM_WR_BLOCKS, 0);
         let mut written = [0; 4];
         host.native.read_block(&mut written, 4, LONG).expect("how many");
         assert_eq!(u32::from_be_bytes(written), 10);

@@ -1,6 +1,7 @@
 //! Excessive clocks, mismatched widths and voltages, and the switch to 1.8 V.
 
 use super::*;
+use flashlab_sd::opcode;
 use flashlab_sd::register::TUNING;
 use flashlab_sd::{Board, PHASES};
 
@@ -21,7 +22,7 @@ fn wrong_bytes(t_output_ps: u32, clock_hz: u32, width: u8) -> f64 {
     host.write(0, &written);
     host.native.set_board(Board { checks_crc: false, ..Board::default() });
     if width == 4 {
-        host.application(6, 2);
+        host.application(opcode::app::SET_BUS_WIDTH, 2);
     }
     host.native.set_ios(&Ios { clock_hz, width, ..IOS });
     let read = host.read(0, 128);
@@ -56,7 +57,7 @@ fn a_host_that_checks_sees_what_is_wrong() {
         if bytes {
             host.write(0, &pattern(1, 8));
         }
-        host.application(6, 2);
+        host.application(opcode::app::SET_BUS_WIDTH, 2);
         host.native.set_ios(&Ios { clock_hz: 30_000_000, width: 4, ..IOS });
         host.r1(18, 0);
         assert_eq!(host.native.read_block(&mut [0; 512], 512, LONG), Err(Fault::Crc), "bytes {bytes}");
@@ -99,11 +100,12 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
         [(Mode::Sdr104, Timing::Sdr104, 3), (Mode::Ddr50, Timing::Ddr50, 4), (Mode::Sdr50, Timing::Sdr50, 2)]
     {
         let mut host = host(7_800);
-        host.send(0, 0, Expects::None).expect("nothing");
-        host.send(8, 0x1aa, Expects::R7).expect("a card");
+        host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
+        host.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7).expect("a card");
         let ocr = loop {
             host.r1(55, 0);
-            let ocr = host.send(41, 0x41ff_8000, Expects::R3).expect("a card").word();
+            let ocr =
+                host.send(opcode::app::SD_SEND_OP_COND, 0x41ff_8000, Expects::R3).expect("a card").word();
             if ocr >> 31 == 1 {
                 break ocr;
             }
@@ -117,10 +119,11 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
         host.native.advance(Duration::from_ms(5));
         host.native.set_ios(&ios);
         assert!(!host.native.is_busy());
-        host.send(2, 0, Expects::R2).expect("its CID");
-        host.address = host.send(3, 0, Expects::R6).expect("its address").word() & 0xffff_0000;
+        host.send(opcode::ALL_SEND_CID, 0, Expects::R2).expect("its CID");
+        host.address =
+            host.send(opcode::SEND_RELATIVE_ADDR, 0, Expects::R6).expect("its address").word() & 0xffff_0000;
         host.r1(7, host.address);
-        host.application(6, 2);
+        host.application(opcode::app::SET_BUS_WIDTH, 2);
         host.native.set_ios(&Ios { width: 4, ..ios });
         host.r1(6, 0x80ff_fff0 | function);
         let mut status = [0; 64];
@@ -132,7 +135,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
                 .filter(|phase| {
                     host.native.set_board(Board { phase: *phase, ..Board::default() });
                     let mut block = [0; 64];
-                    let answered = host.send(19, 0, Expects::R1).is_ok();
+                    let answered = host.send(opcode::SEND_TUNING_BLOCK, 0, Expects::R1).is_ok();
                     let read = host.native.read_block(&mut block, 64, LONG).is_ok();
                     answered && read && block == TUNING
                 })
@@ -155,7 +158,7 @@ fn signals_of_another_voltage_are_not_understood() {
     let mut host = host(10_000);
     host.bring_up();
     host.native.set_ios(&Ios { signal: Signal::V1_8, ..IOS });
-    assert_eq!(host.send(13, host.address, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::SEND_STATUS, host.address, Expects::R1), Err(Fault::Timeout));
     host.native.set_ios(&IOS);
     host.r1(13, host.address);
 }
@@ -166,12 +169,16 @@ fn a_card_hears_nothing_before_it_has_seen_74_clocks() {
     let identity = high_capacity(&parameters);
     let mut native = Native::new(Some(Card::new(parameters, identity, None, 1)));
     native.set_ios(&IOS);
-    let early = native.command(Command::new(55, 0), Expects::R1);
+    let early = native.command(Command::new(opcode::APP_CMD, 0), Expects::R1);
     assert!(early.is_ok(), "the command itself is longer than that");
     let mut native = Native::new(native.remove());
     native.set_ios(&Ios { clock_hz: 0, ..IOS });
     native.advance(Duration::from_ms(10));
-    assert_eq!(native.command(Command::new(55, 0), Expects::R1), Err(Fault::Timeout), "without a clock");
+    assert_eq!(
+        native.command(Command::new(opcode::APP_CMD, 0), Expects::R1),
+        Err(Fault::Timeout),
+        "without a clock"
+    );
 }
 
 /// The card has sent a block, even if it arrived damaged. A client that counts only intact blocks takes the next one

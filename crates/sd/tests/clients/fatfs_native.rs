@@ -1,6 +1,7 @@
 //! fatfs over the card in native mode: a minimal host, like a first implementation.
 
 use crate::bench::{GIB, MIB, card};
+use flashlab_sd::opcode;
 use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Timing};
 use flashlab_sim::Duration;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,23 +22,25 @@ impl Host {
         let mut ios = Ios { power: Power::On, clock_hz: 400_000, ..Ios::OFF };
         native.set_ios(&ios);
         native.advance(Duration::from_ms(2));
-        native.command(Command::new(0, 0), Expects::None)?;
-        native.command(Command::new(8, 0x1aa), Expects::R7)?;
+        native.command(Command::new(opcode::GO_IDLE_STATE, 0), Expects::None)?;
+        native.command(Command::new(opcode::SEND_IF_COND, 0x1aa), Expects::R7)?;
         let ocr = loop {
-            native.command(Command::new(55, 0), Expects::R1)?;
-            let ocr = native.command(Command::new(41, 0x4030_0000), Expects::R3)?.word();
+            native.command(Command::new(opcode::APP_CMD, 0), Expects::R1)?;
+            let ocr =
+                native.command(Command::new(opcode::app::SD_SEND_OP_COND, 0x4030_0000), Expects::R3)?.word();
             if ocr >> 31 == 1 {
                 break ocr;
             }
             native.advance(Duration::from_ms(10));
         };
-        native.command(Command::new(2, 0), Expects::R2)?;
-        let address = native.command(Command::new(3, 0), Expects::R6)?.word() & 0xffff_0000;
-        native.command(Command::new(7, address), Expects::R1b)?;
-        native.command(Command::new(6, 0x80ff_fff1), Expects::R1)?;
+        native.command(Command::new(opcode::ALL_SEND_CID, 0), Expects::R2)?;
+        let address =
+            native.command(Command::new(opcode::SEND_RELATIVE_ADDR, 0), Expects::R6)?.word() & 0xffff_0000;
+        native.command(Command::new(opcode::SELECT_CARD, address), Expects::R1b)?;
+        native.command(Command::new(opcode::SWITCH_FUNC, 0x80ff_fff1), Expects::R1)?;
         native.read_block(&mut [0; 64], 64, LIMIT)?;
-        native.command(Command::new(55, address), Expects::R1)?;
-        native.command(Command::new(6, 2), Expects::R1)?;
+        native.command(Command::new(opcode::APP_CMD, address), Expects::R1)?;
+        native.command(Command::new(opcode::app::SET_BUS_WIDTH, 2), Expects::R1)?;
         (ios.clock_hz, ios.width, ios.timing) = (50_000_000, 4, Timing::HighSpeed);
         native.set_ios(&ios);
         Ok(Host { native, block_addressed: ocr >> 30 & 1 == 1, at: 0, end })
@@ -50,13 +53,16 @@ impl Host {
     /// Reads blocks with CMD17, or CMD18 and CMD12.
     pub(crate) fn read_blocks(&mut self, first: u64, bytes: &mut [u8]) -> Result<(), Fault> {
         let several = bytes.len() > 512;
-        let command = Command::new(if several { 18 } else { 17 }, self.argument(first));
+        let command = Command::new(
+            if several { opcode::READ_MULTIPLE_BLOCK } else { opcode::READ_SINGLE_BLOCK },
+            self.argument(first),
+        );
         self.native.command(command, Expects::R1)?;
         for block in bytes.chunks_mut(512) {
             self.native.read_block(block, 512, LIMIT)?;
         }
         if several {
-            self.native.command(Command::new(12, 0), Expects::R1b)?;
+            self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b)?;
         }
         Ok(())
     }
@@ -64,13 +70,16 @@ impl Host {
     /// Writes blocks with CMD24, or CMD25 and CMD12.
     pub(crate) fn write_blocks(&mut self, first: u64, bytes: &[u8]) -> Result<(), Fault> {
         let several = bytes.len() > 512;
-        let command = Command::new(if several { 25 } else { 24 }, self.argument(first));
+        let command = Command::new(
+            if several { opcode::WRITE_MULTIPLE_BLOCK } else { opcode::WRITE_BLOCK },
+            self.argument(first),
+        );
         self.native.command(command, Expects::R1)?;
         for block in bytes.chunks(512) {
             self.native.write_block(block, 512, LIMIT)?;
         }
         if several {
-            self.native.command(Command::new(12, 0), Expects::R1b)?;
+            self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b)?;
         }
         self.native.wait_ready(LIMIT)
     }

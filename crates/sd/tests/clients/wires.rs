@@ -1,6 +1,7 @@
 //! SPI mode byte by byte.
 
 use crate::bench::{GIB, MIB, card};
+use flashlab_sd::opcode;
 use flashlab_sd::spi::{ChipSelect, Spi};
 use flashlab_sd::{Command, crc16};
 use flashlab_sim::{Duration, Instant, Store};
@@ -75,7 +76,7 @@ fn spi_mode_begins_with_a_selected_cmd0_after_74_clocks_whose_checksum_is_right(
 
     let mut spi = spi(64 * MIB, &[]);
     assert_eq!(command(&mut spi, 8, 0x1aa).0, 0xff, "it is in native mode");
-    let mut wrong = Command::new(0, 0).to_bytes();
+    let mut wrong = Command::new(opcode::GO_IDLE_STATE, 0).to_bytes();
     wrong[5] ^= 2;
     send(&mut spi, &wrong);
     assert_eq!(token(&mut spi), None);
@@ -104,7 +105,7 @@ fn checksums_are_checked_once_the_host_asks_for_it() {
     let mut spi = spi(64 * MIB, &[]);
     ready(&mut spi);
     let wrong = |spi: &mut Spi| {
-        let mut frame = Command::new(16, 512).to_bytes();
+        let mut frame = Command::new(opcode::SET_BLOCKLEN, 512).to_bytes();
         frame[5] ^= 4;
         send(spi, &frame);
         token(spi)
@@ -127,7 +128,7 @@ fn a_reset_switches_checksums_off() {
     ready(&mut spi);
     assert_eq!(command(&mut spi, 59, 1).0, 0);
     assert_eq!(command(&mut spi, 0, 0).0, 1);
-    let mut frame = Command::new(58, 0).to_bytes();
+    let mut frame = Command::new(opcode::READ_OCR, 0).to_bytes();
     frame[5] = 0xff;
     send(&mut spi, &frame);
     assert_eq!(token(&mut spi), Some(1), "it is checked no more");
@@ -250,13 +251,13 @@ fn habits_show_on_the_wires() {
     let mut low = spi(64 * MIB, &["low-before-reset", "reset-retries=2"]);
     assert_eq!(low.exchange(0xff), 0);
     for _ in 0..2 {
-        send(&mut low, &Command::new(0, 0).to_bytes());
+        send(&mut low, &Command::new(opcode::GO_IDLE_STATE, 0).to_bytes());
         assert_eq!(low.exchange(0xff), 0);
     }
     assert_eq!(command(&mut low, 0, 0).0, 1);
 
     let mut garbage = spi(64 * MIB, &["garbage-before-response"]);
-    send(&mut garbage, &Command::new(0, 0).to_bytes());
+    send(&mut garbage, &Command::new(opcode::GO_IDLE_STATE, 0).to_bytes());
     assert_eq!(bytes(&mut garbage), [0xff, 0xc1, 1]);
 
     let mut late = spi(64 * MIB, &["late-illegal"]);

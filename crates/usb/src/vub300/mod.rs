@@ -26,6 +26,7 @@ use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Stall
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use flashlab_sd::opcode;
 use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Response, Timing};
 use flashlab_sim::{Duration, Instant, PowerCut};
 use packet::{CommandPacket, ErrorCode, Packet, request};
@@ -245,7 +246,7 @@ impl Vub300 {
         }
         self.counters.commands += 1;
         let application = core::mem::take(&mut self.application);
-        let deselects = packet.command.index == 7 && packet.command.argument >> 16 == 0;
+        let deselects = packet.command.index == opcode::SELECT_CARD && packet.command.argument >> 16 == 0;
         let expects = if deselects { Expects::None } else { packet.expects };
         let response = match self.native.command(packet.command, expects) {
             Ok(response) => response,
@@ -271,11 +272,11 @@ impl Vub300 {
 
     /// Learns the bus width from an ACMD6 that passes.
     fn snoop(&mut self, command: Command, application: bool) {
-        if application && command.index == 6 {
+        if application && command.index == opcode::app::SET_BUS_WIDTH {
             self.ios.width = if command.argument & 3 == 2 { 4 } else { 1 };
             self.native.set_ios(&self.ios);
         }
-        self.application = command.index == 55;
+        self.application = command.index == opcode::APP_CMD;
     }
 
     /// Waits while the card is busy. After a time-out the driver polls the card with CMD13 itself.
@@ -287,7 +288,7 @@ impl Vub300 {
         if !packet.is_open_ended() {
             return Ok(());
         }
-        self.native.command(Command::new(12, 0), Expects::R1b).map(|_| ())
+        self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b).map(|_| ())
     }
 
     fn read(&mut self, packet: CommandPacket, response: Response) {
@@ -301,7 +302,7 @@ impl Vub300 {
                 return self.fail(data_error(fault));
             }
             // The driver does not pass CMD48 on, and Linux gives up on a card that advertises it.
-            if packet.command.index == 51 && length == 8 {
+            if packet.command.index == opcode::app::SEND_SCR && length == 8 {
                 block[3] &= !SCR_EXTENSIONS;
             }
             self.data.ready.push_back((self.native.now(), block));

@@ -9,6 +9,7 @@ use super::send::RETRIES;
 use super::{Error, Mmc};
 use flashlab_sd::Signal;
 use flashlab_sd::Status;
+use flashlab_sd::opcode;
 use flashlab_sim::Duration;
 
 /// Bits in the argument of ACMD41 and in the OCR.
@@ -41,11 +42,17 @@ impl Mmc {
             Some(old) => Attached { suspended: false, ..old.clone() },
             None => Attached::new(cid, ocr),
         };
-        let order = Order::new(3, 0, Answer::R6, Reach::BroadcastAnswered, SpiAnswer::Nothing);
+        let order = Order::new(
+            opcode::SEND_RELATIVE_ADDR,
+            0,
+            Answer::R6,
+            Reach::BroadcastAnswered,
+            SpiAnswer::Nothing,
+        );
         card.address = (self.command(order, RETRIES)? >> 16) as u16;
         self.enter(Phase::Setup);
         if old.is_none() {
-            card.csd_raw = self.long_register(9, card.address)?;
+            card.csd_raw = self.long_register(opcode::SEND_CSD, card.address)?;
             let csd = CsdFields::of(&card.csd_raw).filter(|csd| self.kernel.reads(csd));
             if csd.is_none() {
                 self.note(|| Event::Warning("unrecognised CSD structure version"));
@@ -115,13 +122,13 @@ impl Mmc {
                     }
                 }
             }
-            return Ok((self.long_register(2, 0)?, answered));
+            return Ok((self.long_register(opcode::ALL_SEND_CID, 0)?, answered));
         }
     }
 
     /// Sends CMD11, and switches the signals to 1.8 V while the clock is stopped.
     fn switch_voltage(&mut self, ocr: u32) -> Result<(), Error> {
-        let order = Order::new(11, 0, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        let order = Order::new(opcode::VOLTAGE_SWITCH, 0, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
         let switched = match self.command(order, 0) {
             Ok(status) if status & Status::ERROR.0 != 0 => return Err(Error::Failed),
             Ok(_) => self.drive_low_voltage(),
@@ -170,14 +177,15 @@ impl Mmc {
     /// Sends CMD7.
     fn select(&mut self, address: u16) -> Result<(), Error> {
         let argument = u32::from(address) << 16;
-        let order = Order::new(7, argument, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        let order =
+            Order::new(opcode::SELECT_CARD, argument, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
         self.command(order, RETRIES).map(|_| ())
     }
 
     /// Reads SCR and SD Status, and derives the erase sizes.
     fn read_configuration(&mut self, card: &mut Attached) -> Result<(), Error> {
         let limit = card.limit(false, self.ios.clock_hz);
-        let order = Order::new(51, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
+        let order = Order::new(opcode::app::SEND_SCR, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
         card.scr_raw = self.read_application(card.address, order, limit)?;
         if !self.controller.extension_registers {
             card.scr_raw[3] &= !SCR_EXTENSIONS;
@@ -190,7 +198,7 @@ impl Mmc {
         if card.csd.classes & CsdFields::APPLICATION == 0 {
             self.note(|| Event::Warning("card lacks mandatory SD Status function"));
         } else {
-            let order = Order::new(13, 0, Answer::R1, Reach::Data, SpiAnswer::R2);
+            let order = Order::new(opcode::app::SD_STATUS, 0, Answer::R1, Reach::Data, SpiAnswer::R2);
             match self.read_application(card.address, order, limit) {
                 Ok(raw) => card.ssr_raw = raw,
                 Err(_) => self.note(|| Event::Warning("problem reading SD Status register")),

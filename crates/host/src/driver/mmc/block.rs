@@ -13,6 +13,7 @@ use super::send::{Bytes, is_ready};
 use super::{Error, Mmc};
 use core::fmt;
 use flashlab_sd::Status;
+use flashlab_sd::opcode;
 use flashlab_sim::Duration;
 
 /// Maximum number of retries of a transfer.
@@ -145,7 +146,13 @@ impl Mmc {
     pub(super) fn extend_address(&mut self, sector: u64) {
         let extension = self.card.as_ref().and_then(|card| card.address_extension(sector));
         if let Some(extension) = extension {
-            let order = Order::new(22, extension, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+            let order = Order::new(
+                opcode::ADDRESS_EXTENSION,
+                extension,
+                Answer::R1,
+                Reach::Addressed,
+                SpiAnswer::Nothing,
+            );
             let _ = self.command(order, 0);
         }
     }
@@ -163,14 +170,15 @@ impl Mmc {
         let many = blocks > 1;
         let counts = counts && !self.card.as_ref().is_some_and(|card| card.extends_addresses);
         let index = match (direction, many) {
-            (Direction::Read, false) => 17,
-            (Direction::Read, true) => 18,
-            (Direction::Write, false) => 24,
-            (Direction::Write, true) => 25,
+            (Direction::Read, false) => opcode::READ_SINGLE_BLOCK,
+            (Direction::Read, true) => opcode::READ_MULTIPLE_BLOCK,
+            (Direction::Write, false) => opcode::WRITE_BLOCK,
+            (Direction::Write, true) => opcode::WRITE_MULTIPLE_BLOCK,
         };
-        let count = Order::new(23, blocks, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        let count =
+            Order::new(opcode::SET_BLOCK_COUNT, blocks, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
         let (answer, spi) = if write { (Answer::R1b, SpiAnswer::R1b) } else { (Answer::R1, SpiAnswer::R1) };
-        let stop = Order::new(12, 0, answer, Reach::Addressed, spi);
+        let stop = Order::new(opcode::STOP_TRANSMISSION, 0, answer, Reach::Addressed, spi);
         MmcRequest {
             count: (many && counts && self.controller.set_block_count).then_some(count),
             stop: many.then_some(stop),
@@ -333,7 +341,7 @@ impl Mmc {
     /// Sends CMD12, and then CMD13 until the card is ready for data.
     fn stop_and_wait(&mut self, address: u16, request: &MmcRequest) -> Result<(), Error> {
         let limit = request.data.map_or(BUSY_LIMIT, |data| data.limit);
-        let stop = Order::new(12, 0, Answer::R1, Reach::Addressed, SpiAnswer::R1);
+        let stop = Order::new(opcode::STOP_TRANSMISSION, 0, Answer::R1, Reach::Addressed, SpiAnswer::R1);
         // A card that is programming does not respond to CMD12. CMD13 shows whether the stop succeeded.
         let _ = self.command(stop, STATUS_RETRIES);
         self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
@@ -342,7 +350,7 @@ impl Mmc {
     /// Returns the number of blocks of the last write that arrived, with ACMD22. An SDUC card sends 64 bits.
     fn written_blocks(&mut self, address: u16) -> Result<u64, Error> {
         let limit = self.card.as_ref().map_or(BUSY_LIMIT, |card| card.limit(false, self.ios.clock_hz));
-        let order = Order::new(22, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
+        let order = Order::new(opcode::app::SEND_NUM_WR_BLOCKS, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
         if self.card.as_ref().is_some_and(|card| card.extends_addresses) {
             return self.read_application(address, order, limit).map(u64::from_be_bytes);
         }

@@ -6,6 +6,7 @@ use super::log::Event;
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::Bytes;
 use super::{Error, Mmc};
+use flashlab_sd::opcode;
 use flashlab_sd::{Board, PHASES, Timing};
 use flashlab_sim::Duration;
 
@@ -42,7 +43,7 @@ impl Mmc {
     fn switch(&mut self, card: &Attached, set: bool, group: u32, value: u8) -> Result<SwitchFields, Error> {
         let argument =
             u32::from(set) << 31 | (0x00ff_ffff & !(0xf << (4 * group))) | u32::from(value) << (4 * group);
-        let order = Order::new(6, argument, Answer::R1, Reach::Data, SpiAnswer::R1);
+        let order = Order::new(opcode::SWITCH_FUNC, argument, Answer::R1, Reach::Data, SpiAnswer::R1);
         let limit = card.limit(false, self.ios.clock_hz);
         self.read_register(order, limit).map(|raw| SwitchFields::of(&raw))
     }
@@ -84,7 +85,8 @@ impl Mmc {
         if !self.controller.four_lines || !card.scr.four_lines {
             return Ok(());
         }
-        let order = Order::new(6, FOUR, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        let order =
+            Order::new(opcode::app::SET_BUS_WIDTH, FOUR, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
         self.application(Some(card.address), order)?;
         self.set_ios(|ios| ios.width = 4);
         Ok(())
@@ -142,7 +144,7 @@ impl Mmc {
     /// Sends CMD19 at each sampling point, and selects the middle of the longest run of points that receive the block
     /// correctly. The controller's driver sends these commands, so they do not appear in the core's log.
     fn tune(&mut self) -> Result<(), Error> {
-        let order = Order::new(19, 0, Answer::R1, Reach::Data, SpiAnswer::Nothing);
+        let order = Order::new(opcode::SEND_TUNING_BLOCK, 0, Answer::R1, Reach::Data, SpiAnswer::Nothing);
         let data = Data { direction: Direction::Read, block: 64, blocks: 1, limit: Duration::from_ms(150) };
         let board = *self.native.board();
         let begun = self.now();

@@ -4,6 +4,7 @@ use super::log::{Event, Phase};
 use super::order::{Answer, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::{Bytes, RETRIES, is_ready};
 use super::{BlockError, Error, Mmc};
+use flashlab_sd::opcode;
 
 /// Error bits of the card status. One of them means that the erase failed.
 const ERRORS: u32 = 0xfff9_a000;
@@ -40,7 +41,11 @@ impl Mmc {
         let Some(card) = &self.card else { return Err(Error::NoCard) };
         let (address, sizes) = (card.address, card.erase);
         let arguments = [card.argument(first), card.argument(last)];
-        for ((index, argument), sector) in [32, 33].into_iter().zip(arguments).zip([first, last]) {
+        for ((index, argument), sector) in [opcode::ERASE_WR_BLK_START, opcode::ERASE_WR_BLK_END]
+            .into_iter()
+            .zip(arguments)
+            .zip([first, last])
+        {
             self.extend_address(sector);
             let order = Order::new(index, argument, Answer::R1, Reach::Addressed, SpiAnswer::R1);
             if let Err(error) = self.command(order, 0) {
@@ -53,7 +58,7 @@ impl Mmc {
         let longest = u64::from(self.controller.busy_limit_ms) * 1_000_000;
         let waits = longest == 0 || limit.as_ns() <= longest;
         let (answer, spi) = if waits { (Answer::R1b, SpiAnswer::R1b) } else { (Answer::R1, SpiAnswer::R1) };
-        let order = Order::new(38, sizes.argument, answer, Reach::Addressed, spi);
+        let order = Order::new(opcode::ERASE, sizes.argument, answer, Reach::Addressed, spi);
         let request = MmcRequest { busy_limit: limit, ..MmcRequest::bare(order) };
         let done = self.run(&request, Bytes::None, 0);
         if let Some(error) = done.error() {

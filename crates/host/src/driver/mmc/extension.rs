@@ -5,6 +5,7 @@ use super::log::{Event, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::Bytes;
 use super::{Error, Mmc};
+use flashlab_sd::opcode;
 use flashlab_sim::{Duration, fault};
 
 /// Bytes that one CMD48 or CMD49 transfers.
@@ -21,14 +22,21 @@ const PERFORMANCE: u16 = 2;
 impl Mmc {
     /// Reads `length` bytes of a register from `at` on with CMD48.
     fn read_extension(&mut self, card: &Attached, at: ExtensionAt, length: u32) -> Result<[u8; PAGE], Error> {
-        let order = Order::new(48, argument(at) | (length - 1), Answer::R1, Reach::Data, SpiAnswer::Nothing);
+        let order = Order::new(
+            opcode::READ_EXTR_SINGLE,
+            argument(at) | (length - 1),
+            Answer::R1,
+            Reach::Data,
+            SpiAnswer::Nothing,
+        );
         let limit = card.limit(false, self.ios.clock_hz);
         self.read_register(order, limit)
     }
 
     /// Writes one byte with CMD49. The card may be busy afterwards.
     fn write_extension(&mut self, card: &Attached, at: ExtensionAt, byte: u8) -> Result<(), Error> {
-        let order = Order::new(49, argument(at), Answer::R1, Reach::Data, SpiAnswer::Nothing);
+        let order =
+            Order::new(opcode::WRITE_EXTR_SINGLE, argument(at), Answer::R1, Reach::Data, SpiAnswer::Nothing);
         let limit = card.limit(true, self.ios.clock_hz);
         let data = Data { direction: Direction::Write, block: PAGE as u32, blocks: 1, limit };
         let mut page = [0; PAGE];

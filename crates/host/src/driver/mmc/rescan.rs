@@ -8,6 +8,7 @@ use super::log::{Event, Phase};
 use super::order::{Answer, Order, Reach, SpiAnswer};
 use super::send::RETRIES;
 use super::{Error, Mmc, POLL};
+use flashlab_sd::opcode;
 use flashlab_sim::Duration;
 
 /// Clock rates for the scan, in Hz.
@@ -107,7 +108,9 @@ impl Mmc {
         const ABORT: u32 = 6;
         const RESET: u32 = 1 << 3;
         const WRITE: u32 = 1 << 31;
-        let order = |argument| Order::new(52, argument, Answer::R5, Reach::Addressed, SpiAnswer::R2);
+        let order = |argument| {
+            Order::new(opcode::IO_RW_DIRECT, argument, Answer::R5, Reach::Addressed, SpiAnswer::R2)
+        };
         let old = self.command(order(ABORT << 9), 0).unwrap_or(0) & 0xff;
         // The response has no effect.
         let _ = self.command(order(WRITE | ABORT << 9 | old | RESET), 0);
@@ -119,7 +122,10 @@ impl Mmc {
         self.set_ios(|ios| ios.chip_select = 1);
         self.delay(PAUSE);
         // CMD0 has no response.
-        let _ = self.command(Order::new(0, 0, Answer::Nothing, Reach::Broadcast, SpiAnswer::R1), 0);
+        let _ = self.command(
+            Order::new(opcode::GO_IDLE_STATE, 0, Answer::Nothing, Reach::Broadcast, SpiAnswer::R1),
+            0,
+        );
         self.delay(PAUSE);
         self.set_ios(|ios| ios.chip_select = 0);
         self.delay(PAUSE);
@@ -129,8 +135,13 @@ impl Mmc {
     pub(super) fn send_interface_condition(&mut self, ocr: u32) -> Result<(), Error> {
         const PATTERN: u32 = 0xaa;
         let voltage = u32::from(ocr & 0x00ff_8000 != 0);
-        let order =
-            Order::new(8, voltage << 8 | PATTERN, Answer::R7, Reach::BroadcastAnswered, SpiAnswer::Five);
+        let order = Order::new(
+            opcode::SEND_IF_COND,
+            voltage << 8 | PATTERN,
+            Answer::R7,
+            Reach::BroadcastAnswered,
+            SpiAnswer::Five,
+        );
         match self.command(order, 0)? & 0xff {
             PATTERN => Ok(()),
             _ => Err(Error::Failed),
@@ -139,7 +150,8 @@ impl Mmc {
 
     /// Sends CMD5. Only an SDIO card responds.
     fn probe_sdio(&mut self) -> bool {
-        let order = Order::new(5, 0, Answer::R4, Reach::BroadcastAnswered, SpiAnswer::Five);
+        let order =
+            Order::new(opcode::IO_SEND_OP_COND, 0, Answer::R4, Reach::BroadcastAnswered, SpiAnswer::Five);
         self.command(order, RETRIES).is_ok()
     }
 
@@ -148,7 +160,13 @@ impl Mmc {
     pub(super) fn operating_condition(&mut self, ocr: u32) -> Result<u32, Error> {
         const TRIES: u32 = 100;
         const INITIALISED: u32 = 1 << 31;
-        let order = Order::new(41, ocr, Answer::R3, Reach::BroadcastAnswered, SpiAnswer::R1);
+        let order = Order::new(
+            opcode::app::SD_SEND_OP_COND,
+            ocr,
+            Answer::R3,
+            Reach::BroadcastAnswered,
+            SpiAnswer::R1,
+        );
         for _ in 0..TRIES {
             let answer = self.application(None, order)?;
             if ocr == 0 || answer & INITIALISED != 0 {
@@ -163,7 +181,7 @@ impl Mmc {
     /// Sends CMD1. Only an MMC card responds.
     fn probe_mmc(&mut self) {
         self.set_ios(|ios| ios.push_pull = false);
-        let order = Order::new(1, 0, Answer::R3, Reach::BroadcastAnswered, SpiAnswer::R1);
+        let order = Order::new(opcode::SEND_OP_COND, 0, Answer::R3, Reach::BroadcastAnswered, SpiAnswer::R1);
         if self.command(order, 0).is_ok() {
             self.note(|| Event::Warning("MMC cards are not supported"));
         }

@@ -4,6 +4,7 @@ use super::log::{Done, Event, Outcome, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::{Error, Mmc};
 use flashlab_sd::Expects;
+use flashlab_sd::opcode;
 use flashlab_sd::{Response, Status};
 use flashlab_sim::{Duration, Instant};
 
@@ -150,7 +151,8 @@ impl Mmc {
             Some(address) => (u32::from(address) << 16, Reach::Addressed),
             None => (0, Reach::BroadcastAnswered),
         };
-        let status = self.command(Order::new(55, argument, Answer::R1, reach, SpiAnswer::R1), 0)?;
+        let status =
+            self.command(Order::new(opcode::APP_CMD, argument, Answer::R1, reach, SpiAnswer::R1), 0)?;
         if status & Status::APP_CMD.0 == 0 { Err(Error::Unsupported) } else { Ok(()) }
     }
 
@@ -180,7 +182,13 @@ impl Mmc {
 
     /// Sends CMD13.
     pub(super) fn status(&mut self, address: u16, retries: u32) -> Result<Status, Error> {
-        let order = Order::new(13, u32::from(address) << 16, Answer::R1, Reach::Addressed, SpiAnswer::R2);
+        let order = Order::new(
+            opcode::SEND_STATUS,
+            u32::from(address) << 16,
+            Answer::R1,
+            Reach::Addressed,
+            SpiAnswer::R2,
+        );
         self.command(order, retries).map(Status)
     }
 

@@ -5,6 +5,7 @@ use super::log::{Event, Phase};
 use super::order::{Answer, Order, Reach, SpiAnswer};
 use super::send::RETRIES;
 use super::{Error, Mmc};
+use flashlab_sd::opcode;
 
 impl Mmc {
     /// Shuts the machine down.
@@ -72,7 +73,8 @@ impl Mmc {
         match card.extensions.power_off {
             Some(at) => self.notify_power_off(&card, at)?,
             None => {
-                let order = Order::new(7, 0, Answer::Nothing, Reach::Addressed, SpiAnswer::Nothing);
+                let order =
+                    Order::new(opcode::SELECT_CARD, 0, Answer::Nothing, Reach::Addressed, SpiAnswer::Nothing);
                 self.command(order, RETRIES)?;
             }
         }
