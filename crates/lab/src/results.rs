@@ -70,6 +70,9 @@ pub struct Cell {
     pub unit: String,
     /// The figure measured on hardware.
     pub published: Option<Published>,
+    /// A figure that was not measured on hardware, from theory or from another simulation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
     /// The simulated figure.
     pub simulated: Figure,
     /// The role of the cell: whether parameters were fitted on it.
@@ -121,6 +124,39 @@ pub enum Published {
     },
 }
 
+/// A figure that a cell is compared with and that is not a measurement on hardware. Summaries do not count it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reference {
+    /// The origin of the figure.
+    pub kind: ReferenceKind,
+    /// The closed form with its arguments, `G1, rho 0.9346`, or the publication.
+    pub name: String,
+    /// The figure.
+    pub mean: f64,
+    /// 100 (simulated - mean) / mean.
+    pub error_percent: f64,
+}
+
+/// The origin of a figure that was not measured on hardware.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReferenceKind {
+    /// A closed form, or the numerical solution of an equation.
+    ClosedForm,
+    /// A simulation that others published.
+    Simulation,
+}
+
+impl ReferenceKind {
+    /// Returns the name in print.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ReferenceKind::ClosedForm => "closed form",
+            ReferenceKind::Simulation => "published simulation",
+        }
+    }
+}
+
 /// The role of a cell: whether parameters were fitted on it, and what its simulated figure rests on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -151,6 +187,10 @@ impl Cell {
     /// Returns true if the cell has a published figure, bound or statement.
     pub fn is_measured(&self) -> bool {
         self.published.is_some()
+    }
+    /// Returns the error in percent of the published figure or, without one, of the reference.
+    pub fn compared_percent(&self) -> Option<f64> {
+        self.error_percent.or_else(|| Some(self.reference.as_ref()?.error_percent))
     }
 }
 

@@ -32,6 +32,10 @@ const LEADING: [&str; 16] = [
 /// The columns after the mechanisms.
 const TRAILING: [&str; 4] = ["tail_p99_ns", "tail_p99_9_ns", "tail_max_ns", "tail_logger_buffer_bytes"];
 
+/// The last columns of runs whose cells stand beside closed forms or published simulations.
+const REFERENCE: [&str; 4] =
+    ["reference_kind", "reference_name", "reference_mean", "reference_error_percent"];
+
 /// Returns the files of `results`, by name. Omits the files for which a run has no data.
 pub fn files(results: &Results) -> Vec<(&'static str, String)> {
     let mut files = vec![("cells.csv", cells(results))];
@@ -54,7 +58,16 @@ pub fn cells(results: &Results) -> String {
     header.extend(mechanisms.iter().map(|name| format!("{name}_ns")));
     header.extend(mechanisms.iter().map(|name| format!("{name}_ns_total")));
     header.extend(TRAILING.iter().map(ToString::to_string));
-    file(&header, results.cells.iter().map(|cell| record(results, cell, &mechanisms)))
+    let has_references = results.cells.iter().any(|cell| cell.reference.is_some());
+    if has_references {
+        header.extend(REFERENCE.iter().map(ToString::to_string));
+    }
+    let record = |cell| {
+        let mut fields = record(results, cell, &mechanisms);
+        fields.extend(has_references.then(|| reference(cell)).into_iter().flatten());
+        fields
+    };
+    file(&header, results.cells.iter().map(record))
 }
 
 /// Returns the points of all curves. One record has the simulated and the published figure of a place, and the shares
@@ -211,6 +224,16 @@ fn record(results: &Results, cell: &Cell, mechanisms: &[&str]) -> Vec<String> {
     let tail = cell.tail.map(|t| [t.p99_ns, t.p99_9_ns, t.max_ns, t.logger_buffer_bytes]);
     fields.extend((0..TRAILING.len()).map(|i| optional(tail.map(|t| t[i]))));
     fields
+}
+
+fn reference(cell: &Cell) -> [String; REFERENCE.len()] {
+    let found = cell.reference.as_ref();
+    [
+        optional(found.map(|found| found.kind.name())),
+        optional(found.map(|found| &found.name)),
+        optional(found.map(|found| found.mean)),
+        optional(found.map(|found| found.error_percent)),
+    ]
 }
 
 fn of<T: Display>(mechanisms: &Mechanisms<T>, name: &str) -> String {

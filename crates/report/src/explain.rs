@@ -159,6 +159,7 @@ mod tests {
             column: "c".into(),
             unit: "IOPS".into(),
             published: None,
+            reference: None,
             simulated: Figure { mean: 1.0, sd: 0.0 },
             role: Role::Predicted,
             error_percent: None,

@@ -69,13 +69,40 @@ pub(crate) fn stands_alone(results: &Results, cell: &Cell) -> bool {
     cell.published.is_some() || !is_curve(results, &cell.table)
 }
 
+/// Returns the figure that a cell is compared with: the published one or, without it, the reference.
+pub(crate) fn compared(cell: &Cell) -> Option<Published> {
+    let reference = cell.reference.as_ref().map(|found| Published::Figure { mean: found.mean, sd: None });
+    cell.published.clone().or(reference)
+}
+
+/// Returns the name of the figures that the cells of a table are compared with: `published`, `closed form`.
+pub(crate) fn compared_name<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> &'static str {
+    let mut names: Vec<&str> = cells.into_iter().filter_map(origin).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.as_slice() {
+        [] => "published",
+        [only] => only,
+        _ => "reference",
+    }
+}
+
+/// Returns the name of the figure that a cell is compared with, if there is one.
+fn origin(cell: &Cell) -> Option<&'static str> {
+    let reference = cell.reference.as_ref().map(|found| found.kind.name());
+    if cell.published.is_some() { Some("published") } else { reference }
+}
+
 /// Returns the number of decimals for one cell printed on its own.
 pub(crate) fn decimals_of(cell: &Cell) -> usize {
     decimals(&[cell])
 }
 
+/// Decimals of figures beside closed forms, which are met within a percent.
+const DECIMALS_OF_FORMS: usize = 3;
+
 /// Returns the greatest number of decimals in the published figures of these cells. If none is published, returns the
-/// number that shows three digits of the smallest simulated figure.
+/// number that shows three digits of the smallest simulated figure, and at least three beside closed forms.
 fn decimals(cells: &[&Cell]) -> usize {
     let published = cells.iter().filter_map(|cell| match cell.published {
         Some(Published::Figure { mean, sd }) => {
@@ -89,7 +116,8 @@ fn decimals(cells: &[&Cell]) -> usize {
     });
     published.max().unwrap_or_else(|| {
         let least = cells.iter().map(|cell| cell.simulated.mean.abs()).fold(f64::INFINITY, f64::min);
-        number::decimals_for(least, 3).min(3)
+        let has_forms = cells.iter().any(|cell| cell.reference.is_some());
+        number::decimals_for(least, 3).min(3).max(if has_forms { DECIMALS_OF_FORMS } else { 0 })
     })
 }
 

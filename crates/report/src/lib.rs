@@ -33,6 +33,7 @@
 //!         column: "sandisk".into(),
 //!         unit: "MiB/s".into(),
 //!         published: Some(Published::Figure { mean: 40.5, sd: Some(0.3) }),
+//!         reference: None,
 //!         simulated: Figure { mean: 40.3, sd: 0.0 },
 //!         role: Role::Predicted,
 //!         error_percent: Some(-0.49),

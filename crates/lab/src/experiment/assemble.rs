@@ -20,8 +20,10 @@ impl Experiment {
         let parameters = free_parameters(&devices, &filesystems);
         let fitted: Vec<&String> = parameters.iter().flat_map(|p| &p.fitted_on).collect();
         let ordered = self.in_order(&outcome.cells);
-        let cells: Vec<Cell> =
-            ordered.iter().map(|cell| self.cell(cell, self.role(cell, &fitted, &outcome))).collect();
+        let cells: Vec<Cell> = ordered
+            .iter()
+            .map(|cell| self.cell(cell, self.role(cell, &fitted, &outcome), &outcome))
+            .collect();
         let mut bounds: Vec<Bound> =
             self.definition.bounds.iter().map(|b| bounds::judge(b, &cells)).collect();
         if let Some(at_most) = self.definition.parameters.at_most {
@@ -118,7 +120,17 @@ impl Experiment {
         }
     }
 
-    fn cell(&self, cell: &MeasuredCell, role: Role) -> Cell {
+    /// Returns the figure from theory or from a published simulation beside which a cell stands.
+    fn reference(&self, cell: &MeasuredCell, outcome: &Outcome) -> Option<Reference> {
+        let (table, row, column) = (&cell.table, &cell.row, &cell.column);
+        let Some((mean, name)) = self.published.simulated(table, row, column) else {
+            return outcome.references.get(&cell_name(table, row, column)).cloned();
+        };
+        let error_percent = 100.0 * (cell.simulated.mean - mean) / mean;
+        Some(Reference { kind: ReferenceKind::Simulation, name: name.to_owned(), mean, error_percent })
+    }
+
+    fn cell(&self, cell: &MeasuredCell, role: Role, outcome: &Outcome) -> Cell {
         let published = self.published.cell(&cell.table, &cell.row, &cell.column).map(|(figure, _)| figure);
         let simulated = cell.simulated;
         let error_percent = match published {
@@ -139,6 +151,7 @@ impl Experiment {
             column: cell.column.clone(),
             unit: cell.unit.clone(),
             published,
+            reference: self.reference(cell, outcome),
             simulated,
             role,
             error_percent,

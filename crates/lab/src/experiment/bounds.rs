@@ -3,7 +3,8 @@
 //!
 //! | keys of the bound | the bound holds if |
 //! |---|---|
-//! | `percent` | each cell is within this many percent of its published mean, or of `expected = { row = figure }` |
+//! | `percent` | each cell is within this many percent of its published mean, its reference, or `expected = { row = figure }` |
+//! | `apart_percent` | each cell is at least this many percent from `expected = { row = figure }` |
 //! | `sd` | each cell is within this many published standard deviations of its published mean |
 //! | `against`, `at_least` | at least this many cells are above or below the cell of the other table as published |
 //! | `below`, `at_least`, `at_most` | each figure lies within these limits |
@@ -19,6 +20,7 @@ use crate::results::{Bound, Cell, Published};
 /// The requirement of a bound.
 enum Limit<'a> {
     Percent(f64),
+    Apart(f64),
     Deviations(f64),
     SameSide { other: &'a str, at_least: f64 },
     Figure(Interval),
@@ -70,7 +72,7 @@ impl BoundDefinition {
     }
 
     fn limit(&self) -> Result<Limit<'_>, String> {
-        const EXPECTED: &str = "expected one of percent; sd; against with at_least; below; at_least or at_most, also with \
+        const EXPECTED: &str = "expected one of percent; apart_percent with expected; sd; against with at_least; below; at_least or at_most, also with \
                                 ratio_to; equal_percent; flat_percent; knee";
         let interval = match (self.at_least, self.at_most, self.below) {
             (None, None, None) => None,
@@ -84,6 +86,7 @@ impl BoundDefinition {
         };
         let mut found = Vec::new();
         found.extend(self.percent.map(Limit::Percent));
+        found.extend(self.apart_percent.map(Limit::Apart));
         found.extend(self.sd.map(Limit::Deviations));
         found.extend(self.equal_percent.map(|percent| Limit::Equal { percent, along: Along::Row }));
         found.extend(self.flat_percent.map(|percent| Limit::Equal { percent, along: Along::Column }));
@@ -99,8 +102,11 @@ impl BoundDefinition {
             (None, None, None) => {}
             _ => return Err(EXPECTED.to_owned()),
         }
-        if self.expected.is_some() && self.percent.is_none() {
-            return Err("the key expected requires percent".into());
+        if self.expected.is_some() && self.percent.or(self.apart_percent).is_none() {
+            return Err("the key expected requires percent or apart_percent".into());
+        }
+        if self.expected.is_none() && self.apart_percent.is_some() {
+            return Err("apart_percent requires the key expected".into());
         }
         let mut figures = self.expected.iter().flat_map(toml::Table::values);
         if figures.any(|figure| number(figure).is_none_or(|n| n == 0.0)) {
@@ -180,6 +186,15 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
             }));
             let held = worst.value.abs() <= percent;
             judged(format!("{percent} %"), worst, held)
+        }
+        Limit::Apart(percent) => {
+            let worst = Worst::of(bounded.iter().map(|cell| {
+                let expected = bound.expected.as_ref().and_then(|expected| expected.get(&cell.row));
+                let error = expected.and_then(number).map_or(0.0, |expected| error_of(cell, Some(expected)));
+                (name(cell), error, -error.abs())
+            }));
+            let held = !bounded.is_empty() && worst.value.abs() >= percent;
+            judged(format!("at least {percent} % away"), worst, held)
         }
         Limit::Deviations(most) => {
             let errors = bounded.iter().map(|cell| (name(cell), error(cell, true)));
@@ -269,6 +284,7 @@ fn error(cell: &Cell, in_deviations: bool) -> f64 {
         },
         Some(Published::Figure { .. }) => cell.error_percent.unwrap_or(f64::INFINITY),
         Some(Published::Below { below }) if cell.simulated.mean < below => 0.0,
+        None if !in_deviations => cell.reference.as_ref().map_or(f64::INFINITY, |found| found.error_percent),
         _ => f64::INFINITY,
     }
 }
@@ -328,6 +344,7 @@ mod tests {
             column: column.into(),
             unit: "blocks".into(),
             published: None,
+            reference: None,
             simulated: Figure { mean, sd: 0.0 },
             role: Role::Predicted,
             error_percent: None,

@@ -1,7 +1,8 @@
 //! The definition of an experiment, from `experiment.toml`.
 //!
 //! Each kind of experiment is a module of code; each experiment of a kind is data. The modules of the kinds document
-//! the keys beyond the common ones: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`].
+//! the keys beyond the common ones: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`],
+//! [`super::gc`].
 
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
@@ -26,7 +27,7 @@ pub struct Definition {
     /// Number of runs of each step of a matrix.
     #[serde(default = "one")]
     pub runs: u32,
-    /// The columns in order, each with the device that it shows.
+    /// The columns in order, each with the device that it shows, or with the policy in kind [`Kind::Gc`].
     #[serde(default)]
     pub columns: toml::Table,
     /// Columns that show variants of the model for comparison. No published figures belong to them.
@@ -40,6 +41,8 @@ pub struct Definition {
     pub range: Option<Range>,
     /// Workload and duration of an endurance experiment.
     pub endurance: Option<Endurance>,
+    /// Size and duration of the simulations of garbage collection.
+    pub gc: Option<super::gc::Settings>,
     /// Jobs that run before the measurements.
     #[serde(default)]
     pub preparation: Vec<Preparation>,
@@ -75,6 +78,8 @@ pub enum Kind {
     Wear,
     /// Days until the first erase block wears out, for several seeds.
     Endurance,
+    /// Write amplification of garbage collection policies, beside closed forms.
+    Gc,
 }
 
 impl Kind {
@@ -85,11 +90,12 @@ impl Kind {
             Kind::Sweep => "sweep",
             Kind::Wear => "wear",
             Kind::Endurance => "endurance",
+            Kind::Gc => "gc",
         }
     }
 }
 
-/// A row of a matrix: a variant of every device.
+/// A row of a matrix: a variant of every device; in kind [`Kind::Gc`], a fill level.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -212,7 +218,9 @@ pub struct BoundDefinition {
     pub from: Option<String>,
     /// Largest error in percent of the published mean, or of `expected`.
     pub percent: Option<f64>,
-    /// Figures by row that `percent` refers to instead of the published means.
+    /// Smallest error in percent of `expected`: figures that the cells must not meet.
+    pub apart_percent: Option<f64>,
+    /// Figures by row that `percent` refers to instead of the published means, and that `apart_percent` refers to.
     pub expected: Option<toml::Table>,
     /// Largest error in published standard deviations.
     pub sd: Option<f64>,
@@ -326,8 +334,12 @@ impl Definition {
         };
         only(self.range.is_some(), "[range]", Kind::Sweep)?;
         only(self.endurance.is_some(), "[endurance]", Kind::Endurance)?;
-        if !self.rows.is_empty() && self.kind != Kind::Matrix {
-            return Err("[[row]] belongs to kind \"matrix\"".into());
+        only(self.gc.is_some(), "[gc]", Kind::Gc)?;
+        if !self.rows.is_empty() && !matches!(self.kind, Kind::Matrix | Kind::Gc) {
+            return Err("[[row]] belongs to kinds \"matrix\" and \"gc\"".into());
+        }
+        if let Some(settings) = &self.gc {
+            super::gc::check(self, settings)?;
         }
         if !self.variants.is_empty() && self.kind != Kind::Sweep {
             return Err(format!("variants belongs to kind \"sweep\", not to \"{kind}\""));
@@ -358,7 +370,9 @@ impl Definition {
             if step.filesystem.is_some() && self.kind != Kind::Matrix {
                 return Err(format!("step \"{}\": filesystem belongs to kind \"matrix\"", step.table));
             }
-            if self.kind == Kind::Matrix && (!step.before.is_empty() || step.pause.is_some()) {
+            if matches!(self.kind, Kind::Matrix | Kind::Gc)
+                && (!step.before.is_empty() || step.pause.is_some())
+            {
                 return Err(format!(
                     "step \"{}\": before and pause belong to kinds \"sweep\" and \"wear\"",
                     step.table
@@ -373,7 +387,8 @@ impl Definition {
         if self.kind == Kind::Wear {
             step.check_measures(published)?;
         } else {
-            if step.metric == Metric::Throughput && !THROUGHPUTS.contains(&step.unit.as_str()) {
+            let is_rate = step.metric == Metric::Throughput && self.kind != Kind::Gc;
+            if is_rate && !THROUGHPUTS.contains(&step.unit.as_str()) {
                 return Err(format!(": the unit is {}; expected {}", step.unit, THROUGHPUTS.join(", ")));
             }
             let unit = published.tables.iter().find(|t| t.name == step.table).map(|t| &t.unit);
@@ -394,6 +409,10 @@ impl Step {
     /// Returns true if the step runs on this column.
     pub(super) fn is_on(&self, column: &str) -> bool {
         self.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == column))
+    }
+    /// Returns true if the step runs in this row.
+    pub(super) fn is_in(&self, row: &str) -> bool {
+        self.rows.as_ref().is_none_or(|rows| rows.iter().any(|r| r == row))
     }
 }
 

@@ -9,6 +9,7 @@ mod definition;
 pub(crate) mod digest;
 mod endurance;
 mod error;
+mod gc;
 mod live;
 mod matrix;
 mod measured;
@@ -22,6 +23,7 @@ mod wear;
 pub use definition::{Definition, Kind};
 pub use endurance::{EnduranceSettings, EnduranceWorkload};
 pub use error::ExperimentError;
+pub use gc::Settings as GcSettings;
 pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
 pub use pattern::{CellPattern, cell_name};
 
@@ -57,6 +59,8 @@ struct Outcome {
     devices: Vec<Place>,
     filesystems: Vec<Filesystem>,
     cells: Vec<MeasuredCell>,
+    /// Figures from theory, by the name of the cell beside which they stand.
+    references: BTreeMap<String, Reference>,
     wear: Vec<WearMap>,
     series: Vec<Series>,
     statistics: Vec<DeviceStatistics>,
@@ -141,6 +145,7 @@ impl Experiment {
             Kind::Sweep => sweep::run(self, library, seed, progress),
             Kind::Wear => wear::run(self, library, seed, progress),
             Kind::Endurance => endurance::run(self, library, seed, progress),
+            Kind::Gc => gc::run(self, seed, progress),
         }
     }
 

@@ -38,6 +38,8 @@ pub(super) struct PublishedTable {
     pub(super) row: String,
     /// Unit of the figures.
     pub(super) unit: String,
+    /// The publication, if the figures come from a simulation and were not measured on hardware.
+    pub(super) simulation: Option<String>,
     /// The figures by column.
     #[serde(flatten)]
     pub(super) columns: toml::Table,
@@ -55,8 +57,17 @@ struct PublishedFigure {
 impl PublishedTables {
     /// Returns the published figure of a cell and its unit.
     pub(super) fn cell(&self, table: &str, row: &str, column: &str) -> Option<(Published, &str)> {
-        let table = self.tables.iter().find(|t| t.name == table && t.row == row)?;
+        let table = self.tables.iter().find(|t| t.name == table && t.row == row && t.simulation.is_none())?;
         Some((figure(table.columns.get(column)?)?, &table.unit))
+    }
+
+    /// Returns the mean of a cell in a published simulation, and the publication.
+    pub(super) fn simulated(&self, table: &str, row: &str, column: &str) -> Option<(f64, &str)> {
+        let table = self.tables.iter().find(|t| t.name == table && t.row == row && t.simulation.is_some())?;
+        match figure(table.columns.get(column)?)? {
+            Published::Figure { mean, .. } => Some((mean, table.simulation.as_deref()?)),
+            _ => None,
+        }
     }
 }
 

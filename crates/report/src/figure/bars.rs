@@ -10,6 +10,7 @@ use super::{
     simulated_style,
 };
 use crate::{
+    grid,
     markup::Element,
     number,
     svg::{self, Anchor, Percent},
@@ -64,8 +65,8 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
         labels.draw(&mut svg, group.label, y, height);
         let mut top = y;
         for bar in &group.bars {
-            if let Some(published) = &bar.cell.published {
-                plot.published(&mut svg, chart, bar, published, top);
+            if let Some(published) = grid::compared(bar.cell) {
+                plot.published(&mut svg, chart, bar, &published, top);
                 top += BAR + PAIR_GAP;
             }
             plot.simulated(&mut svg, chart, bar, top);
@@ -88,7 +89,7 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
 
 /// Returns the height in pixels of a group's bars. A missing published figure takes no space.
 fn group_height(group: &Group<'_>) -> f64 {
-    let published = group.bars.iter().filter(|bar| bar.cell.published.is_some()).count() as f64;
+    let published = group.bars.iter().filter(|bar| grid::compared(bar.cell).is_some()).count() as f64;
     published * (BAR + PAIR_GAP) + group.bars.len() as f64 * (BAR + SERIES_GAP) - SERIES_GAP
 }
 
@@ -99,7 +100,7 @@ fn scale<'a>(bars: impl Iterator<Item = &'a Bar<'a>>) -> Scale {
         let simulated = bar.cell.simulated;
         values.push(simulated.mean * bar.factor);
         reach = reach.max((simulated.mean + simulated.sd) * bar.factor);
-        match bar.cell.published {
+        match grid::compared(bar.cell) {
             Some(Published::Figure { mean, sd }) => {
                 values.push(mean * bar.factor);
                 reach = reach.max((mean + sd.unwrap_or(0.0)) * bar.factor);
@@ -209,7 +210,7 @@ impl Plot {
 
 /// Returns the error as `−0.4 %`.
 pub(crate) fn error_label(cell: &Cell) -> Option<String> {
-    let error = cell.error_percent.filter(|error| error.is_finite())?;
+    let error = cell.compared_percent().filter(|error| error.is_finite())?;
     let decimals = if error.abs() < 99.95 { 1 } else { 0 };
     Some(format!("{}\u{a0}%", number::typeset(number::signed(error, decimals))))
 }
@@ -221,9 +222,11 @@ fn legend(chart: &Chart<'_>) -> Vec<Key> {
         let class = i % super::SERIES;
         let label =
             |what: &str| if series.is_empty() { what.to_string() } else { format!("{series}, {what}") };
-        let mut bars = chart.groups.iter().flat_map(|group| &group.bars);
-        if bars.any(|bar| bar.series == i && bar.cell.published.is_some()) {
-            keys.push(Key::swatch(format!("solid s{class}"), None, label("published")));
+        let bars = chart.groups.iter().flat_map(|group| &group.bars);
+        let compared = bars.filter(|bar| bar.series == i && grid::compared(bar.cell).is_some());
+        let compared: Vec<&Cell> = compared.map(|bar| bar.cell).collect();
+        if !compared.is_empty() {
+            keys.push(Key::swatch(format!("solid s{class}"), None, label(grid::compared_name(compared))));
         }
         for role in [Role::Predicted, Role::Fitted, Role::Assumed, Role::Unsourced] {
             let mut bars = chart.groups.iter().flat_map(|group| &group.bars);

@@ -1,4 +1,4 @@
-//! The error of every cell in percent of the published figure: one figure per table, all with the same axis.
+//! The error of every cell in percent of the published figure or the reference: one figure per table, all with the same axis.
 //!
 //! The band behind a row is the published standard deviation; marks on both sides of zero are the bound on the cell.
 //! Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables follow the order of the
@@ -53,7 +53,7 @@ fn label<'a>(table: &Table<'a>, cell: &'a Cell) -> &'a str {
 }
 
 fn error(cell: &Cell) -> Option<f64> {
-    cell.error_percent.filter(|error| error.is_finite())
+    cell.compared_percent().filter(|error| error.is_finite())
 }
 
 /// Returns the end of an axis that includes `value`.

@@ -27,6 +27,13 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
              agreement proves nothing. Whiskers are one standard deviation over the runs; the number after a simulated \
              bar is its error.",
         )
+    } else if results.cells.iter().any(|cell| cell.reference.is_some()) {
+        (
+            "Closed form and simulated",
+            "Solid bars are closed forms or published simulations, which are theory and not measurements on hardware. \
+             Hatched bars were simulated here without any adjusted number; the percentage after a bar is its error. A bar \
+             without a solid one has no closed form.",
+        )
     } else {
         (
             "Simulated",
@@ -50,7 +57,7 @@ pub(super) fn errors(results: &Results) -> Option<Section> {
         title: "Errors",
         short: "Errors",
         intro: Some(
-            "The error of each cell in percent of the published figure, all on one axis. A filled dot is a prediction, a \
+            "The error of each cell in percent of the figure beside it, all on one axis. A filled dot is a prediction, a \
              ring a fit. The band behind a row is the published standard deviation; upright marks are the bound on the \
              cell."
                 .into(),

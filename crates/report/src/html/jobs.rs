@@ -72,6 +72,7 @@ fn as_results(devices: &[DeviceFigures]) -> Results {
         column: device.device.clone(),
         unit: "IOPS".into(),
         published: None,
+        reference: None,
         simulated: Figure { mean: job.iops, sd: 0.0 },
         role: Role::Predicted,
         error_percent: None,

@@ -5,7 +5,7 @@ use crate::{
     grid,
     markup::{Element, element},
     number,
-    terminal::plural,
+    terminal::{self, plural},
 };
 use flashlab_lab::results::{Cell, ParameterKind, Results, Role, Summary};
 
@@ -31,7 +31,10 @@ fn verdict(results: &Results) -> String {
     if cells == 0 {
         return "No published figures exist for comparison.".into();
     }
-    let mut text = if published == cells {
+    let has_references = results.cells.iter().any(|cell| cell.reference.is_some());
+    let mut text = if published == 0 && has_references {
+        format!("{} of simulations without time.", plural(cells, "figure"))
+    } else if published == cells {
         format!(
             "{}, compared with the same tests on virtual devices in simulated time.",
             plural(cells, "published figure")
@@ -44,6 +47,9 @@ fn verdict(results: &Results) -> String {
         };
         format!("{} from virtual devices in simulated time; {are}.", plural(cells, "figure"))
     };
+    if let Some(references) = terminal::references(results) {
+        text += &format!(" {references}.");
+    }
     if published > 0 {
         text += &roles(&summary, if published == cells { "them" } else { "these" });
     }
@@ -91,6 +97,12 @@ fn worst(results: &Results, role: Role) -> Option<(&Cell, f64)> {
     errors.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
 }
 
+/// Returns the cell with the largest error beside a closed form or a published simulation.
+fn furthest(results: &Results) -> Option<(&Cell, f64)> {
+    let errors = results.cells.iter().filter_map(|cell| Some((cell, cell.reference.as_ref()?.error_percent)));
+    errors.filter(|(_, error)| error.is_finite()).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+}
+
 pub(super) fn tile(name: &str, figure: &str, class: &str, comment: &str) -> Element {
     let mut value = element("dd");
     if !class.is_empty() {
@@ -128,6 +140,10 @@ fn tiles(results: &Results) -> Element {
             comment += &format!("; {} without", plural(summary.unmeasured, "cell"));
         }
         tiles.push(tile("Median error", &format!("{} %", number::fixed(median, 1)), "", &comment));
+    }
+    if let Some((cell, error)) = furthest(results) {
+        let figure = format!("{} %", number::typeset(number::signed(error, 1)));
+        tiles.push(tile("Furthest from theory", &figure, "", &grid::name(cell)));
     }
     let kind = |kind: ParameterKind| {
         let n = results.parameters.iter().filter(|p| p.kind == kind).count();

@@ -1,7 +1,7 @@
 //! Tables of the page, with column headers, right-aligned numbers, and a region that scrolls in a narrow window.
 
 use crate::{
-    grid::Table,
+    grid::{self, Table},
     markup::{Element, element},
     number,
 };
@@ -70,13 +70,17 @@ pub(super) fn comparison(table: &Table<'_>) -> Element {
     }
     columns.extend([
         ("device", false),
-        ("published", true),
+        (grid::compared_name(table.cells.iter().copied()), true),
         ("±", true),
         ("simulated", true),
         ("±", true),
         ("error %", true),
         ("role", false),
     ]);
+    let has_references = table.cells.iter().any(|cell| cell.reference.is_some());
+    if has_references {
+        columns.push(("source", false));
+    }
     let rows = table.cells.iter().map(|cell| {
         let mut row = element("tr");
         if has_rows {
@@ -94,8 +98,9 @@ pub(super) fn comparison(table: &Table<'_>) -> Element {
             .child(number(sd))
             .child(number(number::fixed(cell.simulated.mean, table.decimals)))
             .child(number(number::fixed(cell.simulated.sd, table.decimals)))
-            .child(number(cell.error_percent.map_or(number::NONE.into(), |e| number::signed(e, 2))))
+            .child(number(cell.compared_percent().map_or(number::NONE.into(), |e| number::signed(e, 2))))
             .child(element("td").child(role(cell.role)))
+            .children(has_references.then(|| text(cell.reference.as_ref().map_or("", |found| &found.name))))
     });
     let caption = format!("{}, {}", table.name, table.unit);
     let body = element("tbody").children(rows);
@@ -103,14 +108,14 @@ pub(super) fn comparison(table: &Table<'_>) -> Element {
     scrolling(&caption, html)
 }
 
-/// Returns the published mean and deviation as text.
+/// Returns the published mean and deviation, or the reference, as text.
 pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
-    match &cell.published {
+    match grid::compared(cell) {
         Some(Published::Figure { mean, sd }) => {
-            (number::fixed(*mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
+            (number::fixed(mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
         }
-        Some(Published::Below { below }) => (format!("< {}", number::fixed(*below, decimals)), String::new()),
-        Some(Published::Text { text }) => (text.clone(), String::new()),
+        Some(Published::Below { below }) => (format!("< {}", number::fixed(below, decimals)), String::new()),
+        Some(Published::Text { text }) => (text, String::new()),
         None => (number::NONE.into(), String::new()),
     }
 }

@@ -13,7 +13,9 @@ pub(crate) mod trace;
 mod wear;
 
 use crate::{grid, number};
-use flashlab_lab::results::{Cell, PUBLISHED, ParameterKind, Published, Results, Role, UNDETERMINED};
+use flashlab_lab::results::{
+    Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
+};
 pub(crate) use lines::columns;
 use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
 
@@ -59,7 +61,8 @@ fn heading(results: &Results, style: Style) -> String {
     format!("{what}\n{}\n\n", style.dim(wrap(&origin, style.width)))
 }
 
-/// Columns of numbers in a block, whose columns are: row name, cell name, published, ±, simulated, ±, error, role.
+/// Columns of numbers in a block, whose columns are: row name, cell name, published, ±, simulated, ±, error, role,
+/// source of a reference.
 const NUMBERS: std::ops::Range<usize> = 2..7;
 
 /// Returns all tables. They share their column widths, so that the columns of all blocks are aligned. Of the cells of a
@@ -82,12 +85,13 @@ fn comparison(results: &Results, style: Style) -> String {
         lines.push(vec![
             block_title(table, style),
             String::new(),
-            style.dim("published"),
+            style.dim(grid::compared_name(table.cells.iter().copied())),
             style.dim("±"),
             style.dim("simulated"),
             style.dim("±"),
             style.dim("error %"),
             style.dim("role"),
+            style.dim("source"),
         ]);
         let mut previous = None;
         for cell in &table.cells {
@@ -98,9 +102,10 @@ fn comparison(results: &Results, style: Style) -> String {
                 line = vec![format!("  {}", clean(&cell.column)), String::new()];
             }
             line.extend(figures(results, cell, table.decimals, style));
+            line.push(cell.reference.as_ref().map_or(String::new(), |found| style.dim(clean(&found.name))));
             lines.push(line);
         }
-        lines.push(vec![String::new(); 8]);
+        lines.push(vec![String::new(); 9]);
     }
     if lines.is_empty() {
         return String::new();
@@ -114,7 +119,8 @@ fn comparison(results: &Results, style: Style) -> String {
 
 /// Returns all tables without deviations. The name of a table or a row is on a line above its figures.
 fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String {
-    let heads = ["published", "simulated", "error %", "role"];
+    let compared = grid::compared_name(tables.iter().flat_map(|table| table.cells.iter().copied()));
+    let heads = [compared, "simulated", "error %", "role"];
     let of = |cell: &Cell, decimals| {
         let [published, _, simulated, _, error, role] = figures(results, cell, decimals, style);
         [published, simulated, error, role]
@@ -187,18 +193,18 @@ fn is_wordy(cell: &Cell) -> bool {
 }
 
 fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [String; 6] {
-    let (published, published_sd) = match &cell.published {
+    let (published, published_sd) = match grid::compared(cell) {
         Some(Published::Figure { mean, sd }) => {
-            (number::fixed(*mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
+            (number::fixed(mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
         }
-        Some(Published::Below { below }) => (format!("< {}", number::fixed(*below, decimals)), String::new()),
+        Some(Published::Below { below }) => (format!("< {}", number::fixed(below, decimals)), String::new()),
         Some(Published::Text { .. }) if is_wordy(cell) => ("in words".into(), String::new()),
-        Some(Published::Text { text }) => (clean(text), String::new()),
+        Some(Published::Text { text }) => (clean(&text), String::new()),
         None => (number::NONE.into(), String::new()),
     };
-    let error = cell.error_percent.map_or(number::NONE.into(), |error| number::signed(error, 2));
+    let error = cell.compared_percent().map_or(number::NONE.into(), |error| number::signed(error, 2));
     let is_missed = grid::bound_of(results, cell).is_some_and(|bound| !bound.held);
-    let is_large = cell.error_percent.is_some_and(|error| error.abs() >= LARGE_ERROR_PERCENT);
+    let is_large = cell.compared_percent().is_some_and(|error| error.abs() >= LARGE_ERROR_PERCENT);
     let error = match (is_missed, is_large) {
         (true, _) => style.bad(error),
         (false, true) => style.warn(error),
@@ -245,6 +251,7 @@ fn bounds(results: &Results, style: Style) -> String {
 
 fn parameters(results: &Results, style: Style) -> String {
     let mut text = format!("{}\n", style.bold(wrap(&count(results), style.width)));
+    text += &references(results).map_or(String::new(), |text| wrap(&text, style.width) + "\n");
     if results.parameters.is_empty() {
         return text;
     }
@@ -294,6 +301,22 @@ pub(crate) fn count(results: &Results) -> String {
         plural(results.parameters.len(), "free parameter"),
         listed(&ParameterKind::ALL.map(of_kind))
     )
+}
+
+/// Returns a sentence on the figures that stand beside a closed form or a published simulation, if there are any.
+pub(crate) fn references(results: &Results) -> Option<String> {
+    let of_kind = |kind| move |cell: &&Cell| cell.reference.as_ref().is_some_and(|found| found.kind == kind);
+    let all = || results.cells.iter();
+    let forms = all().filter(of_kind(ReferenceKind::ClosedForm)).count();
+    let simulations = all().filter(of_kind(ReferenceKind::Simulation)).count();
+    let simulation = "beside a published simulation";
+    let beside = match (forms, simulations) {
+        (0, 0) => return None,
+        (n, 0) => format!("{} beside a closed form", plural(n, "cell")),
+        (0, n) => format!("{} {simulation}", plural(n, "cell")),
+        (n, m) => format!("{} beside a closed form and {m} {simulation}", plural(n, "cell")),
+    };
+    Some(format!("{beside}: theory, not a measurement on hardware"))
 }
 
 /// Wraps a line at `width` characters. Each resulting line ends in a line feed; longer words are not broken.
