@@ -5,7 +5,7 @@ use crate::Outcome;
 use std::process::Command;
 
 /// Experiments that take about a minute; they do not run with a second seed.
-const LONG: &[&str] = &["endurance", "hmb", "wear"];
+const LONG: &[&str] = &["endurance", "gc", "hmb", "wear"];
 
 /// Experiments that measure a real machine.
 const LIVE: &[&str] = &["block-paths"];

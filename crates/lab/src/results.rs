@@ -152,7 +152,7 @@ impl ReferenceKind {
     pub const fn name(self) -> &'static str {
         match self {
             ReferenceKind::ClosedForm => "closed form",
-            ReferenceKind::Simulation => "published simulation",
+            ReferenceKind::Simulation => "literature",
         }
     }
 }

@@ -101,6 +101,14 @@ struct Scene<'a> {
     progress: &'a Progress,
 }
 
+/// The results of one cell.
+struct Simulated {
+    cell: MeasuredCell,
+    reference: Option<Reference>,
+    /// Effective rho; `None` with pools.
+    rho: Option<f64>,
+}
+
 /// The counts of a device in its steady state.
 struct Steady {
     /// Units programmed for the host, and for any cause.
@@ -157,11 +165,20 @@ pub(super) fn run(
     }
     progress.plan(scenes.iter().map(Scene::work).sum());
     let mut outcome = Outcome::default();
+    let mut fills: Vec<(&str, Vec<f64>)> = Vec::new();
     for (scene, result) in scenes.iter().zip(side_by_side(&scenes, Scene::run)) {
-        let (cell, reference) = result?;
+        let Simulated { cell, reference, rho } = result?;
         outcome.references.extend(reference.map(|reference| (scene.cell_name(), reference)));
         outcome.cells.push(cell);
+        match fills.iter_mut().find(|(row, _)| *row == scene.row) {
+            Some((_, rhos)) => rhos.extend(rho),
+            None => fills.push((scene.row, rho.into_iter().collect())),
+        }
     }
+    let mean =
+        |(row, rhos): &(&str, Vec<f64>)| format!("{row} {:.4}", rhos.iter().sum::<f64>() / rhos.len() as f64);
+    let fills: Vec<String> = fills.iter().filter(|(_, rhos)| !rhos.is_empty()).map(mean).collect();
+    outcome.notes.push(format!("Effective rho, mean over the policies without pools: {}.", fills.join(", ")));
     Ok(outcome)
 }
 
@@ -221,7 +238,7 @@ impl Scene<'_> {
         self.units() * self.drive_writes()
     }
 
-    fn run(&self) -> Result<(MeasuredCell, Option<Reference>), ExperimentError> {
+    fn run(&self) -> Result<Simulated, ExperimentError> {
         self.progress.enter(self.cell_name());
         let (devices, weights) = match self.policy.pools {
             Some(pools) => self.run_pools(pools)?,
@@ -251,7 +268,7 @@ impl Scene<'_> {
             mean,
             error_percent: 100.0 * (amplification - mean) / mean,
         });
-        Ok((cell, reference))
+        Ok(Simulated { cell, reference, rho: self.policy.pools.is_none().then(|| devices[0].rho()) })
     }
 
     /// Runs a device for each of two zones. Returns their counts, and their shares of the writes.
