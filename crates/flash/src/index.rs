@@ -1,28 +1,61 @@
 //! Indices whose `Option` takes as much space as the index.
 
-/// Declares an index below 2^32 - 1. It is stored plus one, so that zero stands for `None`.
+use core::fmt;
+use core::num::NonZeroU32;
+
+/// The bit that is set in every index.
+pub(crate) const HIGHEST_BIT: NonZeroU32 = NonZeroU32::new(1 << 31).expect("it is not 0");
+
+/// A number that is no index, in a state that was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooLarge(pub(crate) u32);
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "index {} is not below 2^31", self.0)
+    }
+}
+
+impl core::error::Error for TooLarge {}
+
+/// Declares an index below 2^31. It is stored with the highest bit set, so that zero stands for `None`, and neither direction
+/// takes a branch.
 macro_rules! index {
     ($(#[$meta:meta])* $visibility:vis struct $name:ident;) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(try_from = "u32", into = "u32")]
         $visibility struct $name(core::num::NonZeroU32);
 
-        impl $name {
-            /// Creates the index from a number.
-            ///
-            /// # Panics
-            /// Panics if the number is `u32::MAX`.
-            #[inline]
-            $visibility const fn new(number: u32) -> Self {
-                match core::num::NonZeroU32::new(number.wrapping_add(1)) {
-                    Some(successor) => $name(successor),
-                    None => panic!("an index is below u32::MAX"),
+        impl TryFrom<u32> for $name {
+            type Error = $crate::index::TooLarge;
+
+            fn try_from(number: u32) -> Result<Self, Self::Error> {
+                if number < $crate::index::HIGHEST_BIT.get() {
+                    Ok($name::new(number))
+                } else {
+                    Err($crate::index::TooLarge(number))
                 }
+            }
+        }
+
+        impl From<$name> for u32 {
+            fn from(index: $name) -> u32 {
+                index.index()
+            }
+        }
+
+        impl $name {
+            /// Creates the index from a number below 2^31.
+            #[inline]
+            $visibility fn new(number: u32) -> Self {
+                debug_assert!(number < $crate::index::HIGHEST_BIT.get(), "an index is below 2^31");
+                $name($crate::index::HIGHEST_BIT | number)
             }
             /// Returns the number.
             #[inline]
-            $visibility const fn index(self) -> u32 {
-                self.0.get() - 1
+            $visibility fn index(self) -> u32 {
+                self.0.get() & !$crate::index::HIGHEST_BIT.get()
             }
         }
 
@@ -45,7 +78,15 @@ mod tests {
     #[test]
     fn an_optional_index_takes_no_more_space_than_the_index() {
         assert_eq!(size_of::<Option<Place>>(), size_of::<u32>());
-        assert!([0, 1, u32::MAX - 1].iter().all(|number| Place::new(*number).index() == *number));
+        assert!([0, 1, (1 << 31) - 1].iter().all(|number| Place::new(*number).index() == *number));
         assert_eq!(alloc::format!("{:?}", Place::new(7)), "Place(7)");
+    }
+
+    #[test]
+    fn an_index_is_kept_as_its_number_and_read_back_if_it_is_one() {
+        let kept = |number: u32| postcard::to_allocvec(&number).expect("a number");
+        assert_eq!(postcard::to_allocvec(&Place::new(7)).ok(), Some(kept(7)));
+        assert_eq!(postcard::from_bytes::<Place>(&kept((1 << 31) - 1)).ok(), Some(Place::new((1 << 31) - 1)));
+        assert!(postcard::from_bytes::<Place>(&kept(1 << 31)).is_err());
     }
 }
