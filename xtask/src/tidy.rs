@@ -4,24 +4,10 @@ use crate::Outcome;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates of this workspace that each crate may depend on. Dependencies point down only.
-const DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("sim", &[]),
-    ("flash", &["sim"]),
-    ("sd", &["sim", "flash"]),
-    ("nvme", &["sim", "flash"]),
-    ("host", &["sim", "flash", "sd"]),
-    ("fio", &["sim"]),
-    ("catalogue", &["sim", "flash", "sd", "nvme", "host", "block"]),
-    ("served", &["catalogue", "sim", "sd", "fio", "block"]),
-    ("lab", &["catalogue", "sim", "sd", "host", "fio", "block"]),
-    ("block", &["sim"]),
-    ("nbd", &["sim"]),
-    ("usb", &["sim", "sd"]),
-    ("report", &["lab", "fio", "sim"]),
-    ("serve", &["fio", "block", "nbd", "usb", "sim"]),
-    ("flashlab", &["catalogue", "served", "lab", "report", "serve", "usb", "sd", "block", "fio", "sim"]),
-];
+/// The document with the table of the crates and their dependencies.
+const ARCHITECTURE: &str = "docs/architecture.md";
+/// The head of that table.
+const DEPENDENCIES_HEAD: &str = "| crate | uses |\n|---|---|\n";
 
 /// The crates without clocks, files or threads, and their permitted external dependencies with reasons.
 const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
@@ -59,7 +45,7 @@ const LICENCES: &[&str] = &[
 /// Runs all checks and reports all findings.
 pub(crate) fn check() -> Outcome {
     let mut findings = Vec::new();
-    dependencies(&mut findings);
+    arrows(&mut findings);
     sources(&mut findings);
     experiments(&mut findings);
     licences(&mut findings);
@@ -71,17 +57,20 @@ pub(crate) fn check() -> Outcome {
     Err(format!("tidy found {}:\n{}", findings.len(), findings.join("\n")))
 }
 
-fn dependencies(findings: &mut Vec<String>) {
+/// Checks that the table of dependencies in the architecture agrees with the manifests, that dependencies point to
+/// earlier rows, and that pure crates use permitted crates only.
+fn arrows(findings: &mut Vec<String>) {
+    let text = read(Path::new(ARCHITECTURE));
+    let table = dependency_table(&text);
+    for (row, (crate_name, uses)) in table.iter().enumerate() {
+        for other in uses.iter().filter(|other| !table[..row].iter().any(|(above, _)| above == *other)) {
+            findings
+                .push(format!("{ARCHITECTURE}: {crate_name} uses {other}, which is not in a row above it"));
+        }
+    }
     for entry in files(Path::new("crates"), "Cargo.toml") {
         let crate_name =
             entry.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        let Some((_, allowed)) = DEPENDENCIES.iter().find(|(name, _)| *name == crate_name) else {
-            findings.push(format!(
-                "{}: the crate {crate_name} is not in xtask's list of dependencies (DEPENDENCIES)",
-                entry.display()
-            ));
-            continue;
-        };
         let manifest: toml::Table = match read(&entry).parse() {
             Ok(manifest) => manifest,
             Err(error) => {
@@ -89,23 +78,26 @@ fn dependencies(findings: &mut Vec<String>) {
                 continue;
             }
         };
-        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else {
-            continue;
-        };
-        for name in dependencies.keys() {
-            match name.strip_prefix("flashlab-") {
-                Some(other) if !allowed.contains(&other) => {
-                    findings.push(format!("{}: {crate_name} must not use {other}", entry.display()));
-                }
-                None if PURE.contains(&crate_name.as_str())
-                    && !PURE_DEPENDENCIES.iter().any(|(permitted, _)| permitted == name) =>
-                {
-                    findings.push(format!(
-                        "{}: the pure crate {crate_name} must not use {name}",
-                        entry.display()
-                    ));
-                }
-                _ => {}
+        let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
+        let names: Vec<&str> =
+            dependencies.into_iter().flat_map(|table| table.keys().map(String::as_str)).collect();
+        let mut used: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("flashlab-")).collect();
+        used.sort_unstable();
+        match table.iter().find(|(name, _)| *name == crate_name) {
+            None => findings
+                .push(format!("{ARCHITECTURE}: the table of dependencies has no row for {crate_name}")),
+            Some((_, listed)) if *listed != used => findings.push(format!(
+                "{ARCHITECTURE}: {crate_name} uses {}, but its manifest says {}",
+                listed.join(", "),
+                used.join(", ")
+            )),
+            Some(_) => {}
+        }
+        let external = names.iter().filter(|name| !name.starts_with("flashlab-"));
+        for name in external.filter(|_| PURE.contains(&crate_name.as_str())) {
+            if !PURE_DEPENDENCIES.iter().any(|(permitted, _)| permitted == name) {
+                findings
+                    .push(format!("{}: the pure crate {crate_name} must not use {name}", entry.display()));
             }
         }
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use flashlab_flash::ftl::card::Overwrite;
-use flashlab_sd::mmc::MmcModel;
+use flashlab_host::driver::mmc::MmcModel;
 use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
 use flashlab_sim::{
     Completion, Duration, Fate, FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, conformance,

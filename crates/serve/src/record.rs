@@ -52,7 +52,7 @@ impl Recorder {
         let Log { clock, writer, names, .. } = &mut *log;
         // The clock is read under the lock, so that times never decrease.
         let at = clock.now().since(Instant::ZERO);
-        for &(action, offset, length) in asked {
+        for &(action, offset, length) in requests {
             writer.request(at, &names[export], action, offset, length);
         }
         log.flush();

@@ -22,9 +22,8 @@ use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::provenance;
 use argument::{Argument, Settings};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
-use flashlab_host::{FilesystemParameters, Host, Machine};
-use flashlab_nvme::{Ssd, SsdParameters};
-use flashlab_sd::{Card, CardParameters, Identity};
+use flashlab_host::FilesystemParameters;
+use flashlab_sd::Card;
 use flashlab_sim::{Duration, Model, Store};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -293,11 +292,7 @@ impl Device {
     /// Returns the difference of erase counts at which static wear leveling moves data; `None` if wear leveling is not
     /// static.
     pub fn levelling_threshold(&self) -> Option<u32> {
-        let policy = match &self.hardware {
-            Hardware::Card { card, .. } => card.wear.policy(),
-            Hardware::Ssd(ssd) => ssd.page_map.leveling,
-        };
-        match policy {
+        match self.hardware.wear_leveling() {
             LevelingPolicy::Static { threshold, .. } => Some(threshold),
             LevelingPolicy::None | LevelingPolicy::Dynamic => None,
         }

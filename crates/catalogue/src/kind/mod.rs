@@ -14,7 +14,7 @@ pub use card::CardInHost;
 
 use crate::profile::Parameter;
 use flashlab_flash::Impossible;
-use flashlab_flash::ftl::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Model, Store};
 use std::any::Any;
@@ -93,7 +93,7 @@ pub trait Hardware: Any + fmt::Debug + Send + Sync {
     fn t_read(&self) -> Duration;
 
     /// Returns the policy of wear leveling.
-    fn wear_leveling(&self) -> LevellingPolicy;
+    fn wear_leveling(&self) -> LevelingPolicy;
 }
 
 /// A kind of thing that a profile describes.

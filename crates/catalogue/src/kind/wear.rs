@@ -1,14 +1,15 @@
 //! The parameters of wear, which cards and SSDs share.
 
 use crate::profile::parameter::*;
-use flashlab_flash::ftl::{LevellingKind, Wear};
+use flashlab_flash::ftl::LevelingKind;
+use flashlab_flash::ftl::Wear;
 
 /// Range of counts.
 const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 pub(super) const TABLE: &[Parameter] = &[
-    choice!("wear.levelling", optional Wear.levelling, ["none" = LevellingKind::None, "dynamic" = LevellingKind::Dynamic,
-        "static" = LevellingKind::Static],
+    choice!("wear.levelling", optional Wear.leveling, ["none" = LevelingKind::None, "dynamic" = LevelingKind::Dynamic,
+        "static" = LevelingKind::Static],
         "Wear leveling: none, over the free erase blocks, or over all erase blocks by moving cold data.", "dynamic"),
     may!("wear.threshold", CountOrNone Wear.threshold, UP_TO_2_32,
         "Static wear leveling: difference of erases, between the most worn free block and the least worn used one, at \

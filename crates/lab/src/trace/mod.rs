@@ -8,8 +8,8 @@
 mod words;
 
 use flashlab_catalogue::device::Device;
-pub use flashlab_sd::mmc::{Controller, Kernel};
-use flashlab_sd::mmc::{Direction, Done, Entry, Event, Mmc, MmcRequest, Phase};
+pub use flashlab_host::driver::mmc::{Controller, Kernel};
+use flashlab_host::driver::mmc::{Direction, Done, Entry, Event, Mmc, MmcRequest, Phase};
 use flashlab_sd::{Ios, Native, Power, Timing};
 use serde::Serialize;
 

@@ -28,7 +28,7 @@ impl Ssd {
             },
             Kind::Program { .. } => {
                 if !self.programmed.is_empty() {
-                    self.programmed[block.index() as usize] = self.since_new(at);
+                    self.programmed[block.index() as usize] = self.age_at(at);
                 }
                 let blocks = self.layer.blocks();
                 let failed = blocks.endurance().is_some_and(|endurance| {

@@ -187,8 +187,8 @@ impl Ssd {
         match effect {
             Effect::Lent(bytes) => self.map.use_host_memory(bytes),
             Effect::Returned(_) => self.map.return_host_memory(),
-            Effect::TakenAway => self.map.disable_host_memory(),
-            Effect::Nothing => {}
+            Effect::Withdrawn => self.map.disable_host_memory(),
+            Effect::Unchanged => {}
         }
         Ok(effect)
     }
@@ -260,7 +260,7 @@ impl Ssd {
             state.status = Status::OutOfRange;
             return firmware;
         }
-        if self.map.is_resident() { firmware } else { firmware + self.use_map(now, slot) }
+        if self.map.is_resident() { firmware } else { firmware + self.access_map(now, slot) }
     }
 
     /// Looks up or changes a map that is only partly in memory. Returns the firmware's time.
@@ -349,8 +349,8 @@ impl Ssd {
     /// Returns true if no earlier request will use the firmware or the link to the drive, and the request needs no map
     /// page that is not in memory.
     #[inline]
-    fn is_unhindered(&self, request: &Request) -> bool {
-        self.events.none_comes() && self.map.is_resident() && self.partial_writes == 0 && self.admits(request)
+    fn can_serve_early(&self, request: &Request) -> bool {
+        self.events.no_command_is_pending() && self.map.is_resident() && self.partial_writes == 0 && self.admits(request)
     }
 
     /// Returns true if a request covers only whole units.

@@ -170,10 +170,10 @@ impl Ssd {
 
     /// Draws the decoding result of a page from its wear and age.
     #[inline(never)]
-    fn decode_aged(&mut self, block: EraseBlock, now: Instant) -> Option<ReadOutcome> {
+    fn decode_by_age(&mut self, block: EraseBlock, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;
         let cycles = self.layer.blocks().erase_count(block);
-        let age = self.since_new(now).saturating_sub(self.programmed[block.index() as usize]);
+        let age = self.age_at(now).saturating_sub(self.programmed[block.index() as usize]);
         Some(decoder.read(cycles, age, &mut self.rng))
     }
 

@@ -179,7 +179,7 @@ impl Ssd {
     #[inline]
     fn accept(&mut self, now: Instant, slot: u32) -> bool {
         if !self.map.is_resident() {
-            self.keep_mapped(slot);
+            self.recreate_map_pages(slot);
         }
         let Ssd { slots, layer, .. } = self;
         let state = slots.get_mut(slot);
@@ -245,7 +245,7 @@ impl Ssd {
         let entries = self.map.entries() as u32;
         for page in (units.start / entries..=(units.end - 1) / entries).map(MapPage) {
             if !self.map.exists(page)
-                && let Some(gone) = self.map.update(page, true).written_back
+                && let Some(written_back) = self.map.update(page, true).written_back
             {
                 self.map_pages.push_back(written_back);
             }

@@ -5,7 +5,10 @@ mod registers;
 
 use super::{Definition, DeviceKind, Hardware, Parts, Role, machine, wear};
 use flashlab_flash::Impossible;
-use flashlab_flash::ftl::{LevellingPolicy, Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::Mapping;
+use flashlab_flash::ftl::card::Overwrite;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::Nand;
 use flashlab_host::{Host, Machine};
 use flashlab_sd::{Card, CardParameters, Identity};
@@ -73,7 +76,7 @@ impl Hardware for CardInHost {
     fn t_read(&self) -> Duration {
         self.card.nand.t_read
     }
-    fn wear_leveling(&self) -> LevellingPolicy {
+    fn wear_leveling(&self) -> LevelingPolicy {
         self.card.wear.policy()
     }
 }
@@ -98,7 +101,7 @@ fn blank(parts: &mut Parts) {
             program_unit: 0,
             t_commit: none,
             map_unit: 0,
-            superblock: 0,
+            rewrite_unit: 0,
             overwrite: Overwrite::Convert,
             open_units: 0,
             map_cache: None,

@@ -1,9 +1,11 @@
 //! The parameters of SD cards.
 
-use super::{ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, Text, UP_TO_A_GIB};
+use super::Registers;
+use crate::profile::Text;
+use crate::profile::parameter::*;
+use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::Overwrite;
-
-const KINDS: &[Kind] = &[Kind::Card];
+use flashlab_sd::CardParameters;
 
 pub(super) const TABLE: &[Parameter] = &[
     must!("card.capacity", Size CardParameters.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),
@@ -83,7 +85,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time to commit a write that leaves a program unit open or begins a new run: its log record and map pages."),
     must!("ftl.map_unit", Size CardParameters.mapping.map_unit, UP_TO_A_GIB,
         "Bytes that one map entry covers if the data was written in sequence."),
-    must!("ftl.superblock", Size card.mapping.rewrite_unit, UP_TO_A_GIB,
+    must!("ftl.superblock", Size CardParameters.mapping.rewrite_unit, UP_TO_A_GIB,
         "Bytes that are rewritten together when part of them is overwritten."),
     choice!(
         "ftl.overwrite",

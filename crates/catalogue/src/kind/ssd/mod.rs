@@ -5,12 +5,15 @@ mod parameters;
 
 use super::{Definition, DeviceKind, Hardware, Parts, Role, pc, wear};
 use flashlab_flash::Impossible;
-use flashlab_flash::ftl::map::{MapParameters, Policy};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::gc::VictimPolicy;
+use flashlab_flash::ftl::page_map::Slc;
+use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParameters};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::ftl::{LevellingPolicy, Slc, Victim, Wear};
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
 use flashlab_nvme::hmb::Limits;
-use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
+use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Duration, Model};
 use optional::{OptionalSsdParameters, pages};
 
@@ -46,8 +49,8 @@ impl Hardware for SsdParameters {
     fn t_read(&self) -> Duration {
         self.timing.t_read
     }
-    fn wear_leveling(&self) -> LevellingPolicy {
-        self.page_map.levelling
+    fn wear_leveling(&self) -> LevelingPolicy {
+        self.page_map.leveling
     }
 }
 
@@ -67,7 +70,7 @@ fn parameters_of(parts: &Parts) -> Result<SsdParameters, Impossible> {
     ssd.timing.t_read_slc = optional.t_read_slc.unwrap_or(ssd.timing.t_read);
     ssd.timing.t_prog_slc = optional.t_prog_slc.unwrap_or(ssd.timing.t_prog[0]);
     ssd.page_map.cell = ssd.timing.cell;
-    ssd.page_map.levelling = wear.policy();
+    ssd.page_map.leveling = wear.policy();
     ssd.page_map.endurance = optional.endurance(wear.endurance())?;
     ssd.page_map.slc =
         optional.slc_blocks.map(|blocks| Slc { blocks, fold_ppm: optional.slc_fold_ppm.unwrap_or(0) });
@@ -122,20 +125,20 @@ fn blank_ssd() -> SsdParameters {
             t_command_unmapped: none,
             t_idle: none,
         },
-        wires: Wires { generation: Generation::Gen1, lanes: 0, payload: 0, t_way: none },
+        link: LinkParameters { generation: Generation::Gen1, lanes: 0, payload: 0, t_way: none },
         page_map: PageMapParameters {
             geometry: Geometry { channels: 0, dies: 0, planes: 0, blocks: 0, pages: 0, page: 0 },
             cell: Cell::Slc,
             unit: 0,
             capacity: 0,
             map_pages: 0,
-            victim: Victim::Greedy,
+            victim: VictimPolicy::Greedy,
             streams: Streams::One,
             reserve: 0,
             idle_free: 0,
             write_buffer: 0,
             slc: None,
-            levelling: LevellingPolicy::Dynamic,
+            leveling: LevelingPolicy::Dynamic,
             endurance: None,
         },
         timing: Timing {
@@ -151,7 +154,7 @@ fn blank_ssd() -> SsdParameters {
         },
         scheduling: Scheduling::FIRST_COME,
         reliability: None,
-        map: MapParameters {
+        map: MapCacheParameters {
             sram: None,
             page: 0,
             entry: 0,
@@ -162,7 +165,7 @@ fn blank_ssd() -> SsdParameters {
             t_write_back: none,
             loaders: 0,
             blocking: false,
-            policy: Policy::CleanMap,
+            policy: HostMemoryPolicy::CleanMap,
         },
         hmb: Limits::default(),
         lend_max: 0,

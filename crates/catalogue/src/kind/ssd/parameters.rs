@@ -2,9 +2,9 @@
 
 use super::optional::{OptionalSsdParameters, SuspendTarget};
 use crate::profile::parameter::*;
-use flashlab_flash::ftl::collection::Victim;
-use flashlab_flash::ftl::map::Policy;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Streams;
+use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_flash::nand::Cell;
 use flashlab_nvme::{Generation, SsdParameters};
 
@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Parameter] = &[
     must!("nvme.request_max", Size SsdParameters.request_max, UP_TO_A_GIB, "Bytes of the largest request (MDTS)."),
     choice!(
         "nvme.generation",
-        SsdParameters.wires.generation,
+        SsdParameters.link.generation,
         [
             "gen1" = Generation::Gen1,
             "gen2" = Generation::Gen2,
@@ -26,9 +26,9 @@ pub(super) const TABLE: &[Parameter] = &[
         ],
         "Generation of PCI Express that host and drive agree on."
     ),
-    must!("nvme.lanes", Count SsdParameters.wires.lanes, UP_TO_2_32, "Lanes of the link."),
-    must!("nvme.payload", Count SsdParameters.wires.payload, UP_TO_2_32, "Bytes of the largest packet's payload."),
-    must!("nvme.t_way", Time SsdParameters.wires.t_way, TEN_SECONDS,
+    must!("nvme.lanes", Count SsdParameters.link.lanes, UP_TO_2_32, "Lanes of the link."),
+    must!("nvme.payload", Count SsdParameters.link.payload, UP_TO_2_32, "Bytes of the largest packet's payload."),
+    must!("nvme.t_way", Time SsdParameters.link.t_way, TEN_SECONDS,
         "Latency of a packet from one side of the link to the other."),
     must!("nvme.depth", Count SsdParameters.controller.depth, UP_TO_2_32,
         "Maximum number of commands in the controller; others wait in the queues."),
@@ -116,11 +116,11 @@ pub(super) const TABLE: &[Parameter] = &[
         "ftl.victim",
         SsdParameters.page_map.victim,
         [
-            "greedy" = Victim::Greedy,
-            "cost-benefit" = Victim::CostBenefit,
-            "fifo" = Victim::Fifo,
-            "random" = Victim::Random,
-            "10-choices" = Victim::DChoices { d: 10 }
+            "greedy" = VictimPolicy::Greedy,
+            "cost-benefit" = VictimPolicy::CostBenefit,
+            "fifo" = VictimPolicy::Fifo,
+            "random" = VictimPolicy::Random,
+            "10-choices" = VictimPolicy::DChoices { d: 10 }
         ],
         "Victim selection of garbage collection: the block with the least valid data, the one with the best benefit \
          for its cost and age, the oldest one, a random one, or the best of ten random ones."
@@ -161,9 +161,9 @@ pub(super) const TABLE: &[Parameter] = &[
         "map.policy",
         SsdParameters.map.policy,
         [
-            "clean-map" = Policy::CleanMap,
-            "direct-table" = Policy::DirectTable,
-            "write-buffer" = Policy::WriteBuffer
+            "clean-map" = HostMemoryPolicy::CleanMap,
+            "direct-table" = HostMemoryPolicy::DirectTable,
+            "write-buffer" = HostMemoryPolicy::WriteBuffer
         ],
         "Use of the host memory buffer."
     ),

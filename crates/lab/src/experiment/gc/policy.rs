@@ -1,6 +1,6 @@
 //! Columns and rows of an experiment of kind `gc`: a policy per column, a fill level and a block size per row.
 
-use flashlab_flash::ftl::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Streams;
 
 /// A way to choose victims and to separate data.
