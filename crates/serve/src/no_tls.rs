@@ -1,7 +1,7 @@
 //! TLS in a build without the feature `tls`: the same names, and no value of any of them.
 //!
-//! [`Tls::new`] and `client` answer with an error that says how to get TLS. Everything past them is unreachable, which the
-//! empty types prove.
+//! [`Tls::new`] and `client` return an error that says how to get TLS. No other code is reachable, because the types
+//! have no values.
 
 use flashlab_nbd::server;
 use flashlab_nbd::uri::Uri;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, IoSlice, Write};
 use std::path::Path;
 
-/// Says which clients have to use TLS.
+/// Use of TLS by clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
     /// Clients may use TLS.
@@ -44,7 +44,7 @@ impl Tls {
         Err(TlsError)
     }
 
-    /// Returns whether clients have to use TLS.
+    /// Returns the mode: optional or required.
     pub fn mode(&self) -> TlsMode {
         match *self {}
     }

@@ -7,9 +7,9 @@
 use super::pending::{InFlight, Pending};
 use super::{ClientError, Event, ExportInfo, Extent, Received, Request, RequestError, Slot};
 use crate::wire::{
-    BlockDescriptor, ChunkHeader, ChunkLayout, ChunkType, CommandFlags, CommandType, Descriptors, ErrorChunk,
-    ErrorNumber, OffsetHole, Reader, ReplyFlags, RequestHeader, RequestLayout, SIMPLE_REPLY_MAGIC,
-    SimpleReply, TransmissionFlags,
+    BlockDescriptor, ChunkError, ChunkHeader, ChunkLayout, ChunkType, CommandFlags, CommandType, Descriptors,
+    ErrorChunk, ErrorNumber, OffsetHole, Reader, ReplyFlags, RequestHeader, RequestLayout,
+    SIMPLE_REPLY_MAGIC, SimpleReply, TransmissionFlags,
 };
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -227,8 +227,7 @@ impl Transmission {
         let last = header.flags.contains(ReplyFlags::DONE);
         let (kind, command) = (header.kind, pending.command);
         let unexpected = ClientError::UnexpectedChunk { kind, command };
-        let wrong =
-            ClientError::MalformedChunk(crate::wire::ChunkError::Length { kind, length: header.length });
+        let wrong = ClientError::MalformedChunk(ChunkError::Length { kind, length: header.length });
         let need = |count: usize| Ok(Received { consumed: 0, event: Event::Need(head + count) });
         match kind {
             // "This bit MUST always be set for the NBD_REPLY_TYPE_NONE chunk".
