@@ -20,9 +20,9 @@ impl<'a> Input<'a> {
         self.bytes(1).first().copied().unwrap_or(0)
     }
     fn bytes(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        let (head, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
-        taken
+        head
     }
     fn word(&mut self) -> u32 {
         self.bytes(4).iter().fold(0, |word, byte| word << 8 | u32::from(*byte))

@@ -23,14 +23,14 @@ pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
 /// # Panics
 /// Panics if the device answers later without naming a due time and does not do so within ten seconds.
 pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
-    let mut answering = match started {
+    let mut future = match started {
         Started::Done(outcome) => return outcome,
-        Started::Pending(answering) => answering,
+        Started::Pending(future) => future,
     };
     let woken = Arc::new(Woken { thread: thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(woken.clone());
     loop {
-        if let Poll::Ready(outcome) = answering.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+        if let Poll::Ready(outcome) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
             return outcome;
         }
         match device.next_due() {
@@ -85,7 +85,7 @@ pub fn agrees_with_an_array(device: &dyn BlockDevice, seed: u64, steps: u32) {
     let mut array = vec![0; usize::try_from(geometry.capacity).expect("a device of a test is small")];
     let mut rng = Rng::new(seed);
     for step in 0..steps {
-        let what = || format!("seed {seed}, step {step}");
+        let step_name = || format!("seed {seed}, step {step}");
         let (offset, length) = range(&mut rng, geometry.capacity, geometry.block);
         let part = offset as usize..(offset + length) as usize;
         let done = match rng.below(7) {
@@ -109,32 +109,36 @@ pub fn agrees_with_an_array(device: &dyn BlockDevice, seed: u64, steps: u32) {
             4 => execute(device, Io::Flush),
             5 => {
                 let Ok(Answer::Extents(extents)) = execute(device, Io::Extents { offset, length }) else {
-                    panic!("no extents: {}", what());
+                    panic!("no extents: {}", step_name());
                 };
-                assert_extents(&extents, &array[part], &what());
+                assert_extents(&extents, &array[part], &step_name());
                 continue;
             }
             _ => {
-                assert!(read(device, offset, length as usize) == array[part], "reads differ: {}", what());
+                assert!(
+                    read(device, offset, length as usize) == array[part],
+                    "reads differ: {}",
+                    step_name()
+                );
                 continue;
             }
         };
-        assert!(done.is_ok(), "{done:?}: {}", what());
+        assert!(done.is_ok(), "{done:?}: {}", step_name());
     }
     assert!(read(device, 0, array.len()) == array, "the final contents differ: seed {seed}");
 }
 
-fn assert_extents(extents: &[Extent], bytes: &[u8], what: &str) {
+fn assert_extents(extents: &[Extent], bytes: &[u8], step_name: &str) {
     let mut at = 0;
     for extent in extents {
         let end = bytes.len().min(at + extent.length as usize);
         let zeroes = bytes[at..end].iter().all(|byte| *byte == 0);
-        assert!(zeroes || !extent.zero, "{extent:?} at {at} does not read as zeroes: {what}");
+        assert!(zeroes || !extent.zero, "{extent:?} at {at} does not read as zeroes: {step_name}");
         at = end;
     }
-    assert_eq!(at, bytes.len(), "the extents end early: {what}");
+    assert_eq!(at, bytes.len(), "the extents end early: {step_name}");
     let alike = |pair: &[Extent]| (pair[0].hole, pair[0].zero) == (pair[1].hole, pair[1].zero);
-    assert!(!extents.windows(2).any(alike), "two adjacent extents are of the same kind: {what}");
+    assert!(!extents.windows(2).any(alike), "two adjacent extents are of the same kind: {step_name}");
 }
 
 fn range(rng: &mut Rng, capacity: u64, block: u64) -> (u64, u64) {
@@ -158,13 +162,13 @@ pub fn rejects_requests_beyond_the_end(device: &dyn BlockDevice) {
         (u64::MAX / block * block, block),
     ] {
         let data = vec![1; length as usize];
-        let asked = [
+        let outcomes = [
             execute(device, Io::Read { offset, buffer: data.clone() }),
             execute(device, Io::Cache { offset, length }),
             execute(device, Io::Discard { offset, length, durable: false }),
             execute(device, Io::Extents { offset, length }),
         ];
-        for outcome in asked {
+        for outcome in outcomes {
             assert_eq!(outcome.err(), Some(IoError::Invalid), "{length} bytes at {offset}");
         }
         let zeroes = Io::WriteZeroes { offset, length, durable: false, allocate: true, fast: true };

@@ -216,15 +216,21 @@ impl File {
         self.allocate(&self.can_punch, FallocateFlags::PUNCH_HOLE, offset, length)
     }
 
-    fn allocate(&self, can: &AtomicBool, how: FallocateFlags, offset: u64, length: u64) -> io::Result<bool> {
-        if length == 0 || !can.load(Ordering::Relaxed) {
+    fn allocate(
+        &self,
+        supported: &AtomicBool,
+        flags: FallocateFlags,
+        offset: u64,
+        length: u64,
+    ) -> io::Result<bool> {
+        if length == 0 || !supported.load(Ordering::Relaxed) {
             return Ok(length == 0);
         }
         self.check_size()?;
-        match fallocate(&self.file, how | FallocateFlags::KEEP_SIZE, offset, length) {
+        match fallocate(&self.file, flags | FallocateFlags::KEEP_SIZE, offset, length) {
             Ok(()) => Ok(true),
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                can.store(false, Ordering::Relaxed);
+                supported.store(false, Ordering::Relaxed);
                 Ok(false)
             }
             Err(error) => Err(error.into()),

@@ -52,12 +52,12 @@ impl Ranges {
                 return None;
             }
             let from = at;
-            let held = self.0.range(..=at).next_back().filter(|(_, end)| **end > at);
-            at = match held {
+            let contained = self.0.range(..=at).next_back().filter(|(_, end)| **end > at);
+            at = match contained {
                 Some((_, end)) => (*end).min(part.end),
                 None => self.0.range(at..part.end).next().map_or(part.end, |(start, _)| *start),
             };
-            Some((from..at, held.is_some()))
+            Some((from..at, contained.is_some()))
         })
     }
 }
@@ -83,7 +83,7 @@ mod tests {
                     plain[part].fill(false);
                 }
                 let found: Vec<bool> =
-                    ranges.split(0..64).flat_map(|(part, held)| part.map(move |_| held)).collect();
+                    ranges.split(0..64).flat_map(|(part, contained)| part.map(move |_| contained)).collect();
                 assert_eq!(found, plain, "seed {seed}, step {step}");
                 let touching = |pair: &[(u64, u64)]| pair[0].1 >= pair[1].0;
                 let all: Vec<_> = ranges.0.iter().map(|(start, end)| (*start, *end)).collect();

@@ -96,12 +96,12 @@ fn main() {
                 serve(&mut server, &bytes, &mut answers, true);
                 timed(|| parse(&mut client, &answers))
             });
-            let what = format!("{style} {}", if write { "writes" } else { "reads" });
+            let label = format!("{style} {}", if write { "writes" } else { "reads" });
             let [served, parsed] = [served, parsed].map(|time| {
                 let copies = time.as_nanos() as f64 / copy.as_nanos() as f64;
                 format!("{} ({copies:.2})", time.as_nanos())
             });
-            println!("{what:24} {served:>20} {parsed:>20}");
+            println!("{label:24} {served:>20} {parsed:>20}");
         }
     }
 }

@@ -55,9 +55,10 @@ fn block_status_replies_merge_and_limit_extents() {
         let (token, replies) = (request.token, server.session.replies().unwrap());
         let wide = style == Style::Extended;
         let kind = if wide { 6 } else { 5 };
-        let extents_of = |length: u64, one: bool, given: &[BlockDescriptor]| {
+        let extents_of = |length: u64, one: bool, extents: &[BlockDescriptor]| {
             let mut sent = Vec::new();
-            let covered = replies.block_status(token, length, one, 1, given.iter().copied(), true, &mut sent);
+            let covered =
+                replies.block_status(token, length, one, 1, extents.iter().copied(), true, &mut sent);
             let head = if wide { 40 } else { 24 };
             let bytes = &sent[head..];
             let each: Vec<(u64, u64)> = if wide {

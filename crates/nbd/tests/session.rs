@@ -151,18 +151,18 @@ fn replies_of_a_server_do_not_depend_on_how_the_bytes_are_split() {
         let stream = run(&plan, &mut Choices::new(&[])).to_server;
         // Starting TLS discards the bytes behind STARTTLS, so no piece may extend across it.
         let tls = 4 + 16;
-        let whole = serve(&plan, &[&stream[..tls], &stream[tls..]]);
-        assert_eq!(whole.1.closed, Some(Closed::Disconnect));
+        let unsplit = serve(&plan, &[&stream[..tls], &stream[tls..]]);
+        assert_eq!(unsplit.1.closed, Some(Closed::Disconnect));
         for cut in 0..=stream.len() {
             let cuts = if cut < tls { [cut, tls] } else { [tls, cut] };
             let pieces = [&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]];
             let (sent, server) = serve(&plan, &pieces);
-            assert_eq!(server.disk.bytes, whole.1.disk.bytes, "cut at {cut}");
-            assert_eq!(server.closed, whole.1.closed, "cut at {cut}");
-            assert_eq!(sent.len(), whole.0.len(), "cut at {cut}");
+            assert_eq!(server.disk.bytes, unsplit.1.disk.bytes, "cut at {cut}");
+            assert_eq!(server.closed, unsplit.1.closed, "cut at {cut}");
+            assert_eq!(sent.len(), unsplit.0.len(), "cut at {cut}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(serve(&plan, &bytes).0.len(), whole.0.len());
+        assert_eq!(serve(&plan, &bytes).0.len(), unsplit.0.len());
     }
 }
 
@@ -181,12 +181,12 @@ fn results_of_a_client_do_not_depend_on_how_the_bytes_are_split() {
             (client.take_sent(), client.outcomes)
         };
         let tls = 18 + 20;
-        let whole = client(&[&stream[..tls], &stream[tls..]]);
+        let unsplit = client(&[&stream[..tls], &stream[tls..]]);
         for cut in 0..=stream.len() {
             let cuts = if cut < tls { [cut, tls] } else { [tls, cut] };
-            assert_eq!(client(&[&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]]), whole);
+            assert_eq!(client(&[&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]]), unsplit);
         }
-        assert_eq!(client(&stream.chunks(1).collect::<Vec<_>>()), whole);
+        assert_eq!(client(&stream.chunks(1).collect::<Vec<_>>()), unsplit);
     }
 }
 
@@ -195,7 +195,7 @@ fn a_server_executes_only_complete_requests_of_an_interrupted_client() {
     for extended in [false, true] {
         let plan = plan_of_every_request(extended);
         let stream = run(&plan, &mut Choices::new(&[])).to_server;
-        let (_, whole) = serve(&plan, &[&stream[..20], &stream[20..]]);
+        let (_, unsplit) = serve(&plan, &[&stream[..20], &stream[20..]]);
         let mut executed_max = 0;
         for killed in 0..stream.len() {
             let cut = killed.min(20);
@@ -206,7 +206,7 @@ fn a_server_executes_only_complete_requests_of_an_interrupted_client() {
             let same = server
                 .executed
                 .iter()
-                .zip(&whole.executed)
+                .zip(&unsplit.executed)
                 .all(|(a, b)| (a.offset, a.length) == (b.offset, b.length));
             assert!(same);
             // A write is applied completely or not at all.
@@ -215,7 +215,7 @@ fn a_server_executes_only_complete_requests_of_an_interrupted_client() {
                     || executed_max > 4
             );
         }
-        assert_eq!(executed_max, whole.executed.len());
+        assert_eq!(executed_max, unsplit.executed.len());
     }
 }
 

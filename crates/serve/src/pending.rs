@@ -63,7 +63,7 @@ impl<T> Pending<T> {
     /// thread.
     /// Returns the request if the system has no descriptor for the event; the device's future is then dropped, which
     /// cancels it.
-    pub(crate) fn add(&mut self, request: T, answering: AnswerFuture) -> Result<(), (T, io::Error)> {
+    pub(crate) fn add(&mut self, request: T, future: AnswerFuture) -> Result<(), (T, io::Error)> {
         let wake_queue = match &self.wake_queue {
             Some(wake_queue) => wake_queue,
             None => match eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) {
@@ -76,7 +76,7 @@ impl<T> Pending<T> {
         };
         let number = self.next;
         self.next += 1;
-        self.requests.insert(number, (request, answering));
+        self.requests.insert(number, (request, future));
         Arc::new(RequestWaker { number, wake_queue: wake_queue.clone() }).wake();
         Ok(())
     }
@@ -113,9 +113,9 @@ impl<T> Pending<T> {
         let mut completed = Vec::new();
         for number in numbers {
             // A device may keep a waker longer than its request.
-            let Some((_, answering)) = self.requests.get_mut(&number) else { continue };
+            let Some((_, future)) = self.requests.get_mut(&number) else { continue };
             let waker = Waker::from(Arc::new(RequestWaker { number, wake_queue: wake_queue.clone() }));
-            if let Poll::Ready(outcome) = answering.as_mut().poll(&mut Context::from_waker(&waker)) {
+            if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 let (request, _) = self.requests.remove(&number).expect("it was found above");
                 completed.push((request, outcome));
             }

@@ -195,10 +195,10 @@ fn authority(path: &Path, error: &VerifierBuilderError) -> TlsError {
 
 fn identity(
     folder: &Path,
-    who: &str,
+    role: &str,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
-    let chain = certificates(&folder.join(format!("{who}-cert.pem")))?;
-    let path = folder.join(format!("{who}-key.pem"));
+    let chain = certificates(&folder.join(format!("{role}-cert.pem")))?;
+    let path = folder.join(format!("{role}-key.pem"));
     let key = PrivateKeyDer::from_pem_slice(&read(&path)?).map_err(|error| TlsError::File { path, error })?;
     Ok((chain, key))
 }

@@ -111,8 +111,8 @@ impl Descriptors {
     }
 
     fn get(&self, value: u16) -> Option<Vec<u8>> {
-        let [index, which] = value.to_le_bytes();
-        match which {
+        let [index, descriptor_type] = value.to_le_bytes();
+        match descriptor_type {
             kind::DEVICE => Some(self.device()),
             kind::CONFIGURATION if index == 0 => Some(self.configuration()),
             kind::STRING => self.string(index),

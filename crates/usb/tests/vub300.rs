@@ -307,13 +307,13 @@ fn a_power_cut_during_a_write_aborts_it_and_keeps_programmed_pages() {
             let fate = cut.iter().find(|(range, _)| range.contains(&page)).map(|(_, fate)| *fate);
             let (answer, kept) = driver.command(opcode::READ_MULTIPLE_BLOCK, 2, page as u32, None, 16 << 10);
             match fate {
-                Some(Fate::Old) => assert!(kept.iter().all(|byte| *byte == 0), "{at:?}: page at {page}"),
-                Some(Fate::New) => assert!(kept.iter().all(|byte| *byte == 0x22), "{at:?}: page at {page}"),
+                Some(Fate::Old) => assert!(found.iter().all(|byte| *byte == 0), "{at:?}: page at {page}"),
+                Some(Fate::New) => assert!(found.iter().all(|byte| *byte == 0x22), "{at:?}: page at {page}"),
                 Some(Fate::Unreadable) => assert_eq!(answer, [4, 2, 0, 0x10], "{at:?}: page at {page}"),
-                None => assert!(kept.iter().all(|byte| *byte == kept[0]), "{at:?}: page at {page}"),
+                None => assert!(found.iter().all(|byte| *byte == found[0]), "{at:?}: page at {page}"),
             }
             if aborted && fate.is_none() {
-                assert_eq!(kept[0], 0, "{at:?}: what was not sent is as it was");
+                assert_eq!(found[0], 0, "{at:?}: pages that were not sent keep their contents");
             }
         }
     }

@@ -25,8 +25,8 @@ fn when_done(started: Started, then: impl FnOnce(&Outcome) + Send + 'static) -> 
             then(&outcome);
             Started::Done(outcome)
         }
-        Started::Pending(answering) => Started::Pending(Box::pin(async move {
-            let outcome = answering.await;
+        Started::Pending(future) => Started::Pending(Box::pin(async move {
+            let outcome = future.await;
             then(&outcome);
             outcome
         })),

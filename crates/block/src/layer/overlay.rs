@@ -87,11 +87,11 @@ impl Overlay {
             if bit(&changed, granule) || part == (first..last) {
                 self.changes.write(part.start, bytes(part.clone()))?;
             } else {
-                let mut whole = vec![0; (last - first) as usize];
-                self.base.read(first, &mut whole)?;
-                whole[(part.start - first) as usize..(part.end - first) as usize]
+                let mut granule_bytes = vec![0; (last - first) as usize];
+                self.base.read(first, &mut granule_bytes)?;
+                granule_bytes[(part.start - first) as usize..(part.end - first) as usize]
                     .copy_from_slice(bytes(part.clone()));
-                self.changes.write(first, &whole)?;
+                self.changes.write(first, &granule_bytes)?;
             }
             if !bit(&changed, granule) {
                 let byte = &mut changed[(granule / 8) as usize];

@@ -58,11 +58,11 @@ impl Chunk {
 
     /// Zeroes `at..end`. Pages that lie entirely in the range are returned to the system.
     pub(super) fn free(&mut self, at: usize, end: usize) {
-        let whole = at.div_ceil(PAGE) * PAGE..end / PAGE * PAGE;
-        if whole.start < whole.end {
-            self.zero_part(at, whole.start);
-            self.zero_part(whole.end, end);
-            self.free_pages(whole);
+        let whole_pages = at.div_ceil(PAGE) * PAGE..end / PAGE * PAGE;
+        if whole_pages.start < whole_pages.end {
+            self.zero_part(at, whole_pages.start);
+            self.zero_part(whole_pages.end, end);
+            self.free_pages(whole_pages);
         } else {
             self.zero_part(at, end);
         }

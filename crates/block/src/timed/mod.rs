@@ -308,8 +308,8 @@ impl State {
         cut: &PowerCut,
         outstanding: &BTreeMap<u64, Outstanding>,
     ) -> Result<(), StoreError> {
-        let with_fate = |wanted: Fate| {
-            cut.undecided.iter().filter(move |(_, fate)| *fate == wanted).map(|(range, _)| range)
+        let with_fate = |selected: Fate| {
+            cut.undecided.iter().filter(move |(_, fate)| *fate == selected).map(|(range, _)| range)
         };
         let old: Vec<Range<u64>> = with_fate(Fate::Old).cloned().collect();
         self.undo.revert(&old, &*self.store)?;

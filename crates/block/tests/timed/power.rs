@@ -160,14 +160,14 @@ impl CheckedDevice {
                 fate_of(n).is_none() || changes,
                 "block {n} was durable, and the cut names it: {block:?}"
             );
-            let kept = match (fate_of(n), newest) {
+            let contents = match (fate_of(n), newest) {
                 (Some(Fate::Old), _) => block.versions[0].1,
                 (Some(Fate::New), Some(request)) => request.byte.expect("it was looked for"),
                 _ => block.versions.last().expect("there is one").1,
             };
             let overwritten = fate_of(n) == Some(Fate::New) && newest.is_some();
             block.readable = fate_of(n) != Some(Fate::Unreadable) && (block.readable || overwritten);
-            block.versions = vec![(0, kept)];
+            block.versions = vec![(0, contents)];
         }
         for mut request in outstanding.into_iter().skip(1) {
             assert!(matches!(poll(&mut request.answer), Poll::Ready(Err(IoError::ShuttingDown))));
@@ -361,13 +361,13 @@ fn a_power_cut_reverts_to_the_last_write_with_fua() {
         assert!(execute(&device, write(0, 7, 1)).is_ok());
         let cut = device.power_cut(Instant::ZERO).expect("memory does not fail");
         device.power_up(Instant::ZERO);
-        let kept = match cut.undecided[..] {
+        let contents = match cut.undecided[..] {
             [(_, Fate::Old)] => 6,
             [(_, Fate::New)] => 7,
             _ => continue,
         };
-        seen[kept as usize - 6] = true;
-        assert_eq!(read(&device, 0, BLOCK as usize), [kept; BLOCK as usize], "seed {seed}");
+        seen[contents as usize - 6] = true;
+        assert_eq!(read(&device, 0, BLOCK as usize), [contents; BLOCK as usize], "seed {seed}");
     }
     assert_eq!(seen, [true; 2]);
 }

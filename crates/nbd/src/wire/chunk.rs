@@ -236,8 +236,8 @@ impl Descriptors {
         };
         let mut reader = Reader::new(bytes);
         let context = reader.u32()?;
-        let said = if wide { reader.u32()? } else { count };
-        if count == 0 || said != count {
+        let announced = if wide { reader.u32()? } else { count };
+        if count == 0 || announced != count {
             return Some(Err(wrong));
         }
         Some(Ok(Descriptors { context, count }))

@@ -20,16 +20,16 @@ impl<'a> Reader<'a> {
     /// Reads `count` bytes.
     #[inline]
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(count)?;
+        let (head, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
-        Some(taken)
+        Some(head)
     }
     /// Reads `N` bytes into an array.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>()?;
+        let (head, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
-        Some(*taken)
+        Some(*head)
     }
     /// Reads a 16-bit number.
     #[inline]

@@ -222,10 +222,10 @@ impl<'a> RequestHandler<'a> {
     fn submit(&mut self, request: InFlight<'a>, io: Io) {
         match self.device.start(&self.context, io) {
             Started::Done(outcome) => self.reply(request, outcome),
-            Started::Pending(answering) => {
+            Started::Pending(future) => {
                 let bytes = request.memory_bytes();
                 self.pending_bytes += bytes;
-                if let Err((request, error)) = self.pending.add(request, answering) {
+                if let Err((request, error)) = self.pending.add(request, future) {
                     tracing::warn!(%error, "cannot wait for a device");
                     self.pending_bytes -= bytes;
                     self.reply(request, Err(IoError::NoMemory));

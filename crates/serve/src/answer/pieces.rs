@@ -41,8 +41,8 @@ impl RequestHandler<'_> {
     ) -> io::Result<()> {
         let arrived_at = self.arrived_at;
         self.record(Action::Read, offset, length);
-        let whole = unfragmented || !self.replies.can_fragment();
-        if whole {
+        let one_piece = unfragmented || !self.replies.can_fragment();
+        if one_piece {
             // No other reply may interrupt an unfragmented reply.
             self.finish(link)?;
         }
@@ -62,7 +62,7 @@ impl RequestHandler<'_> {
                 // "If an error occurs while reading after the server has already sent out the reply header with an
                 // error field set to zero (i.e., signalling no error), the server MUST immediately initiate a hard
                 // disconnect."
-                Err(error) if whole && at > 0 => {
+                Err(error) if one_piece && at > 0 => {
                     return Err(io::Error::other(format!(
                         "a read failed after its reply had begun: {error}"
                     )));
@@ -73,7 +73,7 @@ impl RequestHandler<'_> {
                     return Ok(());
                 }
             };
-            match (whole, at) {
+            match (one_piece, at) {
                 (true, 0) => self.replies.read(token, length as u32, &mut self.outbox.heads),
                 (true, _) => {}
                 (false, _) => {
@@ -83,7 +83,7 @@ impl RequestHandler<'_> {
             self.outbox.payload(read, None);
             at += piece;
             if at == length {
-                if !whole {
+                if !one_piece {
                     self.replies.end(token, &mut self.outbox.heads);
                 }
                 self.count_io(Count::Reads, Count::ReadBytes, length);

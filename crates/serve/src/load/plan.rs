@@ -121,8 +121,8 @@ impl Plan {
         match self.until {
             Until::Requests(count) => self.requests as f64 / count.max(1) as f64,
             Until::At(end) => {
-                let whole = end.saturating_since(self.start).as_ns().max(1);
-                now.saturating_since(self.start).as_ns() as f64 / whole as f64
+                let total = end.saturating_since(self.start).as_ns().max(1);
+                now.saturating_since(self.start).as_ns() as f64 / total as f64
             }
         }
     }

@@ -120,7 +120,7 @@ impl LoadReport {
 
     /// Returns the results as JSON. Times are in nanoseconds, and the names are fio's where the meaning is the same.
     pub fn json(&self) -> String {
-        let mut whole = json!({
+        let mut document = json!({
             "bs": self.job.block,
             "iodepth": self.job.depth,
             "connections": self.job.connections,
@@ -134,12 +134,12 @@ impl LoadReport {
             "system_calls_per_million": self.per_million(self.calls as f64),
         });
         if self.job.verify {
-            whole["verified_blocks"] = json!(self.verified);
+            document["verified_blocks"] = json!(self.verified);
         }
         for (name, latencies) in self.directions() {
-            whole[name] = self.direction(latencies);
+            document[name] = self.direction(latencies);
         }
-        let mut text = serde_json::to_string_pretty(&whole).expect("numbers and names serialise");
+        let mut text = serde_json::to_string_pretty(&document).expect("numbers and names serialise");
         text.push('\n');
         text
     }

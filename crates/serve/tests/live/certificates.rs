@@ -14,18 +14,18 @@ pub(crate) fn make(folder: &Path) {
     let ca = key();
     write("ca-cert.pem", params.self_signed(&ca).expect("the parameters are right").pem());
     let issuer = Issuer::new(params, ca);
-    for who in ["server", "client"] {
+    for role in ["server", "client"] {
         let key = key();
-        let signed = parameters(who, &["localhost"]).signed_by(&key, &issuer);
-        write(&format!("{who}-cert.pem"), signed.expect("the parameters are right").pem());
-        write(&format!("{who}-key.pem"), key.serialize_pem());
+        let signed = parameters(role, &["localhost"]).signed_by(&key, &issuer);
+        write(&format!("{role}-cert.pem"), signed.expect("the parameters are right").pem());
+        write(&format!("{role}-key.pem"), key.serialize_pem());
     }
 }
 
-fn parameters(who: &str, names: &[&str]) -> CertificateParams {
+fn parameters(role: &str, names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
     let mut parameters = CertificateParams::new(names).expect("they are names");
     parameters.distinguished_name = DistinguishedName::new();
-    parameters.distinguished_name.push(DnType::CommonName, who);
+    parameters.distinguished_name.push(DnType::CommonName, role);
     parameters
 }
