@@ -11,7 +11,8 @@ use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::register::{Csd, Extensions, Ocr};
 use flashlab_sd::{
-    Card, CardParameters, Command, Expects, Fault, Identity, Ios, Mode, Native, Power, Signal, Timing, Transfer,
+    Card, CardParameters, Command, Fault, Identity, Ios, Mode, Native, Power, ResponseType, Signal, Timing,
+    Transfer,
 };
 use flashlab_sim::{Duration, Store};
 use libfuzzer_sys::fuzz_target;
@@ -76,14 +77,14 @@ const IOS: Ios =
     Ios { clock_hz: 25_000_000, timing: Timing::Legacy, signal: Signal::V3_3, power: Power::On, ..Ios::OFF };
 
 /// Returns the response type that a host expects for a command; R1b for arbitrary ones.
-fn expects(index: u8) -> Expects {
+fn expects(index: u8) -> ResponseType {
     match index {
-        0 | 4 | 15 => Expects::None,
-        2 | 9 | 10 => Expects::R2,
-        3 => Expects::R6,
-        8 => Expects::R7,
-        41 => Expects::R3,
-        _ => Expects::R1b,
+        0 | 4 | 15 => ResponseType::None,
+        2 | 9 | 10 => ResponseType::R2,
+        3 => ResponseType::R6,
+        8 => ResponseType::R7,
+        41 => ResponseType::R3,
+        _ => ResponseType::R1b,
     }
 }
 

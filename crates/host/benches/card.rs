@@ -10,7 +10,7 @@ use flashlab_flash::nand::Nand;
 use flashlab_host::driver::mmc::{Controller, Kernel, Mmc};
 use flashlab_sd::opcode;
 use flashlab_sd::{
-    Card, CardParameters, Command, Expects, Identity, Ios, Mode, Native, Power, Signal, Timing, crc16,
+    Card, CardParameters, Command, Identity, Ios, Mode, Native, Power, ResponseType, Signal, Timing, crc16,
     crc16_lines,
 };
 use flashlab_sim::{Duration, Rng, Store, StoreError};
@@ -91,21 +91,22 @@ fn host(card: Card, width: u8) -> Native {
     native.set_ios(&Ios { clock_hz: 400_000, width: 1, timing: Timing::Legacy, ..HIGH_SPEED });
     native.advance(Duration::from_ms(10));
     let mut send = |index, argument, expects| native.command(Command::new(index, argument), expects);
-    send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing is expected");
-    send(opcode::SEND_IF_COND, 0x1aa, Expects::R7).expect("a card");
+    send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing is expected");
+    send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7).expect("a card");
     while {
-        send(opcode::APP_CMD, 0, Expects::R1).expect("a card");
-        send(opcode::app::SD_SEND_OP_COND, 0x40ff_8000, Expects::R3).expect("a card").word() >> 31 == 0
+        send(opcode::APP_CMD, 0, ResponseType::R1).expect("a card");
+        send(opcode::app::SD_SEND_OP_COND, 0x40ff_8000, ResponseType::R3).expect("a card").word() >> 31 == 0
     } {}
-    send(opcode::ALL_SEND_CID, 0, Expects::R2).expect("a card");
-    let address = send(opcode::SEND_RELATIVE_ADDR, 0, Expects::R6).expect("an address").word() & 0xffff_0000;
-    send(opcode::SELECT_CARD, address, Expects::R1).expect("it is selected");
+    send(opcode::ALL_SEND_CID, 0, ResponseType::R2).expect("a card");
+    let address =
+        send(opcode::SEND_RELATIVE_ADDR, 0, ResponseType::R6).expect("an address").word() & 0xffff_0000;
+    send(opcode::SELECT_CARD, address, ResponseType::R1).expect("it is selected");
     if width == 4 {
-        send(opcode::APP_CMD, address, Expects::R1).expect("a card");
-        send(opcode::app::SET_BUS_WIDTH, 2, Expects::R1).expect("four lines");
+        send(opcode::APP_CMD, address, ResponseType::R1).expect("a card");
+        send(opcode::app::SET_BUS_WIDTH, 2, ResponseType::R1).expect("four lines");
     }
     native.set_ios(&Ios { clock_hz: 400_000, width, timing: Timing::Legacy, ..HIGH_SPEED });
-    native.command(Command::new(opcode::SWITCH_FUNC, 0x80ff_fff1), Expects::R1).expect("a switch");
+    native.command(Command::new(opcode::SWITCH_FUNC, 0x80ff_fff1), ResponseType::R1).expect("a switch");
     let mut status = [0; 64];
     native.read_block(&mut status, 64, LONG).expect("the functions");
     native.set_ios(&Ios { width, ..HIGH_SPEED });
@@ -114,9 +115,9 @@ fn host(card: Card, width: u8) -> Native {
 
 /// One request of 4 KiB.
 fn read(native: &mut Native, block: u32, buffer: &mut [u8]) {
-    native.command(Command::new(opcode::READ_MULTIPLE_BLOCK, block), Expects::R1).expect("a read");
+    native.command(Command::new(opcode::READ_MULTIPLE_BLOCK, block), ResponseType::R1).expect("a read");
     native.read_blocks(buffer, 512, 8, LONG).expect("eight blocks");
-    native.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b).expect("a stop");
+    native.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b).expect("a stop");
 }
 
 /// The same through the host stack of Linux.
@@ -154,11 +155,13 @@ fn main() {
     });
     let mut written = host(card(None), 4);
     for at in (0..CAPACITY / 512).step_by(65_528) {
-        written.command(Command::new(opcode::WRITE_MULTIPLE_BLOCK, at as u32), Expects::R1).expect("a write");
+        written
+            .command(Command::new(opcode::WRITE_MULTIPLE_BLOCK, at as u32), ResponseType::R1)
+            .expect("a write");
         for _ in 0..65_528.min(CAPACITY / 512 - at) {
             written.write_block(&[], 512, LONG).expect("a block");
         }
-        written.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b).expect("a stop");
+        written.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b).expect("a stop");
         written.wait_ready(LONG).expect("it is done");
     }
     let what = "without bytes, card written once in sequence";

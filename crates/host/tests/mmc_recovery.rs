@@ -7,7 +7,7 @@ use flashlab_host::driver::mmc::{Controller, Error, Event, Kernel, Mmc};
 use flashlab_sd::opcode;
 use flashlab_sd::quirk::Planned;
 use flashlab_sd::register::Ocr;
-use flashlab_sd::{Card, Command, Expects, Identity, Native};
+use flashlab_sd::{Card, Command, Identity, Native, ResponseType};
 use flashlab_sim::{Duration, Store, StoreError};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -173,7 +173,7 @@ fn a_write_that_the_card_refuses_is_not_taken_for_the_one_before() {
         mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
         let group = mmc.native().card().unwrap().identity().csd.write_protect_group().expect("it has groups");
         mmc.native_mut()
-            .command(Command::new(opcode::SET_WRITE_PROT, group as u32), Expects::R1b)
+            .command(Command::new(opcode::SET_WRITE_PROT, group as u32), ResponseType::R1b)
             .expect("it is protected");
         mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
         let written = mmc.write(group / 512, 8, &[2; 4096]);
@@ -189,7 +189,7 @@ fn a_discard_that_protection_keeps_the_card_from_is_an_error_where_the_host_asks
         let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
         mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
         mmc.native_mut()
-            .command(Command::new(opcode::SET_WRITE_PROT, 0), Expects::R1b)
+            .command(Command::new(opcode::SET_WRITE_PROT, 0), ResponseType::R1b)
             .expect("it is protected");
         mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
         let discarded = mmc.discard(0, 8);

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_told_in_fewer_bits_where_there_are_fewer() {
+    fn status_is_condensed_for_r6_and_spi() {
         let status = Status::default().in_state(State::Idle).with(Status::ILLEGAL_COMMAND);
         assert_eq!(status.spi_r1(), 0b101);
         assert_eq!(status.short(), 0x4000);

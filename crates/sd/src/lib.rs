@@ -26,7 +26,7 @@ pub use card::{Card, CrcStatus, State, Transfer};
 pub use command::{Command, Frame, Response, Status};
 pub use crc::{crc7, crc16, crc16_lines};
 pub use model::{CardModel, CardParameters};
-pub use native::{Expects, Fault, Ios, Native, Power, Signal, Timing};
+pub use native::{Fault, Ios, Native, Power, ResponseType, Signal, Timing};
 pub use quirk::Quirks;
 pub use register::{Identity, Voltage};
 pub use signal::{Board, PHASES};

@@ -173,34 +173,34 @@ impl Noise {
     }
 
     /// Corrupts bits on their way to the host. With `width` 1, `bytes` are a frame on the command line.
-    pub(crate) fn reaches_host(&mut self, bytes: &mut [u8], width: u8) {
+    pub(crate) fn corrupt_to_host(&mut self, bytes: &mut [u8], width: u8) {
         let share = if width == 1 { self.response } else { self.read };
         self.corrupt(bytes, width, share);
     }
 
     /// Corrupts bits on their way to the card.
-    pub(crate) fn reaches_card(&mut self, bytes: &mut [u8], width: u8) {
+    pub(crate) fn corrupt_to_card(&mut self, bytes: &mut [u8], width: u8) {
         self.corrupt(bytes, width, self.write);
     }
 
     /// Returns true if the checksums of a block reach the host intact.
-    pub(crate) fn sums_to_host(&mut self, width: u8) -> bool {
-        self.arrive(16 * u64::from(width), self.read)
+    pub(crate) fn checksums_intact_to_host(&mut self, width: u8) -> bool {
+        self.bits_intact(16 * u64::from(width), self.read)
     }
 
     /// Returns true if a block without stored bytes reaches the host intact, with its checksums.
     pub(crate) fn block_to_host(&mut self, length: u32, width: u8) -> bool {
-        self.arrive(u64::from(length) * 8 + 16 * u64::from(width), self.read)
+        self.bits_intact(u64::from(length) * 8 + 16 * u64::from(width), self.read)
     }
 
     /// Returns true if a block without stored bytes reaches the card intact, with its checksums.
     pub(crate) fn block_to_card(&mut self, length: u32, width: u8) -> bool {
-        self.arrive(u64::from(length) * 8 + 16 * u64::from(width), self.write)
+        self.bits_intact(u64::from(length) * 8 + 16 * u64::from(width), self.write)
     }
 
     /// Returns true if `bits` of unknown content arrive intact. A bit that is sampled too early equals the previous bit
     /// with a probability of one half, and is then correct.
-    fn arrive(&mut self, bits: u64, share: f64) -> bool {
+    fn bits_intact(&mut self, bits: u64, share: f64) -> bool {
         let mut left = bits;
         while let Some(gap) = self.next(share, left) {
             if self.rng.below(2) == 0 {

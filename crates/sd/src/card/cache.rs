@@ -8,7 +8,7 @@
 //! The model does not include the time that a cache saves, since no card with a cache has been measured. A write takes
 //! as long as without a cache, and a flush takes the time of its commands.
 
-use super::write::{Before, Write};
+use super::write::{PreviousContent, Write};
 use crate::model::array::Array;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ struct Cached {
     pages: Vec<Range<u64>>,
     /// True if part of the overwritten data was mapped.
     mapped: bool,
-    before: Vec<Before>,
+    before: Vec<PreviousContent>,
     bytes_before: Vec<u8>,
 }
 

@@ -36,9 +36,9 @@ impl Card {
     }
 
     /// Starts a request. The array was idle until the beginning of the request's first command.
-    pub(super) fn wake(&mut self, now: Instant) {
+    pub(super) fn end_idle(&mut self, now: Instant) {
         let began = Instant::from_ns(now.as_ns().saturating_sub(self.command_time.as_ns()));
-        self.array.wake(began);
+        self.array.end_idle(began);
         self.array.idle_since = now;
     }
 
@@ -58,7 +58,7 @@ impl Card {
             self.error(Status::ADDRESS_ERROR);
             return Some(self.r1());
         }
-        self.wake(now);
+        self.end_idle(now);
         let end = blocks.map(|blocks| at + u64::from(blocks) * u64::from(block));
         let accepted = now.max(self.volatile.busy);
         self.volatile.lines =
@@ -90,7 +90,7 @@ impl Card {
             self.error(refused);
             return Some(self.r1());
         }
-        self.wake(now);
+        self.end_idle(now);
         let accepted = now.max(self.volatile.busy);
         // A block count that exceeds the capacity is ignored: the card rejects the first block beyond its end.
         let end = blocks.map(|blocks| at + u64::from(blocks) * 512).filter(|end| *end <= self.capacity);
@@ -99,7 +99,7 @@ impl Card {
         self.write.cached = self.volatile.settings.caches();
         self.writing = true;
         let v = &mut self.volatile;
-        v.refusing = false;
+        v.ignores_blocks = false;
         v.lines = Lines::Write;
         self.r1_then(State::ReceiveData)
     }

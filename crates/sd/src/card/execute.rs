@@ -1,7 +1,7 @@
 //! Execution of the commands.
 
 use super::state::legality;
-use super::volatile::{Lines, Taken, Volatile};
+use super::volatile::{BlockPurpose, Lines, Volatile};
 use super::{Card, State};
 use crate::Signal;
 use crate::command::{Command, Response, Status};
@@ -216,7 +216,7 @@ impl Card {
                 Some(self.r1())
             }
             opcode::SET_BLOCK_COUNT => {
-                self.wake(now);
+                self.end_idle(now);
                 self.volatile.block_count = (argument > 0).then_some(argument);
                 Some(self.r1())
             }
@@ -225,19 +225,19 @@ impl Card {
                 let blocks = self.volatile.block_count.take();
                 self.begin_write(now, argument, blocks)
             }
-            opcode::PROGRAM_CSD => self.take(16, Taken::Csd),
+            opcode::PROGRAM_CSD => self.receive_block_for(16, BlockPurpose::Csd),
             opcode::SET_WRITE_PROT => self.protect(now, argument, true),
             opcode::CLR_WRITE_PROT => self.protect(now, argument, false),
             opcode::SEND_WRITE_PROT => self.send_protection(argument),
             opcode::ERASE_WR_BLK_START => {
-                self.wake(now);
+                self.end_idle(now);
                 self.erase_from(argument, true)
             }
             opcode::ERASE_WR_BLK_END => self.erase_from(argument, false),
             opcode::ERASE => self.erase(now, argument),
             opcode::LOCK_UNLOCK => {
                 let length = self.volatile.block_length;
-                self.take(length, Taken::Lock)
+                self.receive_block_for(length, BlockPurpose::Lock)
             }
             opcode::READ_EXTR_SINGLE => self.read_extension(argument),
             opcode::WRITE_EXTR_SINGLE => self.write_extension(argument),
@@ -249,7 +249,7 @@ impl Card {
                 let page = self.health().to_page();
                 self.send(&page)
             }
-            opcode::GEN_CMD => self.take(512, Taken::Vendor),
+            opcode::GEN_CMD => self.receive_block_for(512, BlockPurpose::Vendor),
             opcode::READ_OCR => Some(Response::R3(self.conditions())),
             opcode::CRC_ON_OFF => Some(self.r1()),
             _ => None,
@@ -260,7 +260,7 @@ impl Card {
     fn go_idle(&mut self, now: Instant) -> Option<Response> {
         self.end_transfer(now);
         self.csd.set_tran_speed(self.identity.csd.tran_speed());
-        self.empty_cache();
+        self.commit_cache();
         let v = &mut self.volatile;
         let (spi, busy, signal) = (v.spi, v.busy, v.signal);
         *v = Volatile::new();
@@ -362,8 +362,8 @@ impl Card {
     }
 
     /// Starts to receive a block that is not user data.
-    fn take(&mut self, length: u32, what: Taken) -> Option<Response> {
-        self.volatile.lines = Lines::Take(length, what);
+    fn receive_block_for(&mut self, length: u32, purpose: BlockPurpose) -> Option<Response> {
+        self.volatile.lines = Lines::ReceiveOther(length, purpose);
         self.r1_then(State::ReceiveData)
     }
 
@@ -435,6 +435,6 @@ impl Card {
             // The card has no I/O functions.
             _ => 0,
         };
-        self.take(512, Taken::Extension { function, offset, length })
+        self.receive_block_for(512, BlockPurpose::Extension { function, offset, length })
     }
 }

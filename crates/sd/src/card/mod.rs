@@ -170,7 +170,7 @@ impl Card {
     /// Cuts the power at `now`. Returns the fate of the data that was not durable; the store agrees with it. `now` may
     /// lie before the end of the last write, even if the card has received commands since.
     pub fn power_off(&mut self, now: Instant) -> PowerCut {
-        self.settle(now);
+        self.advance_to(now);
         self.writing |= self.write.is_under_way(now);
         self.power = None;
         let mut cut = PowerCut::default();
@@ -184,7 +184,7 @@ impl Card {
         let is_lost = |page| mix(mix(seed ^ cut_at) ^ page) & 1 == 0;
         cut = self.cache.cut(cut, is_lost, &mut self.array, self.store.as_deref());
         for (range, fate) in &cut.undecided {
-            self.readable(range.clone());
+            self.mark_readable(range.clone());
             if *fate == Fate::Unreadable && !fault("torn-page-can-be-read") {
                 self.unreadable.push(range.clone());
             }
@@ -223,7 +223,7 @@ impl Card {
     }
 
     /// Empties the cache: all written data is in the array.
-    fn empty_cache(&mut self) {
+    fn commit_cache(&mut self) {
         self.cache.clear();
         self.write.cached = false;
     }
@@ -297,7 +297,7 @@ impl Card {
         self.store.is_some()
     }
     /// Returns true if the card has no active or planned quirks.
-    pub(crate) fn is_flawless(&self) -> bool {
+    pub(crate) fn has_no_quirks(&self) -> bool {
         self.quirks.is_empty()
     }
     /// Returns the quirks of the card.
@@ -363,7 +363,7 @@ impl Card {
             None
         } else {
             let kept: (Lock, Protection, [u8; 16], Vec<Range<u64>>) =
-                postcard::from_bytes(rest).map_err(array::no_state)?;
+                postcard::from_bytes(rest).map_err(array::invalid_state)?;
             if !kept.1.is_like(&self.protection) {
                 return Err(RestoreError::new("the write protection groups are those of another card"));
             }
@@ -397,7 +397,7 @@ impl Card {
     /// Handles a command with a correct CRC7 whose last bit arrived at `now`. With the native bus, `now` is the end of
     /// the response. Returns `None` if the card does not respond.
     pub fn command(&mut self, now: Instant, command: Command) -> Option<Response> {
-        self.settle(now);
+        self.advance_to(now);
         let voltage = self.power?;
         if !self.identity.ocr.works_at(voltage) {
             return None;
@@ -411,13 +411,13 @@ impl Card {
     /// Handles a command with a wrong CRC7. The card does not execute it and does not respond; the next response
     /// reports the error.
     pub fn crc_error(&mut self, now: Instant) {
-        self.settle(now);
+        self.advance_to(now);
         self.volatile.errors = self.volatile.errors.with(Status::COM_CRC_ERROR);
     }
 
     /// Applies the state changes that depend only on time.
     #[inline]
-    fn settle(&mut self, now: Instant) {
+    fn advance_to(&mut self, now: Instant) {
         let v = &mut self.volatile;
         let rests = match v.state {
             State::Programming => State::Transfer,
@@ -433,7 +433,7 @@ impl Card {
     }
 
     /// Removes `range` from the unreadable ranges.
-    fn readable(&mut self, range: Range<u64>) {
+    fn mark_readable(&mut self, range: Range<u64>) {
         if self.unreadable.is_empty() {
             return;
         }

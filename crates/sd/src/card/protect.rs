@@ -106,7 +106,7 @@ impl Card {
             self.put_into_cache();
             self.cache.erase(&part);
             self.array.flash.trim(part.clone());
-            self.readable(part.clone());
+            self.mark_readable(part.clone());
             let failed = match &self.store {
                 Some(store) => store.discard(part.start, part.end - part.start).is_err(),
                 None => false,

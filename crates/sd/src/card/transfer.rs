@@ -1,9 +1,9 @@
 //! Data blocks between the array and the wires.
 
-use super::volatile::{Lines, Read, Taken};
+use super::volatile::{BlockPurpose, Lines, Read};
 use super::{Card, CrcStatus, State, Transfer};
 use crate::command::Status;
-use crate::quirk::{Place, STUCK};
+use crate::quirk::{Place, T_STUCK_BUSY};
 use crate::register::{Csd, Group};
 use core::ops::Range;
 use flashlab_sim::{Duration, Instant, Mechanism, fault};
@@ -16,7 +16,7 @@ impl Card {
             Lines::Idle => Transfer::None,
             Lines::Read(Read { block, .. }) | Lines::Register(block) => Transfer::Sending { block },
             Lines::Write => Transfer::Receiving { block: 512 },
-            Lines::Take(block, _) => Transfer::Receiving { block },
+            Lines::ReceiveOther(block, _) => Transfer::Receiving { block },
         }
     }
 
@@ -25,7 +25,7 @@ impl Card {
     #[inline]
     pub fn block_ready(&mut self, now: Instant) -> Option<Instant> {
         if !self.quirks.is_empty() {
-            self.suffer(now);
+            self.apply_planned_quirks(now);
             if !self.quirks.sends_data() {
                 return None;
             }
@@ -62,8 +62,8 @@ impl Card {
             };
             let Lines::Read(read) = &mut self.volatile.lines else { break };
             let block = u64::from(read.block);
-            let alike = block == 512 && self.unreadable.is_empty();
-            let brought = if alike { (read.ready_to - read.at) / block } else { 1 };
+            let is_plain = block == 512 && self.unreadable.is_empty();
+            let brought = if is_plain { (read.ready_to - read.at) / block } else { 1 };
             let blocks = brought.min(u64::from(count - sent));
             read.at += blocks * block;
             let done = read.end == Some(read.at);
@@ -182,25 +182,25 @@ impl Card {
     #[inline]
     pub fn receive_block(&mut self, now: Instant, bytes: &[u8], crc_ok: bool) -> Option<CrcStatus> {
         if !self.quirks.is_empty() {
-            self.suffer(now);
+            self.apply_planned_quirks(now);
         }
         match self.volatile.lines {
-            _ if self.volatile.refusing => None,
+            _ if self.volatile.ignores_blocks => None,
             Lines::Write if crc_ok => self.receive(now, bytes),
             Lines::Write => {
-                self.refuse(now);
+                self.ignore_following_blocks(now);
                 Some(CrcStatus::CrcError)
             }
-            Lines::Take(..) if !crc_ok => {
+            Lines::ReceiveOther(..) if !crc_ok => {
                 self.volatile.lines = Lines::Idle;
                 self.volatile.state = State::Transfer;
                 Some(CrcStatus::CrcError)
             }
-            Lines::Take(length, what) => {
+            Lines::ReceiveOther(length, purpose) => {
                 let length = (length as usize).min(bytes.len());
                 self.volatile.lines = Lines::Idle;
                 self.volatile.state = State::Transfer;
-                self.taken(now, &bytes[..length], what);
+                self.handle_non_data_block(now, &bytes[..length], purpose);
                 Some(CrcStatus::Accepted)
             }
             _ => None,
@@ -212,18 +212,18 @@ impl Card {
         let at = self.write.at;
         if at + 512 > self.capacity {
             self.error(Status::OUT_OF_RANGE);
-            self.refuse(now);
+            self.ignore_following_blocks(now);
             return None;
         }
         if self.is_protected(at) {
             self.error(Status::WP_VIOLATION);
-            self.refuse(now);
+            self.ignore_following_blocks(now);
             return Some(CrcStatus::WriteError);
         }
         let stored = match &self.store {
-            _ if !self.quirks.is_empty() => self.keep_faulty(at, bytes),
+            _ if !self.quirks.is_empty() => self.store_with_quirks(at, bytes),
             Some(store) if !bytes.is_empty() => {
-                let kept = self.write.remember(at, bytes.len(), store.as_ref());
+                let kept = self.write.save_previous(at, bytes.len(), store.as_ref());
                 kept.and_then(|()| store.write(at, bytes)).map(|()| true)
             }
             _ => Ok(true),
@@ -232,42 +232,42 @@ impl Card {
             stored == Ok(true) && self.write.arrived(now, 512, &mut self.array, &mut self.spent).is_ok();
         if !written {
             self.fail_write();
-            self.refuse(now);
+            self.ignore_following_blocks(now);
             return Some(CrcStatus::WriteError);
         }
         // While the card has unreadable blocks, writes do not go into the cache. A power cut therefore cannot undo the
         // repair of such a block.
         self.write.cached &= self.unreadable.is_empty();
-        self.readable(at..at + 512);
+        self.mark_readable(at..at + 512);
         self.volatile.written_blocks += 1;
         if self.write.end == Some(self.write.at) {
             self.end_write(now, Duration::ZERO);
         }
-        if self.quirks.is_empty() { Some(CrcStatus::Accepted) } else { self.written_faulty(now) }
+        if self.quirks.is_empty() { Some(CrcStatus::Accepted) } else { self.count_written_block(now) }
     }
 
     /// Reports a failed write, and reverts the part of the last page that has arrived.
     fn fail_write(&mut self) {
         self.error(Status::ERROR);
-        if self.write.give_up(self.store.as_deref()).is_err() {
+        if self.write.revert_incomplete_page(self.store.as_deref()).is_err() {
             self.error(Status::CC_ERROR);
         }
         self.volatile.written_blocks = (self.write.written() / 512) as u32;
     }
 
     /// Ignores the following blocks until CMD12. A write of a single block ends at once.
-    fn refuse(&mut self, now: Instant) {
+    fn ignore_following_blocks(&mut self, now: Instant) {
         let single = self.write.end.is_some_and(|end| end == self.write.at + 512);
         if single && self.volatile.written_blocks == 0 {
             self.end_write(now, Duration::ZERO);
         } else {
-            self.volatile.refusing = true;
+            self.volatile.ignores_blocks = true;
         }
     }
 
     /// Ends a write. The card is busy until the data is durable.
     pub(super) fn end_write(&mut self, now: Instant, stop: Duration) {
-        self.volatile.refusing = false;
+        self.volatile.ignores_blocks = false;
         self.volatile.lines = Lines::Idle;
         let until = match self.write.finish(now, stop, &mut self.array, &mut self.spent) {
             Ok(until) => until,
@@ -286,9 +286,9 @@ impl Card {
     }
 
     /// Handles a block that is not user data.
-    fn taken(&mut self, now: Instant, bytes: &[u8], what: Taken) {
-        match what {
-            Taken::Csd => match bytes.first_chunk().and_then(|new| self.csd.programmed(new)) {
+    fn handle_non_data_block(&mut self, now: Instant, bytes: &[u8], purpose: BlockPurpose) {
+        match purpose {
+            BlockPurpose::Csd => match bytes.first_chunk().and_then(|new| self.csd.programmed(new)) {
                 Some(csd) => {
                     self.csd = csd;
                     let commit = self.array.flash.t_commit();
@@ -296,23 +296,23 @@ impl Card {
                 }
                 None => self.error(Status::CSD_OVERWRITE),
             },
-            Taken::Lock => self.take_lock(now, bytes),
-            Taken::Extension { function, offset, length } => {
+            BlockPurpose::Lock => self.execute_lock(now, bytes),
+            BlockPurpose::Extension { function, offset, length } => {
                 let Range { start, end } = offset..offset.saturating_add(length).min(512);
                 for (at, byte) in (start..end).zip(bytes) {
                     let caches = self.volatile.settings.caches();
                     self.identity.extensions.write(function, at, *byte, &mut self.volatile.settings);
                     let settings = self.volatile.settings;
                     let flushes = self.identity.extensions.flushes(function, at, *byte);
-                    if flushes && self.quirks.flush_sticks() {
-                        self.be_busy(now, now.saturating_add(STUCK));
+                    if flushes && self.quirks.hangs_on_flush() {
+                        self.be_busy(now, now.saturating_add(T_STUCK_BUSY));
                     } else if flushes && !fault("card-ignores-a-flush") || caches && settings.empties_cache()
                     {
-                        self.empty_cache();
+                        self.commit_cache();
                     }
                 }
             }
-            Taken::Vendor => {}
+            BlockPurpose::Vendor => {}
         }
     }
 
@@ -325,7 +325,7 @@ impl Card {
             return Some(Instant::MAX);
         }
         let until = match v.lines {
-            Lines::Write if !v.refusing => self.write.room_at(&self.array),
+            Lines::Write if !v.ignores_blocks => self.write.room_at(&self.array),
             _ if v.state == State::Programming => v.busy,
             _ => Instant::ZERO,
         };

@@ -19,12 +19,12 @@ pub(super) enum Lines {
     /// The card receives blocks for the array.
     Write,
     /// The card receives a block of this many bytes that is not user data.
-    Take(u32, Taken),
+    ReceiveOther(u32, BlockPurpose),
 }
 
 /// Purpose of a received block that is not user data.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Taken {
+pub(super) enum BlockPurpose {
     Csd,
     Lock,
     Extension { function: u8, offset: usize, length: usize },
@@ -95,7 +95,7 @@ pub(super) struct Volatile {
     /// True if the buffer was full when the last command arrived.
     pub(super) full: bool,
     /// True if the card ignores all blocks until CMD12.
-    pub(super) refusing: bool,
+    pub(super) ignores_blocks: bool,
 }
 
 impl Volatile {
@@ -127,7 +127,7 @@ impl Volatile {
             settings: Settings::default(),
             written_blocks: 0,
             full: false,
-            refusing: false,
+            ignores_blocks: false,
         }
     }
 }

@@ -22,7 +22,7 @@ struct Page {
 
 /// Previous content of a block.
 #[derive(Clone, Debug)]
-pub(super) struct Before {
+pub(super) struct PreviousContent {
     /// Address of the block.
     pub(super) offset: u64,
     /// Location of the block in the store.
@@ -48,7 +48,7 @@ pub(super) struct Write {
     /// Time when the last block arrived.
     last: Duration,
     /// End of the range that the translation layer has received.
-    told: u64,
+    translated_to: u64,
     /// True if part of the overwritten data was mapped.
     mapped: bool,
     /// Index of the next run of the translation layer's work, and the number of its pages that are left.
@@ -56,7 +56,7 @@ pub(super) struct Write {
     pages_left: u64,
     leveling: Duration,
     pages: Vec<Page>,
-    before: Vec<Before>,
+    before: Vec<PreviousContent>,
     bytes_before: Vec<u8>,
     /// Time when the last program ends; `None` until the transfer has ended.
     programmed: Option<Instant>,
@@ -66,7 +66,7 @@ pub(super) struct Write {
     pub(super) cached: bool,
 }
 
-impl Before {
+impl PreviousContent {
     /// Restores the previous content of the block from `bytes_before`.
     pub(super) fn restore(&self, bytes_before: &[u8], store: &dyn Store) -> Result<(), StoreError> {
         match self.at {
@@ -94,7 +94,7 @@ impl Write {
             at: start,
             end,
             page_start: start,
-            told: start,
+            translated_to: start,
             pages,
             before,
             bytes_before,
@@ -113,7 +113,7 @@ impl Write {
     }
 
     /// Preserves the current content of the block that is about to change. `place` is its location in the store.
-    pub(super) fn remember(
+    pub(super) fn save_previous(
         &mut self,
         place: u64,
         length: usize,
@@ -125,7 +125,7 @@ impl Write {
             self.bytes_before.resize(at + length, 0);
             store.read(place, &mut self.bytes_before[at..])?;
         }
-        self.before.push(Before { offset: self.at, place, length, at: held.then_some(at) });
+        self.before.push(PreviousContent { offset: self.at, place, length, at: held.then_some(at) });
         Ok(())
     }
 
@@ -150,8 +150,8 @@ impl Write {
     fn program(&mut self, array: &mut Array, spent: &mut Spent) -> Result<(), ReadOnly> {
         let bytes = self.page_start..self.at;
         self.page_start = self.at;
-        if bytes.start >= self.told {
-            self.tell(&bytes, array, spent)?;
+        if bytes.start >= self.translated_to {
+            self.pass_to_translation(&bytes, array, spent)?;
         }
         let Run { merge, erase, pages, each } = array.flash.work().runs[self.run];
         let first = self.pages_left == pages;
@@ -171,7 +171,12 @@ impl Write {
     }
 
     /// Passes the following data to the translation layer: the whole write if its end is known, otherwise `page`.
-    fn tell(&mut self, page: &Range<u64>, array: &mut Array, spent: &mut Spent) -> Result<(), ReadOnly> {
+    fn pass_to_translation(
+        &mut self,
+        page: &Range<u64>,
+        array: &mut Array,
+        spent: &mut Spent,
+    ) -> Result<(), ReadOnly> {
         let range = page.start..self.end.map_or(page.end, |end| end.max(page.end));
         self.mapped |= array.flash.mapped_bytes(&range) > 0;
         let work = array.flash.write(range.clone())?;
@@ -203,8 +208,8 @@ impl Write {
         if self.at > self.page_start {
             self.program(array, spent)?;
         }
-        if self.told > self.at && !self.mapped {
-            array.flash.trim(self.at..self.told);
+        if self.translated_to > self.at && !self.mapped {
+            array.flash.trim(self.at..self.translated_to);
         }
         if self.at == self.start {
             return Ok(now);
@@ -223,7 +228,7 @@ impl Write {
 
     /// Takes the data of a completed write: its pages, true if part of the overwritten data was mapped, and the
     /// previous content of its blocks.
-    pub(super) fn take_done(&mut self) -> (Vec<Range<u64>>, bool, Vec<Before>, Vec<u8>) {
+    pub(super) fn take_done(&mut self) -> (Vec<Range<u64>>, bool, Vec<PreviousContent>, Vec<u8>) {
         self.cached = false;
         let pages = self.pages.drain(..).map(|page| page.bytes).collect();
         let (before, bytes_before) = (&mut self.before, &mut self.bytes_before);
@@ -237,7 +242,7 @@ impl Write {
 
     /// Ends the write after the array has rejected a page. Restores the previous content of the last page and of
     /// the block that could not be stored.
-    pub(super) fn give_up(&mut self, store: Option<&dyn Store>) -> Result<(), StoreError> {
+    pub(super) fn revert_incomplete_page(&mut self, store: Option<&dyn Store>) -> Result<(), StoreError> {
         let held = self.pages.last().map_or(self.start, |page| page.bytes.end);
         if let Some(store) = store {
             self.restore(&(held..u64::MAX), store)?;
@@ -251,15 +256,15 @@ impl Write {
     pub(super) fn cut(&mut self, now: Instant, array: &mut Array, store: Option<&dyn Store>) -> PowerCut {
         self.durable = Instant::ZERO;
         let since = now.saturating_since(self.accepted);
-        let mut tear = array.tear(now, self.programmed.is_some_and(|programmed| programmed <= now));
+        let mut torn = array.torn_write(now, self.programmed.is_some_and(|programmed| programmed <= now));
         for Page { bytes, start, end } in &self.pages {
-            tear.page(bytes.clone(), *start, *end, since);
+            torn.page(bytes.clone(), *start, *end, since);
         }
-        let not_begun = tear.not_begun.unwrap_or(self.page_start);
-        if self.told > not_begun && !self.mapped {
-            array.flash.trim(not_begun..self.told);
+        let not_begun = torn.not_begun.unwrap_or(self.page_start);
+        if self.translated_to > not_begun && !self.mapped {
+            array.flash.trim(not_begun..self.translated_to);
         }
-        let mut cut = tear.cut;
+        let mut cut = torn.cut;
         if self.at > self.page_start {
             cut.push(self.page_start..self.at, Fate::Old);
         }

@@ -1,7 +1,8 @@
 //! The array of a card with its translation layer. The timed model and the card with a command line share it.
 //!
 //! Reads are streamed: a [`Stream`] computes piece by piece when the array has the requested data. Writes fill a
-//! buffer, whose pages are programmed while further ones arrive. A [`Tear`] decides what a power cut leaves of a write.
+//! buffer, whose pages are programmed while further ones arrive. A [`TornWrite`] decides what a power cut leaves of a
+//! write.
 
 use super::CardParameters;
 use super::buffer::Buffer;
@@ -36,7 +37,7 @@ impl Array {
 
     /// Accounts for the idle time of the array until `now`, when a request arrives.
     #[inline]
-    pub(crate) fn wake(&mut self, now: Instant) {
+    pub(crate) fn end_idle(&mut self, now: Instant) {
         self.flash.idle(now.saturating_since(self.idle_since));
     }
 
@@ -48,10 +49,10 @@ impl Array {
 
     /// Starts to decide what a power cut at `now` leaves of a write. `committed` is true if the map records all pages
     /// that were programmed.
-    pub(crate) fn tear(&self, now: Instant, committed: bool) -> Tear {
+    pub(crate) fn torn_write(&self, now: Instant, committed: bool) -> TornWrite {
         let mut rng = Rng::for_purpose(self.seed, now.as_ns());
         let found = committed || rng.below(2) == 0;
-        Tear { rng, found, not_begun: None, cut: PowerCut::default() }
+        TornWrite { rng, found, not_begun: None, cut: PowerCut::default() }
     }
 
     /// Returns the state that goes into a state file.
@@ -73,7 +74,7 @@ impl Array {
 }
 
 /// Returns the error for bytes that are not a saved state.
-pub(crate) fn no_state(error: postcard::Error) -> RestoreError {
+pub(crate) fn invalid_state(error: postcard::Error) -> RestoreError {
     RestoreError::new(format!("this is not the state of a card: {error}"))
 }
 
@@ -117,7 +118,7 @@ impl Stream {
     /// unit that was looked up, before `end`. The wires are free at `wires` and take `on_wires` for each granule.
     /// Returns the number of granules skipped.
     #[inline]
-    pub(crate) fn ahead(
+    pub(crate) fn skip_prefetched_granules(
         &mut self,
         flash: &Translation,
         at: u64,
@@ -140,7 +141,7 @@ impl Stream {
 /// Decides page by page what a power cut leaves of a write. A page that was programmed completely has its new data,
 /// unless recovery misses it because the write was not committed. A page whose program was interrupted holds its old
 /// data, its new data, or is unreadable. Pages whose program had not started keep their old data.
-pub(crate) struct Tear {
+pub(crate) struct TornWrite {
     rng: Rng,
     /// True if recovery finds the pages that were programmed.
     found: bool,
@@ -149,7 +150,7 @@ pub(crate) struct Tear {
     pub(crate) cut: PowerCut,
 }
 
-impl Tear {
+impl TornWrite {
     /// Records the next page, programmed from `start` to `end`, of a write that was cut at `since`.
     pub(crate) fn page(&mut self, bytes: Range<u64>, start: Duration, end: Duration, since: Duration) {
         let fate = if end <= since {
@@ -167,7 +168,7 @@ impl Tear {
 /// Parses the saved state of an array. Returns the remaining bytes too, since the state of a [`crate::Card`] has more
 /// data.
 pub(crate) fn parse(state: &[u8]) -> Result<((Translation, Instant), &[u8]), RestoreError> {
-    postcard::take_from_bytes(state).map_err(no_state)
+    postcard::take_from_bytes(state).map_err(invalid_state)
 }
 
 /// Serializes a state.

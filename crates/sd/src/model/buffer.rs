@@ -68,7 +68,7 @@ impl Buffer {
     }
 
     /// Adds `count` pages with equal times.
-    fn alike(&mut self, count: u64, transfer: Duration, program: Duration) {
+    fn equal_pages(&mut self, count: u64, transfer: Duration, program: Duration) {
         let mut left = count;
         while left > 0 {
             if self.free.len() == 1 && left > 1 {
@@ -114,7 +114,7 @@ impl Buffer {
                     continue;
                 }
                 let pages = left.min((range.end - at) / page);
-                self.alike(pages, whole, run.each);
+                self.equal_pages(pages, whole, run.each);
                 at += pages * page;
                 left -= pages;
             }

@@ -58,13 +58,13 @@ pub struct CardParameters {
 }
 
 /// The shortest time that an array can take for an operation.
-const LEAST: Duration = Duration::from_ns(1);
+const T_MIN: Duration = Duration::from_ns(1);
 
 impl CardParameters {
     /// Returns true if the array of the card takes time. Cards that exist to compare command logs use the shortest
     /// possible times, so their performance means nothing.
-    pub fn takes_time(&self) -> bool {
-        self.nand.t_read > LEAST || self.nand.t_prog > LEAST
+    pub fn has_timing(&self) -> bool {
+        self.nand.t_read > T_MIN || self.nand.t_prog > T_MIN
     }
 
     /// Checks the parameters.
@@ -194,7 +194,8 @@ impl CardModel {
         let granule = self.array.flash.granule();
         let on_wires = block * (granule / BLOCK);
         while at < request.end() {
-            let granules = stream.ahead(&self.array.flash, at, request.end(), wires, on_wires);
+            let granules =
+                stream.skip_prefetched_granules(&self.array.flash, at, request.end(), wires, on_wires);
             if granules > 0 {
                 wires += on_wires * granules;
                 at += granule * granules;
@@ -246,22 +247,22 @@ impl CardModel {
     }
 
     /// Returns what a power cut at `now` leaves of the write in service.
-    fn torn(&mut self, writing: &Writing, now: Instant) -> PowerCut {
+    fn torn_write(&mut self, writing: &Writing, now: Instant) -> PowerCut {
         let range = writing.offset..writing.offset + writing.length;
         let page = self.array.flash.page();
         let block = self.wire.write_block + self.wire.host_block;
         let since = now.saturating_since(writing.start).saturating_sub(writing.command);
-        let mut tear = self.array.tear(now, since >= writing.programmed);
+        let mut torn = self.array.torn_write(now, since >= writing.programmed);
         let work = self.array.flash.work().clone();
         self.array.buffer.pages(&work, &range, page, block, |bytes, start, end| {
-            tear.page(bytes, start, end, since);
+            torn.page(bytes, start, end, since);
         });
         if writing.mapped == 0
-            && let Some(not_begun) = tear.not_begun
+            && let Some(not_begun) = torn.not_begun
         {
             self.array.flash.trim(not_begun..range.end);
         }
-        tear.cut
+        torn.cut
     }
 
     /// Serves an erase: CMD32, CMD33 and CMD38. The map is written at once; the array erases when it needs the space.
@@ -293,7 +294,7 @@ impl Model for CardModel {
         if self.served.is_some() {
             self.queue.push_back((now, request));
         } else {
-            self.array.wake(now);
+            self.array.end_idle(now);
             self.serve(now, now, &request);
         }
     }
@@ -318,7 +319,7 @@ impl Model for CardModel {
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         self.served = None;
-        self.writing.take().map(|writing| self.torn(&writing, now)).unwrap_or_default()
+        self.writing.take().map(|writing| self.torn_write(&writing, now)).unwrap_or_default()
     }
 
     /// Restores the power. The time is that of the array, without the initialization by the host.

@@ -27,7 +27,7 @@ impl Native {
     /// bytes are not needed. If a checksum is wrong, `buffer` holds the data as received.
     pub fn read_block(&mut self, buffer: &mut [u8], length: u32, limit: Duration) -> Result<(), Fault> {
         let now = self.now;
-        let ready = self.listener().and_then(|card| card.block_ready(now));
+        let ready = self.receiving_card().and_then(|card| card.block_ready(now));
         let Some(ready) = ready.filter(|ready| *ready <= now.saturating_add(limit)) else {
             self.now = now.saturating_add(limit);
             return Err(Fault::Timeout);
@@ -54,7 +54,7 @@ impl Native {
                 right &= noise.block_to_host(length, self.ios.width);
             }
         }
-        self.notice();
+        self.update_access_mode();
         right &= !self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_read());
         if right || !self.board.checks_crc { Ok(()) } else { Err(Fault::Crc) }
     }
@@ -67,7 +67,8 @@ impl Native {
         count: u32,
         limit: Duration,
     ) -> Result<(), (u32, Fault)> {
-        let mut moved = if buffer.is_empty() { self.skim(length, count, limit) } else { 0 };
+        let mut moved =
+            if buffer.is_empty() { self.read_blocks_without_bytes(length, count, limit) } else { 0 };
         let mut parts = buffer.chunks_mut(length.max(1) as usize).skip(moved as usize);
         while moved < count {
             let part = parts.next().unwrap_or(&mut []);
@@ -79,11 +80,11 @@ impl Native {
 
     /// Reads blocks whose bytes are not needed, as long as there are no errors on the wires or in the card. Returns
     /// their number.
-    fn skim(&mut self, length: u32, count: u32, limit: Duration) -> u32 {
+    fn read_blocks_without_bytes(&mut self, length: u32, count: u32, limit: Duration) -> u32 {
         let (now, each, quiet) = (self.now, self.read_time(length), self.noise.is_none());
         let ios = self.ios;
-        let Some(card) = self.listener() else { return 0 };
-        if !quiet || !card.is_flawless() || card.transfer() != (Transfer::Sending { block: length }) {
+        let Some(card) = self.receiving_card() else { return 0 };
+        if !quiet || !card.has_no_quirks() || card.transfer() != (Transfer::Sending { block: length }) {
             return 0;
         }
         if !agrees(card, &ios) {
@@ -99,8 +100,8 @@ impl Native {
         let sent = checksum(buffer, &self.bus);
         let mut sums = true;
         if let Some(noise) = &mut self.noise {
-            noise.reaches_host(buffer, self.ios.width);
-            sums = noise.sums_to_host(self.ios.width);
+            noise.corrupt_to_host(buffer, self.ios.width);
+            sums = noise.checksums_intact_to_host(self.ios.width);
         }
         sums && checksum(buffer, &self.bus) == sent
     }
@@ -111,7 +112,7 @@ impl Native {
         self.wait_ready(limit)?;
         self.now += self.write_time(length);
         let now = self.now;
-        let Some(card) = self.listener() else { return Err(Fault::Timeout) };
+        let Some(card) = self.receiving_card() else { return Err(Fault::Timeout) };
         let Transfer::Receiving { block } = card.transfer() else { return Err(Fault::Timeout) };
         let with_bytes = !bytes.is_empty();
         let Native { card: Some(card), noise, bus, ios, .. } = self else { return Err(Fault::Timeout) };
@@ -122,7 +123,7 @@ impl Native {
             match noise {
                 Some(noise) => {
                     let mut received = bytes.to_vec();
-                    noise.reaches_card(&mut received, ios.width);
+                    noise.corrupt_to_card(&mut received, ios.width);
                     right &= checksum(&received, bus) == sent;
                     card.receive_block(now, &received, right)
                 }

@@ -10,12 +10,12 @@
 //! wrong. If card and host disagree about the width or the access mode, checksums do not match. If they disagree about
 //! the signal voltage, the card does not respond.
 
-mod answer;
 mod data;
 mod ios;
+mod response;
 
-pub use answer::{Expects, Fault};
 pub use ios::{Ios, Power, Signal, Timing};
+pub use response::{Fault, ResponseType};
 
 use crate::bus::Bus;
 use crate::card::Card;
@@ -24,8 +24,8 @@ use crate::opcode;
 use crate::register::Voltage;
 use crate::signal::{Board, Noise};
 use alloc::boxed::Box;
-use answer::typed;
 use flashlab_sim::{Duration, Instant};
+use response::typed;
 
 /// Times of the wires, precomputed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +60,7 @@ pub struct Native {
     bus: Bus,
     times: Times,
     /// Time that the host's software spends on each block of 512 bytes while data moves.
-    pace: Duration,
+    t_block_host: Duration,
     now: Instant,
     /// Time when the card has received the clocks of its initialization; `None` if the clock has not run since
     /// power-up.
@@ -80,7 +80,7 @@ impl Native {
             board: Board::default(),
             bus: Bus { clock_hz: 0, width: 1, ddr: false },
             times: Times::default(),
-            pace: Duration::ZERO,
+            t_block_host: Duration::ZERO,
             now: Instant::ZERO,
             awake: None,
             access_mode: 0,
@@ -125,7 +125,7 @@ impl Native {
     /// Changes the signal timing of the host.
     pub fn set_board(&mut self, board: Board) {
         self.board = board;
-        self.listen();
+        self.update_noise();
     }
 
     /// Inserts a card, which replaces any card in the slot. The card gets power if the slot has power.
@@ -139,7 +139,7 @@ impl Native {
         }
         self.card = Some(card);
         self.wake();
-        self.listen();
+        self.update_noise();
     }
 
     /// Removes the card, which loses power at once, even in the middle of an operation.
@@ -177,7 +177,7 @@ impl Native {
             }
         }
         self.wake();
-        self.listen();
+        self.update_noise();
     }
 
     /// Recomputes the times of the wires.
@@ -188,15 +188,15 @@ impl Native {
             long_command: bus.command() + bus.clocks(LONG_CLOCKS),
             bare_command: bus.clocks(BARE_CLOCKS),
             unanswered: bus.clocks(UNANSWERED_CLOCKS),
-            read_block: bus.read_block() + self.pace,
-            write_block: bus.write_block() + self.pace,
+            read_block: bus.read_block() + self.t_block_host,
+            write_block: bus.write_block() + self.t_block_host,
         };
     }
 
     /// Sets the time that the host adds to each block of 512 bytes, for example the copy by a processor. See
     /// [`crate::Link`].
-    pub fn set_pace(&mut self, pace: Duration) {
-        self.pace = pace;
+    pub fn set_t_block_host(&mut self, t_block_host: Duration) {
+        self.t_block_host = t_block_host;
         if self.bus.clock_hz > 0 {
             self.time_wires();
         }
@@ -211,7 +211,7 @@ impl Native {
             board: self.board,
             bus: self.bus,
             times: self.times,
-            pace: self.pace,
+            t_block_host: self.t_block_host,
             now: self.now,
             awake: self.awake,
             access_mode: self.access_mode,
@@ -228,7 +228,7 @@ impl Native {
     }
 
     /// Recomputes the bit errors between host and card.
-    fn listen(&mut self) {
+    fn update_noise(&mut self) {
         let Some(card) = &self.card else { return };
         self.access_mode = card.access_mode();
         let rng = self.noise.take().map(|noise| noise.into_rng());
@@ -237,31 +237,31 @@ impl Native {
 
     /// Recomputes the bit errors if the card has changed its access mode, by CMD0 or at the end of the data of CMD6.
     #[inline]
-    fn notice(&mut self) {
+    fn update_access_mode(&mut self) {
         if self.card.as_ref().is_some_and(|card| card.access_mode() != self.access_mode) {
-            self.listen();
+            self.update_noise();
         }
     }
 
     /// Returns the card if it can receive signals from the host.
     #[inline]
-    fn listener(&mut self) -> Option<&mut Card> {
+    fn receiving_card(&mut self) -> Option<&mut Card> {
         let awake = self.awake.is_some_and(|awake| awake <= self.now);
         let signal = self.ios.signal;
-        let hears = self.ios.clock_hz > 0 && awake;
-        self.card.as_mut().filter(|card| hears && card.signal() == signal)
+        let receives = self.ios.clock_hz > 0 && awake;
+        self.card.as_mut().filter(|card| receives && card.signal() == signal)
     }
 
     /// Sends a command and waits for its response.
-    pub fn command(&mut self, command: Command, expects: Expects) -> Result<Response, Fault> {
+    pub fn command(&mut self, command: Command, expects: ResponseType) -> Result<Response, Fault> {
         let begun = self.now;
         self.now += match expects {
-            Expects::None => self.times.bare_command,
-            Expects::R2 => self.times.long_command,
+            ResponseType::None => self.times.bare_command,
+            ResponseType::R2 => self.times.long_command,
             _ => self.times.command,
         };
         let (now, low) = (self.now, self.ios.chip_select == CHIP_SELECTED);
-        let response = match self.listener() {
+        let response = match self.receiving_card() {
             Some(card) if low && command.index == opcode::GO_IDLE_STATE => {
                 card.set_spi();
                 card.command(now, command);
@@ -272,8 +272,8 @@ impl Native {
             Some(card) => card.command(now, command),
             None => None,
         };
-        self.notice();
-        if expects == Expects::None {
+        self.update_access_mode();
+        if expects == ResponseType::None {
             return Ok(Response::R1(Status::default()));
         }
         let Some(response) = response else {
@@ -283,19 +283,19 @@ impl Native {
             return Err(Fault::Crc);
         }
         match (expects, response) {
-            (Expects::R2, Response::R2(_)) | (Expects::R3, Response::R3(_)) => Ok(response),
-            (Expects::R2, _) | (_, Response::R2(_) | Response::R3(_)) => Err(Fault::Crc),
+            (ResponseType::R2, Response::R2(_)) | (ResponseType::R3, Response::R3(_)) => Ok(response),
+            (ResponseType::R2, _) | (_, Response::R2(_) | Response::R3(_)) => Err(Fault::Crc),
             (_, short) => Ok(typed(expects, short.word())),
         }
     }
 
     /// Sends a command as a frame, bit by bit, and waits for its response.
-    fn framed(&mut self, begun: Instant, command: Command, expects: Expects) -> Result<Response, Fault> {
+    fn framed(&mut self, begun: Instant, command: Command, expects: ResponseType) -> Result<Response, Fault> {
         let now = self.now;
         let Some(card) = &mut self.card else { return Err(Fault::Timeout) };
         let mut sent = command.to_bytes();
         if let Some(noise) = &mut self.noise {
-            noise.reaches_card(&mut sent, 1);
+            noise.corrupt_to_card(&mut sent, 1);
         }
         let response = match Command::from_bytes(&sent) {
             Some(command) => card.command(now, command),
@@ -307,23 +307,23 @@ impl Native {
         let index = sent[0] & 0x3f;
         let mut frame = response.map(|response| response.to_frame(index));
         if let (Some(noise), Some(frame)) = (&mut self.noise, &mut frame) {
-            noise.reaches_host(frame.bytes_mut(), 1);
+            noise.corrupt_to_host(frame.bytes_mut(), 1);
         }
         if let Some(frame) = &mut frame
             && self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_response())
         {
             frame.bytes_mut()[1] ^= 1;
         }
-        self.notice();
-        if expects == Expects::None {
+        self.update_access_mode();
+        if expects == ResponseType::None {
             return Ok(Response::R1(Status::default()));
         }
         let Some(frame) = frame else {
             return Err(self.unanswered(begun));
         };
         let answer = match expects {
-            Expects::R2 => frame.long().map(Response::R2),
-            Expects::R3 => frame.without_crc().map(Response::R3),
+            ResponseType::R2 => frame.long().map(Response::R2),
+            ResponseType::R3 => frame.without_crc().map(Response::R3),
             _ => frame.short(command.index).map(|word| typed(expects, word)),
         };
         answer.ok_or(Fault::Crc)

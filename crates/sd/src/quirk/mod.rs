@@ -13,14 +13,14 @@ mod table;
 mod text;
 
 pub use quirks::Quirks;
-pub(crate) use quirks::{Blow, Heard, Place};
+pub(crate) use quirks::{CommandHandling, Place, QuirkEvent};
 pub use table::{Entry, Operand, TABLE};
 pub use text::QuirkError;
 
 use flashlab_sim::{Duration, Instant};
 
 /// Busy time of a card that is busy forever: a year.
-pub(crate) const STUCK: Duration = Duration::from_secs(365 * 86_400);
+pub(crate) const T_STUCK_BUSY: Duration = Duration::from_secs(365 * 86_400);
 
 /// A fault or deviation of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub enum Quirk {
     /// Counterfeit: the card has only this many bytes. It drops writes to higher addresses, which read as zeroes.
     Drops(u64),
     /// The card acknowledges every n-th written block but stores wrong bytes.
-    KeepsOther(u32),
+    StoresWrongBytes(u32),
     /// The card rejects all writes, like a card that is worn out.
     ReadOnly,
     /// The card is busy for at least this time after every write.

@@ -1,13 +1,13 @@
 //! The quirks of one card, as predicates for the card and its bus interfaces.
 
-use super::{Planned, Quirk, STUCK, When};
+use super::{Planned, Quirk, T_STUCK_BUSY, When};
 use crate::opcode;
 use alloc::vec::Vec;
 use flashlab_sim::Instant;
 
 /// Event that happens to a card at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Blow {
+pub(crate) enum QuirkEvent {
     /// The card is removed.
     Remove,
     /// The power fails and is restored.
@@ -16,11 +16,11 @@ pub(crate) enum Blow {
 
 /// How a card handles a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
+pub(crate) enum CommandHandling {
     /// The card handles the command normally.
-    Well,
+    Normal,
     /// The card ignores the command.
-    Not,
+    Ignored,
     /// The card responds that the command is illegal.
     Illegal,
 }
@@ -41,7 +41,7 @@ pub struct Quirks {
     planned: Vec<Planned>,
     active: Vec<Quirk>,
     /// For each command index, how often the card received it.
-    heard: Vec<u32>,
+    received: Vec<u32>,
     blocks_written: u64,
     responses: u32,
     blocks_sent: u32,
@@ -104,11 +104,11 @@ impl Quirks {
 
     /// Activates the planned quirks whose moment satisfies `has_come`. Returns an event that happens at once, with its
     /// time.
-    fn arrive(&mut self, now: Instant, has_come: impl Fn(When) -> bool) -> Option<(Instant, Blow)> {
-        let mut blow = None;
+    fn activate(&mut self, now: Instant, has_come: impl Fn(When) -> bool) -> Option<(Instant, QuirkEvent)> {
+        let mut event = None;
         let mut left = Vec::new();
         for planned in core::mem::take(&mut self.planned) {
-            if blow.is_some() || !has_come(planned.when) {
+            if event.is_some() || !has_come(planned.when) {
                 left.push(planned);
                 continue;
             }
@@ -116,19 +116,19 @@ impl Quirks {
             match planned.quirk {
                 Quirk::Remove => {
                     self.removed = true;
-                    blow = Some((at, Blow::Remove));
+                    event = Some((at, QuirkEvent::Remove));
                 }
-                Quirk::PowerCut => blow = Some((at, Blow::PowerCut)),
+                Quirk::PowerCut => event = Some((at, QuirkEvent::PowerCut)),
                 quirk => self.active.push(quirk),
             }
         }
         self.planned = left;
-        blow
+        event
     }
 
     /// Advances the time to `now`. Returns the earliest event until then. The caller repeats the call until it returns
     /// `None`.
-    pub(crate) fn time(&mut self, now: Instant) -> Option<(Instant, Blow)> {
+    pub(crate) fn time(&mut self, now: Instant) -> Option<(Instant, QuirkEvent)> {
         loop {
             let due = self.planned.iter().filter_map(|planned| match planned.when {
                 When::At(at) if at <= now => Some(at),
@@ -138,47 +138,47 @@ impl Quirks {
                 self.seen = self.seen.max(now);
                 return None;
             };
-            if let Some((at, blow)) = self.arrive(now, |when| when == When::At(next)) {
+            if let Some((at, event)) = self.activate(now, |when| when == When::At(next)) {
                 // An event that was planned for the past happens now.
                 self.seen = self.seen.max(at);
-                return Some((self.seen, blow));
+                return Some((self.seen, event));
             }
         }
     }
 
     /// Counts a command before the card executes it. Returns an event that happens before the command.
-    pub(crate) fn count_command(&mut self, now: Instant, index: u8) -> Option<Blow> {
-        self.heard.resize(64, 0);
-        let heard = &mut self.heard[usize::from(index & 63)];
-        *heard = heard.saturating_add(1);
-        let this = When::Command { index, nth: *heard };
-        self.arrive(now, |when| when == this).map(|(_, blow)| blow)
+    pub(crate) fn count_command(&mut self, now: Instant, index: u8) -> Option<QuirkEvent> {
+        self.received.resize(64, 0);
+        let count = &mut self.received[usize::from(index & 63)];
+        *count = count.saturating_add(1);
+        let this = When::Command { index, nth: *count };
+        self.activate(now, |when| when == this).map(|(_, event)| event)
     }
 
     /// Returns how the card handles a command.
-    pub(crate) fn command(&mut self, now: Instant, index: u8, argument: u32) -> Heard {
+    pub(crate) fn command(&mut self, now: Instant, index: u8, argument: u32) -> CommandHandling {
         let before = self.last.replace(index);
         if self.removed || self.has(Quirk::Silent) || now < self.busy_until {
-            return Heard::Not;
+            return CommandHandling::Ignored;
         }
         match index {
             opcode::GO_IDLE_STATE => {
-                let hears = self.hears_reset();
+                let accepts = self.accepts_reset();
                 self.resets = self.resets.saturating_add(1);
-                if !hears {
-                    return Heard::Not;
+                if !accepts {
+                    return CommandHandling::Ignored;
                 }
             }
             opcode::SEND_OP_COND => {
                 self.op_conds = self.op_conds.saturating_add(1);
                 if self.op_conds > 1 && self.has(Quirk::OneOpCond) {
-                    return Heard::Not;
+                    return CommandHandling::Ignored;
                 }
             }
             opcode::SEND_IF_COND
                 if before != Some(opcode::GO_IDLE_STATE) && self.has(Quirk::ResetBeforeIfCond) =>
             {
-                return Heard::Not;
+                return CommandHandling::Ignored;
             }
             opcode::APP_CMD => {
                 if let Some(busy) = self.find(|quirk| match quirk {
@@ -188,10 +188,12 @@ impl Quirks {
                     self.busy_until = now.saturating_add(busy);
                 }
             }
-            opcode::CRC_ON_OFF if argument & 1 == 1 && self.has(Quirk::NoCrcMode) => return Heard::Illegal,
+            opcode::CRC_ON_OFF if argument & 1 == 1 && self.has(Quirk::NoCrcMode) => {
+                return CommandHandling::Illegal;
+            }
             _ => {}
         }
-        Heard::Well
+        CommandHandling::Normal
     }
 
     /// Returns true if the data that the last command requested arrives.
@@ -201,9 +203,9 @@ impl Quirks {
     }
 
     /// Returns true if the card accepts the next CMD0.
-    pub(crate) fn hears_reset(&self) -> bool {
-        let deaf = |quirk: &Quirk| matches!(quirk, Quirk::ResetRetries(n) if self.resets < *n);
-        !self.active.iter().any(deaf)
+    pub(crate) fn accepts_reset(&self) -> bool {
+        let ignores = |quirk: &Quirk| matches!(quirk, Quirk::ResetRetries(n) if self.resets < *n);
+        !self.active.iter().any(ignores)
     }
 
     /// Returns the end of the busy time that quirks cause.
@@ -215,7 +217,7 @@ impl Quirks {
     pub(crate) fn write_ended(&mut self, now: Instant, until: Instant) -> Instant {
         if self.has(Quirk::StuckBusy) {
             self.stuck = true;
-            return now.saturating_add(STUCK);
+            return now.saturating_add(T_STUCK_BUSY);
         }
         let least = self.find(|quirk| match quirk {
             Quirk::Busy(least) => Some(*least),
@@ -225,7 +227,7 @@ impl Quirks {
     }
 
     /// Returns true if the card is busy forever after a cache flush.
-    pub(crate) fn flush_sticks(&mut self) -> bool {
+    pub(crate) fn hangs_on_flush(&mut self) -> bool {
         self.stuck |= self.has(Quirk::NoCacheFlush);
         self.stuck
     }
@@ -236,16 +238,16 @@ impl Quirks {
     }
 
     /// Counts a written block. Returns an event that happens after the block.
-    pub(crate) fn block_written(&mut self, now: Instant) -> Option<Blow> {
+    pub(crate) fn block_written(&mut self, now: Instant) -> Option<QuirkEvent> {
         self.blocks_written += 1;
         let written = self.blocks_written;
-        self.arrive(now, |when| matches!(when, When::Block(n) if n <= written)).map(|(_, blow)| blow)
+        self.activate(now, |when| matches!(when, When::Block(n) if n <= written)).map(|(_, event)| event)
     }
 
-    /// Changes the bytes of the block that is being written if [`Quirk::KeepsOther`] affects it.
-    pub(crate) fn keep(&self, block: &mut [u8]) {
+    /// Changes the bytes of the block that is being written if [`Quirk::StoresWrongBytes`] affects it.
+    pub(crate) fn corrupt_stored(&self, block: &mut [u8]) {
         let every = self.find(|quirk| match quirk {
-            Quirk::KeepsOther(n) => Some(u64::from(*n)),
+            Quirk::StoresWrongBytes(n) => Some(u64::from(*n)),
             _ => None,
         });
         if every.is_some_and(|every| (self.blocks_written + 1).is_multiple_of(every)) {
@@ -265,7 +267,7 @@ impl Quirks {
     }
 
     /// SPI: returns the level of the data line before the card has received a CMD0.
-    pub(crate) fn line_before_reset(&self) -> u8 {
+    pub(crate) fn data_line_before_reset(&self) -> u8 {
         if self.has(Quirk::LowBeforeReset) { 0x00 } else { 0xff }
     }
     /// SPI: returns true if a byte of garbage precedes each response.
@@ -273,7 +275,7 @@ impl Quirks {
         self.has(Quirk::GarbageBeforeResponse)
     }
     /// SPI: returns true if the next response reports an illegal command once more.
-    pub(crate) fn is_late(&self) -> bool {
+    pub(crate) fn repeats_illegal_command(&self) -> bool {
         self.has(Quirk::LateIllegal)
     }
 

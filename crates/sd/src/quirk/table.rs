@@ -43,7 +43,7 @@ pub const TABLE: &[Entry] = &[
     Entry { name: "no-cache-flush", operand: Operand::None, about: "a cache flush never ends", make: |_| Quirk::NoCacheFlush },
     Entry { name: "wraps", operand: Operand::Size, about: "counterfeit: addresses beyond SIZE wrap around to 0", make: Quirk::Wraps },
     Entry { name: "drops", operand: Operand::Size, about: "counterfeit: drops writes beyond SIZE", make: Quirk::Drops },
-    Entry { name: "keeps-other", operand: Operand::Count, about: "stores wrong bytes for every N-th written block", make: |n| Quirk::KeepsOther(count(n)) },
+    Entry { name: "keeps-other", operand: Operand::Count, about: "stores wrong bytes for every N-th written block", make: |n| Quirk::StoresWrongBytes(count(n)) },
     Entry { name: "read-only", operand: Operand::None, about: "rejects writes, like a worn-out card", make: |_| Quirk::ReadOnly },
     Entry { name: "busy", operand: Operand::Time, about: "busy for at least TIME after every write", make: |ns| Quirk::Busy(Duration::from_ns(ns)) },
     Entry { name: "stuck-busy", operand: Operand::None, about: "busy forever after the next write", make: |_| Quirk::StuckBusy },
@@ -70,7 +70,7 @@ impl Quirk {
     /// Returns the value of this quirk as a number: nanoseconds for times, bytes for sizes.
     pub(super) fn operand(&self) -> u64 {
         match *self {
-            Quirk::ResetRetries(n) | Quirk::KeepsOther(n) => n.into(),
+            Quirk::ResetRetries(n) | Quirk::StoresWrongBytes(n) => n.into(),
             Quirk::ResponseCrc(n) | Quirk::ReadCrc(n) | Quirk::WriteCrc(n) => n.into(),
             Quirk::BusyAfterApp(time) | Quirk::Busy(time) => time.as_ns(),
             Quirk::Wraps(size) | Quirk::Drops(size) => size,

@@ -127,8 +127,8 @@ impl fmt::Display for Quirk {
         match entry.operand {
             Operand::None => Ok(()),
             Operand::Count => write!(f, "={value}"),
-            Operand::Time => write!(f, "={}", InUnits(value, TIMES)),
-            Operand::Size => write!(f, "={}", InUnits(value, SIZES)),
+            Operand::Time => write!(f, "={}", LargestUnit(value, TIMES)),
+            Operand::Size => write!(f, "={}", LargestUnit(value, SIZES)),
         }
     }
 }
@@ -139,7 +139,7 @@ impl fmt::Display for Planned {
         let quirk = self.quirk;
         match self.when {
             When::Always => quirk.fmt(f),
-            When::At(at) => write!(f, "{quirk}@{}", InUnits(at.as_ns(), TIMES)),
+            When::At(at) => write!(f, "{quirk}@{}", LargestUnit(at.as_ns(), TIMES)),
             When::Command { index, nth: 1 } => write!(f, "{quirk}@CMD{index}"),
             When::Command { index, nth } => write!(f, "{quirk}@CMD{index}#{nth}"),
             When::Block(count) => write!(f, "{quirk}@block{count}"),
@@ -148,11 +148,11 @@ impl fmt::Display for Planned {
 }
 
 /// Displays a number in the largest unit of which it is a multiple.
-struct InUnits(u64, &'static [(&'static str, u64)]);
+struct LargestUnit(u64, &'static [(&'static str, u64)]);
 
-impl fmt::Display for InUnits {
+impl fmt::Display for LargestUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let InUnits(value, units) = self;
+        let LargestUnit(value, units) = self;
         let fits = units.iter().filter(|(_, unit)| value.is_multiple_of(*unit) && *unit <= (*value).max(1));
         // Of two names for the same unit, the first is used.
         let (name, unit) =
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_what_would_be() {
+    fn invalid_quirk_texts_report_the_expected_form() {
         for wrong in
             ["busy", "busy=4", "busy=-1s", "no-crc-mode=1", "wraps=100", "keeps-other=0", "busy=9999999999s"]
         {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_the_same() {
+    fn quirk_text_round_trips() {
         for text in [
             "no-crc-mode",
             "busy=400ms",

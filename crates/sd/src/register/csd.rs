@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_programmed() {
+    fn cmd27_changes_only_writable_bits() {
         let csd = Csd::new(64 << 20);
         let mut protected = csd;
         protected.set_protected(true, true);

@@ -21,8 +21,8 @@
 //! - The bytes of a block are those in the array when the block begins.
 //! - A command that arrives during a block ends the block at once.
 
-mod front;
 #[cfg(feature = "embedded-hal")]
 pub mod hal;
+mod wires;
 
-pub use front::{ChipSelect, Spi};
+pub use wires::{ChipSelect, Spi};

@@ -46,14 +46,14 @@ fn host(identity: Identity) -> Host {
 }
 
 /// Command, argument, expected response type, and response; `None` if the card does not respond.
-type Line = (u8, u32, Expects, Option<u128>);
+type Line = (u8, u32, ResponseType, Option<u128>);
 
 #[track_caller]
 fn replay(host: &mut Host, lines: &[Line]) {
     for (index, argument, expects, answer) in lines {
         let heard = match host.send(*index, *argument, *expects) {
             Ok(Response::R2(bytes)) => Some(u128::from_be_bytes(bytes)),
-            Ok(_) if *expects == Expects::None => None,
+            Ok(_) if *expects == ResponseType::None => None,
             Ok(response) => Some(u128::from(response.word())),
             Err(Fault::Timeout) => None,
             Err(fault) => panic!("CMD{index}: {fault}"),
@@ -65,7 +65,7 @@ fn replay(host: &mut Host, lines: &[Line]) {
     }
 }
 
-use Expects::{None as Nothing, R1, R2, R3, R6, R7};
+use ResponseType::{None as Nothing, R1, R2, R3, R6, R7};
 
 #[test]
 fn qemus_card_answers_as_it_was_logged() {

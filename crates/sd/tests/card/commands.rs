@@ -71,7 +71,7 @@ fn an_error_is_told_once_by_the_response_that_it_belongs_to() {
     assert!(host.r1(38, 0).has(Status::ERASE_SEQ_ERROR));
     assert_eq!(host.status().state(), Some(State::Transfer));
     // An unknown command gets no response; the status in the next response reports it.
-    assert_eq!(host.send(63, 0, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(63, 0, ResponseType::R1), Err(Fault::Timeout));
     assert!(host.status().has(Status::ILLEGAL_COMMAND));
     assert!(!host.status().has(Status::ILLEGAL_COMMAND));
 }
@@ -110,7 +110,7 @@ fn erased_blocks_read_as_the_configuration_says() {
         for (index, argument) in [(32, 16), (33, 31)] {
             assert!(!host.r1(index, argument).has_any(Status::ERRORS));
         }
-        host.send(opcode::ERASE, 0, Expects::R1b).expect("an erase");
+        host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
         assert!(host.native.is_busy());
         host.native.wait_ready(LONG).expect("it is done");
         let erased = if ones { 0xff } else { 0 };
@@ -147,7 +147,7 @@ fn what_is_protected_is_not_written_nor_erased() {
     // An erase skips the group.
     host.r1(32, 0);
     host.r1(33, 2 * group - 512);
-    host.send(opcode::ERASE, 0, Expects::R1b).expect("an erase");
+    host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
     host.native.wait_ready(LONG).expect("it is done");
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
@@ -198,7 +198,7 @@ fn a_locked_card_keeps_its_data_until_the_password_comes() {
     let status = lock(&mut host, 0b101, b"secret");
     assert!(status.has(Status::CARD_IS_LOCKED) && !status.has(Status::LOCK_UNLOCK_FAILED));
     assert_eq!(
-        host.send(opcode::READ_SINGLE_BLOCK, 0, Expects::R1),
+        host.send(opcode::READ_SINGLE_BLOCK, 0, ResponseType::R1),
         Err(Fault::Timeout),
         "locked: it does not know CMD17"
     );
@@ -349,7 +349,7 @@ fn an_sduc_card_is_never_ready_in_spi_mode() {
 fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
     let (mut host, _) = large();
     assert!(!host.r1(20, 0).has_any(Status::ERRORS));
-    assert_eq!(host.send(opcode::ADDRESS_EXTENSION, 1, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::ADDRESS_EXTENSION, 1, ResponseType::R1), Err(Fault::Timeout));
     host.status();
 
     let mut card = ultra_capacity();
@@ -389,15 +389,17 @@ fn versions_have_the_commands_of_their_time() {
     identity.scr = Scr([0x01, 0x25, 0, 0, 0, 0, 0, 0]);
     identity.t_init = Duration::ZERO;
     let mut host = Host::new(Card::new(parameters, identity, None, 1));
-    host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
+    host.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing");
     assert_eq!(
-        host.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7),
+        host.send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7),
         Err(Fault::Timeout),
         "version 1.10 has no CMD8"
     );
     assert!(host.r1(55, 0).has(Status::ILLEGAL_COMMAND));
-    let ocr =
-        host.send(opcode::app::SD_SEND_OP_COND, 0x00ff_8000, Expects::R3).expect("its conditions").word();
+    let ocr = host
+        .send(opcode::app::SD_SEND_OP_COND, 0x00ff_8000, ResponseType::R3)
+        .expect("its conditions")
+        .word();
     assert_eq!(ocr, 0x80ff_8000);
 }
 
@@ -408,23 +410,23 @@ fn a_card_of_high_capacity_waits_for_a_host_that_knows_of_it() {
     identity.t_init = Duration::ZERO;
     let mut host = Host::new(Card::new(parameters, identity, None, 1));
     for (hcs, cmd8, ready) in [(0, true, 0), (1, false, 0), (1, true, 1)] {
-        host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
+        host.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing");
         if cmd8 {
-            host.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7).expect("a card");
+            host.send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7).expect("a card");
         }
         host.r1(55, 0);
         let ocr = host
-            .send(opcode::app::SD_SEND_OP_COND, hcs << 30 | 0x00ff_8000, Expects::R3)
+            .send(opcode::app::SD_SEND_OP_COND, hcs << 30 | 0x00ff_8000, ResponseType::R3)
             .expect("its conditions")
             .word();
         assert_eq!(ocr >> 31, ready, "HCS {hcs}, CMD8 {cmd8}");
     }
     // The card does not support the supply or the voltage window, so it becomes inactive.
-    host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
+    host.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing");
     host.r1(55, 0);
-    assert_eq!(host.send(opcode::app::SD_SEND_OP_COND, 0x4000_0100, Expects::R3), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::app::SD_SEND_OP_COND, 0x4000_0100, ResponseType::R3), Err(Fault::Timeout));
     assert_eq!(host.card().state(), State::Inactive);
-    assert_eq!(host.send(opcode::APP_CMD, 0, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::APP_CMD, 0, ResponseType::R1), Err(Fault::Timeout));
 }
 
 #[test]
@@ -456,7 +458,7 @@ fn a_card_that_is_taken_out_while_it_writes_loses_what_was_not_durable() {
     }
     let mut card = host.native.remove().expect("it was there");
     assert_eq!(
-        host.send(opcode::SEND_STATUS, host.address, Expects::R1),
+        host.send(opcode::SEND_STATUS, host.address, ResponseType::R1),
         Err(Fault::Timeout),
         "an empty slot"
     );
@@ -504,8 +506,8 @@ fn the_csd_tells_the_clock_of_the_access_mode() {
         if cycle {
             host.cycle();
         }
-        host.send(opcode::SELECT_CARD, 0, Expects::None).expect("it is deselected");
-        let Ok(Response::R2(csd)) = host.send(opcode::SEND_CSD, host.address, Expects::R2) else {
+        host.send(opcode::SELECT_CARD, 0, ResponseType::None).expect("it is deselected");
+        let Ok(Response::R2(csd)) = host.send(opcode::SEND_CSD, host.address, ResponseType::R2) else {
             panic!("no CSD")
         };
         assert_eq!(Csd(csd).tran_speed(), tran_speed, "power cycled {cycle}");
@@ -527,6 +529,6 @@ fn a_card_whose_buffer_is_full_is_not_ready_for_data() {
     assert_eq!((status.state(), status.has(Status::READY_FOR_DATA)), (Some(State::ReceiveData), false));
     host.native.wait_ready(LONG).expect("there is room again");
     assert!(host.status().has(Status::READY_FOR_DATA));
-    host.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
+    host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
     host.native.wait_ready(LONG).expect("it is done");
 }

@@ -60,7 +60,7 @@ fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
     host.r1(25, 0);
     let kept = new.chunks(512).take_while(|part| host.native.write_block(part, 512, LONG).is_ok()).count();
     assert_eq!(kept, 31);
-    host.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
+    host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
     host.native.wait_ready(LONG).expect("it is done");
     // The page that was in the buffer is unchanged.
     assert_eq!(host.well_written(), 16);
@@ -166,5 +166,5 @@ fn without_a_clock_nothing_happens() {
     assert_eq!(host.native.read_block(&mut [0; 64], 64, LONG), Err(Fault::Timeout));
     assert_eq!(host.native.read_blocks(&mut [], 64, 2, LONG), Err((0, Fault::Timeout)));
     assert_eq!(host.native.write_block(&[0; 16], 16, LONG), Err(Fault::Timeout));
-    assert_eq!(host.send(opcode::SEND_STATUS, host.address, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::SEND_STATUS, host.address, ResponseType::R1), Err(Fault::Timeout));
 }

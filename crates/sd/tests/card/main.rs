@@ -13,7 +13,7 @@ use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::opcode;
 use flashlab_sd::{
-    Card, CardParameters, Command, Expects, Fault, Identity, Ios, Mode, Native, Power, Response, Signal,
+    Card, CardParameters, Command, Fault, Identity, Ios, Mode, Native, Power, Response, ResponseType, Signal,
     Status, Timing,
 };
 use flashlab_sim::{Duration, Store, StoreError};
@@ -126,13 +126,13 @@ impl Host {
         self.native.card_mut().expect("it is in the slot")
     }
 
-    fn send(&mut self, index: u8, argument: u32, expects: Expects) -> Result<Response, Fault> {
+    fn send(&mut self, index: u8, argument: u32, expects: ResponseType) -> Result<Response, Fault> {
         self.native.command(Command::new(index, argument), expects)
     }
 
     #[track_caller]
     fn r1(&mut self, index: u8, argument: u32) -> Status {
-        match self.send(index, argument, Expects::R1) {
+        match self.send(index, argument, ResponseType::R1) {
             Ok(Response::R1(status)) => status,
             other => panic!("CMD{index} {argument:08x}: {other:?}"),
         }
@@ -147,21 +147,24 @@ impl Host {
     /// Brings the card up, from power to the transfer state.
     #[track_caller]
     fn bring_up(&mut self) {
-        self.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("it is not answered");
-        self.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7).expect("a card of version 2");
+        self.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("it is not answered");
+        self.send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7).expect("a card of version 2");
         self.address = 0;
         for _ in 0.. {
             self.r1(55, 0);
-            let ocr =
-                self.send(opcode::app::SD_SEND_OP_COND, 0x40ff_8000, Expects::R3).expect("a card").word();
+            let ocr = self
+                .send(opcode::app::SD_SEND_OP_COND, 0x40ff_8000, ResponseType::R3)
+                .expect("a card")
+                .word();
             if ocr >> 31 == 1 {
                 break;
             }
             self.native.advance(Duration::from_ms(10));
         }
-        self.send(opcode::ALL_SEND_CID, 0, Expects::R2).expect("its CID");
+        self.send(opcode::ALL_SEND_CID, 0, ResponseType::R2).expect("its CID");
         self.address =
-            self.send(opcode::SEND_RELATIVE_ADDR, 0, Expects::R6).expect("its address").word() & 0xffff_0000;
+            self.send(opcode::SEND_RELATIVE_ADDR, 0, ResponseType::R6).expect("its address").word()
+                & 0xffff_0000;
         assert!(!self.r1(7, self.address).has_any(Status::ERRORS));
     }
 
@@ -204,7 +207,7 @@ impl Host {
             self.native.write_block(part, 512, LONG).expect("a block");
         }
         if count > 1 {
-            self.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
+            self.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
         }
         self.native.wait_ready(LONG).expect("it is done");
     }

@@ -56,11 +56,11 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
         _ => {
             host.r1(32, block);
             host.r1(33, block + count - 1);
-            host.send(opcode::ERASE, 0, Expects::R1b).expect("an erase");
+            host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
         }
     }
     if matches!(op, Op::Read | Op::Write) && count > 1 && !known {
-        host.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
+        host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
     }
     host.native.wait_ready(LONG).expect("it is done");
     let spent = host.card().take_spent();

@@ -302,7 +302,7 @@ fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
         for part in new(COUNT).chunks(512).take(10) {
             host.native.write_block(part, 512, LONG).expect("a block");
         }
-        host.send(opcode::STOP_TRANSMISSION, 0, Expects::R1b).expect("a stop");
+        host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
         host.native.wait_ready(LONG).expect("it is done");
         host.application(opcode::app::SEND_NUM_WR_BLOCKS, 0);
         let mut written = [0; 4];

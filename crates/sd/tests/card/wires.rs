@@ -100,12 +100,14 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
         [(Mode::Sdr104, Timing::Sdr104, 3), (Mode::Ddr50, Timing::Ddr50, 4), (Mode::Sdr50, Timing::Sdr50, 2)]
     {
         let mut host = host(7_800);
-        host.send(opcode::GO_IDLE_STATE, 0, Expects::None).expect("nothing");
-        host.send(opcode::SEND_IF_COND, 0x1aa, Expects::R7).expect("a card");
+        host.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing");
+        host.send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7).expect("a card");
         let ocr = loop {
             host.r1(55, 0);
-            let ocr =
-                host.send(opcode::app::SD_SEND_OP_COND, 0x41ff_8000, Expects::R3).expect("a card").word();
+            let ocr = host
+                .send(opcode::app::SD_SEND_OP_COND, 0x41ff_8000, ResponseType::R3)
+                .expect("a card")
+                .word();
             if ocr >> 31 == 1 {
                 break ocr;
             }
@@ -119,9 +121,10 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
         host.native.advance(Duration::from_ms(5));
         host.native.set_ios(&ios);
         assert!(!host.native.is_busy());
-        host.send(opcode::ALL_SEND_CID, 0, Expects::R2).expect("its CID");
+        host.send(opcode::ALL_SEND_CID, 0, ResponseType::R2).expect("its CID");
         host.address =
-            host.send(opcode::SEND_RELATIVE_ADDR, 0, Expects::R6).expect("its address").word() & 0xffff_0000;
+            host.send(opcode::SEND_RELATIVE_ADDR, 0, ResponseType::R6).expect("its address").word()
+                & 0xffff_0000;
         host.r1(7, host.address);
         host.application(opcode::app::SET_BUS_WIDTH, 2);
         host.native.set_ios(&Ios { width: 4, ..ios });
@@ -135,7 +138,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
                 .filter(|phase| {
                     host.native.set_board(Board { phase: *phase, ..Board::default() });
                     let mut block = [0; 64];
-                    let answered = host.send(opcode::SEND_TUNING_BLOCK, 0, Expects::R1).is_ok();
+                    let answered = host.send(opcode::SEND_TUNING_BLOCK, 0, ResponseType::R1).is_ok();
                     let read = host.native.read_block(&mut block, 64, LONG).is_ok();
                     answered && read && block == TUNING
                 })
@@ -158,7 +161,7 @@ fn signals_of_another_voltage_are_not_understood() {
     let mut host = host(10_000);
     host.bring_up();
     host.native.set_ios(&Ios { signal: Signal::V1_8, ..IOS });
-    assert_eq!(host.send(opcode::SEND_STATUS, host.address, Expects::R1), Err(Fault::Timeout));
+    assert_eq!(host.send(opcode::SEND_STATUS, host.address, ResponseType::R1), Err(Fault::Timeout));
     host.native.set_ios(&IOS);
     host.r1(13, host.address);
 }
@@ -169,13 +172,13 @@ fn a_card_hears_nothing_before_it_has_seen_74_clocks() {
     let identity = high_capacity(&parameters);
     let mut native = Native::new(Some(Card::new(parameters, identity, None, 1)));
     native.set_ios(&IOS);
-    let early = native.command(Command::new(opcode::APP_CMD, 0), Expects::R1);
+    let early = native.command(Command::new(opcode::APP_CMD, 0), ResponseType::R1);
     assert!(early.is_ok(), "the command itself is longer than that");
     let mut native = Native::new(native.remove());
     native.set_ios(&Ios { clock_hz: 0, ..IOS });
     native.advance(Duration::from_ms(10));
     assert_eq!(
-        native.command(Command::new(opcode::APP_CMD, 0), Expects::R1),
+        native.command(Command::new(opcode::APP_CMD, 0), ResponseType::R1),
         Err(Fault::Timeout),
         "without a clock"
     );

@@ -11,7 +11,7 @@ use dma_api::{
     DeviceDma, DmaAllocHandle, DmaCoherency, DmaConstraints, DmaDeviceInfo, DmaDirection, DmaDomainId,
     DmaError, DmaMapHandle, DmaOp,
 };
-use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Response, Timing};
+use flashlab_sd::{Card, Command, Fault, Ios, Native, Power, Response, ResponseType as Expects, Timing};
 use flashlab_sim::{Duration, Instant};
 use sdmmc_host::{
     AdvanceRequestError, BusOp, BusWidth, ClockSpeed, DataBuffer, DataPhase, Error, HostParts, ProgressCause,

@@ -2,7 +2,7 @@
 
 use crate::bench::{GIB, MIB, card};
 use flashlab_sd::opcode;
-use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Timing};
+use flashlab_sd::{Card, Command, Fault, Ios, Native, Power, ResponseType, Timing};
 use flashlab_sim::Duration;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -22,25 +22,26 @@ impl Host {
         let mut ios = Ios { power: Power::On, clock_hz: 400_000, ..Ios::OFF };
         native.set_ios(&ios);
         native.advance(Duration::from_ms(2));
-        native.command(Command::new(opcode::GO_IDLE_STATE, 0), Expects::None)?;
-        native.command(Command::new(opcode::SEND_IF_COND, 0x1aa), Expects::R7)?;
+        native.command(Command::new(opcode::GO_IDLE_STATE, 0), ResponseType::None)?;
+        native.command(Command::new(opcode::SEND_IF_COND, 0x1aa), ResponseType::R7)?;
         let ocr = loop {
-            native.command(Command::new(opcode::APP_CMD, 0), Expects::R1)?;
-            let ocr =
-                native.command(Command::new(opcode::app::SD_SEND_OP_COND, 0x4030_0000), Expects::R3)?.word();
+            native.command(Command::new(opcode::APP_CMD, 0), ResponseType::R1)?;
+            let ocr = native
+                .command(Command::new(opcode::app::SD_SEND_OP_COND, 0x4030_0000), ResponseType::R3)?
+                .word();
             if ocr >> 31 == 1 {
                 break ocr;
             }
             native.advance(Duration::from_ms(10));
         };
-        native.command(Command::new(opcode::ALL_SEND_CID, 0), Expects::R2)?;
-        let address =
-            native.command(Command::new(opcode::SEND_RELATIVE_ADDR, 0), Expects::R6)?.word() & 0xffff_0000;
-        native.command(Command::new(opcode::SELECT_CARD, address), Expects::R1b)?;
-        native.command(Command::new(opcode::SWITCH_FUNC, 0x80ff_fff1), Expects::R1)?;
+        native.command(Command::new(opcode::ALL_SEND_CID, 0), ResponseType::R2)?;
+        let address = native.command(Command::new(opcode::SEND_RELATIVE_ADDR, 0), ResponseType::R6)?.word()
+            & 0xffff_0000;
+        native.command(Command::new(opcode::SELECT_CARD, address), ResponseType::R1b)?;
+        native.command(Command::new(opcode::SWITCH_FUNC, 0x80ff_fff1), ResponseType::R1)?;
         native.read_block(&mut [0; 64], 64, LIMIT)?;
-        native.command(Command::new(opcode::APP_CMD, address), Expects::R1)?;
-        native.command(Command::new(opcode::app::SET_BUS_WIDTH, 2), Expects::R1)?;
+        native.command(Command::new(opcode::APP_CMD, address), ResponseType::R1)?;
+        native.command(Command::new(opcode::app::SET_BUS_WIDTH, 2), ResponseType::R1)?;
         (ios.clock_hz, ios.width, ios.timing) = (50_000_000, 4, Timing::HighSpeed);
         native.set_ios(&ios);
         Ok(Host { native, block_addressed: ocr >> 30 & 1 == 1, at: 0, end })
@@ -57,12 +58,12 @@ impl Host {
             if several { opcode::READ_MULTIPLE_BLOCK } else { opcode::READ_SINGLE_BLOCK },
             self.argument(first),
         );
-        self.native.command(command, Expects::R1)?;
+        self.native.command(command, ResponseType::R1)?;
         for block in bytes.chunks_mut(512) {
             self.native.read_block(block, 512, LIMIT)?;
         }
         if several {
-            self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b)?;
+            self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b)?;
         }
         Ok(())
     }
@@ -74,12 +75,12 @@ impl Host {
             if several { opcode::WRITE_MULTIPLE_BLOCK } else { opcode::WRITE_BLOCK },
             self.argument(first),
         );
-        self.native.command(command, Expects::R1)?;
+        self.native.command(command, ResponseType::R1)?;
         for block in bytes.chunks(512) {
             self.native.write_block(block, 512, LIMIT)?;
         }
         if several {
-            self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b)?;
+            self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b)?;
         }
         self.native.wait_ready(LIMIT)
     }

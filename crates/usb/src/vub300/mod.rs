@@ -27,7 +27,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sd::opcode;
-use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Response, Timing};
+use flashlab_sd::{Card, Command, Fault, Ios, Native, Power, Response, ResponseType, Timing};
 use flashlab_sim::{Duration, Instant, PowerCut};
 use packet::{CommandPacket, ErrorCode, Packet, request};
 use pipe::{Pipe, Waiting};
@@ -247,7 +247,7 @@ impl Vub300 {
         self.counters.commands += 1;
         let application = core::mem::take(&mut self.application);
         let deselects = packet.command.index == opcode::SELECT_CARD && packet.command.argument >> 16 == 0;
-        let expects = if deselects { Expects::None } else { packet.expects };
+        let expects = if deselects { ResponseType::None } else { packet.expects };
         let response = match self.native.command(packet.command, expects) {
             Ok(response) => response,
             Err(Fault::Timeout) => return self.fail(ErrorCode::CommandTimeout),
@@ -260,7 +260,7 @@ impl Vub300 {
         self.snoop(packet.command, application);
         match (packet.size, packet.write) {
             (0, _) => {
-                if expects == Expects::R1b {
+                if expects == ResponseType::R1b {
                     self.wait_while_busy();
                 }
                 self.respond(packet.response_packet(response));
@@ -288,7 +288,7 @@ impl Vub300 {
         if !packet.is_open_ended() {
             return Ok(());
         }
-        self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), Expects::R1b).map(|_| ())
+        self.native.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b).map(|_| ())
     }
 
     fn read(&mut self, packet: CommandPacket, response: Response) {
@@ -385,7 +385,7 @@ impl Device for Vub300 {
         let mut answer = match (setup.direction(), setup.request) {
             (Direction::In, request::GET_SYSTEM_PORT_STATUS) => {
                 if let Some(card) = self.native.card_mut() {
-                    card.suffer(now);
+                    card.apply_planned_quirks(now);
                 }
                 packet::port_status(self.is_occupied(), self.read_only, self.ios.clock_hz / 1000)
             }

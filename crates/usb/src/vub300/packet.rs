@@ -4,7 +4,7 @@
 //! little-endian in a port status.
 
 use alloc::vec::Vec;
-use flashlab_sd::{Command, Expects, Response};
+use flashlab_sd::{Command, Response, ResponseType};
 
 /// bRequest of the vendor's control transfers.
 pub(super) mod request {
@@ -37,16 +37,16 @@ pub(super) enum ErrorCode {
 }
 
 /// Decodes the driver's number for a type of response.
-fn expects(kind: u8) -> Option<Expects> {
+fn expects(kind: u8) -> Option<ResponseType> {
     Some(match kind {
-        0 | 1 => Expects::None,
+        0 | 1 => ResponseType::None,
         // R4 and R5 are SDIO responses of 48 bits, which no memory card sends.
-        2 | 6 | 7 => Expects::R1,
-        3 | 8 => Expects::R1b,
-        4 => Expects::R2,
-        5 => Expects::R3,
-        9 => Expects::R6,
-        10 => Expects::R7,
+        2 | 6 | 7 => ResponseType::R1,
+        3 | 8 => ResponseType::R1b,
+        4 => ResponseType::R2,
+        5 => ResponseType::R3,
+        9 => ResponseType::R6,
+        10 => ResponseType::R7,
         _ => return None,
     })
 }
@@ -64,7 +64,7 @@ pub(super) enum Packet {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CommandPacket {
     pub(super) command: Command,
-    pub(super) expects: Expects,
+    pub(super) expects: ResponseType,
     /// True if the data goes to the card.
     pub(super) write: bool,
     /// Length of all data in bytes.
@@ -111,7 +111,7 @@ impl CommandPacket {
     /// Returns the packet with the card's response, as it crossed the wires.
     pub(super) fn response_packet(&self, response: Response) -> Vec<u8> {
         let frame = response.to_frame(self.command.index);
-        let raw = if self.expects == Expects::None { &[] } else { frame.bytes() };
+        let raw = if self.expects == ResponseType::None { &[] } else { frame.bytes() };
         let mut packet = Vec::from([5 + raw.len() as u8, header::RESPONSE, 0, u8::from(self.write) << 7]);
         packet.push(self.command.index);
         packet.extend(raw);

@@ -98,7 +98,7 @@ impl MmcModel {
         let ios = Ios { clock_hz, ..*self.mmc.ios() };
         let native = self.mmc.native_mut();
         native.set_ios(&ios);
-        native.set_pace(self.link.t_block_host);
+        native.set_t_block_host(self.link.t_block_host);
         if let Some(card) = native.card_mut() {
             // The time of the initialization is not charged to any request.
             card.take_spent();
@@ -299,7 +299,7 @@ impl Model for MmcModel {
         // If a request was cut, the time of the slot is ahead of the model's time.
         self.reach(now);
         let begun = self.mmc.now();
-        self.mmc.native_mut().set_pace(Duration::ZERO);
+        self.mmc.native_mut().set_t_block_host(Duration::ZERO);
         self.mmc.rescan();
         self.drive();
         let ready = now + self.mmc.now().since(begun);

@@ -3,7 +3,7 @@
 use super::log::{Done, Event, Outcome, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::{Error, Mmc};
-use flashlab_sd::Expects;
+use flashlab_sd::ResponseType;
 use flashlab_sd::opcode;
 use flashlab_sd::{Response, Status};
 use flashlab_sim::{Duration, Instant};
@@ -101,13 +101,13 @@ impl Mmc {
     /// Sends one command and receives its response.
     pub(super) fn send(&mut self, order: &Order) -> Outcome {
         let expects = match order.answer {
-            Answer::Nothing => Expects::None,
-            Answer::R1 | Answer::R5 => Expects::R1,
-            Answer::R1b => Expects::R1b,
-            Answer::R2 => Expects::R2,
-            Answer::R3 | Answer::R4 => Expects::R3,
-            Answer::R6 => Expects::R6,
-            Answer::R7 => Expects::R7,
+            Answer::Nothing => ResponseType::None,
+            Answer::R1 | Answer::R5 => ResponseType::R1,
+            Answer::R1b => ResponseType::R1b,
+            Answer::R2 => ResponseType::R2,
+            Answer::R3 | Answer::R4 => ResponseType::R3,
+            Answer::R6 => ResponseType::R6,
+            Answer::R7 => ResponseType::R7,
         };
         let mut outcome = Outcome::default();
         match self.native.command(order.command, expects) {

@@ -4,7 +4,7 @@ use crate::command::{Response, Status};
 
 /// Response that a host expects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expects {
+pub enum ResponseType {
     /// No response.
     None,
     /// The card status.
@@ -45,11 +45,11 @@ impl core::fmt::Display for Fault {
 impl core::error::Error for Fault {}
 
 /// Converts the word of a short response into the type that the host expects.
-pub(super) fn typed(expects: Expects, word: u32) -> Response {
+pub(super) fn typed(expects: ResponseType, word: u32) -> Response {
     match expects {
-        Expects::R3 => Response::R3(word),
-        Expects::R6 => Response::R6(word),
-        Expects::R7 => Response::R7(word),
+        ResponseType::R3 => Response::R3(word),
+        ResponseType::R6 => Response::R6(word),
+        ResponseType::R7 => Response::R7(word),
         _ => Response::R1(Status(word)),
     }
 }

@@ -137,12 +137,12 @@ impl Spi {
     /// Inserts a card and powers it.
     pub fn insert(&mut self, mut card: Card) {
         card.power_on(self.now, Voltage::V3_3);
-        self.begin_anew();
+        self.reset();
         self.card = Some(card);
     }
     /// Removes the card, even in the middle of an operation.
     pub fn remove(&mut self) -> Option<Card> {
-        self.begin_anew();
+        self.reset();
         let mut card = self.card.take()?;
         card.power_off(self.now);
         Some(card)
@@ -154,7 +154,7 @@ impl Spi {
         }
     }
 
-    fn begin_anew(&mut self) {
+    fn reset(&mut self) {
         self.clocks = 0;
         (self.checks, self.application, self.multiple) = (false, false, false);
         self.late_illegal = false;
@@ -210,7 +210,7 @@ impl Spi {
             // The card has left SPI mode if its power has failed.
             self.output.clear();
             self.phase = Phase::Commands;
-            return card.quirks().line_before_reset();
+            return card.quirks().data_line_before_reset();
         }
         if let Some(byte) = self.output.pop_front() {
             return byte;
@@ -219,7 +219,7 @@ impl Spi {
             Phase::Sending => match card.block_ready(now) {
                 Some(ready) if ready <= now => self.send(now),
                 Some(_) => HIGH,
-                None => self.give_up(now),
+                None => self.end_failed_read(now),
             },
             _ if card.busy_until(now).is_some() => LOW,
             _ => HIGH,
@@ -235,7 +235,7 @@ impl Spi {
         };
         let mut bytes = vec![0; block as usize];
         if !card.send_block(now, &mut bytes) {
-            return self.give_up(now);
+            return self.end_failed_read(now);
         }
         let mut crc = crc16(&bytes);
         if card.quirks_mut().damages_read() {
@@ -253,7 +253,7 @@ impl Spi {
     }
 
     /// Ends a read whose data is not available. Returns an error token if the card reports the reason.
-    fn give_up(&mut self, now: Instant) -> u8 {
+    fn end_failed_read(&mut self, now: Instant) -> u8 {
         let Some(card) = self.card.as_mut() else { return HIGH };
         let Some(Response::R1(status)) = card.command(now, Command::new(opcode::SEND_STATUS, 0)) else {
             return HIGH;
@@ -281,13 +281,13 @@ impl Spi {
             return;
         }
         let begins = matches!(self.phase, Phase::Token) && self.frame.is_empty();
-        if !(begins && self.takes_token(byte)) {
-            self.listen(byte);
+        if !(begins && self.receive_token(byte)) {
+            self.receive_command_byte(byte);
         }
     }
 
     /// Starts a block or ends the transfer if `byte` is such a token. Returns true if it is one.
-    fn takes_token(&mut self, byte: u8) -> bool {
+    fn receive_token(&mut self, byte: u8) -> bool {
         let now = self.now;
         let multiple = self.multiple;
         let Some(card) = self.powered() else { return false };
@@ -334,17 +334,17 @@ impl Spi {
     }
 
     /// Handles a byte that may belong to a command.
-    fn listen(&mut self, byte: u8) {
+    fn receive_command_byte(&mut self, byte: u8) {
         if self.frame.is_empty() && byte & 0xc0 != 0x40 {
             return;
         }
         self.frame.push(byte);
         let Ok(frame) = <[u8; Command::BYTES]>::try_from(self.frame.as_slice()) else { return };
         self.frame.clear();
-        self.hear(frame);
+        self.receive_command(frame);
     }
 
-    fn hear(&mut self, frame: [u8; Command::BYTES]) {
+    fn receive_command(&mut self, frame: [u8; Command::BYTES]) {
         let [first, a, b, c, d, _] = frame;
         let command = Command::new(first, u32::from_be_bytes([a, b, c, d]));
         let right = Command::from_bytes(&frame).is_some();
@@ -357,7 +357,7 @@ impl Spi {
             if command.index != opcode::GO_IDLE_STATE || !right || clocks < CLOCKS_BEFORE_COMMANDS {
                 return;
             }
-            if !card.quirks().hears_reset() {
+            if !card.quirks().accepts_reset() {
                 card.command(now, command);
                 return;
             }
@@ -369,7 +369,7 @@ impl Spi {
             return self.answer(command, &[idle | r1::CRC_ERROR]);
         }
         let Some(response) = card.command(now, command) else { return };
-        let (state, late) = (card.state(), card.quirks().is_late());
+        let (state, late) = (card.state(), card.quirks().repeats_illegal_command());
         let sending = matches!(card.transfer(), Transfer::Sending { .. });
         let receiving = matches!(card.transfer(), Transfer::Receiving { .. });
         let idle = Status::default().in_state(state).spi_r1();
