@@ -1,7 +1,7 @@
-//! How fast the command-level card is: 4 KiB reads by commands (CMD18, eight blocks, CMD12) a CPU second, without bytes, and
-//! with bytes and both checksums at both ends; the checksums alone.
+//! Speed of the command-level card: 4 KiB reads by commands (CMD18, eight blocks, CMD12) per CPU second, without bytes,
+//! and with bytes and both checksums at both ends; and of the checksums alone.
 //!
-//! `cargo bench -p flashlab-host --bench card`. It prints; nothing here is a test.
+//! `cargo bench -p flashlab-host --bench card` prints the figures and asserts nothing.
 
 use cpu_time::ProcessTime;
 use flashlab_flash::ftl::Wear;

@@ -23,12 +23,12 @@ pub struct Host {
     t_request: Duration,
     t_command: Duration,
     queue: VecDeque<(Instant, Request)>,
-    serving: Option<Serving>,
+    serving: Option<RequestInService>,
     commands: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Serving {
+struct RequestInService {
     request: Request,
     /// Bytes transferred so far.
     moved: u64,
@@ -69,7 +69,8 @@ impl Host {
             Duration::ZERO
         };
         spent[Mechanism::Host] = software;
-        self.serving = Some(Serving { request, moved: 0, spent, stage: Stage::Preparing(start + software) });
+        self.serving =
+            Some(RequestInService { request, moved: 0, spent, stage: Stage::Preparing(start + software) });
     }
 }
 
@@ -77,7 +78,7 @@ fn reaches_card(geometry: &Geometry, request: &Request) -> bool {
     geometry.admits(request) && !request.op.is_flush()
 }
 
-impl Serving {
+impl RequestInService {
     /// Returns the next command. Data is transferred in pieces; trims and invalid requests go to the device as a whole.
     fn command(&self, geometry: &Geometry) -> Request {
         let Request { op, offset, length, file, .. } = self.request;

@@ -159,7 +159,7 @@ fn fault(mmc: &mut Mmc, quirk: &str) {
 /// Returns the indices of the commands that were sent since the last call.
 fn sent(mmc: &mut Mmc) -> Vec<u8> {
     let index = |event: &Event| match event {
-        Event::Started(request) => Some(request.order.command.index),
+        Event::Started(request) => Some(request.cmd.command.index),
         _ => None,
     };
     mmc.take_log().iter().filter_map(|entry| index(&entry.event)).collect()

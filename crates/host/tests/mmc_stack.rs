@@ -33,7 +33,7 @@ fn host(card: Option<Card>, controller: Controller) -> Mmc {
 fn sent(mmc: &mut Mmc) -> (Vec<u8>, Vec<String>) {
     let log = mmc.take_log();
     let index = |event: &Event| match event {
-        Event::Started(request) => Some(request.order.command.index),
+        Event::Started(request) => Some(request.cmd.command.index),
         _ => None,
     };
     let lines = log.iter().flat_map(|entry| entry.linux("host")).collect();

@@ -66,7 +66,8 @@ pub trait Filesystem: Model + CloneFilesystem {
         allocate: Allocate,
     ) -> Result<Instant, NoRoom>;
 
-    /// Removes `file` if it exists, and writes the metadata. Returns the instant of completion. No request is in flight.
+    /// Removes `file` if it exists, and writes the metadata. Returns the instant of completion. No request is in
+    /// flight.
     fn remove(&mut self, now: Instant, file: FileId) -> Instant;
 
     /// Returns the size of `file` in bytes, if it exists.
@@ -101,7 +102,8 @@ pub enum Allocate {
     Nothing,
     /// Allocates the space; the size stays zero.
     KeepSize,
-    /// Allocates the space and sets the size. A read returns zeroes, which a filesystem without unwritten extents writes.
+    /// Allocates the space and sets the size. A read returns zeroes, which a filesystem without unwritten extents
+    /// writes.
     Zeroed,
 }
 

@@ -278,14 +278,14 @@ impl Reader<'_> {
     }
 
     fn command(&mut self, phase: Phase, request: &MmcRequest, done: &Done, tries: u32) -> Step {
-        let (command, outcome) = (request.order.command, &done.order);
+        let (command, outcome) = (request.cmd.command, &done.cmd);
         let moved = done.count.error.is_none() && outcome.error.is_none();
         let stopped = moved && (request.count.is_none() || done.data_error.is_some());
         let application = self.application;
         self.application = command.index == 55 && outcome.error.is_none();
         let sent = words::Sent { phase, request, outcome, application, card: self.mmc.card() };
-        let response = (outcome.error.is_none() && request.order.flags() & 1 != 0).then(|| {
-            match request.order.flags() & 2 {
+        let response = (outcome.error.is_none() && request.cmd.flags() & 1 != 0).then(|| {
+            match request.cmd.flags() & 2 {
                 0 => format!("{:08x}", outcome.response[0]),
                 _ => outcome.response.map(|word| format!("{word:08x}")).join(" "),
             }
@@ -299,7 +299,7 @@ impl Reader<'_> {
                 application,
                 name: words::name(command.index, application),
                 argument: format!("{:08x}", command.argument),
-                flags: format!("{:08x}", request.order.flags()),
+                flags: format!("{:08x}", request.cmd.flags()),
                 tries,
                 data: request.data.map(|data| DataStep {
                     direction: if data.direction == Direction::Read { "read" } else { "write" },

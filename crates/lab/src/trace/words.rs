@@ -1,6 +1,6 @@
 //! Descriptions of commands and responses in words.
 
-use flashlab_host::driver::mmc::{Attached, Error, Event, MmcRequest, Outcome, Phase, name_of, size};
+use flashlab_host::driver::mmc::{CardInfo, Error, Event, MmcRequest, Outcome, Phase, name_of, size};
 use flashlab_sd::{Signal, State, Status};
 
 /// A command and its outcome.
@@ -10,7 +10,7 @@ pub(super) struct Sent<'a> {
     pub(super) outcome: &'a Outcome,
     pub(super) application: bool,
     /// The card as known at the end of the initialization.
-    pub(super) card: Option<&'a Attached>,
+    pub(super) card: Option<&'a CardInfo>,
 }
 
 /// Returns the name of a command in the specification.
@@ -114,7 +114,7 @@ pub(super) fn note(event: &Event) -> String {
 
 impl Sent<'_> {
     fn argument(&self) -> u32 {
-        self.request.order.command.argument
+        self.request.cmd.command.argument
     }
 
     /// Describes the request.
@@ -130,7 +130,7 @@ impl Sent<'_> {
             Some(_) => "; CMD23 has said how many.",
             None => "; CMD12 stops it.",
         };
-        match (self.application, self.request.order.command.index) {
+        match (self.application, self.request.cmd.command.index) {
             (true, 6) => "Use four data lines.".into(),
             (true, 13) => "Send your SD status: speed class, allocation unit, erase times.".into(),
             (true, 22) => "How many blocks of the last write arrived?".into(),
@@ -191,7 +191,7 @@ impl Sent<'_> {
 
     /// Describes the meaning of the response.
     pub(super) fn means(&self) -> String {
-        let index = self.request.order.command.index;
+        let index = self.request.cmd.command.index;
         if let Some(error) = self.outcome.error {
             return self.unanswered(index, error);
         }
@@ -343,7 +343,7 @@ fn switch(argument: u32) -> String {
     }
 }
 
-fn configuration(card: &Attached) -> String {
+fn configuration(card: &CardInfo) -> String {
     let scr = &card.scr;
     let version = match (scr.version, scr.version_3, scr.version_x) {
         (_, true, x @ 1..) => format!("{}", 4 + x),
@@ -358,7 +358,7 @@ fn configuration(card: &Attached) -> String {
     format!("Version {version}, {} data lines, {known}.", if scr.four_lines { "1 or 4" } else { "1" })
 }
 
-fn sd_status(card: &Attached) -> String {
+fn sd_status(card: &CardInfo) -> String {
     match card.ssr.unit_sectors {
         0 => "It names no allocation unit.".into(),
         sectors if card.ssr.erase_ms > 0 => format!(

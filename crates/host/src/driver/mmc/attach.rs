@@ -1,10 +1,10 @@
 //! Initialization of an SD card: identification, address, registers, bus mode, clock, width, extension registers.
 
-use super::card::Attached;
+use super::card::CardInfo;
+use super::command::{CommandType, MmcCommand, MmcResponseType, SpiResponseType};
 use super::decoded::{CsdFields, ScrFields, SsrFields};
 use super::erase::EraseSizes;
 use super::log::{Event, Phase};
-use super::order::{Answer, Order, Reach, SpiAnswer};
 use super::send::RETRIES;
 use super::{Error, Mmc};
 use flashlab_sd::Signal;
@@ -25,7 +25,7 @@ impl Mmc {
     pub(super) fn attach_sd(&mut self, ocr: u32) -> Result<(), Error> {
         self.enter(Phase::Identify);
         let ocr = self.kernel.select_voltage(ocr, self.ocr).ok_or(Error::Invalid)?;
-        let card = self.initialise(ocr, None)?;
+        let card = self.init_card(ocr, None)?;
         let (timing, capacity, address) = (self.ios.timing, card.capacity(), card.address);
         self.card = Some(card);
         self.note(|| Event::New { timing, capacity, address });
@@ -34,22 +34,22 @@ impl Mmc {
 
     /// Initializes a card from reset to the transfer state in its fastest mode. `old` is the previous card in the slot;
     /// any other card is rejected.
-    pub(super) fn initialise(&mut self, ocr: u32, old: Option<&Attached>) -> Result<Attached, Error> {
+    pub(super) fn init_card(&mut self, ocr: u32, old: Option<&CardInfo>) -> Result<CardInfo, Error> {
         self.enter(Phase::Identify);
         let (cid, answered) = self.identify(ocr)?;
         let mut card = match old {
             Some(old) if old.cid_raw != cid => return Err(Error::Replaced),
-            Some(old) => Attached { suspended: false, ..old.clone() },
-            None => Attached::new(cid, ocr),
+            Some(old) => CardInfo { suspended: false, ..old.clone() },
+            None => CardInfo::new(cid, ocr),
         };
-        let order = Order::new(
+        let cmd = MmcCommand::new(
             opcode::SEND_RELATIVE_ADDR,
             0,
-            Answer::R6,
-            Reach::BroadcastAnswered,
-            SpiAnswer::Nothing,
+            MmcResponseType::R6,
+            CommandType::BroadcastWithResponse,
+            SpiResponseType::Nothing,
         );
-        card.address = (self.command(order, RETRIES)? >> 16) as u16;
+        card.address = (self.command(cmd, RETRIES)? >> 16) as u16;
         self.enter(Phase::Setup);
         if old.is_none() {
             card.csd_raw = self.long_register(opcode::SEND_CSD, card.address)?;
@@ -128,8 +128,14 @@ impl Mmc {
 
     /// Sends CMD11, and switches the signals to 1.8 V while the clock is stopped.
     fn switch_voltage(&mut self, ocr: u32) -> Result<(), Error> {
-        let order = Order::new(opcode::VOLTAGE_SWITCH, 0, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
-        let switched = match self.command(order, 0) {
+        let cmd = MmcCommand::new(
+            opcode::VOLTAGE_SWITCH,
+            0,
+            MmcResponseType::R1,
+            CommandType::Addressed,
+            SpiResponseType::Nothing,
+        );
+        let switched = match self.command(cmd, 0) {
             Ok(status) if status & Status::ERROR.0 != 0 => return Err(Error::Failed),
             Ok(_) => self.drive_low_voltage(),
             Err(error) => Err(error),
@@ -165,8 +171,14 @@ impl Mmc {
     /// Reads a register of 16 bytes with CMD2 or CMD9.
     fn long_register(&mut self, index: u8, address: u16) -> Result<[u8; 16], Error> {
         let argument = u32::from(address) << 16;
-        let order = Order::new(index, argument, Answer::R2, Reach::Addressed, SpiAnswer::Nothing);
-        let words = self.command_long(order, RETRIES)?;
+        let cmd = MmcCommand::new(
+            index,
+            argument,
+            MmcResponseType::R2,
+            CommandType::Addressed,
+            SpiResponseType::Nothing,
+        );
+        let words = self.command_long(cmd, RETRIES)?;
         let mut bytes = [0; 16];
         for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *bytes = word.to_be_bytes();
@@ -177,16 +189,27 @@ impl Mmc {
     /// Sends CMD7.
     fn select(&mut self, address: u16) -> Result<(), Error> {
         let argument = u32::from(address) << 16;
-        let order =
-            Order::new(opcode::SELECT_CARD, argument, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
-        self.command(order, RETRIES).map(|_| ())
+        let cmd = MmcCommand::new(
+            opcode::SELECT_CARD,
+            argument,
+            MmcResponseType::R1,
+            CommandType::Addressed,
+            SpiResponseType::Nothing,
+        );
+        self.command(cmd, RETRIES).map(|_| ())
     }
 
     /// Reads SCR and SD Status, and derives the erase sizes.
-    fn read_configuration(&mut self, card: &mut Attached) -> Result<(), Error> {
+    fn read_configuration(&mut self, card: &mut CardInfo) -> Result<(), Error> {
         let limit = card.limit(false, self.ios.clock_hz);
-        let order = Order::new(opcode::app::SEND_SCR, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
-        card.scr_raw = self.read_application(card.address, order, limit)?;
+        let cmd = MmcCommand::new(
+            opcode::app::SEND_SCR,
+            0,
+            MmcResponseType::R1,
+            CommandType::Data,
+            SpiResponseType::R1,
+        );
+        card.scr_raw = self.read_application(card.address, cmd, limit)?;
         if !self.controller.extension_registers {
             card.scr_raw[3] &= !SCR_EXTENSIONS;
         }
@@ -198,8 +221,14 @@ impl Mmc {
         if card.csd.classes & CsdFields::APPLICATION == 0 {
             self.note(|| Event::Warning("card lacks mandatory SD Status function"));
         } else {
-            let order = Order::new(opcode::app::SD_STATUS, 0, Answer::R1, Reach::Data, SpiAnswer::R2);
-            match self.read_application(card.address, order, limit) {
+            let cmd = MmcCommand::new(
+                opcode::app::SD_STATUS,
+                0,
+                MmcResponseType::R1,
+                CommandType::Data,
+                SpiResponseType::R2,
+            );
+            match self.read_application(card.address, cmd, limit) {
                 Ok(raw) => card.ssr_raw = raw,
                 Err(_) => self.note(|| Event::Warning("problem reading SD Status register")),
             }

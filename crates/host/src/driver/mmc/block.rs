@@ -7,8 +7,10 @@
 //! after a reset. A read of several blocks falls back to single blocks, so that all readable blocks before the first
 //! bad one are read.
 
+use super::command::{
+    CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType,
+};
 use super::log::{Done, Event, Phase};
-use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::{Bytes, is_ready};
 use super::{Error, Mmc};
 use core::fmt;
@@ -64,12 +66,12 @@ impl core::error::Error for BlockError {}
 impl Mmc {
     /// Reads `count` blocks of 512 bytes from `sector` on. If `buffer` is empty, the bytes are discarded.
     pub fn read(&mut self, sector: u64, count: u32, buffer: &mut [u8]) -> Result<(), BlockError> {
-        self.request(Direction::Read, sector, count, Bytes::Into(buffer))
+        self.request(Direction::Read, sector, count, Bytes::Read(buffer))
     }
 
     /// Writes `count` blocks of 512 bytes from `sector` on. If `bytes` is empty, the blocks have no bytes.
     pub fn write(&mut self, sector: u64, count: u32, bytes: &[u8]) -> Result<(), BlockError> {
-        self.request(Direction::Write, sector, count, Bytes::From(bytes))
+        self.request(Direction::Write, sector, count, Bytes::Write(bytes))
     }
 
     /// Creates the block device of an initialized card, and reads its first blocks for a partition table.
@@ -123,11 +125,11 @@ impl Mmc {
             });
             let part = |from: u32| from as usize * BLOCK..(from + blocks) as usize * BLOCK;
             let sent = sent.map_err(|error| (0, error)).and_then(|()| match &mut bytes {
-                Bytes::Into(buffer) if !buffer.is_empty() => {
-                    self.transfer(direction, at, blocks, Bytes::Into(&mut buffer[part(moved)]))
+                Bytes::Read(buffer) if !buffer.is_empty() => {
+                    self.transfer(direction, at, blocks, Bytes::Read(&mut buffer[part(moved)]))
                 }
-                Bytes::From(bytes) if !bytes.is_empty() => {
-                    self.transfer(direction, at, blocks, Bytes::From(&bytes[part(moved)]))
+                Bytes::Write(bytes) if !bytes.is_empty() => {
+                    self.transfer(direction, at, blocks, Bytes::Write(&bytes[part(moved)]))
                 }
                 _ => self.transfer(direction, at, blocks, Bytes::None),
             });
@@ -146,14 +148,14 @@ impl Mmc {
     pub(super) fn extend_address(&mut self, sector: u64) {
         let extension = self.card.as_ref().and_then(|card| card.address_extension(sector));
         if let Some(extension) = extension {
-            let order = Order::new(
+            let cmd = MmcCommand::new(
                 opcode::ADDRESS_EXTENSION,
                 extension,
-                Answer::R1,
-                Reach::Addressed,
-                SpiAnswer::Nothing,
+                MmcResponseType::R1,
+                CommandType::Addressed,
+                SpiResponseType::Nothing,
             );
-            let _ = self.command(order, 0);
+            let _ = self.command(cmd, 0);
         }
     }
 
@@ -175,16 +177,25 @@ impl Mmc {
             (Direction::Write, false) => opcode::WRITE_BLOCK,
             (Direction::Write, true) => opcode::WRITE_MULTIPLE_BLOCK,
         };
-        let count =
-            Order::new(opcode::SET_BLOCK_COUNT, blocks, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
-        let (answer, spi) = if write { (Answer::R1b, SpiAnswer::R1b) } else { (Answer::R1, SpiAnswer::R1) };
-        let stop = Order::new(opcode::STOP_TRANSMISSION, 0, answer, Reach::Addressed, spi);
+        let count = MmcCommand::new(
+            opcode::SET_BLOCK_COUNT,
+            blocks,
+            MmcResponseType::R1,
+            CommandType::Addressed,
+            SpiResponseType::Nothing,
+        );
+        let (answer, spi) = if write {
+            (MmcResponseType::R1b, SpiResponseType::R1b)
+        } else {
+            (MmcResponseType::R1, SpiResponseType::R1)
+        };
+        let stop = MmcCommand::new(opcode::STOP_TRANSMISSION, 0, answer, CommandType::Addressed, spi);
         MmcRequest {
             count: (many && counts && self.controller.set_block_count).then_some(count),
             stop: many.then_some(stop),
             busy_limit: BUSY_LIMIT,
             ..MmcRequest::with_data(
-                Order::new(index, argument, Answer::R1, Reach::Data, SpiAnswer::R1),
+                MmcCommand::new(index, argument, MmcResponseType::R1, CommandType::Data, SpiResponseType::R1),
                 Data { direction, block: BLOCK as u32, blocks, limit },
             )
         }
@@ -204,8 +215,8 @@ impl Mmc {
             let request = self.transfer_request(direction, sector + u64::from(moved), blocks - moved);
             let rest = moved as usize * BLOCK;
             let part = match &mut bytes {
-                Bytes::Into(buffer) => Bytes::Into(&mut buffer[rest..]),
-                Bytes::From(bytes) => Bytes::From(&bytes[rest..]),
+                Bytes::Read(buffer) => Bytes::Read(&mut buffer[rest..]),
+                Bytes::Write(bytes) => Bytes::Write(&bytes[rest..]),
                 Bytes::None => Bytes::None,
             };
             self.transfers += 1;
@@ -244,7 +255,7 @@ impl Mmc {
         let failure = |status: u32, errors: u32| (status & errors != 0).then_some(Error::Failed);
         let mut failed = done
             .error()
-            .or(failure(done.order.response[0], COMMAND_ERRORS))
+            .or(failure(done.cmd.response[0], COMMAND_ERRORS))
             .or(failure(done.stop.response[0], behind));
         let asks = direction == Direction::Write && self.controller.asks_behind_write;
         if asks && done.error().is_none() {
@@ -282,7 +293,7 @@ impl Mmc {
         let Some(address) = self.card.as_ref().map(|card| card.address) else { return Recovered::GiveUp };
         let write = direction == Direction::Write;
         let behind = errors_behind(request);
-        let refused = done.order.response[0] & COMMAND_ERRORS != 0;
+        let refused = done.cmd.response[0] & COMMAND_ERRORS != 0;
         let mut asked = self.status(address, 0);
         let doubtful = refused
             || done.stop.response[0] & behind != 0
@@ -299,7 +310,7 @@ impl Mmc {
             fixed = self.stop_and_wait(address, request);
         }
         // If the card has not accepted the command, ACMD22 would return the count of the previous write.
-        let begun = done.count.error.is_none() && done.order.error.is_none() && !refused;
+        let begun = done.count.error.is_none() && done.cmd.error.is_none() && !refused;
         if fixed.is_ok() && write && begun {
             bytes = self.written_blocks(address).map_or(0, |blocks| blocks.saturating_mul(BLOCK as u64));
         }
@@ -315,7 +326,7 @@ impl Mmc {
             return Recovered::Again;
         }
         // Command errors are fast and use all five retries. Data errors take long, so they use fewer.
-        if done.count.error.is_some() || done.order.error.is_some() {
+        if done.count.error.is_some() || done.cmd.error.is_some() {
             return Recovered::Again;
         }
         if *retries < RETRIES_MAX - DATA_RETRIES {
@@ -341,7 +352,13 @@ impl Mmc {
     /// Sends CMD12, and then CMD13 until the card is ready for data.
     fn stop_and_wait(&mut self, address: u16, request: &MmcRequest) -> Result<(), Error> {
         let limit = request.data.map_or(BUSY_LIMIT, |data| data.limit);
-        let stop = Order::new(opcode::STOP_TRANSMISSION, 0, Answer::R1, Reach::Addressed, SpiAnswer::R1);
+        let stop = MmcCommand::new(
+            opcode::STOP_TRANSMISSION,
+            0,
+            MmcResponseType::R1,
+            CommandType::Addressed,
+            SpiResponseType::R1,
+        );
         // A card that is programming does not respond to CMD12. CMD13 shows whether the stop succeeded.
         let _ = self.command(stop, STATUS_RETRIES);
         self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
@@ -350,18 +367,24 @@ impl Mmc {
     /// Returns the number of blocks of the last write that arrived, with ACMD22. An SDUC card sends 64 bits.
     fn written_blocks(&mut self, address: u16) -> Result<u64, Error> {
         let limit = self.card.as_ref().map_or(BUSY_LIMIT, |card| card.limit(false, self.ios.clock_hz));
-        let order = Order::new(opcode::app::SEND_NUM_WR_BLOCKS, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
+        let cmd = MmcCommand::new(
+            opcode::app::SEND_NUM_WR_BLOCKS,
+            0,
+            MmcResponseType::R1,
+            CommandType::Data,
+            SpiResponseType::R1,
+        );
         if self.card.as_ref().is_some_and(|card| card.extends_addresses) {
-            return self.read_application(address, order, limit).map(u64::from_be_bytes);
+            return self.read_application(address, cmd, limit).map(u64::from_be_bytes);
         }
-        self.read_application(address, order, limit).map(|bytes| u32::from_be_bytes(bytes).into())
+        self.read_application(address, cmd, limit).map(|bytes| u32::from_be_bytes(bytes).into())
     }
 
     /// Cycles the power and initializes the same card again.
     fn reset(&mut self) -> Result<(), Error> {
         let Some(old) = self.card.clone() else { return Err(Error::NoCard) };
         self.power_cycle(old.ocr);
-        let card = self.initialise(old.ocr, Some(&old))?;
+        let card = self.init_card(old.ocr, Some(&old))?;
         self.card = Some(card);
         self.enter(Phase::Recovery);
         Ok(())
@@ -381,8 +404,8 @@ impl Mmc {
             let mut retries = 0;
             loop {
                 let part = match &mut bytes {
-                    Bytes::Into(buffer) => {
-                        Bytes::Into(&mut buffer[n as usize * BLOCK..(n as usize + 1) * BLOCK])
+                    Bytes::Read(buffer) => {
+                        Bytes::Read(&mut buffer[n as usize * BLOCK..(n as usize + 1) * BLOCK])
                     }
                     _ => Bytes::None,
                 };

@@ -1,9 +1,11 @@
 //! Bus mode, clock and width: CMD6, ACMD6, and the tuning of UHS-I.
 
-use super::card::Attached;
+use super::card::CardInfo;
+use super::command::{
+    CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType,
+};
 use super::decoded::{CsdFields, SwitchFields};
 use super::log::Event;
-use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::Bytes;
 use super::{Error, Mmc};
 use flashlab_sd::opcode;
@@ -40,16 +42,22 @@ impl Mmc {
     }
 
     /// Sends CMD6 for function `value` in `group`, with no influence on the other groups.
-    fn switch(&mut self, card: &Attached, set: bool, group: u32, value: u8) -> Result<SwitchFields, Error> {
+    fn switch(&mut self, card: &CardInfo, set: bool, group: u32, value: u8) -> Result<SwitchFields, Error> {
         let argument =
             u32::from(set) << 31 | (0x00ff_ffff & !(0xf << (4 * group))) | u32::from(value) << (4 * group);
-        let order = Order::new(opcode::SWITCH_FUNC, argument, Answer::R1, Reach::Data, SpiAnswer::R1);
+        let cmd = MmcCommand::new(
+            opcode::SWITCH_FUNC,
+            argument,
+            MmcResponseType::R1,
+            CommandType::Data,
+            SpiResponseType::R1,
+        );
         let limit = card.limit(false, self.ios.clock_hz);
-        self.read_register(order, limit).map(|raw| SwitchFields::of(&raw))
+        self.read_register(cmd, limit).map(|raw| SwitchFields::of(&raw))
     }
 
     /// Reads the functions that the card supports with CMD6. Cards of version 1.0 have none.
-    pub(super) fn read_switch(&mut self, card: &mut Attached) -> Result<(), Error> {
+    pub(super) fn read_switch(&mut self, card: &mut CardInfo) -> Result<(), Error> {
         if card.scr.version < 1 {
             return Ok(());
         }
@@ -63,7 +71,7 @@ impl Mmc {
 
     /// Selects high speed if host and card support it, sets the clock, and selects four data lines if both support
     /// them.
-    pub(super) fn enter_high_speed(&mut self, card: &Attached) -> Result<(), Error> {
+    pub(super) fn enter_high_speed(&mut self, card: &CardInfo) -> Result<(), Error> {
         let mut clock = card.csd.clock_max;
         let can_switch = card.scr.version >= 1 && card.csd.classes & CsdFields::SWITCH != 0;
         if can_switch && self.controller.high_speed && card.switch.has_mode(HIGH_SPEED) {
@@ -80,20 +88,25 @@ impl Mmc {
     }
 
     /// Selects four data lines with ACMD6 if host and card support them.
-    fn widen(&mut self, card: &Attached) -> Result<(), Error> {
+    fn widen(&mut self, card: &CardInfo) -> Result<(), Error> {
         const FOUR: u32 = 2;
         if !self.controller.four_lines || !card.scr.four_lines {
             return Ok(());
         }
-        let order =
-            Order::new(opcode::app::SET_BUS_WIDTH, FOUR, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
-        self.application(Some(card.address), order)?;
+        let cmd = MmcCommand::new(
+            opcode::app::SET_BUS_WIDTH,
+            FOUR,
+            MmcResponseType::R1,
+            CommandType::Addressed,
+            SpiResponseType::Nothing,
+        );
+        self.application(Some(card.address), cmd)?;
         self.set_ios(|ios| ios.width = 4);
         Ok(())
     }
 
     /// Enters UHS-I: four data lines, current limit, bus mode, clock, tuning.
-    pub(super) fn enter_uhs(&mut self, card: &Attached) -> Result<(), Error> {
+    pub(super) fn enter_uhs(&mut self, card: &CardInfo) -> Result<(), Error> {
         if !card.scr.version_3 || card.csd.classes & CsdFields::SWITCH == 0 {
             return Ok(());
         }
@@ -126,7 +139,7 @@ impl Mmc {
     }
 
     /// Selects the highest current limit that host and card have in common, in SDR50, SDR104 and DDR50.
-    fn limit_current(&mut self, card: &Attached, timing: Timing) -> Result<(), Error> {
+    fn limit_current(&mut self, card: &CardInfo, timing: Timing) -> Result<(), Error> {
         const LIMITS: [(u32, u8); 4] = [(800, 3), (600, 2), (400, 1), (200, 0)];
         if !matches!(timing, Timing::Sdr50 | Timing::Sdr104 | Timing::Ddr50) {
             return Ok(());
@@ -144,7 +157,13 @@ impl Mmc {
     /// Sends CMD19 at each sampling point, and selects the middle of the longest run of points that receive the block
     /// correctly. The controller's driver sends these commands, so they do not appear in the core's log.
     fn tune(&mut self) -> Result<(), Error> {
-        let order = Order::new(opcode::SEND_TUNING_BLOCK, 0, Answer::R1, Reach::Data, SpiAnswer::Nothing);
+        let cmd = MmcCommand::new(
+            opcode::SEND_TUNING_BLOCK,
+            0,
+            MmcResponseType::R1,
+            CommandType::Data,
+            SpiResponseType::Nothing,
+        );
         let data = Data { direction: Direction::Read, block: 64, blocks: 1, limit: Duration::from_ms(150) };
         let board = *self.native.board();
         let begun = self.now();
@@ -152,7 +171,7 @@ impl Mmc {
         for phase in 0..PHASES {
             self.native.set_board(Board { phase, ..board });
             let mut block = [0; 64];
-            let done = self.issue(&MmcRequest::with_data(order, data), &mut Bytes::Into(&mut block));
+            let done = self.issue(&MmcRequest::with_data(cmd, data), &mut Bytes::Read(&mut block));
             run = if done.error().is_none() && block == TUNING_BLOCK { run + 1 } else { 0 };
             if run > longest.len() as u8 {
                 longest = (phase + 1 - run)..(phase + 1);

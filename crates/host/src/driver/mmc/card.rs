@@ -52,7 +52,7 @@ pub struct ExtensionFields {
 
 /// A card that the host has initialized.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Attached {
+pub struct CardInfo {
     /// Relative address.
     pub address: u16,
     /// Selected voltages, as bits of the OCR.
@@ -89,9 +89,9 @@ pub struct Attached {
     pub removed: bool,
 }
 
-impl Attached {
+impl CardInfo {
     pub(super) fn new(cid_raw: [u8; 16], ocr: u32) -> Self {
-        Attached {
+        CardInfo {
             address: 0,
             ocr,
             cid_raw,

@@ -1,7 +1,7 @@
 //! Discards: CMD32, CMD33, CMD38.
 
+use super::command::{CommandType, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType};
 use super::log::{Event, Phase};
-use super::order::{Answer, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::{Bytes, RETRIES, is_ready};
 use super::{BlockError, Error, Mmc};
 use flashlab_sd::opcode;
@@ -47,8 +47,14 @@ impl Mmc {
             .zip([first, last])
         {
             self.extend_address(sector);
-            let order = Order::new(index, argument, Answer::R1, Reach::Addressed, SpiAnswer::R1);
-            if let Err(error) = self.command(order, 0) {
+            let cmd = MmcCommand::new(
+                index,
+                argument,
+                MmcResponseType::R1,
+                CommandType::Addressed,
+                SpiResponseType::R1,
+            );
+            if let Err(error) = self.command(cmd, 0) {
                 self.note(|| Event::Failure("group start error {}, status 0", error));
                 return Err(Error::Failed);
             }
@@ -57,9 +63,13 @@ impl Mmc {
         // If the controller cannot wait that long, the command expects R1 instead of R1b.
         let longest = u64::from(self.controller.busy_limit_ms) * 1_000_000;
         let waits = longest == 0 || limit.as_ns() <= longest;
-        let (answer, spi) = if waits { (Answer::R1b, SpiAnswer::R1b) } else { (Answer::R1, SpiAnswer::R1) };
-        let order = Order::new(opcode::ERASE, sizes.argument, answer, Reach::Addressed, spi);
-        let request = MmcRequest { busy_limit: limit, ..MmcRequest::bare(order) };
+        let (answer, spi) = if waits {
+            (MmcResponseType::R1b, SpiResponseType::R1b)
+        } else {
+            (MmcResponseType::R1, SpiResponseType::R1)
+        };
+        let cmd = MmcCommand::new(opcode::ERASE, sizes.argument, answer, CommandType::Addressed, spi);
+        let request = MmcRequest { busy_limit: limit, ..MmcRequest::bare(cmd) };
         let done = self.run(&request, Bytes::None, 0);
         if let Some(error) = done.error() {
             self.note(|| Event::Failure("erase error {}, status 0", error));

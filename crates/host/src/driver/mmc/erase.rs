@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_whole_unit_is_left_alone() {
+    fn partial_erase_units_are_excluded() {
         let sizes = EraseSizes { unit: 32, ..sdsc() };
         assert_eq!(sizes.aligned(1, 64), Some((32, 64)));
         assert_eq!(sizes.aligned(1, 63), None);

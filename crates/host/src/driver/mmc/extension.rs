@@ -1,8 +1,10 @@
 //! Extension registers (CMD48, CMD49): their locations, the cache, and the power-off notification.
 
-use super::card::{Attached, ExtensionAt};
+use super::card::{CardInfo, ExtensionAt};
+use super::command::{
+    CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType,
+};
 use super::log::{Event, Phase};
-use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::Bytes;
 use super::{Error, Mmc};
 use flashlab_sd::opcode;
@@ -21,32 +23,37 @@ const PERFORMANCE: u16 = 2;
 
 impl Mmc {
     /// Reads `length` bytes of a register from `at` on with CMD48.
-    fn read_extension(&mut self, card: &Attached, at: ExtensionAt, length: u32) -> Result<[u8; PAGE], Error> {
-        let order = Order::new(
+    fn read_extension(&mut self, card: &CardInfo, at: ExtensionAt, length: u32) -> Result<[u8; PAGE], Error> {
+        let cmd = MmcCommand::new(
             opcode::READ_EXTR_SINGLE,
             argument(at) | (length - 1),
-            Answer::R1,
-            Reach::Data,
-            SpiAnswer::Nothing,
+            MmcResponseType::R1,
+            CommandType::Data,
+            SpiResponseType::Nothing,
         );
         let limit = card.limit(false, self.ios.clock_hz);
-        self.read_register(order, limit)
+        self.read_register(cmd, limit)
     }
 
     /// Writes one byte with CMD49. The card may be busy afterwards.
-    fn write_extension(&mut self, card: &Attached, at: ExtensionAt, byte: u8) -> Result<(), Error> {
-        let order =
-            Order::new(opcode::WRITE_EXTR_SINGLE, argument(at), Answer::R1, Reach::Data, SpiAnswer::Nothing);
+    fn write_extension(&mut self, card: &CardInfo, at: ExtensionAt, byte: u8) -> Result<(), Error> {
+        let cmd = MmcCommand::new(
+            opcode::WRITE_EXTR_SINGLE,
+            argument(at),
+            MmcResponseType::R1,
+            CommandType::Data,
+            SpiResponseType::Nothing,
+        );
         let limit = card.limit(true, self.ios.clock_hz);
         let data = Data { direction: Direction::Write, block: PAGE as u32, blocks: 1, limit };
         let mut page = [0; PAGE];
         page[0] = byte;
-        let done = self.run(&MmcRequest::with_data(order, data), Bytes::From(&page), 0);
+        let done = self.run(&MmcRequest::with_data(cmd, data), Bytes::Write(&page), 0);
         done.error().map_or(Ok(()), Err)
     }
 
     /// Reads the general information and the listed extensions that the host uses.
-    pub(super) fn read_extensions(&mut self, card: &mut Attached) -> Result<(), Error> {
+    pub(super) fn read_extensions(&mut self, card: &mut CardInfo) -> Result<(), Error> {
         let general = self.read_extension(card, ExtensionAt::default(), PAGE as u32)?;
         let revision = u16::from_le_bytes([general[0], general[1]]);
         let length = usize::from(u16::from_le_bytes([general[2], general[3]]));
@@ -82,7 +89,7 @@ impl Mmc {
     }
 
     /// Enables the cache.
-    pub(super) fn enable_cache(&mut self, card: &mut Attached) -> Result<(), Error> {
+    pub(super) fn enable_cache(&mut self, card: &mut CardInfo) -> Result<(), Error> {
         card.extensions.cache_enabled = false;
         let Some(at) = card.extensions.cache else { return Ok(()) };
         self.write_extension(card, ExtensionAt { offset: at.offset + CACHE_ENABLE, ..at }, 1)?;
@@ -118,7 +125,7 @@ impl Mmc {
     }
 
     /// Announces a power-off, and waits until the card is ready for it.
-    pub(super) fn notify_power_off(&mut self, card: &Attached, at: ExtensionAt) -> Result<(), Error> {
+    pub(super) fn notify_power_off(&mut self, card: &CardInfo, at: ExtensionAt) -> Result<(), Error> {
         const LIMIT: Duration = Duration::from_secs(2);
         self.write_extension(card, ExtensionAt { offset: at.offset + 2, ..at }, 1)?;
         let status = ExtensionAt { offset: at.offset + 1, ..at };

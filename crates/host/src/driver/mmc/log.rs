@@ -85,7 +85,7 @@ pub struct Done {
     /// Result of CMD23.
     pub count: Outcome,
     /// Result of the command.
-    pub order: Outcome,
+    pub cmd: Outcome,
     /// Bytes of data transferred.
     pub bytes: u64,
     /// Error of the data transfer.
@@ -97,7 +97,7 @@ pub struct Done {
 impl Done {
     /// Returns the first error.
     pub fn error(&self) -> Option<Error> {
-        self.count.error.or(self.order.error).or(self.data_error).or(self.stop.error)
+        self.count.error.or(self.cmd.error).or(self.data_error).or(self.stop.error)
     }
 }
 
@@ -290,12 +290,12 @@ fn started(request: &MmcRequest) -> Vec<String> {
             count.flags()
         ));
     }
-    let order = &request.order;
+    let cmd = &request.cmd;
     lines.push(format!(
         "{HOST}: starting CMD{} arg {:08x} flags {:08x}",
-        order.command.index,
-        order.command.argument,
-        order.flags()
+        cmd.command.index,
+        cmd.command.argument,
+        cmd.flags()
     ));
     if let Some(data) = &request.data {
         lines.push(format!(
@@ -330,7 +330,7 @@ fn finished(request: &MmcRequest, done: &Done) -> Vec<String> {
     if let Some(count) = &request.count {
         lines.push(format!("{HOST}: req done <CMD{}>: {}", count.command.index, words(&done.count)));
     }
-    lines.push(format!("{HOST}: req done (CMD{}): {}", request.order.command.index, words(&done.order)));
+    lines.push(format!("{HOST}: req done (CMD{}): {}", request.cmd.command.index, words(&done.cmd)));
     if request.data.is_some() {
         lines.push(format!("{HOST}:     {} bytes transferred: {}", done.bytes, number(done.data_error)));
     }

@@ -19,6 +19,7 @@ mod attach;
 mod block;
 mod bus_mode;
 mod card;
+mod command;
 mod controller;
 mod decoded;
 mod discard;
@@ -28,13 +29,13 @@ mod extension;
 mod kernel;
 mod log;
 mod model;
-mod order;
 mod rescan;
 mod send;
 mod sleep;
 
 pub use block::BlockError;
-pub use card::{Attached, Capacity};
+pub use card::{Capacity, CardInfo};
+pub use command::{CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType};
 pub use controller::Controller;
 pub use decoded::{CidFields, CsdFields, ScrFields, SsrFields, SwitchFields};
 pub use erase::EraseSizes;
@@ -42,7 +43,6 @@ pub use error::Error;
 pub use kernel::Kernel;
 pub use log::{Done, Entry, Event, Outcome, Phase, name_of, size};
 pub use model::MmcModel;
-pub use order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 
 use alloc::vec::Vec;
 use flashlab_sd::{Card, Ios, Native, Power, Signal, Timing};
@@ -65,7 +65,7 @@ pub struct Mmc {
     f_init: u32,
     /// Supported voltages, as bits of the OCR.
     ocr: u32,
-    card: Option<Attached>,
+    card: Option<CardInfo>,
     /// Time of the next poll.
     poll_at: Option<Instant>,
     /// Number of data commands for block requests.
@@ -115,7 +115,7 @@ impl Mmc {
     }
 
     /// Returns the initialized card.
-    pub fn card(&self) -> Option<&Attached> {
+    pub fn card(&self) -> Option<&CardInfo> {
         self.card.as_ref()
     }
 

@@ -32,14 +32,14 @@ pub struct MmcModel {
     origin: Instant,
     /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
-    served: Option<Serving>,
+    served: Option<RequestInService>,
     /// Number of transfers during initialization.
     transfers_before: u64,
 }
 
 /// A request in service.
 #[derive(Clone)]
-struct Serving {
+struct RequestInService {
     request: Request,
     arrived: Instant,
     start: Instant,
@@ -53,7 +53,7 @@ struct Serving {
     done: Option<Completion>,
 }
 
-impl Serving {
+impl RequestInService {
     /// Returns true if the request writes and its first transfer has started.
     fn writes(&self) -> bool {
         matches!(self.request.op, Op::Write | Op::WriteFua) && !self.transfer.is_empty()
@@ -112,7 +112,7 @@ impl MmcModel {
     }
 
     /// Advances the slot to the model's time `now`.
-    fn reach(&mut self, now: Instant) {
+    fn advance_to(&mut self, now: Instant) {
         let at = self.origin + now.since(Instant::ZERO);
         let wait = at.saturating_since(self.mmc.now());
         self.mmc.native_mut().advance(wait);
@@ -121,26 +121,33 @@ impl MmcModel {
     /// Starts to serve `request` at `start`.
     fn serve(&mut self, arrived: Instant, start: Instant, request: Request) {
         let transfer = request.offset..request.offset;
-        let mut serving =
-            Serving { request, arrived, start, begun: self.mmc.now(), transfer, ends: start, done: None };
+        let mut serving = RequestInService {
+            request,
+            arrived,
+            start,
+            begun: self.mmc.now(),
+            transfer,
+            ends: start,
+            done: None,
+        };
         if !self.geometry.admits(&request) {
             self.end(&mut serving, Status::OutOfRange);
         } else if request.op.is_flush() && !self.mmc.caches() {
             self.end(&mut serving, Status::Ok);
         } else {
-            self.reach(start);
+            self.advance_to(start);
             serving.begun = self.mmc.now();
             if request.op.is_flush() {
                 self.flush(&mut serving);
             } else {
-                self.go_on(&mut serving);
+                self.next_transfer(&mut serving);
             }
         }
         self.served = Some(serving);
     }
 
     /// Executes the commands of the next transfer. All of its state changes happen here.
-    fn go_on(&mut self, serving: &mut Serving) {
+    fn next_transfer(&mut self, serving: &mut RequestInService) {
         let (op, at, end) = (serving.request.op, serving.transfer.end, serving.request.end());
         // The host splits the request. A discard is not split here, since it transfers no data.
         let length = if op == Op::Trim { end - at } else { self.geometry.request_max.min(end - at) };
@@ -163,15 +170,15 @@ impl MmcModel {
     }
 
     /// Flushes the card's cache. A card without a cache receives no command.
-    fn flush(&mut self, serving: &mut Serving) {
+    fn flush(&mut self, serving: &mut RequestInService) {
         let flushed = self.mmc.flush();
         serving.ends = serving.start + self.mmc.now().since(serving.begun);
         self.end(serving, if flushed.is_ok() { Status::Ok } else { Status::ReadOnly });
     }
 
     /// Ends the request after its last transfer.
-    fn end(&mut self, serving: &mut Serving, status: Status) {
-        let Serving { request, arrived, start, .. } = *serving;
+    fn end(&mut self, serving: &mut RequestInService, status: Status) {
+        let RequestInService { request, arrived, start, .. } = *serving;
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
         if serving.ends > start {
@@ -192,16 +199,16 @@ impl MmcModel {
         }
         let bus = self.mmc.native().bus();
         let blocks = request.length / BLOCK;
-        let pace = self.link.t_block_host;
+        let t_block_host = self.link.t_block_host;
         let host = match request.op {
-            Op::Read => (pace * blocks).min(wires),
+            Op::Read => (t_block_host * blocks).min(wires),
             Op::Write | Op::WriteFua => {
                 // While the array was idle, it waited for the wires and the host, in proportion to their times per
                 // block.
                 let transfers = blocks.div_ceil(self.geometry.request_max / BLOCK);
                 let commands = bus.command() * if blocks > 1 { 2 * transfers } else { 1 };
-                let block = bus.write_block() + pace;
-                wires.saturating_sub(commands).scale(pace.as_ns(), block.as_ns())
+                let block = bus.write_block() + t_block_host;
+                wires.saturating_sub(commands).scale(t_block_host.as_ns(), block.as_ns())
             }
             _ => Duration::ZERO,
         };
@@ -258,7 +265,7 @@ impl Model for MmcModel {
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         let mut serving = self.served.take_if(|serving| serving.ends <= limit)?;
         while serving.done.is_none() && serving.ends <= limit {
-            self.go_on(&mut serving);
+            self.next_transfer(&mut serving);
         }
         let Some(done) = serving.done.filter(|_| serving.ends <= limit) else {
             self.served = Some(serving);
@@ -276,7 +283,7 @@ impl Model for MmcModel {
         let mut cut = PowerCut::default();
         if let Some(mut serving) = self.served.take() {
             while serving.done.is_none() && serving.ends <= now {
-                self.go_on(&mut serving);
+                self.next_transfer(&mut serving);
             }
             cut = self.cut_card(now);
             if serving.writes() {
@@ -289,7 +296,7 @@ impl Model for MmcModel {
         } else if self.mmc.caches() {
             cut = self.cut_card(now);
         }
-        self.reach(now);
+        self.advance_to(now);
         self.mmc.cut_power();
         cut
     }
@@ -297,7 +304,7 @@ impl Model for MmcModel {
     /// Restores the power. Returns the time when the card is initialized again.
     fn power_up(&mut self, now: Instant) -> Instant {
         // If a request was cut, the time of the slot is ahead of the model's time.
-        self.reach(now);
+        self.advance_to(now);
         let begun = self.mmc.now();
         self.mmc.native_mut().set_t_block_host(Duration::ZERO);
         self.mmc.rescan();

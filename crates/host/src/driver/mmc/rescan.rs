@@ -4,8 +4,8 @@
 //! then probes for SDIO (CMD5), SD (ACMD41) and MMC (CMD1). If a card is already initialized, the host checks that it
 //! is still present.
 
+use super::command::{CommandType, MmcCommand, MmcResponseType, SpiResponseType};
 use super::log::{Event, Phase};
-use super::order::{Answer, Order, Reach, SpiAnswer};
 use super::send::RETRIES;
 use super::{Error, Mmc, POLL};
 use flashlab_sd::opcode;
@@ -108,12 +108,18 @@ impl Mmc {
         const ABORT: u32 = 6;
         const RESET: u32 = 1 << 3;
         const WRITE: u32 = 1 << 31;
-        let order = |argument| {
-            Order::new(opcode::IO_RW_DIRECT, argument, Answer::R5, Reach::Addressed, SpiAnswer::R2)
+        let cmd = |argument| {
+            MmcCommand::new(
+                opcode::IO_RW_DIRECT,
+                argument,
+                MmcResponseType::R5,
+                CommandType::Addressed,
+                SpiResponseType::R2,
+            )
         };
-        let old = self.command(order(ABORT << 9), 0).unwrap_or(0) & 0xff;
+        let old = self.command(cmd(ABORT << 9), 0).unwrap_or(0) & 0xff;
         // The response has no effect.
-        let _ = self.command(order(WRITE | ABORT << 9 | old | RESET), 0);
+        let _ = self.command(cmd(WRITE | ABORT << 9 | old | RESET), 0);
     }
 
     /// Sends CMD0 with chip select high, so that the card does not enter SPI mode.
@@ -123,7 +129,13 @@ impl Mmc {
         self.delay(PAUSE);
         // CMD0 has no response.
         let _ = self.command(
-            Order::new(opcode::GO_IDLE_STATE, 0, Answer::Nothing, Reach::Broadcast, SpiAnswer::R1),
+            MmcCommand::new(
+                opcode::GO_IDLE_STATE,
+                0,
+                MmcResponseType::Nothing,
+                CommandType::Broadcast,
+                SpiResponseType::R1,
+            ),
             0,
         );
         self.delay(PAUSE);
@@ -135,14 +147,14 @@ impl Mmc {
     pub(super) fn send_interface_condition(&mut self, ocr: u32) -> Result<(), Error> {
         const PATTERN: u32 = 0xaa;
         let voltage = u32::from(ocr & 0x00ff_8000 != 0);
-        let order = Order::new(
+        let cmd = MmcCommand::new(
             opcode::SEND_IF_COND,
             voltage << 8 | PATTERN,
-            Answer::R7,
-            Reach::BroadcastAnswered,
-            SpiAnswer::Five,
+            MmcResponseType::R7,
+            CommandType::BroadcastWithResponse,
+            SpiResponseType::Five,
         );
-        match self.command(order, 0)? & 0xff {
+        match self.command(cmd, 0)? & 0xff {
             PATTERN => Ok(()),
             _ => Err(Error::Failed),
         }
@@ -150,9 +162,14 @@ impl Mmc {
 
     /// Sends CMD5. Only an SDIO card responds.
     fn probe_sdio(&mut self) -> bool {
-        let order =
-            Order::new(opcode::IO_SEND_OP_COND, 0, Answer::R4, Reach::BroadcastAnswered, SpiAnswer::Five);
-        self.command(order, RETRIES).is_ok()
+        let cmd = MmcCommand::new(
+            opcode::IO_SEND_OP_COND,
+            0,
+            MmcResponseType::R4,
+            CommandType::BroadcastWithResponse,
+            SpiResponseType::Five,
+        );
+        self.command(cmd, RETRIES).is_ok()
     }
 
     /// Sends ACMD41 until the card is initialized, for up to a second. If `ocr` is 0, sends it once to read the
@@ -160,15 +177,15 @@ impl Mmc {
     pub(super) fn operating_condition(&mut self, ocr: u32) -> Result<u32, Error> {
         const TRIES: u32 = 100;
         const INITIALISED: u32 = 1 << 31;
-        let order = Order::new(
+        let cmd = MmcCommand::new(
             opcode::app::SD_SEND_OP_COND,
             ocr,
-            Answer::R3,
-            Reach::BroadcastAnswered,
-            SpiAnswer::R1,
+            MmcResponseType::R3,
+            CommandType::BroadcastWithResponse,
+            SpiResponseType::R1,
         );
         for _ in 0..TRIES {
-            let answer = self.application(None, order)?;
+            let answer = self.application(None, cmd)?;
             if ocr == 0 || answer & INITIALISED != 0 {
                 return Ok(answer);
             }
@@ -181,8 +198,14 @@ impl Mmc {
     /// Sends CMD1. Only an MMC card responds.
     fn probe_mmc(&mut self) {
         self.set_ios(|ios| ios.push_pull = false);
-        let order = Order::new(opcode::SEND_OP_COND, 0, Answer::R3, Reach::BroadcastAnswered, SpiAnswer::R1);
-        if self.command(order, 0).is_ok() {
+        let cmd = MmcCommand::new(
+            opcode::SEND_OP_COND,
+            0,
+            MmcResponseType::R3,
+            CommandType::BroadcastWithResponse,
+            SpiResponseType::R1,
+        );
+        if self.command(cmd, 0).is_ok() {
             self.note(|| Event::Warning("MMC cards are not supported"));
         }
     }

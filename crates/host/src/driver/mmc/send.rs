@@ -1,7 +1,9 @@
 //! One request on the wires (command, data, stop), and the retries of a failed command.
 
+use super::command::{
+    CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType,
+};
 use super::log::{Done, Event, Outcome, Phase};
-use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::{Error, Mmc};
 use flashlab_sd::ResponseType;
 use flashlab_sd::opcode;
@@ -14,9 +16,9 @@ pub(super) const RETRIES: u32 = 3;
 /// Bytes of a request. The slices are empty if the card stores no bytes.
 pub(super) enum Bytes<'a> {
     /// Buffer for data from the card.
-    Into(&'a mut [u8]),
+    Read(&'a mut [u8]),
     /// Data to the card.
-    From(&'a [u8]),
+    Write(&'a [u8]),
     /// No data, or data that is discarded.
     None,
 }
@@ -35,9 +37,9 @@ impl Mmc {
         let mut left = retries;
         let done = loop {
             let done = self.issue(request, &mut bytes);
-            match done.order.error {
+            match done.cmd.error {
                 Some(error) if left > 0 && !self.is_removed() => {
-                    self.note(|| Event::Retried { index: request.order.command.index, error });
+                    self.note(|| Event::Retried { index: request.cmd.command.index, error });
                     left -= 1;
                 }
                 _ => break done,
@@ -55,13 +57,13 @@ impl Mmc {
                 return done;
             }
         }
-        done.order = self.send(&request.order);
-        if done.order.error.is_some() {
+        done.cmd = self.send(&request.cmd);
+        if done.cmd.error.is_some() {
             return done;
         }
         let Some(data) = &request.data else {
-            if request.order.answer == Answer::R1b && self.controller.hardware_waits {
-                done.order.error = self.native.wait_ready(request.busy_limit).err().map(Error::from);
+            if request.cmd.response == MmcResponseType::R1b && self.controller.hardware_waits {
+                done.cmd.error = self.native.wait_ready(request.busy_limit).err().map(Error::from);
             }
             return done;
         };
@@ -80,12 +82,12 @@ impl Mmc {
     fn move_data(&mut self, data: &Data, bytes: &mut Bytes<'_>, done: &mut Done) {
         let (length, blocks) = (data.block, data.blocks);
         let moved = match (data.direction, bytes) {
-            (Direction::Read, Bytes::Into(buffer)) => {
+            (Direction::Read, Bytes::Read(buffer)) => {
                 self.native.read_blocks(buffer, length, blocks, data.limit)
             }
             (Direction::Read, _) => self.native.read_blocks(&mut [], length, blocks, data.limit),
             (Direction::Write, bytes) => {
-                let bytes = if let Bytes::From(bytes) = bytes { *bytes } else { &[] };
+                let bytes = if let Bytes::Write(bytes) = bytes { *bytes } else { &[] };
                 let mut parts = bytes.chunks(length as usize);
                 (0..blocks).try_for_each(|moved| {
                     let part = parts.next().unwrap_or(&[]);
@@ -99,18 +101,18 @@ impl Mmc {
     }
 
     /// Sends one command and receives its response.
-    pub(super) fn send(&mut self, order: &Order) -> Outcome {
-        let expects = match order.answer {
-            Answer::Nothing => ResponseType::None,
-            Answer::R1 | Answer::R5 => ResponseType::R1,
-            Answer::R1b => ResponseType::R1b,
-            Answer::R2 => ResponseType::R2,
-            Answer::R3 | Answer::R4 => ResponseType::R3,
-            Answer::R6 => ResponseType::R6,
-            Answer::R7 => ResponseType::R7,
+    pub(super) fn send(&mut self, cmd: &MmcCommand) -> Outcome {
+        let expects = match cmd.response {
+            MmcResponseType::Nothing => ResponseType::None,
+            MmcResponseType::R1 | MmcResponseType::R5 => ResponseType::R1,
+            MmcResponseType::R1b => ResponseType::R1b,
+            MmcResponseType::R2 => ResponseType::R2,
+            MmcResponseType::R3 | MmcResponseType::R4 => ResponseType::R3,
+            MmcResponseType::R6 => ResponseType::R6,
+            MmcResponseType::R7 => ResponseType::R7,
         };
         let mut outcome = Outcome::default();
-        match self.native.command(order.command, expects) {
+        match self.native.command(cmd.command, expects) {
             Ok(Response::R2(bytes)) => {
                 for (word, bytes) in outcome.response.iter_mut().zip(bytes.as_chunks().0) {
                     *word = u32::from_be_bytes(*bytes);
@@ -123,44 +125,52 @@ impl Mmc {
     }
 
     /// Sends a command without data. Returns the 32 bits of its response.
-    pub(super) fn command(&mut self, order: Order, retries: u32) -> Result<u32, Error> {
-        Ok(self.command_long(order, retries)?[0])
+    pub(super) fn command(&mut self, cmd: MmcCommand, retries: u32) -> Result<u32, Error> {
+        Ok(self.command_long(cmd, retries)?[0])
     }
 
     /// Sends a command without data. Returns all bits of its response.
-    pub(super) fn command_long(&mut self, order: Order, retries: u32) -> Result<[u32; 4], Error> {
-        let done = self.run(&MmcRequest::bare(order), Bytes::None, retries);
-        done.error().map_or(Ok(done.order.response), Err)
+    pub(super) fn command_long(&mut self, cmd: MmcCommand, retries: u32) -> Result<[u32; 4], Error> {
+        let done = self.run(&MmcRequest::bare(cmd), Bytes::None, retries);
+        done.error().map_or(Ok(done.cmd.response), Err)
     }
 
     /// Sends a command that reads one block.
     pub(super) fn read_register<const N: usize>(
         &mut self,
-        order: Order,
+        cmd: MmcCommand,
         limit: Duration,
     ) -> Result<[u8; N], Error> {
         let data = Data { direction: Direction::Read, block: N as u32, blocks: 1, limit };
         let mut bytes = [0; N];
-        let done = self.run(&MmcRequest::with_data(order, data), Bytes::Into(&mut bytes), 0);
+        let done = self.run(&MmcRequest::with_data(cmd, data), Bytes::Read(&mut bytes), 0);
         done.error().map_or(Ok(bytes), Err)
     }
 
     /// Sends CMD55, which announces an application command, to the card with `address`, or to all cards.
     pub(super) fn app_command(&mut self, address: Option<u16>) -> Result<(), Error> {
-        let (argument, reach) = match address {
-            Some(address) => (u32::from(address) << 16, Reach::Addressed),
-            None => (0, Reach::BroadcastAnswered),
+        let (argument, command_type) = match address {
+            Some(address) => (u32::from(address) << 16, CommandType::Addressed),
+            None => (0, CommandType::BroadcastWithResponse),
         };
-        let status =
-            self.command(Order::new(opcode::APP_CMD, argument, Answer::R1, reach, SpiAnswer::R1), 0)?;
+        let status = self.command(
+            MmcCommand::new(
+                opcode::APP_CMD,
+                argument,
+                MmcResponseType::R1,
+                command_type,
+                SpiResponseType::R1,
+            ),
+            0,
+        )?;
         if status & Status::APP_CMD.0 == 0 { Err(Error::Unsupported) } else { Ok(()) }
     }
 
     /// Sends an application command without data. CMD55 precedes each try.
-    pub(super) fn application(&mut self, address: Option<u16>, order: Order) -> Result<u32, Error> {
+    pub(super) fn application(&mut self, address: Option<u16>, cmd: MmcCommand) -> Result<u32, Error> {
         let mut failed = Error::Failed;
         for _ in 0..=RETRIES {
-            let sent = self.app_command(address).and_then(|()| self.command(order, 0));
+            let sent = self.app_command(address).and_then(|()| self.command(cmd, 0));
             match sent {
                 Ok(response) => return Ok(response),
                 Err(error) => failed = error,
@@ -173,23 +183,23 @@ impl Mmc {
     pub(super) fn read_application<const N: usize>(
         &mut self,
         address: u16,
-        order: Order,
+        cmd: MmcCommand,
         limit: Duration,
     ) -> Result<[u8; N], Error> {
         self.app_command(Some(address))?;
-        self.read_register(order, limit)
+        self.read_register(cmd, limit)
     }
 
     /// Sends CMD13.
     pub(super) fn status(&mut self, address: u16, retries: u32) -> Result<Status, Error> {
-        let order = Order::new(
+        let cmd = MmcCommand::new(
             opcode::SEND_STATUS,
             u32::from(address) << 16,
-            Answer::R1,
-            Reach::Addressed,
-            SpiAnswer::R2,
+            MmcResponseType::R1,
+            CommandType::Addressed,
+            SpiResponseType::R2,
         );
-        self.command(order, retries).map(Status)
+        self.command(cmd, retries).map(Status)
     }
 
     /// Polls until `busy` returns false: at once, then after 32 us, and then with pauses that double up to 32 ms.

@@ -1,8 +1,8 @@
 //! Suspend, resume and shutdown: the host notifies or deselects the card, and turns the power off.
 
-use super::card::Attached;
+use super::card::CardInfo;
+use super::command::{CommandType, MmcCommand, MmcResponseType, SpiResponseType};
 use super::log::{Event, Phase};
-use super::order::{Answer, Order, Reach, SpiAnswer};
 use super::send::RETRIES;
 use super::{Error, Mmc};
 use flashlab_sd::opcode;
@@ -45,7 +45,7 @@ impl Mmc {
         let Some(old) = self.card.take_if(|card| card.suspended) else { return Ok(()) };
         self.enter(Phase::Resume);
         self.power_up(old.ocr);
-        let woken = self.initialise(old.ocr, Some(&old));
+        let woken = self.init_card(old.ocr, Some(&old));
         match woken {
             Ok(card) => {
                 self.card = Some(card);
@@ -53,7 +53,7 @@ impl Mmc {
             }
             Err(error) => {
                 self.note(|| Event::Failure("error {} doing runtime resume", error));
-                self.card = Some(Attached { suspended: false, ..old });
+                self.card = Some(CardInfo { suspended: false, ..old });
                 self.rescan();
                 Err(error)
             }
@@ -73,9 +73,14 @@ impl Mmc {
         match card.extensions.power_off {
             Some(at) => self.notify_power_off(&card, at)?,
             None => {
-                let order =
-                    Order::new(opcode::SELECT_CARD, 0, Answer::Nothing, Reach::Addressed, SpiAnswer::Nothing);
-                self.command(order, RETRIES)?;
+                let cmd = MmcCommand::new(
+                    opcode::SELECT_CARD,
+                    0,
+                    MmcResponseType::Nothing,
+                    CommandType::Addressed,
+                    SpiResponseType::Nothing,
+                );
+                self.command(cmd, RETRIES)?;
             }
         }
         self.power_off();

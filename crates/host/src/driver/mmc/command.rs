@@ -6,7 +6,7 @@ use flashlab_sim::Duration;
 
 /// Expected response of a command, named as in the mmc core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum MmcResponseType {
     /// No response.
     Nothing,
     /// The card status.
@@ -27,7 +27,7 @@ pub enum Answer {
     R7,
 }
 
-impl Answer {
+impl MmcResponseType {
     const PRESENT: u32 = 1 << 0;
     const LONG: u32 = 1 << 1;
     const CHECKSUM: u32 = 1 << 2;
@@ -36,20 +36,27 @@ impl Answer {
 
     const fn bits(self) -> u32 {
         match self {
-            Answer::Nothing => 0,
-            Answer::R1 | Answer::R5 | Answer::R6 | Answer::R7 => {
-                Answer::PRESENT | Answer::CHECKSUM | Answer::INDEX
+            MmcResponseType::Nothing => 0,
+            MmcResponseType::R1 | MmcResponseType::R5 | MmcResponseType::R6 | MmcResponseType::R7 => {
+                MmcResponseType::PRESENT | MmcResponseType::CHECKSUM | MmcResponseType::INDEX
             }
-            Answer::R1b => Answer::PRESENT | Answer::CHECKSUM | Answer::INDEX | Answer::BUSY,
-            Answer::R2 => Answer::PRESENT | Answer::LONG | Answer::CHECKSUM,
-            Answer::R3 | Answer::R4 => Answer::PRESENT,
+            MmcResponseType::R1b => {
+                MmcResponseType::PRESENT
+                    | MmcResponseType::CHECKSUM
+                    | MmcResponseType::INDEX
+                    | MmcResponseType::BUSY
+            }
+            MmcResponseType::R2 => {
+                MmcResponseType::PRESENT | MmcResponseType::LONG | MmcResponseType::CHECKSUM
+            }
+            MmcResponseType::R3 | MmcResponseType::R4 => MmcResponseType::PRESENT,
         }
     }
 }
 
 /// Command type: addressed or broadcast, with or without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reach {
+pub enum CommandType {
     /// Addressed, without data (ac).
     Addressed,
     /// Addressed, with data (adtc).
@@ -57,23 +64,23 @@ pub enum Reach {
     /// Broadcast (bc).
     Broadcast,
     /// Broadcast, with response (bcr).
-    BroadcastAnswered,
+    BroadcastWithResponse,
 }
 
-impl Reach {
+impl CommandType {
     const fn bits(self) -> u32 {
         (match self {
-            Reach::Addressed => 0,
-            Reach::Data => 1,
-            Reach::Broadcast => 2,
-            Reach::BroadcastAnswered => 3,
+            CommandType::Addressed => 0,
+            CommandType::Data => 1,
+            CommandType::Broadcast => 2,
+            CommandType::BroadcastWithResponse => 3,
         }) << 5
     }
 }
 
 /// Expected response in SPI mode. A native host includes these bits in `flags` too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SpiAnswer {
+pub enum SpiResponseType {
     /// The command is not sent over SPI.
     Nothing,
     /// One status byte.
@@ -86,44 +93,50 @@ pub enum SpiAnswer {
     Five,
 }
 
-impl SpiAnswer {
+impl SpiResponseType {
     const fn bits(self) -> u32 {
         const S1: u32 = 1 << 7;
         const S2: u32 = 1 << 8;
         const B4: u32 = 1 << 9;
         const BUSY: u32 = 1 << 10;
         match self {
-            SpiAnswer::Nothing => 0,
-            SpiAnswer::R1 => S1,
-            SpiAnswer::R1b => S1 | BUSY,
-            SpiAnswer::R2 => S1 | S2,
-            SpiAnswer::Five => S1 | B4,
+            SpiResponseType::Nothing => 0,
+            SpiResponseType::R1 => S1,
+            SpiResponseType::R1b => S1 | BUSY,
+            SpiResponseType::R2 => S1 | S2,
+            SpiResponseType::Five => S1 | B4,
         }
     }
 }
 
 /// A command with its expected response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Order {
+pub struct MmcCommand {
     /// The command.
     pub command: Command,
     /// The expected response.
-    pub answer: Answer,
+    pub response: MmcResponseType,
     /// The command type.
-    pub reach: Reach,
+    pub command_type: CommandType,
     /// The expected response in SPI mode.
-    pub spi: SpiAnswer,
+    pub spi: SpiResponseType,
 }
 
-impl Order {
+impl MmcCommand {
     /// Creates CMD`index` with `argument`.
-    pub const fn new(index: u8, argument: u32, answer: Answer, reach: Reach, spi: SpiAnswer) -> Order {
-        Order { command: Command::new(index, argument), answer, reach, spi }
+    pub const fn new(
+        index: u8,
+        argument: u32,
+        response: MmcResponseType,
+        command_type: CommandType,
+        spi: SpiResponseType,
+    ) -> MmcCommand {
+        MmcCommand { command: Command::new(index, argument), response, command_type, spi }
     }
 
     /// Returns the `flags` of Linux's log.
     pub const fn flags(&self) -> u32 {
-        self.answer.bits() | self.reach.bits() | self.spi.bits()
+        self.response.bits() | self.command_type.bits() | self.spi.bits()
     }
 }
 
@@ -170,25 +183,25 @@ impl Data {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MmcRequest {
     /// CMD23, sent before the command.
-    pub count: Option<Order>,
+    pub count: Option<MmcCommand>,
     /// The command.
-    pub order: Order,
+    pub cmd: MmcCommand,
     /// Data of the command.
     pub data: Option<Data>,
     /// CMD12, sent after the data. With a block count, it is sent only after an error.
-    pub stop: Option<Order>,
+    pub stop: Option<MmcCommand>,
     /// Maximum busy time after an R1b.
     pub busy_limit: Duration,
 }
 
 impl MmcRequest {
-    /// Creates a request with `order` only.
-    pub const fn bare(order: Order) -> MmcRequest {
-        MmcRequest { count: None, order, data: None, stop: None, busy_limit: BUSY_LIMIT }
+    /// Creates a request with `cmd` only.
+    pub const fn bare(cmd: MmcCommand) -> MmcRequest {
+        MmcRequest { count: None, cmd, data: None, stop: None, busy_limit: BUSY_LIMIT }
     }
-    /// Creates a request with `order` and `data`.
-    pub const fn with_data(order: Order, data: Data) -> MmcRequest {
-        MmcRequest { data: Some(data), ..MmcRequest::bare(order) }
+    /// Creates a request with `cmd` and `data`.
+    pub const fn with_data(cmd: MmcCommand, data: Data) -> MmcRequest {
+        MmcRequest { data: Some(data), ..MmcRequest::bare(cmd) }
     }
 }
 
@@ -198,30 +211,30 @@ pub(crate) const BUSY_LIMIT: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Answer::*;
-    use Reach::*;
+    use CommandType::*;
+    use MmcResponseType::*;
 
     /// Flags that Linux 5.15 and 6.1 print for these commands.
     #[test]
     fn flags_are_those_that_linux_prints() {
         for (index, answer, reach, spi, flags) in [
-            (0, Nothing, Broadcast, SpiAnswer::R1, 0xc0),
-            (2, R2, Addressed, SpiAnswer::Nothing, 0x07),
-            (3, R6, BroadcastAnswered, SpiAnswer::Nothing, 0x75),
-            (5, R4, BroadcastAnswered, SpiAnswer::Five, 0x2e1),
-            (6, R1, Data, SpiAnswer::R1, 0xb5),
-            (7, R1, Addressed, SpiAnswer::Nothing, 0x15),
-            (7, Nothing, Addressed, SpiAnswer::Nothing, 0x00),
-            (8, R7, BroadcastAnswered, SpiAnswer::Five, 0x2f5),
-            (12, R1b, Addressed, SpiAnswer::R1b, 0x49d),
-            (13, R1, Addressed, SpiAnswer::R2, 0x195),
-            (13, R1, Data, SpiAnswer::R2, 0x1b5),
-            (41, R3, BroadcastAnswered, SpiAnswer::R1, 0xe1),
-            (52, R5, Addressed, SpiAnswer::R2, 0x195),
-            (55, R1, BroadcastAnswered, SpiAnswer::R1, 0xf5),
-            (55, R1, Addressed, SpiAnswer::R1, 0x95),
+            (0, Nothing, Broadcast, SpiResponseType::R1, 0xc0),
+            (2, R2, Addressed, SpiResponseType::Nothing, 0x07),
+            (3, R6, BroadcastWithResponse, SpiResponseType::Nothing, 0x75),
+            (5, R4, BroadcastWithResponse, SpiResponseType::Five, 0x2e1),
+            (6, R1, Data, SpiResponseType::R1, 0xb5),
+            (7, R1, Addressed, SpiResponseType::Nothing, 0x15),
+            (7, Nothing, Addressed, SpiResponseType::Nothing, 0x00),
+            (8, R7, BroadcastWithResponse, SpiResponseType::Five, 0x2f5),
+            (12, R1b, Addressed, SpiResponseType::R1b, 0x49d),
+            (13, R1, Addressed, SpiResponseType::R2, 0x195),
+            (13, R1, Data, SpiResponseType::R2, 0x1b5),
+            (41, R3, BroadcastWithResponse, SpiResponseType::R1, 0xe1),
+            (52, R5, Addressed, SpiResponseType::R2, 0x195),
+            (55, R1, BroadcastWithResponse, SpiResponseType::R1, 0xf5),
+            (55, R1, Addressed, SpiResponseType::R1, 0x95),
         ] {
-            assert_eq!(Order::new(index, 0, answer, reach, spi).flags(), flags, "CMD{index}");
+            assert_eq!(MmcCommand::new(index, 0, answer, reach, spi).flags(), flags, "CMD{index}");
         }
     }
 }
