@@ -1,4 +1,5 @@
-//! Assigns cells to charts: the tables of one pattern side by side (raw next to vfat), or one table by its rows.
+//! Assigns cells to charts: the tables of one pattern side by side (raw next to vfat), or one table by its rows. A table
+//! with more columns than there are colours has a chart for each row, whose bars carry the names of the columns.
 
 use crate::grid::{self, Table};
 use flashlab_lab::results::{Cell, Results};
@@ -9,6 +10,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) title: String,
     /// The names of the tables in it.
     pub(crate) tables: Vec<&'a str>,
+    /// The row of the table that it shows; `None` for all rows.
+    pub(crate) row: Option<&'a str>,
     pub(crate) unit: &'a str,
     /// The names of the bars in a group: `raw` and `vfat`, or the cards; one empty name if a group has only one bar.
     pub(crate) series: Vec<&'a str>,
@@ -50,7 +53,10 @@ pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
             taken[i] = true;
         }
         let together: Vec<&Table<'_>> = together.iter().map(|&i| &tables[i]).collect();
-        charts.push(if together.len() > 1 { side_by_side(&together) } else { alone(together[0]) });
+        match together.as_slice() {
+            [table] => charts.extend(alone(table)),
+            tables => charts.push(side_by_side(tables)),
+        }
     }
     let titles: Vec<String> = charts.iter().map(|chart| chart.title.clone()).collect();
     for chart in &mut charts {
@@ -98,6 +104,7 @@ fn side_by_side<'a>(tables: &[&Table<'a>]) -> Chart<'a> {
     Chart {
         title: pattern_title(pattern),
         tables: tables.iter().map(|t| t.name).collect(),
+        row: None,
         unit,
         series: tables.iter().map(|t| t.name.split(' ').next().unwrap_or(t.name)).collect(),
         groups,
@@ -105,7 +112,29 @@ fn side_by_side<'a>(tables: &[&Table<'a>]) -> Chart<'a> {
     }
 }
 
-fn alone<'a>(table: &Table<'a>) -> Chart<'a> {
+/// Returns the charts of a table that is shown alone.
+fn alone<'a>(table: &Table<'a>) -> Vec<Chart<'a>> {
+    if !table.has_rows() || table.columns.len() <= super::SERIES {
+        return vec![whole(table)];
+    }
+    let of_row = |row: &&'a str| {
+        let cells = table.cells.iter().filter(|cell| cell.row == *row);
+        let bar = |cell: &'a Cell| vec![Bar { series: 0, cell, factor: 1.0 }];
+        Chart {
+            title: format!("{}, {row}", pattern_title(table.name)),
+            tables: vec![table.name],
+            row: Some(row),
+            unit: table.unit,
+            series: vec![""],
+            groups: cells.map(|cell| Group { label: &cell.column, bars: bar(cell) }).collect(),
+            conversion: None,
+        }
+    };
+    table.rows.iter().map(of_row).collect()
+}
+
+/// Returns the chart of all rows of a table.
+fn whole<'a>(table: &Table<'a>) -> Chart<'a> {
     let by_row = table.has_rows();
     let mut groups: Vec<Group<'a>> = vec![];
     for &cell in &table.cells {
@@ -121,6 +150,7 @@ fn alone<'a>(table: &Table<'a>) -> Chart<'a> {
     Chart {
         title: pattern_title(table.name),
         tables: vec![table.name],
+        row: None,
         unit: table.unit,
         series: if by_row { table.columns.clone() } else { vec![""] },
         groups,

@@ -2,7 +2,7 @@
 //!
 //! The band behind a row is the published standard deviation; marks on both sides of zero are the bound on the cell.
 //! Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables follow the order of the
-//! charts, so that raw and vfat are adjacent. Of the cells of a curve, those with an error are shown.
+//! charts, so that raw and vfat are adjacent. Of the cells of a curve or beside closed forms, those with an error are shown.
 
 use super::{Figure, Labels, bars::error_label, chart::charts, scale::step};
 use crate::{
@@ -25,7 +25,8 @@ const LIMIT_MAX_PERCENT: f64 = 50.0;
 pub fn figures(results: &Results) -> Vec<Figure> {
     let mut tables = grid::tables(results);
     for table in &mut tables {
-        if grid::is_curve(results, table.name) {
+        let has_references = table.cells.iter().any(|cell| cell.reference.is_some());
+        if has_references || grid::is_curve(results, table.name) {
             table.cells.retain(|cell| error(cell).is_some());
             table.rows.retain(|row| table.cells.iter().any(|cell| cell.row == *row));
         }

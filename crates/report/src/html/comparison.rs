@@ -13,8 +13,8 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
     let figures: Vec<Element> = chart::charts(results)
         .iter()
         .map(|chart| {
-            let tables =
-                all.iter().filter(|table| chart.tables.contains(&table.name)).map(tables::comparison);
+            let shown = all.iter().filter(|table| chart.tables.contains(&table.name));
+            let tables = shown.map(|table| tables::comparison(table, chart.row));
             let details =
                 element("details").child(element("summary").text("The figures as a table")).children(tables);
             framed(&bars::figure(chart)).child(details)

@@ -48,7 +48,7 @@ fn verdict(results: &Results) -> String {
         format!("{} from virtual devices in simulated time; {are}.", plural(cells, "figure"))
     };
     if let Some(references) = terminal::references(results) {
-        text += &format!(" {references}.");
+        text += &format!(" Among them are {references}.");
     }
     if published > 0 {
         text += &roles(&summary, if published == cells { "them" } else { "these" });

@@ -61,40 +61,42 @@ pub(super) fn folded_if_long(summary: &str, rows: usize, table: Element) -> Elem
     if rows > ROWS_MAX { super::folded(summary, [table]) } else { table }
 }
 
-/// Returns the published and simulated figures of one table.
-pub(super) fn comparison(table: &Table<'_>) -> Element {
-    let has_rows = table.has_rows();
+/// Returns the published and simulated figures of one table, or of one row of it.
+pub(super) fn comparison(table: &Table<'_>, row: Option<&str>) -> Element {
+    let has_rows = table.has_rows() && row.is_none();
+    let cells: Vec<&Cell> =
+        table.cells.iter().copied().filter(|cell| row.is_none_or(|row| cell.row == row)).collect();
     let mut columns = vec![];
     if has_rows {
         columns.push(("row", false));
     }
     columns.extend([
         ("device", false),
-        (grid::compared_name(table.cells.iter().copied()), true),
+        (grid::compared_name(cells.iter().copied()), true),
         ("±", true),
         ("simulated", true),
         ("±", true),
         ("error %", true),
         ("role", false),
     ]);
-    let has_references = table.cells.iter().any(|cell| cell.reference.is_some());
+    let has_references = cells.iter().any(|cell| cell.reference.is_some());
     if has_references {
         columns.push(("source", false));
     }
-    let rows = table.cells.iter().map(|cell| {
-        let mut row = element("tr");
+    let rows = cells.iter().map(|cell| {
+        let mut line = element("tr");
         if has_rows {
-            row.push(row_head(&cell.row));
-            row.push(text(&cell.column));
+            line.push(row_head(&cell.row));
+            line.push(text(&cell.column));
         } else {
-            row.push(row_head(&cell.column));
+            line.push(row_head(&cell.column));
         }
         let (mean, sd) = published(cell, table.decimals);
         let mean = match cell.published {
             Some(Published::Text { .. }) => text(&mean),
             _ => number(mean),
         };
-        row.child(mean)
+        line.child(mean)
             .child(number(sd))
             .child(number(number::fixed(cell.simulated.mean, table.decimals)))
             .child(number(number::fixed(cell.simulated.sd, table.decimals)))
@@ -102,7 +104,8 @@ pub(super) fn comparison(table: &Table<'_>) -> Element {
             .child(element("td").child(role(cell.role)))
             .children(has_references.then(|| text(cell.reference.as_ref().map_or("", |found| &found.name))))
     });
-    let caption = format!("{}, {}", table.name, table.unit);
+    let name = row.map_or(table.name.to_owned(), |row| format!("{}, {row}", table.name));
+    let caption = format!("{name}, {}", table.unit);
     let body = element("tbody").children(rows);
     let html = element("table").child(element("caption").text(&caption)).child(head(&columns)).child(body);
     scrolling(&caption, html)

@@ -312,11 +312,11 @@ pub(crate) fn references(results: &Results) -> Option<String> {
     let simulation = "beside a published simulation";
     let beside = match (forms, simulations) {
         (0, 0) => return None,
-        (n, 0) => format!("{} beside a closed form", plural(n, "cell")),
-        (0, n) => format!("{} {simulation}", plural(n, "cell")),
-        (n, m) => format!("{} beside a closed form and {m} {simulation}", plural(n, "cell")),
+        (n, 0) => format!("{n} beside a closed form"),
+        (0, n) => format!("{n} {simulation}"),
+        (n, m) => format!("{n} beside a closed form and {m} {simulation}"),
     };
-    Some(format!("{beside}: theory, not a measurement on hardware"))
+    Some(format!("cells beside a figure that was not measured on hardware: {beside}"))
 }
 
 /// Wraps a line at `width` characters. Each resulting line ends in a line feed; longer words are not broken.
