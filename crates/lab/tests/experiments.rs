@@ -1,4 +1,4 @@
-//! Experiments of the kinds `sweep`, `wear` and `endurance` on small devices, from folders on disk.
+//! Experiments of the kinds `sweep`, `wear`, `endurance` and `gc` on small devices, from folders on disk.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -8,7 +8,7 @@ use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::{Bench, BenchError, refusal};
 use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, ExperimentError};
 use flashlab_lab::progress::Progress;
-use flashlab_lab::results::{Cell, ParameterKind, Results, Role};
+use flashlab_lab::results::{Cell, ParameterKind, ReferenceKind, Results, Role};
 use insta::assert_snapshot;
 use std::fmt::Write as _;
 use std::fs;
@@ -634,4 +634,55 @@ fn a_user_may_bring_devices_and_seeds() {
     assert!(results.cells.iter().all(|cell| cell.role == Role::Unsourced), "the user's own numbers");
     let by_hand = |path| results.parameters.iter().any(|p| p.path == path && p.kind == ParameterKind::ByHand);
     assert!(by_hand("test/one:wear.cycles") && by_hand("test/one:card.capacity"), "{:?}", results.parameters);
+}
+
+const GC: &str = "title = \"t\"\nkind = \"gc\"\nsource = \"s\"\n[gc]\nblocks = 512\nreserve = 4\nwarm_up = 4\n\
+    measured = 2\n[columns]\nfifo = \"victim=fifo\"\nbest = \"victim=cost-benefit\"\npools = \"victim=fifo,pools=best\"\n\
+    [[row]]\nname = \"OP 28 %\"\nkeys = \"over_provisioning=0.28,pages=8\"\n[[step]]\ntable = \"80/20\"\nunit = \"ratio\"\n\
+    job = \"--name=j --filename=d --direct=1 --rw=randwrite --bs=4k --norandommap \
+    --random_distribution=zoned:80/20:20/80\"\n[[bound]]\nname = \"b\"\ncells = [\"*/fifo\", \"*/pools\"]\npercent = 4.0\n\
+    [[bound]]\nname = \"apart\"\ncells = [\"*/fifo\"]\napart_percent = 20.0\nexpected = { \"OP 28 %\" = 2.2 }\n";
+
+#[test]
+fn amplification_meets_closed_forms_which_are_no_measurements() {
+    let published = "[[table]]\nname = \"80/20\"\nrow = \"OP 28 %\"\nunit = \"ratio\"\nsimulation = \"Somebody 2012\"\n\
+        best = { mean = 2.7 }\n";
+    let results = Folder::new("gc", GC, published).run(1);
+    let named = |column| cell(&results, "80/20", "OP 28 %", column).reference.clone().expect("it has one");
+    assert!(named("fifo").name.starts_with("G6, rho 0.78"), "{:?}", named("fifo"));
+    assert!(named("pools").name.starts_with("G7, rho"), "{:?}", named("pools"));
+    assert!(named("pools").mean < 0.8 * named("fifo").mean);
+    assert_eq!((named("best").kind, named("best").mean), (ReferenceKind::Simulation, 2.7));
+    assert!(results.bounds.iter().all(|bound| bound.held), "{:?}", results.bounds);
+    let summary = results.summary();
+    assert_eq!((summary.cells, summary.measured, summary.error_percent_median), (3, 0, None));
+    assert!(results.parameters.is_empty());
+    let same = Folder::new("gc-again", GC, "").run(1);
+    assert_eq!(same.digest, results.digest);
+    assert_ne!(Folder::new("gc-other", GC, "").run(2).digest, results.digest);
+}
+
+#[test]
+fn policies_fill_levels_and_jobs_that_are_wrong_say_where() {
+    for (from, to, error) in [
+        ("victim=cost-benefit", "victim=worst", "column best: unknown victim worst"),
+        (
+            "victim=cost-benefit",
+            "victim=random,pools=best",
+            "column best: pools need victim=greedy or victim=fifo",
+        ),
+        (
+            "pages=8",
+            "pages=1",
+            "row OP 28 %: expected over_provisioning from 0.01 to 10 and pages from 2 to 4096",
+        ),
+        ("reserve = 4", "reserve = 1", "[gc]: expected blocks from 64 to 65536, reserve from 4 to 64"),
+        ("--bs=4k", "--bs=8k", "step \"80/20\": expected --rw=randwrite --bs=4k --norandommap"),
+        ("zoned:80/20:20/80", "zipf:1.2", "columns with pools= need a distribution zoned:"),
+        ("expected = { \"OP 28 %\" = 2.2 }", "", "apart_percent requires the key expected"),
+        ("kind = \"gc\"", "kind = \"sweep\"", "kind \"sweep\" needs [range]"),
+    ] {
+        let wrong = Folder::new("gc-wrong", &GC.replace(from, to), "").wrong();
+        assert!(wrong.contains(error), "{wrong}");
+    }
 }
