@@ -62,7 +62,7 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     match accepts_files(&target) {
         Ok(()) => Ok(()),
         Err(error) => {
-            refuse(format!("its folder {} takes no file ({error}); name another", folder.display()))
+            refuse(format!("its folder {} accepts no new file ({error}); name another", folder.display()))
         }
     }
 }
@@ -72,13 +72,15 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
 pub(crate) fn check_output_folder(folder: &Path) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", folder.display())));
     if folder.exists() && !folder.is_dir() {
-        return refuse("it is no folder; name another".into());
+        return refuse("it is not a folder; name another".into());
     }
     let existing = folder.ancestors().map(or_current).find(|ancestor| ancestor.exists());
     let existing = existing.unwrap_or(Path::new("."));
     match accepts_files(&existing.join("figures")) {
         Ok(()) => Ok(()),
-        Err(error) => refuse(format!("{} takes no file ({error}); name another folder", existing.display())),
+        Err(error) => {
+            refuse(format!("{} accepts no new file ({error}); name another folder", existing.display()))
+        }
     }
 }
 

@@ -25,7 +25,7 @@ fn out_of_memory(bytes: usize) {
         return;
     }
     say(format_args!(
-        "out of memory: the system denied an allocation of {bytes} bytes; take a smaller device, or raise the limit (ulimit -v, cgroup)"
+        "out of memory: the system denied an allocation of {bytes} bytes; use a smaller device, or raise the limit (ulimit -v, cgroup)"
     ));
     file::exit_without_memory(1)
 }

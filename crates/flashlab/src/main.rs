@@ -65,11 +65,11 @@ enum Command {
     Run(command::run::Options),
     /// Runs fio jobs on a virtual device, in simulated time, with fio's output.
     ///
-    /// Options of flashlab stand before the device; everything after it belongs to fio.
+    /// Options of flashlab come before the device; everything after it belongs to fio.
     Bench(command::bench::Options),
     /// Runs a job on a virtual device and saves the resulting state: a used device.
     ///
-    /// Options of flashlab stand before the device; everything after it belongs to fio, except --to FILE.
+    /// Options of flashlab come before the device; everything after it belongs to fio, except --to FILE.
     /// DEVICE:state=FILE starts another command from the saved state. With a filesystem (--fs), the state contains the
     /// device alone.
     Age(command::age::Options),

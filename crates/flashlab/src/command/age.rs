@@ -16,7 +16,7 @@ use std::process::ExitCode;
 pub(crate) struct Options {
     #[command(flatten)]
     medium: Medium,
-    /// File for the state; may also stand at the end.
+    /// File for the state; the option may also follow the job.
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
     /// The device: `sd/kingston`, `nvme/p32a80:hmb=0`; `...:state=FILE` continues from a saved state.
@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let opening = format!("opening {}", options.device);
     let device = progress::show_elapsed(opening, || Device::open(&options.device, library))?;
     let invocation = jobs::read(&words)?;
-    jobs::check_no_output_format("age", "the device's counters, and no fio output", &invocation)?;
+    jobs::check_no_output_format("age", "the device's counters instead of fio's output", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -88,10 +88,12 @@ fn destination(option: Option<&Path>, words: &mut Vec<String>) -> Result<PathBuf
             None => return Err(Failure::usage("--to needs the name of a file: --to FILE")),
         };
         if found.replace(PathBuf::from(path)).is_some() {
-            return Err(Failure::usage("--to is given twice, but there is one state to save"));
+            return Err(Failure::usage("--to is given twice; name one file for the state"));
         }
     }
     found.ok_or_else(|| {
-        Failure::usage("no file for the state: add --to FILE, and later use DEVICE:state=FILE")
+        Failure::usage(
+            "no file for the state: add --to FILE; later commands start from it with DEVICE:state=FILE",
+        )
     })
 }

@@ -259,14 +259,12 @@ impl Target {
         // Opening such a device would create the file of its bytes.
         if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
             return Err(Failure::usage(format!(
-                "{argument}: a bench does not change a state, but written bytes would; leave state= out, or serve the device"
+                "{argument}: bench changes no saved state, so it cannot write bytes to one; leave state= out, or serve the device"
             )));
         }
         let served = Served::open(argument, options.medium.seed, false, library)?;
         if served.device.geometry().capacity == 0 {
-            return Err(Failure::usage(format!(
-                "{argument}: it has no bytes to run a job on; give it a size"
-            )));
+            return Err(Failure::usage(format!("{argument}: the device is empty; give it a size")));
         }
         Ok(Target::Bytes(Carried::new(&served)))
     }

@@ -106,7 +106,11 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let devices = open_all(patterns(), library)?;
     let untimed = untimed(patterns(), library)?;
     let invocation = jobs::read(fio)?;
-    jobs::check_no_output_format("compare", "one table, and no fio output for each device", &invocation)?;
+    jobs::check_no_output_format(
+        "compare",
+        "one table instead of fio's output for each device",
+        &invocation,
+    )?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);

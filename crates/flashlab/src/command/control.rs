@@ -56,7 +56,8 @@ impl<'a> ServerControl<'a> {
             ("replug", "") => self.replug(served),
             ("keep", "") => {
                 let keeper = served.keeper.as_ref();
-                let keeper = keeper.ok_or("it has no file for its state: serve it with state=FILE")?;
+                let keeper =
+                    keeper.ok_or("the device has no file for its state: serve it with state=FILE")?;
                 keeper.keep().map_err(|error| error.to_string())?;
                 Ok(format!("the state is in {}\n", keeper.path().display()))
             }
@@ -142,7 +143,7 @@ impl PowerSwitch<'_> {
         let timed = served.timed.as_deref().map(PowerSwitch::Model);
         let power = timed.or_else(|| served.faults.last().map(|faults| PowerSwitch::ErrorLayer(faults)));
         power.ok_or_else(|| {
-            "its power cannot be cut: it is not simulated, and has neither a delay nor an error layer"
+            "the device's power cannot be cut: it is not simulated, and has neither a delay nor an error layer"
                 .to_owned()
         })
     }

@@ -45,7 +45,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let told = send_command(&options.socket, &line).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             let path = options.socket.display();
-            Failure::failed(format_args!("{path}: no server listens there; it does with --control {path}"))
+            Failure::failed(format_args!(
+                "{path}: no server listens there; start the server with --control {path}"
+            ))
         }
         _ => Failure::io(&options.socket, &error),
     })?;

@@ -130,7 +130,7 @@ pub(crate) fn print_state_origin(device: &Device) {
     if let Some(state) = &device.state {
         let (name, made) = (&device.name, span(state.used));
         say(format_args!(
-            "{name} starts in the state of {}: after {made} of use, seed {}",
+            "{name} starts from the state in {}: {made} of use, seed {}",
             state.file, state.seed
         ));
     }
@@ -177,8 +177,8 @@ pub(crate) fn files_on_device(medium: &Medium, invocation: &Invocation) -> Optio
     let directory = invocation.jobs.iter().find_map(|job| job.directory.as_ref());
     let directory = directory.filter(|_| medium.fs.is_none())?;
     Some(format!(
-        "directory={directory}: its files lie one after the other on the bare device, without a filesystem (--fs vfat puts \
-         one there)"
+        "directory={directory}: without a filesystem, its files lie one after the other on the bare device (--fs vfat \
+         adds a filesystem)"
     ))
 }
 

@@ -17,7 +17,7 @@ Examples:
   flashlab load 'nbd+unix:///?socket=disk.sock' --rw=randwrite --connections=4 --size=512m --verify
 
 Numbers have fio's format: 4k is 4096 bytes, --runtime=10 ten seconds. Without --runtime, the load ends when it has moved as
-many bytes as the area has.";
+many bytes as the area contains.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

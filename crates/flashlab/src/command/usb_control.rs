@@ -95,7 +95,7 @@ impl Desk {
                         return Err("the card is being written to: try again".to_owned());
                     }
                     let path = self.origin.path();
-                    let path = path.ok_or("it has no file for its state: serve it with state=FILE")?;
+                    let path = path.ok_or("the card has no file for its state: serve it with state=FILE")?;
                     self.keep(card, time)?;
                     Ok(format!("the state is in {}\n", path.display()))
                 })
@@ -144,7 +144,11 @@ fn stats(adapter: &Vub300) -> String {
 
 fn fault(card: &mut Card, rule: &str) -> ControlReply {
     match rule {
-        "" => return Err("which fault? for example: fault busy=400ms, fault remove@block1000".to_owned()),
+        "" => {
+            return Err(
+                "the fault is missing; for example: fault busy=400ms, fault remove@block1000".to_owned()
+            );
+        }
         "list" => {
             let quirks = card.quirks();
             let active = quirks.active().iter().map(|quirk| format!("{quirk}\n"));

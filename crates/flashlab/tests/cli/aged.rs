@@ -18,7 +18,7 @@ fn a_used_card_continues_from_its_state_file() {
 
     let bench = |device: &str| folder.line(&format!("bench {device} {READ} --output-format=json"));
     let used = bench(&format!("{CARD},state=used.state"));
-    assert!(used.err.contains("starts in the state of used.state"), "{}", used.err);
+    assert!(used.err.contains("starts from the state in used.state"), "{}", used.err);
     let used = used.succeeded();
     assert_eq!(used, bench(&format!("{CARD},state=used.state")).succeeded(), "the file stays as it is");
     assert_ne!(used, bench(CARD).succeeded());

@@ -152,7 +152,8 @@ fn files_lie_on_a_filesystem_or_on_the_bare_device() {
     let jobs = run(&folder, "--fs vfat sd/kingston vfat.fio");
     let bytes: Vec<u64> = jobs.iter().map(|job| whole(&job["write"]["io_bytes"])).collect();
     assert_eq!(bytes, [32 << 20, 2 << 20, 4 << 20]);
-    const NOTE: &str = "directory=/mnt/card: its files lie one after the other on the bare device";
+    const NOTE: &str =
+        "directory=/mnt/card: without a filesystem, its files lie one after the other on the bare device";
     let jobs = run(&folder, "sd/kingston vfat.fio");
     let bytes: Vec<u64> = jobs.iter().map(|job| whole(&job["write"]["io_bytes"])).collect();
     assert_eq!(bytes, [32 << 20, 2 << 20, 4 << 20]);

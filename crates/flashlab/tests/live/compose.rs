@@ -74,7 +74,7 @@ fn a_card_with_a_state_file_retains_bytes_and_wear() {
     let bench = ["bench", &card, "--name=r", "--rw=read", "--bs=4k", "--size=64k", "--direct=1"];
     let said = flashlab(&bench).current_dir(&folder).output().expect("it is built");
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("starts in the state of card.state"), "{said}");
+    assert!(said.contains("starts from the state in card.state"), "{said}");
     let told = serve(&format!("qemu-io -f raw -c 'write -P 8 0 1M' $uri > /dev/null; {wear}"));
     assert!(told.contains("host wrote"), "{told}");
     // `ctl keep` writes the state during service. After `kill -9`, the data of all completed writes is there.

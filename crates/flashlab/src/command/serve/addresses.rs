@@ -13,7 +13,7 @@ pub(super) fn addresses(options: &Options) -> Result<(Vec<Address>, Option<Priva
     for path in &options.unix {
         match path.as_os_str().as_encoded_bytes() {
             b"-" if private.is_some() => {
-                return Err(Failure::usage("--unix -: one private socket is enough"));
+                return Err(Failure::usage("--unix - is given twice; one private socket is enough"));
             }
             b"-" => addresses.push(private.insert(private_socket()?).address()),
             b"" => return Err(Failure::usage("--unix: the path is empty")),

@@ -57,16 +57,6 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         read_only: served.read_only,
     };
     let exports = Exports::new(served.iter().map(export).collect()).map_err(Failure::usage)?;
-    let limits = Limits {
-        connections: options.connections,
-        bytes_in_flight: options.bytes_in_flight,
-        handshake: options.handshake_time,
-        least_rate: LeastRate { bytes_per_second: options.min_rate, window: options.stall_time },
-        idle: options.idle_time.0,
-        idle_when_full: options.idle_time_when_full.0,
-        grace: options.grace,
-        structured_replies: !options.simple_replies,
-    };
     let tls = options.tls.open()?;
     let addresses = addresses(options)?;
     let recorder = options.record.as_deref().map(|path| record(path, &exports)).transpose()?;
@@ -75,7 +65,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let status = StatusLine::new();
     logging::start(options.log, status.clone());
     let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
-    let mut server = Server::new(exports.clone(), limits, stop.clone()).with_speed(speed);
+    let mut server = Server::new(exports.clone(), limits(options), stop.clone()).with_speed(speed);
     if let Some(recorder) = &recorder {
         server = server.with_recorder(recorder.clone());
     }
@@ -120,6 +110,20 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         recorder.finish().map_err(|error| Failure::io(path, &error))?;
     }
     Ok(code)
+}
+
+/// Returns the server's limits.
+fn limits(options: &Options) -> Limits {
+    Limits {
+        connections: options.connections,
+        bytes_in_flight: options.bytes_in_flight,
+        handshake: options.handshake_time,
+        least_rate: LeastRate { bytes_per_second: options.min_rate, window: options.stall_time },
+        idle: options.idle_time.0,
+        idle_when_full: options.idle_time_when_full.0,
+        grace: options.grace,
+        structured_replies: !options.simple_replies,
+    }
 }
 
 /// Writes the states of the devices every `every`, and when a journal has become long. Logs damage of a device once.
@@ -197,7 +201,9 @@ fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
             let socket = path.metadata().is_ok_and(|file| file.file_type().is_socket());
             if socket { "another process listens there" } else { "the file exists and is not a socket" }
         }
-        Address::Tcp(_) => "another process listens there; --tcp takes another port, 0 a free one",
+        Address::Tcp(_) => {
+            "another process listens there; choose another port with --tcp, or 0 for a free one"
+        }
         _ => "another process listens there",
     };
     Failure::failed(format_args!("{address}: {reason}"))
