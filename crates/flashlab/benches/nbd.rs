@@ -54,7 +54,7 @@ impl Peer {
         field(11) + field(12)
     }
     /// Restricts the server's threads to these processors.
-    fn keep_on(&self, processors: &CpuSet) {
+    fn pin_to(&self, processors: &CpuSet) {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
         let ids = tasks.filter_map(|task| Pid::from_raw(task.file_name().to_str()?.parse().ok()?));
         // The call fails for a thread that has ended meanwhile, which is harmless.
@@ -205,7 +205,7 @@ fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
                 // The client inherits this process's affinity.
                 sched_setaffinity(None, processors)
                     .expect("a process may give processors up, and take them back");
-                peers.iter().for_each(|peer| peer.keep_on(processors));
+                peers.iter().for_each(|peer| peer.pin_to(processors));
                 // The first server of a round changes from repeat to repeat.
                 for n in 0..peers.len() {
                     let peer = &peers[(n + repeat) % peers.len()];
@@ -222,7 +222,7 @@ fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
         }
     }
     sched_setaffinity(None, &all).expect("a process may take its processors back");
-    peers.iter().for_each(|peer| peer.keep_on(&all));
+    peers.iter().for_each(|peer| peer.pin_to(&all));
     println!("4 KiB at random, iodepth x connections; kIOPS, and seconds of server CPU per million requests");
     let names = ["ours", "nbdkit", "qsd", "qsd-null"];
     let head = names.map(|name| format!("{name:>14}")).concat();

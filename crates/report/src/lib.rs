@@ -9,7 +9,7 @@
 //! | [`terminal::table`] | published and simulated figures, bounds and parameters, in a given width |
 //! | [`of_device`] | the counters of one device, one line per quantity |
 //! | [`csv::cells`] | every field of every cell, RFC 4180 |
-//! | [`csv::curves`], [`csv::series`], [`csv::wear`] | the points of curves and series, the count of every erase block |
+//! | [`csv::curves`], [`csv::series`], [`csv::wear`] | points of curves and series, count of every erase block |
 //! | [`json::results`] | the complete results |
 //! | [`html::page`] | one self-contained page: charts, explanations, parameters |
 //! | [`html::jobs_page`] | the page of jobs on one or several devices |

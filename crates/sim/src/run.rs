@@ -9,8 +9,8 @@ use crate::{Arrival, Instant, Model, Workload};
 /// completion fall on the same instant, the completion comes first.
 ///
 /// # Panics
-/// Panics if the workload waits for a completion while no request is in flight, or if either side breaks its contract. Both
-/// are bugs in a model or a workload.
+/// Panics if the workload waits for a completion while no request is in flight, or if either side breaks its contract.
+/// Both are bugs in a model or a workload.
 pub fn run(model: &mut dyn Model, workload: &mut (impl Workload + ?Sized), start: Instant) -> Instant {
     let mut now = start;
     let mut outstanding: u64 = 0;

@@ -5,7 +5,7 @@
 //! Debian's cloud kernel has no driver for SD cards.
 
 use crate::guest::kernel_in;
-use crate::tools::{Folder, here, skipped, with};
+use crate::tools::{Folder, are_installed, skipped, with};
 
 /// Modules of the adapter's driver and of a filesystem, in the order of their dependencies.
 const CARD: &str = "mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii";
@@ -104,53 +104,55 @@ poweroff -f
 
 #[test]
 fn linux_brings_our_card_up_writes_mounts_and_shuts_down() {
-    let Some(said) = guest("guest-card", &USBREDIR, USE, &["sd/kingston"], &[]) else { return };
-    assert_eq!(steps(&said), ["found", "size 62498816", "same", "discarded", "filesystem"], "{said}");
-    assert!(said.contains("req done (CMD7): 0:"), "no clean shutdown\n{said}");
-    assert!(!said.contains("during shutdown"), "{said}");
+    let Some(printed) = guest("guest-card", &USBREDIR, USE, &["sd/kingston"], &[]) else { return };
+    assert_eq!(steps(&printed), ["found", "size 62498816", "same", "discarded", "filesystem"], "{printed}");
+    assert!(printed.contains("req done (CMD7): 0:"), "no clean shutdown\n{printed}");
+    assert!(!printed.contains("during shutdown"), "{printed}");
 }
 
 #[test]
 fn linux_imports_our_card_over_usbip() {
-    let Some(said) = guest("guest-usbip", &USBIP, USE, &["sd/kingston"], &[]) else { return };
+    let Some(printed) = guest("guest-usbip", &USBIP, USE, &["sd/kingston"], &[]) else { return };
     let expected = ["attached", "found", "size 62498816", "same", "discarded", "filesystem"];
-    assert_eq!(steps(&said), expected, "{said}");
+    assert_eq!(steps(&printed), expected, "{printed}");
 }
 
 #[test]
 fn f3probe_exposes_a_card_that_wraps() {
     // The size that f3probe assumes for a cache must be smaller than the card's real size.
     let serve = ["sd/kingston", "--unpaced", "--quirk", "wraps=4GiB"];
-    let Some(said) = guest("guest-wraps", &USBREDIR, PROBE, &serve, &["f3probe"]) else { return };
-    assert!(said.contains("is a counterfeit of type wraparound"), "{said}");
-    assert!(said.contains("*Usable* size: 4.00 GB (8388608 blocks)"), "{said}");
+    let Some(printed) = guest("guest-wraps", &USBREDIR, PROBE, &serve, &["f3probe"]) else { return };
+    assert!(printed.contains("is a counterfeit of type wraparound"), "{printed}");
+    assert!(printed.contains("*Usable* size: 4.00 GB (8388608 blocks)"), "{printed}");
 }
 
 #[test]
 fn f3probe_exposes_a_card_that_drops() {
     let serve = ["sd/kingston", "--unpaced", "--quirk", "drops=1GiB"];
-    let Some(said) = guest("guest-drops", &USBREDIR, PROBE, &serve, &["f3probe"]) else { return };
-    assert!(said.contains("is a counterfeit of type limbo"), "{said}");
-    assert!(said.contains("*Usable* size: 1.00 GB (2097152 blocks)"), "{said}");
+    let Some(printed) = guest("guest-drops", &USBREDIR, PROBE, &serve, &["f3probe"]) else { return };
+    assert!(printed.contains("is a counterfeit of type limbo"), "{printed}");
+    assert!(printed.contains("*Usable* size: 1.00 GB (2097152 blocks)"), "{printed}");
 }
 
 #[test]
 fn f3read_finds_what_f3write_lost_on_a_card_that_drops() {
     let serve = ["sd/kingston:card.capacity=128MiB", "--unpaced", "--quirk", "drops=64MiB"];
-    let Some(said) = guest("guest-filled", &USBREDIR, FILL, &serve, &["f3write", "f3read"]) else { return };
-    assert!(said.contains("GUEST filled"), "every write was acknowledged\n{said}");
-    assert!(said.contains("Data LOST: 64.00 MB"), "{said}");
+    let Some(printed) = guest("guest-filled", &USBREDIR, FILL, &serve, &["f3write", "f3read"]) else {
+        return;
+    };
+    assert!(printed.contains("GUEST filled"), "every write was acknowledged\n{printed}");
+    assert!(printed.contains("Data LOST: 64.00 MB"), "{printed}");
 }
 
 #[test]
 fn a_card_pulled_out_during_a_write_is_removed() {
     let serve = ["sd/kingston", "--quirk", "remove@block5000"];
-    let Some(said) = guest("guest-pulled", &USBREDIR, PULLED, &serve, &[]) else { return };
-    assert_eq!(steps(&said), ["found", "failed", "removed", "gone"], "{said}");
+    let Some(printed) = guest("guest-pulled", &USBREDIR, PULLED, &serve, &[]) else { return };
+    assert_eq!(steps(&printed), ["found", "failed", "removed", "gone"], "{printed}");
 }
 
-pub(crate) fn steps(said: &str) -> Vec<&str> {
-    said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect()
+pub(crate) fn steps(printed: &str) -> Vec<&str> {
+    printed.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect()
 }
 
 pub(crate) fn guest(
@@ -173,7 +175,7 @@ pub(crate) fn guest_in(
     tools: &[&str],
 ) -> Option<String> {
     let tools = [wiring.tools, tools].concat();
-    if !here(&[&["qemu-system-x86_64", "busybox"], &tools[..]].concat()) {
+    if !are_installed(&[&["qemu-system-x86_64", "busybox"], &tools[..]].concat()) {
         return None;
     }
     let Some((kernel, modules)) = kernel_in("guest-mmc", "vub300.ko") else {

@@ -55,12 +55,12 @@ poweroff -f
 
 #[test]
 fn linux_reacts_to_ctl_commands_on_the_card() {
-    let Some(said) = guest("guest-ctl", &CONTROLLED, COMMANDED, &["sd/kingston"], &[]) else { return };
-    assert_eq!(steps(&said), ["found", "gone", "back", "same", "recovered", "usable", "cut"], "{said}");
-    assert!(said.contains("HOST fault list\r\nwrite-crc=500\n"), "{said}");
-    assert!(said.contains(" bytes written"), "{said}");
-    assert!(said.contains("erase"), "{said}");
-    assert!(said.contains("no file for its state"), "{said}");
+    let Some(printed) = guest("guest-ctl", &CONTROLLED, COMMANDED, &["sd/kingston"], &[]) else { return };
+    assert_eq!(steps(&printed), ["found", "gone", "back", "same", "recovered", "usable", "cut"], "{printed}");
+    assert!(printed.contains("HOST fault list\r\nwrite-crc=500\n"), "{printed}");
+    assert!(printed.contains(" bytes written"), "{printed}");
+    assert!(printed.contains("erase"), "{printed}");
+    assert!(printed.contains("no file for its state"), "{printed}");
 }
 
 /// Without a client, the card has no power, and all commands that need none succeed.

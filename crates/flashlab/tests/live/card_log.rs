@@ -10,7 +10,7 @@
 //! did not accept CMD7 with address 0, with which the recording ends (docs/sd-commands.md).
 
 use crate::card::{USBREDIR, guest_in};
-use crate::tools::{Folder, here};
+use crate::tools::{Folder, are_installed};
 use std::process::Command;
 
 const RECORDED: &str = include_str!("../../../lab/tests/traces/vub300.txt");
@@ -57,19 +57,19 @@ poweroff -f
 
 #[test]
 fn linux_logs_our_card_like_the_recorded_one() {
-    if !here(&["mkfs.vfat", "nbdcopy"]) {
+    if !are_installed(&["mkfs.vfat", "nbdcopy"]) {
         return;
     }
     // Linux's writeback also depends on the timing of its threads: adjacent blocks share a command unless the scheduler
     // interrupts the thread that collects them, and `sync` writes concurrently with the flusher that it has woken. If
     // only the writes differ, the test repeats the guest.
     for attempts_left in (0..4).rev() {
-        let Some(said) = repeat() else { return };
-        let Some([theirs, own]) = difference(&said) else { return };
+        let Some(printed) = repeat() else { return };
+        let Some([theirs, own]) = difference(&printed) else { return };
         let are_writes = [&theirs, &own].into_iter().all(|(_, line)| {
             ["mmc0: starting CMD24 ", "mmc0: starting CMD25 "].iter().any(|start| line.starts_with(start))
         });
-        assert!(are_writes && attempts_left > 0, "the recording has {theirs:?}\nours has {own:?}\n{said}");
+        assert!(are_writes && attempts_left > 0, "the recording has {theirs:?}\nours has {own:?}\n{printed}");
         eprintln!("once more: the recording has {theirs:?}, ours has {own:?}");
     }
 }
@@ -81,17 +81,17 @@ fn repeat() -> Option<String> {
         Command::new("sh").args(["-c", FORMAT]).current_dir(&folder).output().expect("there is a shell");
     assert!(made.status.success(), "{made:?}");
     let serve = ["sd/vlab-sdhc:state=card"];
-    let said = guest_in(&folder, &USBREDIR, REPEAT, &serve, &[])?;
-    assert!(!said.contains("GUEST complained"), "{said}");
-    Some(said)
+    let printed = guest_in(&folder, &USBREDIR, REPEAT, &serve, &[])?;
+    assert!(!printed.contains("GUEST complained"), "{printed}");
+    Some(printed)
 }
 
-/// Returns the first line in which the recording and `said` differ, from each, with their line numbers.
-fn difference(said: &str) -> Option<[(usize, String); 2]> {
+/// Returns the first line in which the recording and `printed` differ, from each, with their line numbers.
+fn difference(printed: &str) -> Option<[(usize, String); 2]> {
     let mut recorded = lines(RECORDED);
     let end = recorded.iter().position(|(_, text)| text.starts_with("mmc0: starting CMD7 arg 00000000"));
     recorded.truncate(end.expect("the recording has a shutdown") + 1);
-    let mut ours = lines(said);
+    let mut ours = lines(printed);
     let begun = ours.iter().position(|(_, text)| text.starts_with("mmc0: clock"));
     ours.drain(..begun.expect("the card was found"));
     // The recording's first line marks that the modules are loaded.

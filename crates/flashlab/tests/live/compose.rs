@@ -1,6 +1,6 @@
 //! Served devices with several layers, with saved states, and with commands from `flashlab ctl`.
 
-use crate::tools::{Folder, flashlab, here, with};
+use crate::tools::{Folder, are_installed, flashlab, with};
 use std::process::Output;
 
 const CARD: &str = "sd/kingston:capacity=64MiB";
@@ -16,15 +16,15 @@ fn ctl(folder: &Folder, words: &str) -> Output {
 
 #[test]
 fn an_overlay_discards_or_retains_changes() {
-    if !here(&["qemu-io"]) {
+    if !are_installed(&["qemu-io"]) {
         return;
     }
     let folder = Folder::new("overlay");
     folder.noise("base.img", 1 << 20);
     let noise = std::fs::read(folder.path("base.img")).expect("it was written");
     let io = |device: &str, commands: &str| {
-        let said = with(&folder, &[device], &format!("qemu-io -f raw {commands} $uri"));
-        assert!(!said.contains("Pattern verification failed"), "{said}");
+        let printed = with(&folder, &[device], &format!("qemu-io -f raw {commands} $uri"));
+        assert!(!printed.contains("Pattern verification failed"), "{printed}");
     };
     io(
         "file:base.img+overlay",
@@ -37,7 +37,7 @@ fn an_overlay_discards_or_retains_changes() {
 
 #[test]
 fn several_devices_with_layers_come_from_one_file() {
-    if !here(&["qemu-io", "nbdinfo"]) {
+    if !are_installed(&["qemu-io", "nbdinfo"]) {
         return;
     }
     let folder = Folder::new("exports");
@@ -55,16 +55,16 @@ fn several_devices_with_layers_come_from_one_file() {
 
 #[test]
 fn a_card_with_a_state_file_retains_bytes_and_wear() {
-    if !here(&["qemu-io"]) {
+    if !are_installed(&["qemu-io"]) {
         return;
     }
     let folder = Folder::new("remembers");
     let card = format!("{CARD},state=card.state");
     let fast = ["--unpaced", "--control", "ctl.sock"];
     let serve = |script: &str| {
-        let said = with(&folder, &[&[&*card], &fast[..]].concat(), script);
-        assert!(!said.contains("Pattern verification failed"), "{said}");
-        said
+        let printed = with(&folder, &[&[&*card], &fast[..]].concat(), script);
+        assert!(!printed.contains("Pattern verification failed"), "{printed}");
+        printed
     };
     let wear = format!("{} ctl ctl.sock wear", program());
     serve("qemu-io -f raw -c 'write -P 7 1M 64k' $uri");
@@ -72,9 +72,9 @@ fn a_card_with_a_state_file_retains_bytes_and_wear() {
     serve("qemu-io -f raw -c 'read -P 7 1M 64k' $uri");
     // `bench` accepts the state file that the server wrote.
     let bench = ["bench", &card, "--name=r", "--rw=read", "--bs=4k", "--size=64k", "--direct=1"];
-    let said = flashlab(&bench).current_dir(&folder).output().expect("it is built");
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("starts from the state in card.state"), "{said}");
+    let printed = flashlab(&bench).current_dir(&folder).output().expect("it is built");
+    let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
+    assert!(printed.contains("starts from the state in card.state"), "{printed}");
     let told = serve(&format!("qemu-io -f raw -c 'write -P 8 0 1M' $uri > /dev/null; {wear}"));
     assert!(told.contains("host wrote"), "{told}");
     // `ctl keep` writes the state during service. After `kill -9`, the data of all completed writes is there.
@@ -86,13 +86,13 @@ fn a_card_with_a_state_file_retains_bytes_and_wear() {
     crate::tools::attempt(&folder, &[&[&*card], &fast[..]].concat(), &script);
     std::fs::remove_file(folder.path("ctl.sock")).expect("a killed server leaves its socket");
     serve(
-        "qemu-io -f raw -c 'read -P 9 2M 64k' -c 'read -P 10 3M 64k' -c 'read -P 7 1040k 16k' $uri | tee said; ! grep -q failed said",
+        "qemu-io -f raw -c 'read -P 9 2M 64k' -c 'read -P 10 3M 64k' -c 'read -P 7 1040k 16k' $uri | tee printed; ! grep -q failed printed",
     );
 }
 
 #[test]
 fn a_filesystem_outlives_power_cuts() {
-    if !here(&["mkfs.ext4", "fsck.ext4", "debugfs", "nbdcopy", "qemu-io"]) {
+    if !are_installed(&["mkfs.ext4", "fsck.ext4", "debugfs", "nbdcopy", "qemu-io"]) {
         return;
     }
     let folder = Folder::new("cut");
@@ -111,13 +111,13 @@ fn a_filesystem_outlives_power_cuts() {
     );
     // nbdcopy flushes at its end, so the cuts lose none of the copied data. The later writes go to blocks that the
     // filesystem does not use.
-    let said = with(&folder, &[CARD, "--speed", "50", "--control", "ctl.sock"], &script);
-    assert!(said.contains("Pass 5") && said.ends_with("kept\n"), "{said}");
+    let printed = with(&folder, &[CARD, "--speed", "50", "--control", "ctl.sock"], &script);
+    assert!(printed.contains("Pass 5") && printed.ends_with("kept\n"), "{printed}");
 }
 
 #[test]
 fn ctl_commands_succeed_or_return_the_reason() {
-    if !here(&["qemu-io"]) {
+    if !are_installed(&["qemu-io"]) {
         return;
     }
     let folder = Folder::new("told");
@@ -133,23 +133,23 @@ fn ctl_commands_succeed_or_return_the_reason() {
          ! ctl replug; ! ctl keep; ! ctl dance; ! ctl fault reed; ! ctl --export x stats"
     );
     let device = format!("{CARD}+stats+error");
-    let said = with(&folder, &[&device, "--unpaced", "--control", "ctl.sock"], &script);
+    let printed = with(&folder, &[&device, "--unpaced", "--control", "ctl.sock"], &script);
     for expected in [
         "write: 1 requests, 4096 bytes, 0 errors",
         "write at=0+4096 times=1 ENOSPC",
         "No space left on device",
         "host wrote",
     ] {
-        assert!(said.contains(expected), "{expected} is not in {said}");
+        assert!(printed.contains(expected), "{expected} is not in {printed}");
     }
-    assert!(!said.contains("Pattern verification failed"), "{said}");
+    assert!(!printed.contains("Pattern verification failed"), "{printed}");
     let nobody = ctl(&folder, "stats");
     assert_eq!(nobody.status.code(), Some(1));
 }
 
 #[test]
 fn ctl_cut_prints_undecided_ranges_and_unplugs_an_error_layer() {
-    if !here(&["qemu-io"]) {
+    if !are_installed(&["qemu-io"]) {
         return;
     }
     let folder = Folder::new("cut-says");
@@ -159,12 +159,12 @@ fn ctl_cut_prints_undecided_ranges_and_unplugs_an_error_layer() {
          io() {{ qemu-io -f raw -c \"$1\" $uri 2>&1; }}
          ctl unplug; ! io 'read 0 4k'; ! ctl cut; ctl replug; io 'read 0 4k'; ctl cut"
     );
-    let said = with(&folder, &["memory:size=1M+error", "--control", "ctl.sock"], &script);
-    assert_eq!(said.matches("power was cut; nothing was lost\n").count(), 2, "{said}");
+    let printed = with(&folder, &["memory:size=1M+error", "--control", "ctl.sock"], &script);
+    assert_eq!(printed.matches("power was cut; nothing was lost\n").count(), 2, "{printed}");
     assert_eq!(
-        (said.matches("read failed").count(), said.matches("read 4096/4096").count()),
+        (printed.matches("read failed").count(), printed.matches("read 4096/4096").count()),
         (1, 1),
-        "{said}"
+        "{printed}"
     );
     let refused = with(
         &folder,

@@ -1,10 +1,10 @@
 //! nbdcopy, qemu-io and fio write data to a served device and read it back.
 
-use crate::tools::{Folder, here, with};
+use crate::tools::{Folder, are_installed, with};
 
 #[test]
 fn nbdcopy_copies_both_ways_without_differences() {
-    if !here(&["nbdcopy", "cmp"]) {
+    if !are_installed(&["nbdcopy", "cmp"]) {
         return;
     }
     let folder = Folder::new("nbdcopy");
@@ -24,7 +24,7 @@ fn nbdcopy_copies_both_ways_without_differences() {
 
 #[test]
 fn nbdcopy_copies_from_one_export_to_another() {
-    if !here(&["nbdcopy", "qemu-img"]) {
+    if !are_installed(&["nbdcopy", "qemu-img"]) {
         return;
     }
     let folder = Folder::new("nbdcopy-exports");
@@ -36,7 +36,7 @@ fn nbdcopy_copies_from_one_export_to_another() {
 
 #[test]
 fn qemu_io_reads_writes_zeroes_discards_and_flushes() {
-    if !here(&["qemu-io"]) {
+    if !are_installed(&["qemu-io"]) {
         return;
     }
     let folder = Folder::new("qemu-io");
@@ -46,13 +46,13 @@ fn qemu_io_reads_writes_zeroes_discards_and_flushes() {
         -c 'read -P 5 0 4k' -c 'read -P 6 4k 4k' -c 'read -P 0 8k 8k' -c 'read -P 5 16k 48k' \\
         -c 'read -P 0 64k 64k' -c 'read -P 5 128k 896k' -c 'aio_write -P 9 1M 1M' -c 'aio_read -P 5 128k 128k' \\
         -c aio_flush -c 'read -P 9 1M 1M' $uri";
-    let said = with(&folder, &["memory:size=4M"], script);
-    assert!(!said.contains("Pattern verification failed"), "{said}");
+    let printed = with(&folder, &["memory:size=4M"], script);
+    assert!(!printed.contains("Pattern verification failed"), "{printed}");
 }
 
 #[test]
 fn fio_finds_every_block_as_it_wrote_it() {
-    if !here(&["fio"]) {
+    if !are_installed(&["fio"]) {
         return;
     }
     let folder = Folder::new("fio");

@@ -1,7 +1,7 @@
 //! Crash of the machine on which the server runs: the test kills a QEMU guest.
 
 use crate::guest::{guest_with_us, kernel};
-use crate::tools::{Folder, here, skipped};
+use crate::tools::{Folder, are_installed, skipped};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -21,7 +21,7 @@ while :; do flashlab load "$uri" --rw=randwrite --bs=64k --offset=4m --size=8m -
 
 #[test]
 fn flushed_data_survives_the_death_of_the_serving_guest() {
-    if !here(&["qemu-system-x86_64", "busybox", "nbdcopy", "mke2fs", "e2fsck", "debugfs"]) {
+    if !are_installed(&["qemu-system-x86_64", "busybox", "nbdcopy", "mke2fs", "e2fsck", "debugfs"]) {
         return;
     }
     let Some((vmlinuz, modules)) = kernel() else {
@@ -38,10 +38,10 @@ fn flushed_data_survives_the_death_of_the_serving_guest() {
     let mut guest = guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["virtio*"]);
     guest.args(["-drive", "file=vda,format=raw,if=virtio"]);
     let mut guest = guest.stdout(Stdio::piped()).spawn().expect("it was found");
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for line in BufReader::new(guest.stdout.take().expect("it is piped")).lines().map_while(Result::ok) {
-        said.push(line);
-        if said.last().is_some_and(|line| line.contains("GUEST")) {
+        printed.push(line);
+        if printed.last().is_some_and(|line| line.contains("GUEST")) {
             break;
         }
     }
@@ -49,8 +49,8 @@ fn flushed_data_survives_the_death_of_the_serving_guest() {
     let killed = shell(&format!("pkill -KILL -P {}", guest.id()));
     guest.wait().expect("it ends");
     assert!(
-        killed.status.success() && said.last().is_some_and(|line| line.contains("GUEST flushed")),
-        "{said:?}"
+        killed.status.success() && printed.last().is_some_and(|line| line.contains("GUEST flushed")),
+        "{printed:?}"
     );
     // e2fsck replays the journal as the next boot would; then the served file is compared.
     let after = shell(

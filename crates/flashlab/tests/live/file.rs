@@ -1,6 +1,6 @@
 //! File devices after the death of the server, and on a full disk.
 
-use crate::tools::{Folder, flashlab, here, skipped, with};
+use crate::tools::{Folder, are_installed, flashlab, skipped, with};
 use flashlab_sim::Rng;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ fn started(folder: &Folder, device: &str) -> (Child, String) {
 
 #[test]
 fn completed_writes_survive_kill_9() {
-    if !here(&["qemu-io"]) {
+    if !are_installed(&["qemu-io"]) {
         return;
     }
     let folder = Folder::new("kill-9");
@@ -37,8 +37,8 @@ fn completed_writes_survive_kill_9() {
         for n in 0..answered {
             use std::io::Write;
             writeln!(to, "write -P {round} {} 4k", n * 4096).expect("qemu-io listens");
-            let said = from.by_ref().map_while(Result::ok).find(|line| line.contains("wrote"));
-            assert!(said.is_some(), "round {round}, write {n}");
+            let printed = from.by_ref().map_while(Result::ok).find(|line| line.contains("wrote"));
+            assert!(printed.is_some(), "round {round}, write {n}");
         }
         server.kill().expect("it runs");
         server.wait().expect("it ends");
@@ -54,7 +54,7 @@ fn completed_writes_survive_kill_9() {
 
 #[test]
 fn a_full_disk_is_reported_and_completed_writes_remain() {
-    if !here(&["unshare", "qemu-io"]) {
+    if !are_installed(&["unshare", "qemu-io"]) {
         return;
     }
     let folder = Folder::new("full-disk");
@@ -70,19 +70,22 @@ fn a_full_disk_is_reported_and_completed_writes_remain() {
     let output =
         Command::new("unshare").args(["-r", "-m", "sh", "-c", &script]).current_dir(&folder).output();
     let output = output.expect("it was found");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(77) || error.contains("unshare") {
         skipped("nothing can be mounted here");
         return;
     }
-    assert!(said.contains("No space left on device"), "{said}\n{error}");
-    assert!(output.status.success() && !said.contains("Pattern verification failed"), "{said}\n{error}");
+    assert!(printed.contains("No space left on device"), "{printed}\n{error}");
+    assert!(
+        output.status.success() && !printed.contains("Pattern verification failed"),
+        "{printed}\n{error}"
+    );
 }
 
 #[test]
 fn a_file_is_copied_in_and_out_and_stays_sparse() {
-    if !here(&["nbdcopy", "cmp"]) {
+    if !are_installed(&["nbdcopy", "cmp"]) {
         return;
     }
     let folder = Folder::new("file-copy");

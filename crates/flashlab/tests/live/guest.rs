@@ -4,7 +4,7 @@
 //! The tests look for kernels and their modules in `target/guest` and, for SD cards, in `target/guest-mmc`, where
 //! `./test` unpacks them, and then in the system.
 
-use crate::tools::{Folder, here, skipped, with};
+use crate::tools::{Folder, are_installed, skipped, with};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -111,7 +111,7 @@ fn guest(
     serve: &[&str],
     expected: &[&str],
 ) {
-    if !here(&["qemu-system-x86_64", "busybox", "nbd-client", "nbdcopy", "mke2fs", "fsck.ext4"]) {
+    if !are_installed(&["qemu-system-x86_64", "busybox", "nbd-client", "nbdcopy", "mke2fs", "fsck.ext4"]) {
         return;
     }
     let Some((kernel, modules)) = kernel else {
@@ -138,10 +138,11 @@ fn guest(
         modules = modules.display(),
         kernel = kernel.display(),
     );
-    let said = with(&folder, serve, &script);
-    let steps: Vec<&str> = said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
-    assert_eq!(steps, expected, "{said}");
-    assert!(said.contains("Pass 5"), "{said}");
+    let printed = with(&folder, serve, &script);
+    let steps: Vec<&str> =
+        printed.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
+    assert_eq!(steps, expected, "{printed}");
+    assert!(printed.contains("Pass 5"), "{printed}");
 }
 
 /// Returns the command of a guest that runs `init`, not yet started. Its initial file system contains our program, the

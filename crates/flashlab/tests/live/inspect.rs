@@ -1,10 +1,10 @@
 //! Properties of an export as nbdinfo and qemu-img report them.
 
-use crate::tools::{Folder, attempt, here, with};
+use crate::tools::{Folder, are_installed, attempt, with};
 
 #[test]
 fn nbdinfo_lists_all_offered_capabilities() {
-    if !here(&["nbdinfo"]) {
+    if !are_installed(&["nbdinfo"]) {
         return;
     }
     let folder = Folder::new("nbdinfo");
@@ -26,7 +26,7 @@ fn nbdinfo_lists_all_offered_capabilities() {
 
 #[test]
 fn nbdinfo_queries_each_capability() {
-    if !here(&["nbdinfo"]) {
+    if !are_installed(&["nbdinfo"]) {
         return;
     }
     let folder = Folder::new("nbdinfo-can");
@@ -44,7 +44,7 @@ fn nbdinfo_queries_each_capability() {
 
 #[test]
 fn nbdinfo_lists_every_export_and_maps_what_was_written() {
-    if !here(&["nbdinfo", "qemu-io"]) {
+    if !are_installed(&["nbdinfo", "qemu-io"]) {
         return;
     }
     let folder = Folder::new("nbdinfo-list");
@@ -68,7 +68,7 @@ fn nbdinfo_lists_every_export_and_maps_what_was_written() {
 
 #[test]
 fn qemu_img_maps_compares_and_measures() {
-    if !here(&["qemu-img", "nbdcopy"]) {
+    if !are_installed(&["qemu-img", "nbdcopy"]) {
         return;
     }
     let folder = Folder::new("qemu-img");

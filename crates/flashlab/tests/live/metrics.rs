@@ -8,24 +8,24 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// Server with the address of its metrics, killed on drop.
-struct Served(Child, String);
+struct MetricsServer(Child, String);
 
-impl Served {
-    fn new(folder: &Folder, arguments: &[&str]) -> Served {
+impl MetricsServer {
+    fn new(folder: &Folder, arguments: &[&str]) -> MetricsServer {
         let words = [&["serve", "--unix=s.sock", "--metrics=127.0.0.1:0", "--log=info"], arguments].concat();
         let mut server = flashlab(&words);
         let mut server = server.current_dir(folder).stderr(Stdio::piped()).spawn().expect("it is built");
-        let said = BufReader::new(server.stderr.take().expect("it is a pipe"));
-        let mut lines = said.lines().map_while(Result::ok);
+        let log = BufReader::new(server.stderr.take().expect("it is a pipe"));
+        let mut lines = log.lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("http://")).expect("it says where");
         let (_, rest) = line.split_once("http://").expect("it was just found");
         let address = rest.split('/').next().expect("it has a first part").to_owned();
         // A thread reads the rest of the log, so that the server never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Served(server, address)
+        MetricsServer(server, address)
     }
 
-    fn ask(&self, request: &str) -> String {
+    fn send(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(&self.1).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut answer = String::new();
@@ -35,7 +35,7 @@ impl Served {
 
     /// Returns the value of each sample by its name with labels.
     fn figures(&self) -> BTreeMap<String, f64> {
-        let answer = self.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let answer = self.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let (head, body) = answer.split_once("\r\n\r\n").expect("it has a head");
         assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
         let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
@@ -56,7 +56,7 @@ impl Served {
     }
 
     /// Returns the figures once no client is connected. Only then are all answered requests certain to be counted.
-    fn figures_at_rest(&self) -> BTreeMap<String, f64> {
+    fn idle_figures(&self) -> BTreeMap<String, f64> {
         let figures = |_| {
             std::thread::sleep(Duration::from_millis(10));
             self.figures()
@@ -68,7 +68,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -84,10 +84,10 @@ fn load(folder: &Folder, options: &[&str]) {
 #[test]
 fn every_request_is_counted_once_in_every_family() {
     let folder = Folder::new("metrics");
-    let served = Served::new(&folder, &["memory:size=4M"]);
+    let served = MetricsServer::new(&folder, &["memory:size=4M"]);
     load(&folder, &["--rw=write", "--bs=4k", "--iodepth=8"]);
     load(&folder, &["--rw=read", "--bs=512k", "--iodepth=4"]);
-    let figures = served.figures_at_rest();
+    let figures = served.idle_figures();
     let of = |name: &str| *figures.get(name).unwrap_or_else(|| panic!("no {name} in {figures:?}"));
     for (op, requests) in [("read", 8.0), ("write", 1024.0)] {
         assert_eq!(of(&format!("flashlab_requests_total{{op=\"{op}\"}}")), requests);
@@ -104,9 +104,9 @@ fn every_request_is_counted_once_in_every_family() {
 #[test]
 fn the_latency_buckets_of_a_delayed_device_contain_its_delay() {
     let folder = Folder::new("metrics-delay");
-    let served = Served::new(&folder, &["memory:size=1M+delay:read=30ms"]);
+    let served = MetricsServer::new(&folder, &["memory:size=1M+delay:read=30ms"]);
     load(&folder, &["--rw=read", "--bs=256k"]);
-    let figures = served.figures_at_rest();
+    let figures = served.idle_figures();
     let bucket =
         |le: &str| figures[&format!("flashlab_request_duration_seconds_bucket{{op=\"read\",le=\"{le}\"}}")];
     assert_eq!((bucket("0.02"), bucket("+Inf")), (0.0, 4.0));
@@ -115,10 +115,10 @@ fn the_latency_buckets_of_a_delayed_device_contain_its_delay() {
 #[test]
 fn a_cards_wear_has_the_label_of_its_export() {
     let folder = Folder::new("metrics-card");
-    let served = Served::new(&folder, &["card=sd/kingston", "--unpaced"]);
+    let served = MetricsServer::new(&folder, &["card=sd/kingston", "--unpaced"]);
     let words = ["load", "nbd+unix:///card?socket=s.sock", "--rw=write", "--bs=1m", "--size=16m"];
     assert!(flashlab(&words).current_dir(&folder).output().expect("it is built").status.success());
-    let figures = served.figures_at_rest();
+    let figures = served.idle_figures();
     assert_eq!(figures["flashlab_device_host_written_bytes{export=\"card\"}"], f64::from(16 << 20));
     assert!(figures.contains_key("flashlab_device_erase_count_max{export=\"card\"}"), "{figures:?}");
 }
@@ -126,12 +126,12 @@ fn a_cards_wear_has_the_label_of_its_export() {
 #[test]
 fn invalid_http_requests_are_refused_and_later_ones_served() {
     let folder = Folder::new("metrics-bad");
-    let served = Served::new(&folder, &["memory:size=1M"]);
-    assert!(served.ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-    assert!(served.ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    let served = MetricsServer::new(&folder, &["memory:size=1M"]);
+    assert!(served.send("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(served.send("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
     // The server does not read this long request to its end, so it may reset the connection.
     let _ = TcpStream::connect(&served.1).expect("it listens").write_all(&[b'x'; 9000]);
-    let head = served.ask("HEAD /metrics HTTP/1.1\r\n\r\n");
+    let head = served.send("HEAD /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
     drop(TcpStream::connect(&served.1).expect("it listens"));
     assert!(served.figures().len() > 10);
@@ -141,9 +141,10 @@ fn invalid_http_requests_are_refused_and_later_ones_served() {
 fn wear_survives_kill_9() {
     let folder = Folder::new("metrics-kill");
     let card = ["sd/kingston:state=card.state", "--unpaced", "--keep-every=20ms"];
-    let written = |served: &Served| served.figures()["flashlab_device_host_written_bytes{export=\"\"}"];
+    let written =
+        |served: &MetricsServer| served.figures()["flashlab_device_host_written_bytes{export=\"\"}"];
     {
-        let served = Served::new(&folder, &card);
+        let served = MetricsServer::new(&folder, &card);
         load(&folder, &["--rw=write", "--bs=1m", "--size=8m"]);
         assert_eq!(written(&served), f64::from(8 << 20));
         // The second write of the state from here on began after the load above, so it includes the load.
@@ -156,6 +157,6 @@ fn wear_survives_kill_9() {
         }
         // The drop of `served` kills the server.
     }
-    let served = Served::new(&folder, &card);
+    let served = MetricsServer::new(&folder, &card);
     assert!(written(&served) >= f64::from(8 << 20), "{}", written(&served));
 }

@@ -1,11 +1,11 @@
 //! nbdfuse presents an export as a file; the test makes a filesystem on it and checks the filesystem.
 
-use crate::tools::{Folder, here, skipped, with};
+use crate::tools::{Folder, are_installed, skipped, with};
 use std::path::Path;
 
 #[test]
 fn a_filesystem_made_through_nbdfuse_is_clean() {
-    if !here(&["nbdfuse", "mkfs.ext4", "fsck.ext4", "debugfs", "fusermount3"]) {
+    if !are_installed(&["nbdfuse", "mkfs.ext4", "fsck.ext4", "debugfs", "fusermount3"]) {
         return;
     }
     if !Path::new("/dev/fuse").exists() {
@@ -20,13 +20,13 @@ fn a_filesystem_made_through_nbdfuse_is_clean() {
         mkfs.ext4 -q -F mnt/disk; fsck.ext4 -f -n mnt/disk
         debugfs -w -R 'write file noise' mnt/disk; fsck.ext4 -f -n mnt/disk
         debugfs -R 'dump noise back' mnt/disk; cmp file back";
-    let said = with(&folder, &["memory:size=64M"], script);
-    assert!(said.contains("Pass 5"), "{said}");
+    let printed = with(&folder, &["memory:size=64M"], script);
+    assert!(printed.contains("Pass 5"), "{printed}");
 }
 
 #[test]
 fn a_loop_device_over_nbdfuse_is_an_ordinary_block_device() {
-    if !here(&["nbdfuse", "losetup", "mkfs.ext4", "fsck.ext4", "fusermount3"]) {
+    if !are_installed(&["nbdfuse", "losetup", "mkfs.ext4", "fsck.ext4", "fusermount3"]) {
         return;
     }
     let folder = Folder::new("loop");
@@ -45,6 +45,6 @@ fn a_loop_device_over_nbdfuse_is_an_ordinary_block_device() {
         dd if=/dev/zero of=on/file bs=64k count=100 conv=fsync status=none; sum=$(cksum < on/file); umount on
         mount $loop on; test \"$sum\" = \"$(cksum < on/file)\"; umount on
         fsck.ext4 -f -n $loop";
-    let said = with(&folder, &["memory:size=64M"], script);
-    assert!(said.contains("Pass 5"), "{said}");
+    let printed = with(&folder, &["memory:size=64M"], script);
+    assert!(printed.contains("Pass 5"), "{printed}");
 }

@@ -1,7 +1,7 @@
 //! Live experiments: the scripts of `block-paths` run on a small experiment that this file defines.
 
 use crate::guest::kernel;
-use crate::tools::{Folder, flashlab, here, skipped};
+use crate::tools::{Folder, are_installed, flashlab, skipped};
 use serde_json::Value;
 use std::path::Path;
 
@@ -38,8 +38,8 @@ fn small(name: &str) -> Folder {
 fn run(folder: &Folder, options: &[&str]) -> Vec<Value> {
     let words = [&["run", ".", "--format", "json", "--html", "page.html"], options].concat();
     let output = flashlab(&words).current_dir(folder).output().expect("it is built");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
     let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert!(json.get("digest").is_none() && json["live"].is_string());
     let page = std::fs::read_to_string(folder.path("page.html")).expect("it was written");
@@ -56,7 +56,7 @@ fn measured(row: &Value) -> bool {
 
 #[test]
 fn rows_are_measured_or_have_a_reason() {
-    if !here(&["fio", "mkfs.xfs", "losetup", "nbdfuse", "fusermount3"]) {
+    if !are_installed(&["fio", "mkfs.xfs", "losetup", "nbdfuse", "fusermount3"]) {
         return;
     }
     let rows = run(&small("paths"), &[]);
@@ -74,7 +74,7 @@ fn rows_are_measured_or_have_a_reason() {
 
 #[test]
 fn in_a_guest_every_path_is_measured() {
-    if !here(&["qemu-system-x86_64", "busybox", "fio", "mkfs.xfs", "losetup", "nbd-client"]) {
+    if !are_installed(&["qemu-system-x86_64", "busybox", "fio", "mkfs.xfs", "losetup", "nbd-client"]) {
         return;
     }
     let Some((vmlinuz, modules)) = kernel() else {
@@ -121,7 +121,7 @@ fn options_of_the_other_kind_of_experiment_are_refused() {
         assert!(ROWS.contains(from), "{from}");
         std::fs::write(folder.path("experiment.toml"), ROWS.replacen(from, to, 1))
             .expect("the disk has room");
-        let said = refused(&["run", "."]);
-        assert!(said.contains(what), "{to}: {said}");
+        let printed = refused(&["run", "."]);
+        assert!(printed.contains(what), "{to}: {printed}");
     }
 }

@@ -2,11 +2,11 @@
 //! Debian's sources in `target/tester`. On other systems, the test looks for the program on the PATH, and for its
 //! transactions in `tests/run` beside the program.
 
-use crate::tools::{Folder, here, place_of, with};
+use crate::tools::{Folder, are_installed, path_of, with};
 
 #[test]
 fn the_reference_tester_passes() {
-    if !here(&["nbd-tester-client"]) {
+    if !are_installed(&["nbd-tester-client"]) {
         return;
     }
     // Throughput of reads, of writes and of writes with flushes; requests that are too large; the handshake.
@@ -17,12 +17,12 @@ fn the_reference_tester_passes() {
 
 #[test]
 fn the_reference_testers_transactions_verify_their_data() {
-    if !here(&["nbd-tester-client"]) {
+    if !are_installed(&["nbd-tester-client"]) {
         return;
     }
-    let program = place_of("nbd-tester-client").expect("it is here");
+    let program = path_of("nbd-tester-client").expect("it is here");
     let transactions = program.with_file_name("tests").join("run");
-    if !here(&[transactions.join("integrity-test.tr").to_str().expect("a path of text")]) {
+    if !are_installed(&[transactions.join("integrity-test.tr").to_str().expect("a path of text")]) {
         return;
     }
     // 69,000 requests, 24 at a time, and 250 requests of up to 50 MB.

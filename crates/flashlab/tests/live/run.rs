@@ -1,14 +1,14 @@
 //! `flashlab serve --run`, and the options and signals that scripts use with it.
 
-use crate::tools::{Folder, attempt, flashlab, here, skipped, with};
+use crate::tools::{Folder, are_installed, attempt, flashlab, skipped, with};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
 #[test]
 fn run_passes_uri_and_socket_to_the_command_and_returns_its_status() {
     let folder = Folder::new("run");
-    let said = with(&folder, &["memory:size=1M"], "echo $uri; test -S $unixsocket; echo $unixsocket");
-    let lines: Vec<&str> = said.lines().collect();
+    let printed = with(&folder, &["memory:size=1M"], "echo $uri; test -S $unixsocket; echo $unixsocket");
+    let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines[0], format!("nbd+unix:///?socket={}", lines[1]));
     assert!(!std::path::Path::new(lines[1]).exists(), "the private socket goes with the server");
     for code in [0, 1, 7, 255] {
@@ -55,7 +55,7 @@ fn the_pidfile_of_a_server_on_standard_input_exists_at_the_greeting_and_remains(
 
 #[test]
 fn a_device_of_zero_bytes_is_served() {
-    if !here(&["nbdinfo"]) {
+    if !are_installed(&["nbdinfo"]) {
         return;
     }
     let folder = Folder::new("empty-export");
@@ -70,7 +70,7 @@ fn a_device_of_zero_bytes_is_served() {
 
 #[test]
 fn sizes_and_rates_accept_units_and_fractions() {
-    if !here(&["nbdinfo"]) {
+    if !are_installed(&["nbdinfo"]) {
         return;
     }
     let folder = Folder::new("sizes");
@@ -82,8 +82,8 @@ fn sizes_and_rates_accept_units_and_fractions() {
         assert_eq!(with(&folder, &[device], "nbdinfo --size $uri"), size);
     }
     let noted = attempt(&folder, &["memory:size=1M+rate:read=97.66MiB/s"], "true");
-    let said = String::from_utf8_lossy(&noted.stderr).into_owned();
-    assert_eq!(said, "flashlab: 97.66MiB/s is rounded to 102403932B/s\n");
+    let printed = String::from_utf8_lossy(&noted.stderr).into_owned();
+    assert_eq!(printed, "flashlab: 97.66MiB/s is rounded to 102403932B/s\n");
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn a_signal_under_load_shuts_the_server_down_and_removes_its_files() {
         signal(&server, name);
         assert_eq!(server.wait().expect("it ends").code(), Some(0), "{name}");
         let loaded = loading.wait_with_output().expect("it ends");
-        let said = String::from_utf8_lossy(&loaded.stderr);
-        assert_eq!(loaded.status.code(), Some(1), "{said}");
-        assert!(said.contains("the server closed the connection"), "{said}");
+        let printed = String::from_utf8_lossy(&loaded.stderr);
+        assert_eq!(loaded.status.code(), Some(1), "{printed}");
+        assert!(printed.contains("the server closed the connection"), "{printed}");
         assert!(!folder.path("card.sock").exists() && !folder.path("pid").exists());
         let log = std::fs::read_to_string(folder.path("log")).expect("it was recorded");
         assert!(
@@ -154,8 +154,11 @@ fn load_prints_text_and_json() {
     let folder = Folder::new("load");
     let program = env!("CARGO_BIN_EXE_flashlab");
     let options = "--rw=write --bs=4k --iodepth=8 --numjobs=2 --verify";
-    let said = with(&folder, &["memory:size=1M"], &format!("{program} load $uri {options}"));
-    assert!(said.contains("connections 2") && said.contains("blocks, all as they were written"), "{said}");
+    let printed = with(&folder, &["memory:size=1M"], &format!("{program} load $uri {options}"));
+    assert!(
+        printed.contains("connections 2") && printed.contains("blocks, all as they were written"),
+        "{printed}"
+    );
     let json =
         with(&folder, &["memory:size=1M"], &format!("{program} load $uri {options} --output-format=json"));
     let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
@@ -175,7 +178,7 @@ fn one_client_is_served_on_standard_input_and_output() {
 
 #[test]
 fn a_terminal_has_a_status_line_and_a_pipe_has_none() {
-    if !here(&["script"]) {
+    if !are_installed(&["script"]) {
         return;
     }
     let folder = Folder::new("terminal");
@@ -204,9 +207,9 @@ fn realtime_serves_the_same_bytes_or_reports_the_denial() {
     let folder = Folder::new("realtime");
     let load = format!("{} load $uri --rw=randrw --size=1m --verify", env!("CARGO_BIN_EXE_flashlab"));
     let output = attempt(&folder, &["sd/kingston", "--speed=100", "--realtime"], &load);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        assert!(said.contains("--realtime: "), "{said}");
+        assert!(printed.contains("--realtime: "), "{printed}");
         skipped("real-time scheduling is not permitted here");
     }
 }

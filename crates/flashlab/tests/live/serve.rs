@@ -5,9 +5,9 @@ use insta::assert_snapshot;
 
 fn refused(arguments: &[&str]) -> String {
     let output = flashlab(arguments).output().expect("it is built");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {said}");
-    format!("$ flashlab {}\n{said}\n", arguments.join(" "))
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {printed}");
+    format!("$ flashlab {}\n{printed}\n", arguments.join(" "))
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn options_without_meaning_for_usb_are_refused_by_name() {
     ];
     for option in options {
         for usb in ["--usbredir=a", "--usbip=1"] {
-            let said = refused(&["serve", "sd/kingston", usb, option]);
+            let printed = refused(&["serve", "sd/kingston", usb, option]);
             let name = option.split('=').next().expect("it has one");
-            assert!(said.contains(&format!("cannot be used with '{name}")), "{said}");
+            assert!(printed.contains(&format!("cannot be used with '{name}")), "{printed}");
         }
     }
     assert!(refused(&["serve", "sd/kingston", "--quirk", "busy=1s"]).contains("--quirk: over NBD a card"));
@@ -137,9 +137,9 @@ fn files_without_an_end_are_refused() {
             std::os::unix::fs::symlink("/dev/zero", folder.path("endless").join(name)).expect("it is new");
         }
         let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains("expected a regular file or a pipe"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {printed}");
+        assert!(printed.contains("expected a regular file or a pipe"), "{printed}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! TLS with third-party clients: libnbd (GnuTLS) and QEMU.
 
 use crate::certificates;
-use crate::tools::{Folder, attempt, flashlab, here, with};
+use crate::tools::{Folder, are_installed, attempt, flashlab, with};
 
 const SECURE: [&str; 5] =
     ["memory:size=32M", "--tls=require", "--tls-certificates=certificates", "--tls-verify-peer", "--unix=-"];
@@ -14,7 +14,7 @@ fn folder(name: &str) -> Folder {
 
 #[test]
 fn nbdinfo_and_nbdcopy_speak_tls_both_ways() {
-    if !here(&["nbdinfo", "nbdcopy"]) {
+    if !are_installed(&["nbdinfo", "nbdcopy"]) {
         return;
     }
     let folder = folder("tls-libnbd");
@@ -33,7 +33,7 @@ fn our_load_speaks_tls_to_our_server_and_to_nbdkit() {
         format!("{program} load {uri} --rw=randrw --bs=4k --iodepth=16 --connections=2 --verify")
     };
     with(&folder, &SECURE, &load("\"$uri\""));
-    if !here(&["nbdkit"]) {
+    if !are_installed(&["nbdkit"]) {
         return;
     }
     let uri = "\"nbds+unix:///?socket=$unixsocket&tls-certificates=certificates\"";
@@ -48,7 +48,7 @@ fn our_load_speaks_tls_to_our_server_and_to_nbdkit() {
 
 #[test]
 fn qemu_img_speaks_tls() {
-    if !here(&["qemu-img"]) {
+    if !are_installed(&["qemu-img"]) {
         return;
     }
     let folder = folder("tls-qemu");
@@ -60,7 +60,7 @@ fn qemu_img_speaks_tls() {
 
 #[test]
 fn clients_without_tls_or_certificate_are_refused() {
-    if !here(&["nbdinfo"]) {
+    if !are_installed(&["nbdinfo"]) {
         return;
     }
     let folder = folder("tls-refused");

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Returns true if all of `tools` are installed; else prints the name of the first missing one.
-pub(crate) fn here(tools: &[&str]) -> bool {
-    let missing = |tool: &&&str| place_of(tool).is_none();
+pub(crate) fn are_installed(tools: &[&str]) -> bool {
+    let missing = |tool: &&&str| path_of(tool).is_none();
     match tools.iter().find(missing) {
         None => true,
         Some(tool) => skipped(&format!("{tool} is not installed")),
@@ -21,7 +21,7 @@ pub(crate) fn skipped(why: &str) -> bool {
 }
 
 /// Returns the path of a tool.
-pub(crate) fn place_of(tool: &str) -> Option<PathBuf> {
+pub(crate) fn path_of(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // nbd-client and losetup are in folders that only root has on its PATH.
     let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);

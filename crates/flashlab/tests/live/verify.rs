@@ -1,6 +1,6 @@
 //! `verify=` of `flashlab bench` and of fio: each program verifies data that the other has written.
 
-use crate::tools::{Folder, flashlab, here};
+use crate::tools::{Folder, are_installed, flashlab};
 use std::process::{Command, Output};
 
 /// Methods that fio computes as their standards define them.
@@ -15,20 +15,20 @@ fn fio(folder: &Folder, options: &str) -> Output {
     Command::new("fio").args(words).current_dir(folder).output().expect("fio is here")
 }
 
-fn ours(folder: &Folder, options: &str) -> Output {
+fn bench(folder: &Folder, options: &str) -> Output {
     let words = ["bench", "file:disk.img,size=1M", "--name=a", "--direct=1", "--bs=4k"];
     let words: Vec<&str> = words.into_iter().chain(options.split(' ')).collect();
     flashlab(&words).current_dir(folder).output().expect("the program is built")
 }
 
-fn well(output: &Output, what: &str) {
+fn check_success(output: &Output, what: &str) {
     let text = [&output.stdout[..], &output.stderr].concat();
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&text));
 }
 
 #[test]
 fn fio_and_bench_verify_each_others_data() {
-    if !here(&["fio"]) {
+    if !are_installed(&["fio"]) {
         return;
     }
     let methods = METHODS.map(|method| format!("--verify={method}"));
@@ -39,17 +39,17 @@ fn fio_and_bench_verify_each_others_data() {
     ];
     for method in methods.iter().map(String::as_str).chain(others) {
         let folder = Folder::new("verify");
-        well(&fio(&folder, &format!("--rw=write --do_verify=0 {method}")), method);
-        well(&ours(&folder, &format!("--rw=read {method}")), method);
-        well(&ours(&folder, &format!("--rw=randwrite {method}")), method);
-        well(&fio(&folder, &format!("--rw=read {method}")), method);
+        check_success(&fio(&folder, &format!("--rw=write --do_verify=0 {method}")), method);
+        check_success(&bench(&folder, &format!("--rw=read {method}")), method);
+        check_success(&bench(&folder, &format!("--rw=randwrite {method}")), method);
+        check_success(&fio(&folder, &format!("--rw=read {method}")), method);
         // Both programs detect a changed byte in the middle of a block.
         let path = folder.path("disk.img");
         let mut bytes = std::fs::read(&path).expect("it is there");
         bytes[40_000] ^= 1;
         std::fs::write(&path, bytes).expect("it can be written");
         for output in
-            [ours(&folder, &format!("--rw=read {method}")), fio(&folder, &format!("--rw=read {method}"))]
+            [bench(&folder, &format!("--rw=read {method}")), fio(&folder, &format!("--rw=read {method}"))]
         {
             assert!(!output.status.success(), "{method}: damage is found");
         }

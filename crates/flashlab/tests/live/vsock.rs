@@ -1,7 +1,7 @@
 //! Service over vsock, in a QEMU guest whose kernel has vsock loopback.
 
 use crate::guest::{guest_with_us, kernel};
-use crate::tools::{Folder, here, skipped};
+use crate::tools::{Folder, are_installed, skipped};
 
 /// Script of the guest: it serves on vsock, copies data to the export and back with libnbd, and runs `flashlab load`.
 const INIT: &str = r#"#!/bin/busybox sh
@@ -20,7 +20,7 @@ poweroff -f
 
 #[test]
 fn libnbd_and_load_connect_over_vsock() {
-    if !here(&["qemu-system-x86_64", "busybox", "nbdcopy"]) {
+    if !are_installed(&["qemu-system-x86_64", "busybox", "nbdcopy"]) {
         return;
     }
     let Some((vmlinuz, modules)) = kernel() else {
@@ -33,7 +33,8 @@ fn libnbd_and_load_connect_over_vsock() {
         guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["vsock*", "vmw_vsock_*_common"])
             .output()
             .expect("it was found");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let steps: Vec<&str> = said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
-    assert_eq!(steps, ["nbd+vsock://1:10809/", "same", "verified"], "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let steps: Vec<&str> =
+        printed.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
+    assert_eq!(steps, ["nbd+vsock://1:10809/", "same", "verified"], "{printed}");
 }
