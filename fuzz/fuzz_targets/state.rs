@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     for bytes in [bytes, &signed] {
         match State::parse("fuzz", bytes) {
             Ok(state) => {
-                let _ = state.fits(&DEVICE);
+                let _ = state.check_compatible(&DEVICE);
             }
             Err(error) => assert!(!error.to_string().is_empty()),
         }

@@ -1,7 +1,7 @@
 //! `flashlab explain` and `flashlab devices`: list devices, hosts and filesystems, and describe parameters with their
 //! meaning, values and sources.
 
-use crate::device::{Device, DeviceError, Filesystem, Held};
+use crate::device::{Device, DeviceError, Filesystem, SourcedNumber};
 use crate::library::{Library, LibraryError, read_file};
 use crate::profile::{Kind, Number, Parameter, Profile, suggest};
 use crate::units::{clip, or_list};
@@ -114,7 +114,7 @@ impl Subject<'_> {
                 "name": of.path,
                 "meaning": of.meaning,
                 "form": of.shape().kind(),
-                "absent": of.absent,
+                "absent": of.default_meaning,
                 "values": values(of, library).map(|[name, value, source]| {
                     json!({ "profile": name, "value": value, "source": source })
                 }).collect::<Vec<_>>(),
@@ -135,7 +135,7 @@ impl Subject<'_> {
                 "name": of.name,
                 "title": of.title,
                 "notes": library.profile(Kind::FILESYSTEM, &of.name).ok().and_then(|p| p.notes.as_ref()),
-                "numbers": listed(of.held().iter().map(|Held { number, .. }| number)),
+                "numbers": listed(of.sourced_numbers().iter().map(|SourcedNumber { number, .. }| number)),
             }),
             Subject::Device(of) => json!({
                 "kind": of.kind().name(),
@@ -143,7 +143,7 @@ impl Subject<'_> {
                 "title": of.title,
                 "host": of.host_name,
                 "notes": library.device(&of.name).ok().and_then(|profile| profile.notes.as_ref()),
-                "numbers": listed(of.held().iter().map(|Held { number, .. }| number)),
+                "numbers": listed(of.sourced_numbers().iter().map(|SourcedNumber { number, .. }| number)),
             }),
         }
     }
@@ -214,7 +214,7 @@ fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
         Some((least, most)) if parameter.range.1 < u64::MAX => format!(", {least} to {most}"),
         _ => String::new(),
     };
-    let absent = parameter.absent.map_or(String::new(), |absent| format!(" If omitted: {absent}."));
+    let absent = parameter.default_meaning.map_or(String::new(), |absent| format!(" If omitted: {absent}."));
     let nouns: Vec<&str> = kinds.iter().map(|kind| kind.noun()).collect();
     let sentence = format!("Of {}: {}{range}.{absent}", or_list(&nouns), parameter.shape().kind());
     text.paragraph(2, &sentence);
@@ -250,12 +250,12 @@ fn device(text: &mut Text, device: &Device, library: &Library) {
     text.line("");
     text.paragraph(2, &format!("The {}", kind.subject()));
     let (own, machine): (Vec<_>, Vec<_>) =
-        device.held().iter().partition(|held| kind.has(held.number.parameter));
-    numbers(text, own.into_iter().map(|held| &held.number));
+        device.sourced_numbers().iter().partition(|sourced| kind.has(sourced.number.parameter));
+    numbers(text, own.into_iter().map(|sourced| &sourced.number));
     text.line("");
     text.paragraph(2, &format!("The host, {}", device.host_name));
     notes(text, host);
-    numbers(text, machine.into_iter().map(|held| &held.number));
+    numbers(text, machine.into_iter().map(|sourced| &sourced.number));
 }
 
 fn host(text: &mut Text, name: &str, profile: &Profile) {
@@ -269,7 +269,7 @@ fn filesystem(text: &mut Text, filesystem: &Filesystem, library: &Library) {
     text.paragraph(0, &format!("{}: {}", filesystem.argument, filesystem.title));
     notes(text, library.profile(Kind::FILESYSTEM, &filesystem.name).ok());
     text.line("");
-    numbers(text, filesystem.held().iter().map(|Held { number, .. }| number));
+    numbers(text, filesystem.sourced_numbers().iter().map(|SourcedNumber { number, .. }| number));
 }
 
 fn notes(text: &mut Text, profile: Option<&Profile>) {

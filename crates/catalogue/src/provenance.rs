@@ -49,7 +49,7 @@ pub enum ParameterKind {
     Chosen,
     /// Set by key on a command line, or by an experiment that names no source.
     #[serde(rename = "set by hand")]
-    ByHand,
+    SetByKey,
     /// From a draft: a profile without sources.
     Unsourced,
 }
@@ -57,20 +57,20 @@ pub enum ParameterKind {
 impl ParameterKind {
     /// All kinds, in printing order.
     pub const ALL: [ParameterKind; 4] =
-        [ParameterKind::Fitted, ParameterKind::Chosen, ParameterKind::ByHand, ParameterKind::Unsourced];
+        [ParameterKind::Fitted, ParameterKind::Chosen, ParameterKind::SetByKey, ParameterKind::Unsourced];
 
     /// Returns the name in JSON and in print.
     pub const fn name(self) -> &'static str {
         match self {
             ParameterKind::Fitted => "fitted",
             ParameterKind::Chosen => "chosen",
-            ParameterKind::ByHand => "set by hand",
+            ParameterKind::SetByKey => "set by hand",
             ParameterKind::Unsourced => "unsourced",
         }
     }
 
     /// Returns true if the value has no source other than the user.
     pub const fn is_unsourced(self) -> bool {
-        matches!(self, ParameterKind::ByHand | ParameterKind::Unsourced)
+        matches!(self, ParameterKind::SetByKey | ParameterKind::Unsourced)
     }
 }

@@ -94,13 +94,13 @@ fn a_pattern_leaves_out_devices_without_timing() {
     };
     let cards = names("sd/*:capacity=64MiB");
     assert!(cards.contains(&"sd/kingston".to_owned()));
-    let timeless = Device::timeless("sd/*", &library).unwrap();
-    assert_eq!(timeless, ["sd/qemu-sdsc", "sd/vlab-sdhc"]);
-    assert!(!cards.iter().any(|card| timeless.contains(card)), "{cards:?}");
+    let untimed = Device::untimed("sd/*", &library).unwrap();
+    assert_eq!(untimed, ["sd/qemu-sdsc", "sd/vlab-sdhc"]);
+    assert!(!cards.iter().any(|card| untimed.contains(card)), "{cards:?}");
     // Devices without timing are included if the argument names one, or if a pattern matches no other devices.
     assert_eq!(names("sd/qemu-sdsc"), ["sd/qemu-sdsc"]);
     assert_eq!(names("sd/qemu*"), ["sd/qemu-sdsc"]);
-    assert!(Device::timeless("sd/qemu*", &library).unwrap().is_empty());
+    assert!(Device::untimed("sd/qemu*", &library).unwrap().is_empty());
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn free_parameters_are_counted_once() {
         .collect();
     assert_snapshot!(lines.join("\n"));
     let with_vfat = free_parameters(&devices.iter().collect::<Vec<_>>(), &[&vfat, &vfat]);
-    let added = vfat.held().iter().filter(|h| {
+    let added = vfat.sourced_numbers().iter().filter(|h| {
         let source = h.number.source.to_string();
         source.starts_with("fitted") || source.starts_with("typical")
     });
@@ -185,7 +185,7 @@ fn what_an_argument_sets_counts_as_set_by_hand() {
     let variants: Vec<_> =
         ["512B", "32KiB"].map(|max| open(&format!("test/one:t_prog=1ms,command_max={max}"))).into();
     let free = free_parameters(&variants.iter().collect::<Vec<_>>(), &[]);
-    let by_hand: Vec<_> = free.iter().filter(|p| p.kind == ParameterKind::ByHand).collect();
+    let by_hand: Vec<_> = free.iter().filter(|p| p.kind == ParameterKind::SetByKey).collect();
     let named: Vec<_> = by_hand.iter().map(|p| (p.path.as_str(), p.value.as_str())).collect();
     let expected = [
         ("test/one:flash.t_prog", "1ms"),
@@ -193,7 +193,7 @@ fn what_an_argument_sets_counts_as_set_by_hand() {
         ("host/test-board:host.command_max", "32KiB"),
     ];
     assert_eq!(named, expected);
-    assert!(free.iter().all(|p| p.kind == ParameterKind::ByHand || !p.path.ends_with("t_prog")));
+    assert!(free.iter().all(|p| p.kind == ParameterKind::SetByKey || !p.path.ends_with("t_prog")));
     assert_eq!(
         variants[0].remarks(),
         ["set by hand: flash.t_prog = 1ms, host.command_max = 512B"],
@@ -202,7 +202,7 @@ fn what_an_argument_sets_counts_as_set_by_hand() {
     let taken_away = open("test/one:map_cache=none");
     let free = free_parameters(&[&taken_away], &[]);
     assert!(
-        free.iter().any(|p| p.kind == ParameterKind::ByHand && p.value == "none"),
+        free.iter().any(|p| p.kind == ParameterKind::SetByKey && p.value == "none"),
         "no number is one, too"
     );
     let free = free_parameters(&variants.iter().collect::<Vec<_>>(), &[]);

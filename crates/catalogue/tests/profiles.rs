@@ -82,15 +82,15 @@ fn what_a_profile_sets_reads_back_from_the_parts() {
 
 #[test]
 fn profiles_go_together() {
-    let untidy: Vec<_> = library().untidy().iter().map(ToString::to_string).collect();
-    assert!(untidy.is_empty(), "{}", untidy.join("\n"));
+    let inconsistencies: Vec<_> = library().inconsistencies().iter().map(ToString::to_string).collect();
+    assert!(inconsistencies.is_empty(), "{}", inconsistencies.join("\n"));
 }
 
 #[test]
 fn every_number_of_a_shipped_profile_has_a_source() {
     for (name, profile) in library().profiles() {
         assert!(!profile.is_draft(), "{name}");
-        assert!(profile.numbers.iter().all(|n| !matches!(n.source, Source::ByHand(_))), "{name}");
+        assert!(profile.numbers.iter().all(|n| !matches!(n.source, Source::SetByKey(_))), "{name}");
     }
 }
 
@@ -134,15 +134,15 @@ fn a_library_folder_that_is_wrong_is_refused_with_its_path() {
 
 #[test]
 fn profiles_that_do_not_go_together_are_found() {
-    let folder = Folder::new("untidy");
+    let folder = Folder::new("inconsistencies");
     let right = include_str!("profiles/right.toml")
         .replace("raspberry-pi-4", "raspberry-pi-5")
         .replace("raw write 1M/x", "a table/x");
     folder.write("profiles/sd/a.toml", &right);
     folder.write("profiles/sd/b.toml", &right.replace("\"3%\"", "\"4%\""));
-    let untidy: Vec<_> =
-        Library::open(&[&folder.0]).unwrap().untidy().iter().map(ToString::to_string).collect();
-    assert_snapshot!(untidy.join("\n").replace(&folder.0.display().to_string(), "DIR"));
+    let inconsistencies: Vec<_> =
+        Library::open(&[&folder.0]).unwrap().inconsistencies().iter().map(ToString::to_string).collect();
+    assert_snapshot!(inconsistencies.join("\n").replace(&folder.0.display().to_string(), "DIR"));
 }
 
 #[test]

@@ -22,11 +22,11 @@ impl Observer for Counters {
 impl Counters {
     /// Returns the current counters of `model`.
     pub fn of(model: &dyn Model) -> Self {
-        Counters::told(|to| model.observe(to))
+        Counters::collect(|to| model.observe(to))
     }
 
     /// Returns the counters that `tell` reports, for a device that is not a [`Model`].
-    pub fn told(tell: impl FnOnce(&mut dyn Observer)) -> Self {
+    pub fn collect(tell: impl FnOnce(&mut dyn Observer)) -> Self {
         let mut counters = Counters::default();
         tell(&mut counters);
         counters
@@ -71,11 +71,11 @@ pub struct Wear {
 impl Wear {
     /// Returns the erase blocks of `model`; `None` if the model does not report any.
     pub fn of(model: &dyn Model) -> Option<Self> {
-        Wear::told(|to| model.observe(to))
+        Wear::collect(|to| model.observe(to))
     }
 
     /// Returns the erase blocks that `tell` reports, for a device that is not a [`Model`].
-    pub fn told(tell: impl FnOnce(&mut dyn Observer)) -> Option<Self> {
+    pub fn collect(tell: impl FnOnce(&mut dyn Observer)) -> Option<Self> {
         struct Take(Option<Wear>);
         impl Observer for Take {
             fn count(&mut self, _: &'static str, _: u64) {}

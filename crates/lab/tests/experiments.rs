@@ -120,7 +120,7 @@ fn a_number_that_an_experiment_sets_by_key_counts_unless_it_is_a_condition() {
         let role = |column| cell(&results, "a", "narrow", column).role;
         (width, t_prog.is_some(), set, role("plain"), role("chosen"))
     };
-    let by_hand = Some(ParameterKind::ByHand);
+    let by_hand = Some(ParameterKind::SetByKey);
     assert_eq!(run("keys-none", ""), (by_hand, true, by_hand, Role::Unsourced, Role::Unsourced));
     let condition = r#"[sources]
 "host.bus_width" = { condition = "one line" }
@@ -632,7 +632,8 @@ fn a_user_may_bring_devices_and_seeds() {
     let median = |column| cell(&results, "days until the first failure", "median", column).simulated.mean;
     assert!((median("b") / median("a") - 3.0).abs() < 0.2, "{} {}", median("a"), median("b"));
     assert!(results.cells.iter().all(|cell| cell.role == Role::Unsourced), "the user's own numbers");
-    let by_hand = |path| results.parameters.iter().any(|p| p.path == path && p.kind == ParameterKind::ByHand);
+    let by_hand =
+        |path| results.parameters.iter().any(|p| p.path == path && p.kind == ParameterKind::SetByKey);
     assert!(by_hand("test/one:wear.cycles") && by_hand("test/one:card.capacity"), "{:?}", results.parameters);
 }
 

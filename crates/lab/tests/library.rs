@@ -11,7 +11,7 @@ fn library() -> Library {
 
 #[test]
 fn it_is_tidy() {
-    let findings: Vec<String> = library().untidy().iter().map(ToString::to_string).collect();
+    let findings: Vec<String> = library().inconsistencies().iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 

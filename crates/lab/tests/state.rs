@@ -39,7 +39,7 @@ fn run(bench: &mut Bench, line: &str) -> String {
     stats.directions.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 fn keep(device: &Device, seed: u64, bench: &Bench) -> State {
-    State::keep(device, seed, bench.used(), bench.device()).unwrap_or_else(|e| panic!("{e}"))
+    State::save(device, seed, bench.used(), bench.device()).unwrap_or_else(|e| panic!("{e}"))
 }
 /// A temporary file. Dropping it deletes the file.
 struct Kept(PathBuf);
@@ -99,7 +99,7 @@ fn what_is_kept_reads_back() {
     let read = State::parse("", &state.to_bytes()).unwrap();
     assert_eq!(read, state);
     assert_eq!((read.seed, read.used, read.device.as_str()), (7, bench.used(), SSD));
-    read.fits(&device).unwrap();
+    read.check_compatible(&device).unwrap();
 }
 
 fn small() -> (Device, Vec<u8>) {
@@ -126,7 +126,7 @@ fn a_file_that_was_cut_or_damaged_anywhere_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_state_files_are_reported() {
     let (_, bytes) = small();
     let kept = |name: &str, bytes: &[u8]| Kept::new(name, bytes);
     let say = |argument: &str, file: &Kept| {
@@ -190,7 +190,7 @@ proptest! {
             *place = *byte;
         }
         match State::parse("f", &signed(bytes)) {
-            Ok(state) => { let _ = state.fits(&device).map_err(|e| e.to_string()); }
+            Ok(state) => { let _ = state.check_compatible(&device).map_err(|e| e.to_string()); }
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }

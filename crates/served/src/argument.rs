@@ -47,7 +47,7 @@ impl Argument {
         &self.text.text[span.clone()]
     }
 
-    pub(super) fn refuse(&self, span: Range<usize>, problem: Problem) -> ServedError {
+    pub(super) fn error(&self, span: Range<usize>, problem: Problem) -> ServedError {
         ServedError::Argument { place: self.text.place(span), problem: Box::new(problem) }
     }
 
@@ -80,7 +80,7 @@ impl Argument {
             let nearest = suggest(word, LAYERS).filter(|nearest| *nearest != word)?;
             let start = self.device.start + at + 1;
             let problem = Problem::NoLayer { word: clip(word), did_you_mean: nearest };
-            Some(self.refuse(start..start + word.len(), problem))
+            Some(self.error(start..start + word.len(), problem))
         })
     }
 
@@ -99,8 +99,8 @@ impl<'a> Part<'a> {
         self.argument.slice(&self.span)
     }
 
-    pub(super) fn refuse(&self, problem: Problem) -> ServedError {
-        self.argument.refuse(self.span.start..self.span.end.max(self.span.start + 1), problem)
+    pub(super) fn error(&self, problem: Problem) -> ServedError {
+        self.argument.error(self.span.start..self.span.end.max(self.span.start + 1), problem)
     }
 
     /// Returns the text between the colon and the first comma, a path. Settings follow it.
@@ -126,16 +126,16 @@ impl<'a> Part<'a> {
             let end = text.find(',').map_or(self.span.end, |length| start + length);
             let equals = text[..end - start].find('=').map(|length| start + length);
             let Some(at) = equals.filter(|at| *at > start && at + 1 < end) else {
-                return Err(argument.refuse(start..end, Problem::NotASetting { example }));
+                return Err(argument.error(start..end, Problem::NotASetting { example }));
             };
             let key = argument.slice(&(start..at));
             if !known.contains(&key) {
                 let did_you_mean = suggest(key, known.iter().copied()).map(str::to_owned);
                 let problem = Problem::UnknownKey { of, key: clip(key), known, did_you_mean };
-                return Err(argument.refuse(start..at, problem));
+                return Err(argument.error(start..at, problem));
             }
             if self.settings.iter().any(|(other, _)| argument.slice(other) == key) {
-                return Err(argument.refuse(start..at, Problem::Twice(clip(key))));
+                return Err(argument.error(start..at, Problem::Twice(clip(key))));
             }
             self.settings.push((start..at, at + 1..end));
             start = end + 1;
@@ -153,7 +153,7 @@ impl<'a> Part<'a> {
     pub(super) fn number(&self, key: &'static str, dimension: Dimension) -> Result<Option<u64>, ServedError> {
         let Some((text, span)) = self.value(key) else { return Ok(None) };
         let number = dimension.parse_argument(text);
-        number.map(Some).map_err(|error| self.argument.refuse(span, Problem::Unit { key, error }))
+        number.map(Some).map_err(|error| self.argument.error(span, Problem::Unit { key, error }))
     }
 
     /// Returns the value of a setting as a whole number of at least 1.
@@ -161,7 +161,7 @@ impl<'a> Part<'a> {
         let Some((text, span)) = self.value(key) else { return Ok(None) };
         let count = text.parse().ok().filter(|count| *count > 0);
         let problem = || Problem::Word { key, word: clip(text), known: &["a whole number of at least 1"] };
-        count.map(Some).ok_or_else(|| self.argument.refuse(span, problem()))
+        count.map(Some).ok_or_else(|| self.argument.error(span, problem()))
     }
 
     /// Returns the index in `known` of the value of a setting.
@@ -173,6 +173,6 @@ impl<'a> Part<'a> {
         let Some((text, span)) = self.value(key) else { return Ok(None) };
         let place = known.iter().position(|word| *word == text);
         let problem = || Problem::Word { key, word: clip(text), known };
-        place.map(Some).ok_or_else(|| self.argument.refuse(span, problem()))
+        place.map(Some).ok_or_else(|| self.argument.error(span, problem()))
     }
 }

@@ -1,14 +1,14 @@
 //! SD cards that take commands and store bytes, opened from their names: `sd/kingston`, `sd/kingston:state=card.state`.
 //!
-//! The files of the card's state are the same as those of a served device of the same name ([`crate::Keeper`]), except
+//! The files of the card's state are the same as those of a served device of the same name ([`crate::StateWriter`]), except
 //! for the journal.
 
 use crate::argument::Argument;
 use crate::bottom;
+use crate::checksummed::ChecksummedStore;
+use crate::device_files::Files;
 use crate::error::{Problem, ServedError};
-use crate::keeper;
-use crate::kept::Files;
-use crate::summed::Summed;
+use crate::state_writer;
 use flashlab_block::{Memory, Pages};
 use flashlab_catalogue::device::{Device, State};
 use flashlab_catalogue::library::Library;
@@ -23,7 +23,7 @@ pub struct CardOrigin {
     device: Device,
     seed: u64,
     /// Path of the state file, and the store of the bytes.
-    kept: Option<(PathBuf, Summed)>,
+    stored: Option<(PathBuf, ChecksummedStore)>,
 }
 
 impl CardOrigin {
@@ -33,55 +33,56 @@ impl CardOrigin {
         let argument = Argument::new(argument);
         let (part, layers) = argument.parts();
         if let Some(layer) = layers.first() {
-            return Err(layer.refuse(Problem::NotACard));
+            return Err(layer.error(Problem::NotACard));
         }
         if part.word().is_empty() || bottom::is_registered(part.word()) {
-            return Err(part.refuse(Problem::NotACard));
+            return Err(part.error(Problem::NotACard));
         }
-        let (device, bytes) = keeper::open(part.text(), library)?;
+        let (device, bytes) = state_writer::open(part.text(), library)?;
         let store: Box<dyn Store> = match bytes.clone() {
             Some(summed) => Box::new(summed),
             None => Box::new(
                 Memory::new(device.capacity(), Pages::Small)
-                    .map_err(|error| part.refuse(Problem::Memory(error)))?,
+                    .map_err(|error| part.error(Problem::Memory(error)))?,
             ),
         };
-        let card = device.card(seed, Some(store)).ok_or_else(|| part.refuse(Problem::NotACard))?;
-        let kept = device.kept_in.clone().zip(bytes);
-        let origin = CardOrigin { device, seed, kept };
-        if let Some((path, _)) = &origin.kept
+        let card = device.card(seed, Some(store)).ok_or_else(|| part.error(Problem::NotACard))?;
+        let stored = device.state_path.clone().zip(bytes);
+        let origin = CardOrigin { device, seed, stored };
+        if let Some((path, _)) = &origin.stored
             && !origin.device.state.as_ref().is_some_and(|state| state.has_bytes)
         {
             // New bytes need a state file from the start.
             origin.write(&card, Duration::ZERO)?;
-            Files::of(path).establish().map_err(|error| ServedError::System { path: path.clone(), error })?;
+            Files::of(path).commit().map_err(|error| ServedError::System { path: path.clone(), error })?;
         }
         Ok((card, origin))
     }
 
     /// Returns the path of the state file, if the card has one.
     pub fn path(&self) -> Option<&Path> {
-        self.kept.as_ref().map(|(path, _)| path.as_path())
+        self.stored.as_ref().map(|(path, _)| path.as_path())
     }
 
     /// Returns a message about damaged bytes, or `None` if no request has met any.
     pub fn damage(&self) -> Option<String> {
-        self.kept.as_ref().and_then(|(_, bytes)| bytes.damage())
+        self.stored.as_ref().and_then(|(_, bytes)| bytes.damage())
     }
 
     /// Writes the state file, if the card has one. No write to the card may be in progress. `used` is the time for
     /// which the card has been used since it was opened.
-    pub fn keep(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
-        let Some((path, bytes)) = &self.kept else { return Ok(()) };
+    pub fn write_state(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
+        let Some((path, bytes)) = &self.stored else { return Ok(()) };
         self.write(card, used)?;
         let failed = |error| ServedError::System { path: path.clone(), error: io::Error::other(error) };
         bytes.close().map_err(failed)
     }
 
     fn write(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
-        let Some((path, _)) = &self.kept else { return Ok(()) };
-        let state = State::of(&self.device, self.seed, self.device.used() + used, card.save())?.with_bytes();
-        keeper::replace(path, &state.to_bytes())
+        let Some((path, _)) = &self.stored else { return Ok(()) };
+        let state =
+            State::of(&self.device, self.seed, self.device.used_time() + used, card.save())?.with_bytes();
+        state_writer::replace(path, &state.to_bytes())
             .map_err(|error| ServedError::System { path: path.clone(), error })
     }
 }

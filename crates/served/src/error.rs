@@ -1,6 +1,6 @@
 //! Errors of opening a device that stores bytes.
 
-use crate::kept::KeptError;
+use crate::device_files::DeviceFilesError;
 use flashlab_block::layer::{FaultError, OverlayError};
 use flashlab_block::{FileError, MemoryError};
 use flashlab_catalogue::device::{DeviceError, StateError};
@@ -42,7 +42,7 @@ pub enum ServedError {
     /// The changes of an overlay cannot be read.
     Overlay(OverlayError),
     /// The files of a device with a state file do not belong together, or are damaged.
-    Kept(KeptError),
+    DeviceFiles(DeviceFilesError),
     /// The list of exports cannot be parsed.
     Exports {
         /// The file.
@@ -52,9 +52,9 @@ pub enum ServedError {
     },
 }
 
-impl From<KeptError> for ServedError {
-    fn from(error: KeptError) -> Self {
-        ServedError::Kept(error)
+impl From<DeviceFilesError> for ServedError {
+    fn from(error: DeviceFilesError) -> Self {
+        ServedError::DeviceFiles(error)
     }
 }
 
@@ -179,7 +179,7 @@ impl fmt::Display for ServedError {
             ServedError::System { path, error } => write!(f, "{}: {error}", path.display()),
             ServedError::Rule { path, line, error } => write!(f, "{}:{line}: {error}", path.display()),
             ServedError::Overlay(error) => error.fmt(f),
-            ServedError::Kept(error) => error.fmt(f),
+            ServedError::DeviceFiles(error) => error.fmt(f),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
         }
     }

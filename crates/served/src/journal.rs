@@ -13,9 +13,9 @@
 //! state is replaced, so the journal always has a line for the current state. A journal without one belongs to another
 //! state and is ignored.
 
+use crate::device_files::DeviceFilesError;
 use crate::error::ServedError;
-use crate::keeper::replace;
-use crate::kept::KeptError;
+use crate::state_writer::replace;
 use flashlab_catalogue::device::{Device, State};
 use flashlab_sim::{Duration, FileId, Geometry, Instant, Op, Request, RequestId};
 use std::fs::{self, File, OpenOptions};
@@ -211,7 +211,7 @@ fn event(line: &str) -> Option<(u64, Event)> {
 
 /// Replays the journal on the stored state of `device`, which restores the device as it was when its server was killed,
 /// and replaces the state file. Returns true if the journal had any events that the state did not include.
-pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError> {
+pub(super) fn replay(device: &Device, path: &Path) -> Result<bool, ServedError> {
     let system = |path: &Path| {
         let path = path.to_owned();
         move |error| ServedError::System { path, error }
@@ -225,10 +225,10 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
         }
     };
     let state = fs::read(path).map_err(system(path))?;
-    let damaged = |line| KeptError::Journal { path: journal.clone(), line };
+    let damaged = |line| DeviceFilesError::Journal { path: journal.clone(), line };
     let lines = lines(&text).map_err(damaged)?;
     let Some(events) = events(&lines, &id(&state)) else { return Ok(false) };
-    let mut model = device.build_alone(0);
+    let mut model = device.build_without_host(0);
     let (geometry, mut now, mut any, mut powered) = (model.geometry(), Instant::ZERO, false, true);
     for (n, (at, event)) in events.enumerate() {
         now = now.max(Instant::ZERO + at);
@@ -265,8 +265,8 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
     while let Some(completion) = model.complete(Instant::MAX) {
         now = now.max(completion.at);
     }
-    let used = device.used() + now.since(Instant::ZERO);
-    let state = State::keep(device, 0, used, &*model)?.with_bytes();
+    let used = device.used_time() + now.since(Instant::ZERO);
+    let state = State::save(device, 0, used, &*model)?.with_bytes();
     replace(path, &state.to_bytes()).map_err(system(path))?;
     Ok(true)
 }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_ends_it_and_harms_nobody() {
+    fn invalid_lines_end_the_journal() {
         for rest in ["write 1 2", "write -1 0 0", "erase 1 0 0", "\u{fffd}", "write 99999999999999999999 0 0"]
         {
             let text = journal(&["state aa 0 0", rest]);
@@ -337,8 +337,8 @@ mod tests {
             match lines(&damaged) {
                 Err(told) => assert!(told == line && line < 5, "byte {at} of line {line}: {told}"),
                 // Without its line feed, the last line but one is invalid too.
-                Ok(kept) if text[at] == b'\n' && line == 4 => assert_eq!(kept.len(), 2),
-                Ok(kept) => assert_eq!((kept.len(), line), (3, 5), "byte {at}"),
+                Ok(entries) if text[at] == b'\n' && line == 4 => assert_eq!(entries.len(), 2),
+                Ok(entries) => assert_eq!((entries.len(), line), (3, 5), "byte {at}"),
             }
         }
         // After a crash of the machine, the end of the file may read as zeroes.

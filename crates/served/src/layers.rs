@@ -38,7 +38,7 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Throttle>, ServedError>
         }
         _ => return Ok(None),
     };
-    if given { Ok(Some(pace)) } else { Err(part.refuse(Problem::NoPace { example })) }
+    if given { Ok(Some(pace)) } else { Err(part.error(Problem::NoPace { example })) }
 }
 
 /// Opens the layer `overlay` or `overlay:keep=FILE` on `base`.
@@ -52,14 +52,14 @@ pub(super) fn overlay(
     let changes: Box<dyn Store> = match part.value("keep") {
         Some((path, _)) => Box::new(File::open(Path::new(path), Some(room), Access::Cached, false)?),
         None => {
-            Box::new(Memory::new(room, Pages::Small).map_err(|error| part.refuse(Problem::Memory(error)))?)
+            Box::new(Memory::new(room, Pages::Small).map_err(|error| part.error(Problem::Memory(error)))?)
         }
     };
     Ok(Box::new(Overlay::new(base, size, changes).map_err(ServedError::Overlay)?))
 }
 
 /// Adds a layer that acts on requests or their data, not on their timing.
-pub(super) fn put_on(served: Served, mut part: Part<'_>, seed: u64) -> Result<Served, ServedError> {
+pub(super) fn add(served: Served, mut part: Part<'_>, seed: u64) -> Result<Served, ServedError> {
     let below = served.device.clone();
     Ok(match part.word() {
         "readonly" => {
@@ -76,7 +76,7 @@ pub(super) fn put_on(served: Served, mut part: Part<'_>, seed: u64) -> Result<Se
         "log" => {
             part.read("log", &["to"], "to=requests.log")?;
             let missing = Problem::Missing { key: "to", example: "log:to=requests.log" };
-            let (path, _) = part.value("to").ok_or_else(|| part.refuse(missing))?;
+            let (path, _) = part.value("to").ok_or_else(|| part.error(missing))?;
             let path = Path::new(path);
             let to = fs::OpenOptions::new().create(true).append(true).open(path);
             let to = to.map_err(|error| ServedError::System { path: path.to_owned(), error })?;
@@ -90,7 +90,7 @@ pub(super) fn put_on(served: Served, mut part: Part<'_>, seed: u64) -> Result<Se
             all.push(faults.clone());
             Served { device: faults, faults: all, ..served }
         }
-        "overlay" => return Err(part.refuse(Problem::NotOnBytes)),
+        "overlay" => return Err(part.error(Problem::NotOnBytes)),
         // `Served::open` has already applied the timing layers.
         _ => served,
     })
@@ -123,7 +123,7 @@ fn rules(part: &mut Part<'_>) -> Result<Vec<Fault>, ServedError> {
     }
     if !words.is_empty() {
         let rule = words.join(" ").parse();
-        rules.push(rule.map_err(|error| part.refuse(Problem::Fault(error)))?);
+        rules.push(rule.map_err(|error| part.error(Problem::Fault(error)))?);
     }
     Ok(rules)
 }

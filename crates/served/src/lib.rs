@@ -11,22 +11,22 @@
 mod argument;
 mod bottom;
 mod card;
-mod carried;
+mod checksummed;
+mod device_files;
 mod error;
 mod exports;
 mod journal;
-mod keeper;
-mod kept;
 mod layers;
-mod summed;
-mod verified;
+mod state_writer;
+mod store_model;
+mod verify_format;
 
 pub use card::CardOrigin;
-pub use carried::{Carried, Checked, WrongBlock};
+pub use device_files::DeviceFilesError;
 pub use error::{Problem, ServedError};
-pub use keeper::Keeper;
-pub use kept::KeptError;
-pub use verified::{Verified, VerifyError, Wrong};
+pub use state_writer::StateWriter;
+pub use store_model::{StoreModel, Verification, WrongBlock};
+pub use verify_format::{VerifyError, VerifyFailure, VerifyFormat};
 
 use argument::Argument;
 use bottom::{Bottom, Opening, Simulated};
@@ -56,13 +56,13 @@ pub struct Served {
     /// The `stats` layers, from the bottom up.
     pub stats: Vec<Arc<Stats>>,
     /// Writer of the state file; `None` if the argument names no state file.
-    pub keeper: Option<Arc<Keeper>>,
+    pub state_writer: Option<Arc<StateWriter>>,
 }
 
 impl Served {
     /// Returns true if an argument names a device that stores bytes in every use: memory, a file, or any device with a
     /// layer.
-    pub fn always_carries(argument: &str) -> bool {
+    pub fn always_stores_bytes(argument: &str) -> bool {
         let argument = Argument::new(argument);
         let (part, layers) = argument.parts();
         bottom::is_registered(part.word()) || !layers.is_empty()
@@ -85,13 +85,13 @@ impl Served {
         let read_only_bytes = read_only || overlay.is_some();
         let Bottom { bytes, simulated } = bottom::open(part, &Opening { seed, read_only_bytes, library })?;
         if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
-            return Err(misplaced.refuse(Problem::NotOnBytes));
+            return Err(misplaced.error(Problem::NotOnBytes));
         }
         let mut paces = Vec::new();
         for layer in &mut layers {
             paces.extend(layers::pace(layer)?);
         }
-        let mut kept = None;
+        let mut stored = None;
         let (device, timed): (Arc<dyn BlockDevice>, _) =
             if simulated.is_none() && overlay.is_none() && paces.is_empty() {
                 let device = bytes.into_device();
@@ -104,8 +104,8 @@ impl Served {
                     store = layers::overlay(overlay, store, geometry.capacity)?;
                 }
                 let mut model: Box<dyn Model> = match simulated {
-                    Some(Simulated { device, model, kept: bytes }) => {
-                        kept = bytes.map(|bytes| (device, bytes));
+                    Some(Simulated { device, model, stored: bytes }) => {
+                        stored = bytes.map(|bytes| (device, bytes));
                         model
                     }
                     None => Box::new(Untimed::new(geometry)),
@@ -116,8 +116,8 @@ impl Served {
                 let timed = Arc::new(Timed::new(model, store));
                 (timed.clone(), Some(timed))
             };
-        let keeper = match kept.zip(timed.clone()) {
-            Some(((device, bytes), timed)) => Some(Keeper::of(device, seed, timed, bytes)?),
+        let state_writer = match stored.zip(timed.clone()) {
+            Some(((device, bytes), timed)) => Some(StateWriter::of(device, seed, timed, bytes)?),
             None => None,
         };
         let served = Served {
@@ -128,8 +128,8 @@ impl Served {
             timed,
             faults: Vec::new(),
             stats: Vec::new(),
-            keeper: keeper.map(Arc::new),
+            state_writer: state_writer.map(Arc::new),
         };
-        layers.into_iter().try_fold(served, |served, layer| layers::put_on(served, layer, seed))
+        layers.into_iter().try_fold(served, |served, layer| layers::add(served, layer, seed))
     }
 }

@@ -19,7 +19,7 @@ fn served(argument: &str) -> Served {
 fn names_devices_and_layers_are_told_apart() {
     let plain = served("memory:size=1MiB");
     assert_eq!((plain.name.as_str(), plain.description.as_str()), ("", "memory:size=1MiB"));
-    assert!(plain.timed.is_none() && plain.keeper.is_none());
+    assert!(plain.timed.is_none() && plain.state_writer.is_none());
     let named = served("a name=memory:size=1MiB+stats+error:at=0+512,on=read+delay:read=1ms");
     assert_eq!(named.name, "a name");
     assert_eq!((named.stats.len(), named.faults.len()), (1, 1));
@@ -134,7 +134,7 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
         let ends = |name: &str| {
             let served = open(name);
             use_up(&served, 1);
-            served.keeper.as_ref().expect("it is kept").keep_at_the_end().expect("there is room");
+            served.state_writer.as_ref().expect("it is kept").close().expect("there is room");
         };
         ends("ordered");
         use_up(&open("killed"), 1);
@@ -149,7 +149,7 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
         // If a state is written in between, the journal begins after that state.
         let between = open("between");
         use_up(&between, 1);
-        between.keeper.as_ref().expect("it is kept").keep().expect("there is room");
+        between.state_writer.as_ref().expect("it has a state file").write().expect("there is room");
         use_up(&between, 2);
         let before = erases(&between);
         drop(between);
@@ -181,8 +181,8 @@ fn a_device_without_power_when_its_server_ends_or_is_killed_is_kept_as_one_that_
             let path = folder.join(format!("{kind}-{name}"));
             let open = || open(&format!("{device},state={}", path.display()));
             let served = open().unwrap_or_else(|error| panic!("{error}"));
-            let (timed, keeper) =
-                (served.timed.clone().expect("it is"), served.keeper.clone().expect("it is"));
+            let (timed, state_writer) =
+                (served.timed.clone().expect("it is"), served.state_writer.clone().expect("it is"));
             let started: Vec<_> = (0..64)
                 .map(|n| {
                     let data = vec![7; 4096].into();
@@ -193,13 +193,13 @@ fn a_device_without_power_when_its_server_ends_or_is_killed_is_kept_as_one_that_
             timed.power_cut(timed.next_due().expect("it is busy")).expect("memory does not fail");
             drop(started);
             if kept {
-                keeper.keep().expect("there is room");
+                state_writer.write().expect("there is room");
                 timed.power_up(Instant::from_ns(1_000_000_000));
             }
             if ended {
-                keeper.keep_at_the_end().expect("there is room");
+                state_writer.close().expect("there is room");
             }
-            drop((served, timed, keeper));
+            drop((served, timed, state_writer));
             let again = open().unwrap_or_else(|error| panic!("{device}, {name}: {error}"));
             use_up(&again, 1);
         }
@@ -237,7 +237,7 @@ impl Shelf {
                 .expect("it is written");
         }
         if ends {
-            served.keeper.as_ref().expect("it is kept").keep_at_the_end().expect("there is room");
+            served.state_writer.as_ref().expect("it is kept").close().expect("there is room");
         }
     }
     /// Changes a byte of a file.
@@ -300,13 +300,13 @@ fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
         shelf.fill(ends);
         shelf.damage(".bytes", 5 * 65_536 + 4096);
         let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
-        let keeper = served.keeper.as_ref().expect("it is kept");
+        let state_writer = served.state_writer.as_ref().expect("it is kept");
         assert_eq!(read(&*served.device, 5 * 65_536, 4096), [6; 4096]);
         assert_eq!(keeper.damage(), None);
         let failed = execute(&*served.device, Io::Read { offset: 5 * 65_536 + 7680, buffer: vec![0; 512] });
         let wrong = format!("card.bytes: damaged at byte {}", 5 * 65_536 + 4096);
         assert_eq!(failed.err(), Some(IoError::Medium));
-        assert!(keeper.damage().expect("it was met").contains(&wrong), "{:?}", keeper.damage());
+        assert!(state_writer.damage().expect("it was met").contains(&wrong), "{:?}", state_writer.damage());
         for n in [0, 4, 6, 15] {
             assert_eq!(read(&*served.device, n * 65_536, 65_536), [n as u8 + 1; 65_536]);
         }

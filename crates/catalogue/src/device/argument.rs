@@ -44,14 +44,14 @@ pub enum ArgumentProblem {
         of: Vec<&'static str>,
     },
     /// The parameter belongs to another kind of profile.
-    Elsewhere {
+    WrongSection {
         /// Path of the parameter.
         path: &'static str,
         /// The kind of profile that has the parameter.
         kind: Kind,
     },
     /// The key is set twice.
-    Twice {
+    DuplicateKey {
         /// The parameter, `host` or `state`.
         path: &'static str,
     },
@@ -103,14 +103,14 @@ impl fmt::Display for ArgumentProblem {
             ArgumentProblem::Ambiguous { key, of } => {
                 write!(f, "{key} is ambiguous: {}; write the whole path", or_list(of))
             }
-            ArgumentProblem::Elsewhere { path, kind } if *kind == Kind::FILESYSTEM => {
+            ArgumentProblem::WrongSection { path, kind } if *kind == Kind::FILESYSTEM => {
                 let key = path.rsplit('.').next().unwrap_or(path);
                 write!(f, "{path} belongs to the filesystem: --fs vfat:{key}=...")
             }
-            ArgumentProblem::Elsewhere { path, kind } => {
+            ArgumentProblem::WrongSection { path, kind } => {
                 write!(f, "{path} is a parameter of {}; it cannot be set here", kind.noun())
             }
-            ArgumentProblem::Twice { path } => write!(f, "{path} is set twice"),
+            ArgumentProblem::DuplicateKey { path } => write!(f, "{path} is set twice"),
             ArgumentProblem::CannotBeNone { path } => {
                 write!(f, "{path} cannot be none; it must have a value")
             }
@@ -177,7 +177,7 @@ impl Argument {
         };
         argument.name = 0..colon.unwrap_or(text.len());
         if argument.name.is_empty() {
-            return Err(argument.refuse(0..1, ArgumentProblem::NoName));
+            return Err(argument.error_at(0..1, ArgumentProblem::NoName));
         }
         let mut start = colon.map_or(text.len(), |at| at + 1);
         while colon.is_some() {
@@ -185,7 +185,7 @@ impl Argument {
             let equals = text[start..end].find('=').map(|length| start + length);
             match equals {
                 Some(at) if at > start && at + 1 < end => argument.settings.push((start..at, at + 1..end)),
-                _ => return Err(argument.refuse(start..end, ArgumentProblem::NotASetting)),
+                _ => return Err(argument.error_at(start..end, ArgumentProblem::NotASetting)),
             }
             if end == text.len() {
                 break;
@@ -195,7 +195,7 @@ impl Argument {
         Ok(argument)
     }
 
-    pub(super) fn refuse(&self, span: Range<usize>, problem: ArgumentProblem) -> ArgumentError {
+    pub(super) fn error_at(&self, span: Range<usize>, problem: ArgumentProblem) -> ArgumentError {
         ArgumentError { place: self.text.place(span), problem: Box::new(problem) }
     }
 
@@ -228,14 +228,16 @@ impl Argument {
             };
             if let Some((path, place)) = special {
                 if place.replace(value.clone()).is_some() {
-                    return Err(self.refuse(key.clone(), ArgumentProblem::Twice { path }));
+                    return Err(self.error_at(key.clone(), ArgumentProblem::DuplicateKey { path }));
                 }
                 continue;
             }
             let parameter = self.parameter(key, kinds)?;
             let set = settings.numbers.iter().map(|n| n.parameter.path);
             if set.chain(settings.none.iter().map(|p| p.path)).any(|path| path == parameter.path) {
-                return Err(self.refuse(key.clone(), ArgumentProblem::Twice { path: parameter.path }));
+                return Err(
+                    self.error_at(key.clone(), ArgumentProblem::DuplicateKey { path: parameter.path })
+                );
             }
             match self.value(parameter, value)? {
                 Some(number) => settings.numbers.push(number),
@@ -253,7 +255,7 @@ impl Argument {
             ([parameter], _) => return Ok(parameter),
             ([], [parameter, ..]) => {
                 let kind = Kind::all().find(|kind| kind.has(parameter));
-                ArgumentProblem::Elsewhere {
+                ArgumentProblem::WrongSection {
                     path: parameter.path,
                     kind: kind.expect("every section belongs to a kind"),
                 }
@@ -269,7 +271,7 @@ impl Argument {
                 ArgumentProblem::Ambiguous { key: name.to_owned(), of: here.iter().map(|p| p.path).collect() }
             }
         };
-        Err(self.refuse(key.clone(), problem))
+        Err(self.error_at(key.clone(), problem))
     }
 
     /// Returns the number that the argument sets; `None` if it removes an optional one.
@@ -282,15 +284,15 @@ impl Argument {
         let text = self.slice(span);
         let is_a_word = matches!(parameter.shape(), Shape::Choice(names) if names.contains(&"none"));
         if text == "none" && !is_a_word {
-            return match parameter.absent {
+            return match parameter.default_meaning {
                 Some(_) => Ok(None),
-                None => Err(self.refuse(span.clone(), ArgumentProblem::CannotBeNone { path })),
+                None => Err(self.error_at(span.clone(), ArgumentProblem::CannotBeNone { path })),
             };
         }
-        let bad = |error| self.refuse(span.clone(), ArgumentProblem::BadValue { path, error });
+        let bad = |error| self.error_at(span.clone(), ArgumentProblem::BadValue { path, error });
         let parsed = parameter.shape().parse_argument(text);
         let value = parsed.and_then(|value| parameter.admit(value)).map_err(bad)?;
-        let source = Source::ByHand(self.text.text.clone());
+        let source = Source::SetByKey(self.text.text.clone());
         Ok(Some(Number { parameter, value, source, span: span.clone() }))
     }
 }

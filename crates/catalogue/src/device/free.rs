@@ -6,7 +6,7 @@
 //! counts with the value `none`. A number is not free if a specification, a catalogue, a measurement or other numbers
 //! determine it, or if it is a condition of the publication.
 
-use super::{Device, Filesystem, Held, TakenAway};
+use super::{Device, Filesystem, RemovedParameter, SourcedNumber};
 use crate::profile::{Parameter, Source};
 use crate::provenance::{self, ParameterKind};
 
@@ -16,30 +16,30 @@ struct Free<'a> {
     value: String,
     kind: ParameterKind,
     fitted_on: &'a [String],
-    holders: Vec<&'a str>,
+    profiles: Vec<&'a str>,
 }
 
 /// Returns the free parameters of `devices` and `filesystems`, in the order of the parameter table.
 pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<provenance::Parameter> {
     let numbers = devices.iter().map(|d| &d.numbers).chain(filesystems.iter().map(|f| &f.numbers));
-    let numbers = numbers.flatten().map(|Held { number, holder }| {
-        (number.parameter.path, number.value.to_string(), &number.source, holder.as_str())
+    let numbers = numbers.flatten().map(|SourcedNumber { number, profile }| {
+        (number.parameter.path, number.value.to_string(), &number.source, profile.as_str())
     });
     let none = devices.iter().map(|d| &d.none).chain(filesystems.iter().map(|f| &f.none));
-    let none = none.flatten().map(|TakenAway { parameter, source, holder }| {
-        (parameter.path, "none".to_owned(), source, holder.as_str())
+    let none = none.flatten().map(|RemovedParameter { parameter, source, profile }| {
+        (parameter.path, "none".to_owned(), source, profile.as_str())
     });
     let mut found: Vec<Free<'_>> = Vec::new();
-    for (path, value, source, holder) in numbers.chain(none) {
+    for (path, value, source, profile) in numbers.chain(none) {
         let Some(kind) = source.free() else { continue };
         let fitted_on = if let Source::Fitted(cells) = source { cells.as_slice() } else { &[] };
         let same = |f: &&mut Free<'_>| {
             f.path == path && f.value == value && f.kind == kind && f.fitted_on == fitted_on
         };
         match found.iter_mut().find(same) {
-            Some(known) if known.holders.contains(&holder) => {}
-            Some(known) => known.holders.push(holder),
-            None => found.push(Free { path, value, kind, fitted_on, holders: vec![holder] }),
+            Some(known) if known.profiles.contains(&profile) => {}
+            Some(known) => known.profiles.push(profile),
+            None => found.push(Free { path, value, kind, fitted_on, profiles: vec![profile] }),
         }
     }
     found.sort_by_key(|f| Parameter::all().iter().position(|p| p.path == f.path));
@@ -54,25 +54,25 @@ pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<
 
 fn report(free: &Free<'_>, cards: &[&str]) -> provenance::Parameter {
     provenance::Parameter {
-        path: format!("{}:{}", holders(&free.holders, cards), free.path),
+        path: format!("{}:{}", profiles(&free.profiles, cards), free.path),
         value: free.value.clone(),
         kind: free.kind,
         fitted_on: free.fitted_on.to_vec(),
     }
 }
 
-/// Names the holders: `sd/kingston`, `sd/{kingston,sandisk}`, or `sd/*` for all of the experiment's cards.
-fn holders(holders: &[&str], cards: &[&str]) -> String {
-    let [first, _, ..] = holders else { return holders.concat() };
+/// Names the profiles: `sd/kingston`, `sd/{kingston,sandisk}`, or `sd/*` for all of the experiment's cards.
+fn profiles(profiles: &[&str], cards: &[&str]) -> String {
+    let [first, _, ..] = profiles else { return profiles.concat() };
     let folder = first.rsplit_once('/').map_or("", |(folder, _)| folder);
     let same_folder = |name: &&str| name.rsplit_once('/').map_or("", |(folder, _)| folder) == folder;
-    if !holders.iter().all(same_folder) {
-        return format!("{{{}}}", holders.join(","));
+    if !profiles.iter().all(same_folder) {
+        return format!("{{{}}}", profiles.join(","));
     }
     let slash = if folder.is_empty() { "" } else { "/" };
-    if cards.iter().all(|card| holders.contains(card)) {
+    if cards.iter().all(|card| profiles.contains(card)) {
         return format!("{folder}{slash}*");
     }
-    let names: Vec<&str> = holders.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+    let names: Vec<&str> = profiles.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
     format!("{folder}{slash}{{{}}}", names.join(","))
 }

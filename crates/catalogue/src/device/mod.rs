@@ -45,12 +45,12 @@ pub struct Device {
     pub host_name: String,
     /// Saved state that the device starts from; `None` for a new device.
     pub state: Option<Arc<State>>,
-    /// Path of the state file. [`Device::open_kept`] sets it even if the file does not exist yet.
-    pub kept_in: Option<PathBuf>,
+    /// Path of the state file. [`Device::open_or_create`] sets it even if the file does not exist yet.
+    pub state_path: Option<PathBuf>,
     kind: Kind,
     hardware: Arc<dyn Hardware>,
-    numbers: Vec<Held>,
-    none: Vec<TakenAway>,
+    numbers: Vec<SourcedNumber>,
+    none: Vec<RemovedParameter>,
 }
 
 /// A filesystem between a job and a device.
@@ -70,17 +70,17 @@ pub struct Filesystem {
 
 /// A number and the profile that it belongs to.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Held {
+pub struct SourcedNumber {
     /// Name of the profile with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
-    pub holder: String,
+    pub profile: String,
     /// The number from the profile, or the one that the argument sets instead.
     pub number: Number,
 }
 
 /// An optional number that an argument removes.
 #[derive(Clone, Debug)]
-struct TakenAway {
-    holder: String,
+struct RemovedParameter {
+    profile: String,
     parameter: &'static Parameter,
     source: Source,
 }
@@ -100,22 +100,22 @@ impl Device {
         if !argument.name().contains(['*', '?']) {
             return Device::assemble(&argument, argument.name(), library, false).map(|device| vec![device]);
         }
-        let (mut timed, mut timeless) = (Vec::new(), Vec::new());
+        let (mut timed, mut untimed) = (Vec::new(), Vec::new());
         for device in Device::matching(&argument, library)? {
-            if device.takes_time() { timed.push(device) } else { timeless.push(device) }
+            if device.is_timed() { timed.push(device) } else { untimed.push(device) }
         }
-        Ok(if timed.is_empty() { timeless } else { timed })
+        Ok(if timed.is_empty() { untimed } else { timed })
     }
 
     /// Returns the names of the devices that a pattern matches and [`Device::open_all`] leaves out.
-    pub fn timeless(pattern: &str, library: &Library) -> Result<Vec<String>, DeviceError> {
+    pub fn untimed(pattern: &str, library: &Library) -> Result<Vec<String>, DeviceError> {
         let argument = Argument::parse(pattern)?;
         if !argument.name().contains(['*', '?']) {
             return Ok(Vec::new());
         }
         let matching = Device::matching(&argument, library)?;
-        let timeless = matching.iter().filter(|device| !device.takes_time());
-        let names: Vec<String> = timeless.map(|device| device.name.clone()).collect();
+        let untimed = matching.iter().filter(|device| !device.is_timed());
+        let names: Vec<String> = untimed.map(|device| device.name.clone()).collect();
         Ok(if names.len() == matching.len() { Vec::new() } else { names })
     }
 
@@ -131,7 +131,7 @@ impl Device {
 
     /// Opens a device as [`Device::open`] does, for callers that save its state later. The device is new if the state
     /// file does not exist yet.
-    pub fn open_kept(argument: &str, library: &Library) -> Result<Device, DeviceError> {
+    pub fn open_or_create(argument: &str, library: &Library) -> Result<Device, DeviceError> {
         let argument = Argument::parse(argument)?;
         Device::assemble(&argument, argument.name(), library, true)
     }
@@ -151,8 +151,8 @@ impl Device {
             None => profile.host.clone().expect("a device's profile names a host"),
         };
         let host = find(argument, &host_span, &host_name, &kinds[1..], library)?;
-        library.refuse_borrowed(name, &profile)?;
-        library.refuse_borrowed(&format!("host/{host_name}"), &host)?;
+        library.check_fitted_cells(name, &profile)?;
+        library.check_fitted_cells(&format!("host/{host_name}"), &host)?;
         let profiles = [(name.to_owned(), &profile), (format!("host/{host_name}"), &host)];
         let (numbers, none) = numbers(&profiles, &settings, argument);
         let parts = parts(argument, &kinds, &numbers, &[&profile, &host])?;
@@ -163,22 +163,22 @@ impl Device {
             title: profile.full_title(),
             host_name,
             state: None,
-            kept_in: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
+            state_path: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
             kind: profile.kind,
             hardware: hardware.into(),
             numbers,
             none,
         };
-        if let Some(path) = device.kept_in.clone().filter(|path| !may_be_new || path.exists()) {
+        if let Some(path) = device.state_path.clone().filter(|path| !may_be_new || path.exists()) {
             let state = State::read(&path)?;
-            state.fits(&device)?;
+            state.check_compatible(&device)?;
             device.state = Some(Arc::new(state));
         }
         Ok(device)
     }
 
     /// Returns every number of the device and its host, in the order of the parameter table.
-    pub fn held(&self) -> &[Held] {
+    pub fn sourced_numbers(&self) -> &[SourcedNumber] {
         &self.numbers
     }
 
@@ -189,8 +189,8 @@ impl Device {
     }
 
     /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
-    pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
-        explain_overrides(&mut self.numbers, &mut self.none, sources);
+    pub fn set_override_sources(&mut self, sources: &BTreeMap<String, Source>) {
+        set_override_sources(&mut self.numbers, &mut self.none, sources);
     }
 
     /// Returns true if a number has no source because it was set by hand or its profile is a draft.
@@ -200,16 +200,16 @@ impl Device {
 
     /// Returns the argument of the device, marked "(unsourced)" if its own profile or its host's profile is a draft.
     pub fn label(&self) -> String {
-        let draft = self.numbers.iter().any(|held| held.number.source == Source::Unsourced);
+        let draft = self.numbers.iter().any(|sourced| sourced.number.source == Source::Unsourced);
         format!("{}{}", self.argument, if draft { " (unsourced)" } else { "" })
     }
 
     /// Returns remarks on the device's numbers that a reader of its results should know, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut drafts: Vec<&str> = Vec::new();
-        for held in self.numbers.iter().filter(|held| held.number.source == Source::Unsourced) {
-            if !drafts.contains(&held.holder.as_str()) {
-                drafts.push(&held.holder);
+        for sourced in self.numbers.iter().filter(|sourced| sourced.number.source == Source::Unsourced) {
+            if !drafts.contains(&sourced.profile.as_str()) {
+                drafts.push(&sourced.profile);
             }
         }
         let drafts =
@@ -222,7 +222,7 @@ impl Device {
 
     /// Returns every number in the form of a report.
     pub fn numbers(&self) -> Vec<provenance::Number> {
-        self.numbers.iter().map(|held| held.number.report()).collect()
+        self.numbers.iter().map(|sourced| sourced.number.report()).collect()
     }
 
     /// Returns the device in the form of a report.
@@ -238,7 +238,7 @@ impl Device {
 
     /// Builds the device as [`Device::build`] does, but without the host's software time, for callers with a host of
     /// their own. Memory that a host lends to a drive remains.
-    pub fn build_alone(&self, seed: u64) -> Box<dyn Model> {
+    pub fn build_without_host(&self, seed: u64) -> Box<dyn Model> {
         self.restored(self.hardware.build_without_host(self.medium_seed(seed)))
     }
 
@@ -275,7 +275,7 @@ impl Device {
 
     /// Returns true if the device is timed. Cards without timing exist to compare commands with; a table of times
     /// leaves them out.
-    pub fn takes_time(&self) -> bool {
+    pub fn is_timed(&self) -> bool {
         self.hardware.is_timed()
     }
 
@@ -285,7 +285,7 @@ impl Device {
     }
 
     /// Returns the simulated time for which the device was used before.
-    pub fn used(&self) -> Duration {
+    pub fn used_time(&self) -> Duration {
         self.state.as_ref().map_or(Duration::ZERO, |state| state.used)
     }
 
@@ -316,7 +316,7 @@ impl Filesystem {
         let name = argument.name();
         let profile = find(&argument, &argument.name, name, &[Kind::FILESYSTEM], library)?;
         let settings = argument.settings(&[Kind::FILESYSTEM])?;
-        library.refuse_borrowed(&format!("fs/{name}"), &profile)?;
+        library.check_fitted_cells(&format!("fs/{name}"), &profile)?;
         let (numbers, none) = numbers(&[(format!("fs/{name}"), &profile)], &settings, &argument);
         let parts = parts(&argument, &[Kind::FILESYSTEM], &numbers, &[&profile])?;
         Ok(Filesystem {
@@ -330,8 +330,8 @@ impl Filesystem {
     }
 
     /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
-    pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
-        explain_overrides(&mut self.numbers, &mut self.none, sources);
+    pub fn set_override_sources(&mut self, sources: &BTreeMap<String, Source>) {
+        set_override_sources(&mut self.numbers, &mut self.none, sources);
     }
 
     /// Returns true if a number has no source because it was set by hand or its profile is a draft.
@@ -340,13 +340,13 @@ impl Filesystem {
     }
 
     /// Returns every number of the filesystem with the profile that it belongs to.
-    pub fn held(&self) -> &[Held] {
+    pub fn sourced_numbers(&self) -> &[SourcedNumber] {
         &self.numbers
     }
 
     /// Returns every number in the form of a report.
     pub fn numbers(&self) -> Vec<provenance::Number> {
-        self.numbers.iter().map(|held| held.number.report()).collect()
+        self.numbers.iter().map(|sourced| sourced.number.report()).collect()
     }
 
     /// Returns the filesystem in the form of a report.
@@ -356,24 +356,29 @@ impl Filesystem {
 }
 
 /// Returns the numbers that were set by hand, then the removed ones with the value `none`.
-fn overrides(numbers: &[Held], none: &[TakenAway]) -> Vec<(&'static str, String)> {
-    let set = numbers.iter().map(|held| &held.number).filter(|n| matches!(n.source, Source::ByHand(_)));
+fn overrides(numbers: &[SourcedNumber], none: &[RemovedParameter]) -> Vec<(&'static str, String)> {
+    let set =
+        numbers.iter().map(|sourced| &sourced.number).filter(|n| matches!(n.source, Source::SetByKey(_)));
     let set = set.map(|n| (n.parameter.path, n.value.to_string()));
-    let none = none.iter().filter(|n| matches!(n.source, Source::ByHand(_)));
+    let none = none.iter().filter(|n| matches!(n.source, Source::SetByKey(_)));
     set.chain(none.map(|n| (n.parameter.path, "none".to_owned()))).collect()
 }
 
-fn explain_overrides(numbers: &mut [Held], none: &mut [TakenAway], sources: &BTreeMap<String, Source>) {
-    let set = numbers.iter_mut().map(|held| (held.number.parameter, &mut held.number.source));
+fn set_override_sources(
+    numbers: &mut [SourcedNumber],
+    none: &mut [RemovedParameter],
+    sources: &BTreeMap<String, Source>,
+) {
+    let set = numbers.iter_mut().map(|sourced| (sourced.number.parameter, &mut sourced.number.source));
     for (parameter, source) in set.chain(none.iter_mut().map(|n| (n.parameter, &mut n.source))) {
-        if let (Source::ByHand(_), Some(known)) = (&source, sources.get(parameter.path)) {
+        if let (Source::SetByKey(_), Some(known)) = (&source, sources.get(parameter.path)) {
             source.clone_from(known);
         }
     }
 }
 
-fn is_unsourced(numbers: &[Held], none: &[TakenAway]) -> bool {
-    let sources = numbers.iter().map(|held| &held.number.source).chain(none.iter().map(|n| &n.source));
+fn is_unsourced(numbers: &[SourcedNumber], none: &[RemovedParameter]) -> bool {
+    let sources = numbers.iter().map(|sourced| &sourced.number.source).chain(none.iter().map(|n| &n.source));
     sources.filter_map(Source::free).any(|kind| kind.is_unsourced())
 }
 
@@ -390,7 +395,7 @@ fn find(
         if !kinds.contains(&profile.kind) {
             let expected = kinds.to_vec();
             let problem = ArgumentProblem::WrongKind { file: name.to_owned(), found: profile.kind, expected };
-            return Err(argument.refuse(span.clone(), problem).into());
+            return Err(argument.error_at(span.clone(), problem).into());
         }
         return Ok(profile);
     }
@@ -403,9 +408,9 @@ fn find(
     if let (Err(_), Some(other)) = (&found, other) {
         let problem =
             ArgumentProblem::WrongKind { file: name.to_owned(), found: other, expected: kinds.to_vec() };
-        return Err(argument.refuse(span.clone(), problem).into());
+        return Err(argument.error_at(span.clone(), problem).into());
     }
-    found.map_err(|unknown| argument.refuse(span.clone(), ArgumentProblem::Unknown(unknown)).into())
+    found.map_err(|unknown| argument.error_at(span.clone(), ArgumentProblem::Unknown(unknown)).into())
 }
 
 /// Merges the numbers of the profiles with `settings`. Returns the resulting numbers in the order of the parameter
@@ -414,25 +419,25 @@ fn numbers(
     profiles: &[(String, &Profile)],
     settings: &Settings,
     argument: &Argument,
-) -> (Vec<Held>, Vec<TakenAway>) {
-    let holder = |parameter: &Parameter| {
+) -> (Vec<SourcedNumber>, Vec<RemovedParameter>) {
+    let profile_of = |parameter: &Parameter| {
         let mut profiles = profiles.iter().filter(|(_, profile)| profile.kind.has(parameter));
-        profiles.next().map(|(holder, _)| holder.clone()).expect("the parameter was looked up in their kinds")
+        profiles.next().map(|(name, _)| name.clone()).expect("the parameter was looked up in their kinds")
     };
     let mut numbers = Vec::new();
     for parameter in Parameter::all().iter().filter(|p| !settings.none.iter().any(|n| n.path == p.path)) {
-        let held = |(holder, profile): &(String, &Profile)| {
+        let in_profile = |(name, profile): &(String, &Profile)| {
             let number = profile.number(parameter.path)?.clone();
-            Some(Held { holder: holder.clone(), number })
+            Some(SourcedNumber { profile: name.clone(), number })
         };
         let given = settings.numbers.iter().find(|n| n.parameter.path == parameter.path);
-        let given = given.map(|n| Held { holder: holder(parameter), number: n.clone() });
-        numbers.extend(given.or_else(|| profiles.iter().find_map(held)));
+        let given = given.map(|n| SourcedNumber { profile: profile_of(parameter), number: n.clone() });
+        numbers.extend(given.or_else(|| profiles.iter().find_map(in_profile)));
     }
-    let none = settings.none.iter().map(|parameter| TakenAway {
-        holder: holder(parameter),
+    let none = settings.none.iter().map(|parameter| RemovedParameter {
+        profile: profile_of(parameter),
         parameter,
-        source: Source::ByHand(argument.text.text.clone()),
+        source: Source::SetByKey(argument.text.text.clone()),
     });
     (numbers, none.collect())
 }
@@ -442,24 +447,25 @@ fn numbers(
 fn parts(
     argument: &Argument,
     kinds: &[Kind],
-    numbers: &[Held],
+    numbers: &[SourcedNumber],
     profiles: &[&Profile],
 ) -> Result<Parts, ArgumentError> {
     let mut parts = Parts::blank();
-    for Held { number, .. } in numbers {
+    for SourcedNumber { number, .. } in numbers {
         number.parameter.set(&mut parts, &number.value);
     }
     for kind in kinds {
         let Err(impossible) = kind.check(&parts) else { continue };
-        let number = numbers.iter().map(|held| &held.number).find(|n| n.parameter.path == impossible.path);
-        let given = number.filter(|n| matches!(n.source, Source::ByHand(_)));
+        let number =
+            numbers.iter().map(|sourced| &sourced.number).find(|n| n.parameter.path == impossible.path);
+        let given = number.filter(|n| matches!(n.source, Source::SetByKey(_)));
         let line = |number: &Number| {
             let profile = profiles.iter().find(|p| p.number(number.parameter.path).is_some());
             profile.filter(|_| given.is_none()).map(|p| p.line_of(number))
         };
         let span = given.map_or_else(|| argument.settings_span(), |n| n.span.clone());
         let value = number.map(|n| (n.value.to_string(), line(n)));
-        return Err(argument.refuse(span, ArgumentProblem::Impossible { impossible, value }));
+        return Err(argument.error_at(span, ArgumentProblem::Impossible { impossible, value }));
     }
     Ok(parts)
 }

@@ -16,7 +16,7 @@
 //! may have another host; an SSD may not, because its host lends it memory. Invalid bytes cause an error, never a
 //! panic. Reading them never takes more memory than the header announces and the file contains.
 
-use super::{Device, Held};
+use super::{Device, SourcedNumber};
 use flashlab_sim::{Duration, Model};
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ struct Header {
 
 impl State {
     /// Saves `model`, which is `device` with the medium of `seed`, used for `used`, without in-flight requests.
-    pub fn keep(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
+    pub fn save(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
         State::of(device, seed, used, model.save())
     }
 
@@ -81,7 +81,7 @@ impl State {
         used: Duration,
         saved: Option<Vec<u8>>,
     ) -> Result<State, StateError> {
-        let not_kept = || StateError::NotKept { device: device.argument.clone() };
+        let unsupported = || StateError::SaveUnsupported { device: device.argument.clone() };
         Ok(State {
             file: String::new(),
             device: device.argument.clone(),
@@ -90,7 +90,7 @@ impl State {
             used,
             has_bytes: false,
             numbers: numbers(device),
-            model: saved.ok_or_else(not_kept)?,
+            model: saved.ok_or_else(unsupported)?,
         })
     }
 
@@ -147,12 +147,12 @@ impl State {
             return Err(refuse(Problem::NotAState));
         }
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let version = word(MAGIC.len()).ok_or_else(|| refuse(Problem::Cut))?;
+        let version = word(MAGIC.len()).ok_or_else(|| refuse(Problem::Truncated))?;
         if version != VERSION {
             return Err(refuse(Problem::Version { found: version }));
         }
         let content = bytes.len().checked_sub(CHECKSUM).filter(|content| *content >= PREFIX);
-        let content = content.ok_or_else(|| refuse(Problem::Cut))?;
+        let content = content.ok_or_else(|| refuse(Problem::Truncated))?;
         if Sha256::digest(&bytes[..content])[..] != bytes[content..] {
             return Err(refuse(Problem::Checksum));
         }
@@ -160,18 +160,18 @@ impl State {
         let header_bytes = word(MAGIC.len() + 4).map_or(usize::MAX, |length| length as usize);
         let header_end = Some(header_bytes).filter(|length| *length <= HEADER_BYTES_MAX);
         let header_end = header_end.map(|length| PREFIX + length).filter(|end| *end <= content);
-        let header_end = header_end.ok_or_else(|| refuse(Problem::Contradicts))?;
+        let header_end = header_end.ok_or_else(|| refuse(Problem::InvalidHeader))?;
         let header: Header =
-            postcard::from_bytes(&bytes[PREFIX..header_end]).map_err(|_| refuse(Problem::Contradicts))?;
+            postcard::from_bytes(&bytes[PREFIX..header_end]).map_err(|_| refuse(Problem::InvalidHeader))?;
         if header.bytes > STATE_BYTES_MAX {
-            return Err(refuse(Problem::Contradicts));
+            return Err(refuse(Problem::InvalidHeader));
         }
         let mut model = Vec::new();
         let read = FrameDecoder::new(&bytes[header_end..content])
             .take(header.bytes.saturating_add(1))
             .read_to_end(&mut model);
         if read.ok() != usize::try_from(header.bytes).ok() {
-            return Err(refuse(Problem::Contradicts));
+            return Err(refuse(Problem::InvalidHeader));
         }
         let Header { version, device, numbers, seed, used, has_bytes, .. } = header;
         Ok(State { file: file.to_owned(), device, version, seed, used, has_bytes, numbers, model })
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// Checks that the state belongs to `device`: that all numbers agree and that the model accepts the saved bytes.
-    pub fn fits(&self, device: &Device) -> Result<(), StateError> {
+    pub fn check_compatible(&self, device: &Device) -> Result<(), StateError> {
         let here = numbers(device);
         let value = |of: &[(String, String)], path: &str| {
             of.iter().find(|(known, _)| known == path).map(|(_, value)| value.clone())
@@ -192,22 +192,22 @@ impl State {
         let differences: Vec<Difference> = paths
             .map(|(path, _)| Difference {
                 path: path.clone(),
-                kept: value(&self.numbers, path),
+                saved: value(&self.numbers, path),
                 here: value(&here, path),
             })
-            .filter(|difference| difference.kept != difference.here)
+            .filter(|difference| difference.saved != difference.here)
             .collect();
-        if differences.iter().all(|d| d.kept.is_none() || d.here.is_none()) && differences.len() > here.len()
+        if differences.iter().all(|d| d.saved.is_none() || d.here.is_none()) && differences.len() > here.len()
         {
-            let (file, kept) = (self.file.clone(), self.device.clone());
-            return Err(StateError::OtherKind { file, kept, here: device.argument.clone() });
+            let (file, saved) = (self.file.clone(), self.device.clone());
+            return Err(StateError::OtherKind { file, saved, here: device.argument.clone() });
         }
         if !differences.is_empty() {
-            let (file, kept) = (self.file.clone(), self.device.clone());
-            return Err(StateError::Differs { file, kept, here: device.argument.clone(), differences });
+            let (file, saved) = (self.file.clone(), self.device.clone());
+            return Err(StateError::Differs { file, saved, here: device.argument.clone(), differences });
         }
         let restored = device.hardware.build(self.seed).restore(&self.model);
-        restored.map_err(|error| StateError::Refused {
+        restored.map_err(|error| StateError::Rejected {
             file: self.file.clone(),
             version: self.version.clone(),
             why: error.why,
@@ -219,12 +219,14 @@ impl State {
 fn numbers(device: &Device) -> Vec<(String, String)> {
     let kind = device.kind();
     let host = kind.host().filter(|_| kind.state_includes_host());
-    let rests = |held: &&Held| {
-        let parameter = held.number.parameter;
+    let rests = |sourced: &&SourcedNumber| {
+        let parameter = sourced.number.parameter;
         kind.has(parameter) || host.is_some_and(|host| host.has(parameter))
     };
-    let number = |held: &Held| (held.number.parameter.path.to_owned(), held.number.value.to_string());
-    device.held().iter().filter(rests).map(number).collect()
+    let number = |sourced: &SourcedNumber| {
+        (sourced.number.parameter.path.to_owned(), sourced.number.value.to_string())
+    };
+    device.sourced_numbers().iter().filter(rests).map(number).collect()
 }
 
 /// A number that differs between the state file and the device.
@@ -233,7 +235,7 @@ pub struct Difference {
     /// Path of the parameter.
     pub path: String,
     /// Value in the file; `None` if the file does not have the parameter.
-    pub kept: Option<String>,
+    pub saved: Option<String>,
     /// Value in the device; `None` if the device does not have the parameter.
     pub here: Option<String>,
 }
@@ -249,11 +251,11 @@ pub enum Problem {
         found: u32,
     },
     /// The file ends too early.
-    Cut,
+    Truncated,
     /// The checksum does not match the content.
     Checksum,
     /// The header is invalid although the checksum matches.
-    Contradicts,
+    InvalidHeader,
 }
 
 /// An error while reading, checking or saving a state.
@@ -278,7 +280,7 @@ pub enum StateError {
         /// Path of the file.
         file: String,
         /// The device that was saved.
-        kept: String,
+        saved: String,
         /// The device that should be restored.
         here: String,
         /// The numbers that differ.
@@ -289,12 +291,12 @@ pub enum StateError {
         /// Path of the file.
         file: String,
         /// The device that was saved.
-        kept: String,
+        saved: String,
         /// The device that should be restored.
         here: String,
     },
     /// The model rejects the saved bytes.
-    Refused {
+    Rejected {
         /// Path of the file.
         file: String,
         /// Version of flashlab that saved the state.
@@ -303,7 +305,7 @@ pub enum StateError {
         why: String,
     },
     /// The model of this device does not support saving.
-    NotKept {
+    SaveUnsupported {
         /// The device.
         device: String,
     },
@@ -319,32 +321,37 @@ impl fmt::Display for StateError {
                 )
             }
             StateError::Wrong { file, problem } => write!(f, "{file}: {problem}"),
-            StateError::Differs { file, kept, here, differences } => {
+            StateError::Differs { file, saved, here, differences } => {
                 write!(
                     f,
-                    "{file}: the saved state of {kept} does not match {here}; create the file again, or open the \
+                    "{file}: the saved state of {saved} does not match {here}; create the file again, or open the \
                      device with the saved numbers:"
                 )?;
                 const SHOWN: usize = 8;
                 let say = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
-                for Difference { path, kept, here } in differences.iter().take(SHOWN) {
-                    write!(f, "\n  {path} was {}, is {}", say(kept), say(here))?;
+                for Difference { path, saved, here } in differences.iter().take(SHOWN) {
+                    write!(f, "\n  {path} was {}, is {}", say(saved), say(here))?;
                 }
                 match differences.len().saturating_sub(SHOWN) {
                     0 => Ok(()),
                     more => write!(f, "\n  and {more} more"),
                 }
             }
-            StateError::OtherKind { file, kept, here } => {
-                write!(f, "{file}: the saved state belongs to {kept}, a different kind of device than {here}")
+            StateError::OtherKind { file, saved, here } => {
+                write!(
+                    f,
+                    "{file}: the saved state belongs to {saved}, a different kind of device than {here}"
+                )
             }
-            StateError::Refused { file, version, why } => write!(
+            StateError::Rejected { file, version, why } => write!(
                 f,
                 "{file}: the state that flashlab {version} saved cannot be restored by flashlab {}: {why}; create the \
                  file again",
                 env!("CARGO_PKG_VERSION")
             ),
-            StateError::NotKept { device } => write!(f, "{device}: the state of this device cannot be saved"),
+            StateError::SaveUnsupported { device } => {
+                write!(f, "{device}: the state of this device cannot be saved")
+            }
         }
     }
 }
@@ -363,12 +370,12 @@ impl fmt::Display for Problem {
                  {VERSION}: use the other version, or delete the file (and the .bytes, .sums and .journal files \
                  beside it) and create the device again with `flashlab age` or `serve`"
             ),
-            Problem::Cut => write!(f, "the file ends too early: copy it again, or create it again"),
+            Problem::Truncated => write!(f, "the file ends too early: copy it again, or create it again"),
             Problem::Checksum => write!(
                 f,
                 "the checksum does not match: the file is truncated or damaged; copy it again, or create it again"
             ),
-            Problem::Contradicts => {
+            Problem::InvalidHeader => {
                 write!(f, "the header is inconsistent although the checksum matches; create the file again")
             }
         }

@@ -17,5 +17,5 @@ pub(super) static KIND: Definition = Definition {
     check: |_| Ok(()),
 };
 
-const TABLE: &[Parameter] = &[must!("pc.hmb", Size SsdParameters.lend_max, (0, 64 * GIB),
+const TABLE: &[Parameter] = &[mandatory!("pc.hmb", Size SsdParameters.lend_max, (0, 64 * GIB),
         "Maximum host memory in bytes that the driver lends to a drive; Linux: nvme.max_host_mem_size_mb.")];

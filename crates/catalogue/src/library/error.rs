@@ -33,7 +33,7 @@ pub enum LibraryError {
         path: String,
     },
     /// The name exists already.
-    Twice {
+    DuplicateName {
         /// The name.
         name: String,
         /// Path of the second profile or experiment.
@@ -76,7 +76,7 @@ impl fmt::Display for LibraryError {
             LibraryError::NotALibrary { path } => {
                 write!(f, "{path}: not a library; expected a folder that contains profiles/ or experiments/")
             }
-            LibraryError::Twice { name, path, first } => {
+            LibraryError::DuplicateName { name, path, first } => {
                 write!(f, "{path}: {name} exists already, in {first}; choose another name")
             }
             LibraryError::BadName { path } => {
@@ -117,7 +117,7 @@ impl std::error::Error for UnknownName {}
 
 /// An inconsistency between profiles.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Untidy {
+pub enum Inconsistency {
     /// The host that a card names has no profile.
     NoHost {
         /// The card's file.
@@ -136,11 +136,11 @@ pub enum Untidy {
     },
 }
 
-impl fmt::Display for Untidy {
+impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Untidy::NoHost { file, unknown } => write!(f, "{file}: {unknown}"),
-            Untidy::NotTypical { path, first, second } => write!(
+            Inconsistency::NoHost { file, unknown } => write!(f, "{file}: {unknown}"),
+            Inconsistency::NotTypical { path, first, second } => write!(
                 f,
                 "{path}: {first}, but {second}; a typical value must be the same for all devices of one published table"
             ),

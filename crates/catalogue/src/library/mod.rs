@@ -5,15 +5,15 @@
 //! the host `y`, `profiles/fs/z.toml` the filesystem `z`, `experiments/e/` the experiment `e`. Listings are sorted by
 //! name. Names are unique: a folder adds to the built-in library and never replaces part of it.
 
-mod borrowed;
+mod copied_profiles;
 mod disk;
 mod error;
 
 pub use disk::read_file;
-pub use error::{LibraryError, UnknownName, Untidy};
+pub use error::{Inconsistency, LibraryError, UnknownName};
 
 use crate::profile::{Kind, Profile, Source, suggest};
-use borrowed::Cells;
+use copied_profiles::Cells;
 use include_dir::{Dir, DirEntry, include_dir};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -92,7 +92,7 @@ impl Library {
             check_folder(name, &profile)?;
             if let Some(first) = self.profiles.get(name) {
                 let first = first.text.file.clone();
-                return Err(LibraryError::Twice { name: name.to_owned(), path, first });
+                return Err(LibraryError::DuplicateName { name: name.to_owned(), path, first });
             }
             self.profiles.insert(name.to_owned(), profile);
         }
@@ -113,7 +113,11 @@ impl Library {
                 return Err(LibraryError::NoExperiment { path: folder.path });
             }
             if let Some(first) = self.experiments.get(&name) {
-                return Err(LibraryError::Twice { name, path: folder.path, first: first.path.clone() });
+                return Err(LibraryError::DuplicateName {
+                    name,
+                    path: folder.path,
+                    first: first.path.clone(),
+                });
             }
             self.cells.extend(Cells::of(&folder));
             self.experiments.insert(name, folder);
@@ -176,13 +180,13 @@ impl Library {
 
     /// Returns the inconsistencies between profiles that are each valid on their own: hosts that do not exist, and
     /// `typical` values that differ between devices that were fitted on one published table.
-    pub fn untidy(&self) -> Vec<Untidy> {
+    pub fn inconsistencies(&self) -> Vec<Inconsistency> {
         let mut found = Vec::new();
         let cards: Vec<_> = self.devices().collect();
         for (i, (name, card)) in cards.iter().enumerate() {
             let host = card.host.as_deref().expect("a device's profile names a host");
             if let Err(unknown) = self.profile(card.kind.host().expect("it is a device"), host) {
-                found.push(Untidy::NoHost { file: card.text.file.clone(), unknown });
+                found.push(Inconsistency::NoHost { file: card.text.file.clone(), unknown });
             }
             let tables = tables(card);
             for number in card.numbers.iter().filter(|n| matches!(n.source, Source::Typical(_))) {
@@ -194,7 +198,7 @@ impl Library {
                     (typical && first.value != number.value).then_some((other_name, other, first))
                 });
                 if let Some((other_name, other, first)) = differs {
-                    found.push(Untidy::NotTypical {
+                    found.push(Inconsistency::NotTypical {
                         path: number.parameter.path,
                         first: format!("{} in {other_name} ({})", first.value, other.line_of(first)),
                         second: format!("{} in {name} ({})", number.value, card.line_of(number)),

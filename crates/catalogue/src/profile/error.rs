@@ -106,7 +106,7 @@ pub enum Problem {
         path: String,
     },
     /// The number was fitted on the cells of another device.
-    Borrowed {
+    FittedElsewhere {
         /// Path of the parameter.
         path: &'static str,
         /// The cell.
@@ -167,7 +167,7 @@ impl fmt::Display for Problem {
             Problem::NotOneSource { path } => {
                 write!(f, "{path} needs exactly one source: {}", or_list(&Source::WORDS))
             }
-            Problem::Borrowed { path, cell, experiment, of } => write!(
+            Problem::FittedElsewhere { path, cell, experiment, of } => write!(
                 f,
                 "{path} is fitted on {cell}, which belongs to {of} in the experiment {experiment}: a copied number \
                  gives the results of {of}; name another source, for example {{ typical = \"as {of}\" }}, or omit \

@@ -20,7 +20,7 @@ pub struct Parameter {
     /// Description in one sentence.
     pub meaning: &'static str,
     /// Meaning of a profile without the parameter; `None` if the parameter is mandatory.
-    pub absent: Option<&'static str>,
+    pub default_meaning: Option<&'static str>,
     /// Least and greatest accepted value in base units. The range bounds simulated time and memory. The checks of the
     /// parameter structs reject values that are physically impossible.
     pub range: (u64, u64),
@@ -208,7 +208,7 @@ impl Parameter {
 }
 
 /// A mandatory parameter. A place that is not a plain path is written in parentheses: `KIND(path.of.the[0].field)`.
-macro_rules! must {
+macro_rules! mandatory {
     ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal) => {
         parameter!($path, $kind ($part . $($place)+), $range, $meaning, None)
     };
@@ -217,21 +217,21 @@ macro_rules! must {
     };
 }
 /// An optional parameter, with the meaning of its absence.
-macro_rules! may {
-    ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal, $absent:literal) => {
-        parameter!($path, $kind ($part . $($place)+), $range, $meaning, Some($absent))
+macro_rules! optional {
+    ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal, $default:literal) => {
+        parameter!($path, $kind ($part . $($place)+), $range, $meaning, Some($default))
     };
-    ($path:literal, $kind:ident $part:ident . $($field:ident).+, $range:expr, $meaning:literal, $absent:literal) => {
-        parameter!($path, $kind ($part . $($field).+), $range, $meaning, Some($absent))
+    ($path:literal, $kind:ident $part:ident . $($field:ident).+, $range:expr, $meaning:literal, $default:literal) => {
+        parameter!($path, $kind ($part . $($field).+), $range, $meaning, Some($default))
     };
 }
 macro_rules! parameter {
-    ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal, $absent:expr) => {
+    ($path:literal, $kind:ident ($part:ident . $($place:tt)+), $range:expr, $meaning:literal, $default:expr) => {
         Parameter {
             kinds: Vec::new(),
             path: $path,
             meaning: $meaning,
-            absent: $absent,
+            default_meaning: $default,
             range: $range,
             field: Field::$kind(Lens {
                 get: |parts| &parts.get::<$part>().$($place)+,
@@ -242,12 +242,12 @@ macro_rules! parameter {
 }
 /// A text of a card's registers, with the meaning of its absence.
 macro_rules! text {
-    ($path:literal, $part:ident . $($field:ident).+, $text:expr, $meaning:literal, $absent:literal) => {
+    ($path:literal, $part:ident . $($field:ident).+, $text:expr, $meaning:literal, $default:literal) => {
         Parameter {
             kinds: Vec::new(),
             path: $path,
             meaning: $meaning,
-            absent: Some($absent),
+            default_meaning: Some($default),
             range: ANY,
             field: Field::TextOrNone(Lens {
                 get: |parts| &parts.get::<$part>().$($field).+,
@@ -262,15 +262,15 @@ macro_rules! choice {
     ($path:literal, $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal) => {
         choice!($path, $part . $($field).+, [$($name = $value),+], $meaning, None)
     };
-    ($path:literal, optional $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal, $absent:literal) => {
-        choice!($path, $part . $($field).+, [$($name = Some($value)),+], $meaning, Some($absent))
+    ($path:literal, optional $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal, $default:literal) => {
+        choice!($path, $part . $($field).+, [$($name = Some($value)),+], $meaning, Some($default))
     };
-    ($path:literal, $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+], $meaning:literal, $absent:expr) => {
+    ($path:literal, $part:ident . $($field:ident).+, [$($name:literal = $value:expr),+], $meaning:literal, $default:expr) => {
         Parameter {
             kinds: Vec::new(),
             path: $path,
             meaning: $meaning,
-            absent: $absent,
+            default_meaning: $default,
             range: ANY,
             field: Field::Choice(Choice {
                 names: &[$($name),+],
@@ -298,7 +298,7 @@ pub(crate) const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
 pub(crate) const UP_TO_A_GIB: (u64, u64) = (0, GIB);
 pub(crate) const ANY: (u64, u64) = (0, u64::MAX);
 
-pub(crate) use {choice, may, must, parameter, text};
+pub(crate) use {choice, mandatory, optional, parameter, text};
 
 /// All parameters in the order of display: those of devices before those of hosts and filesystems. Tables that only one
 /// kind of device has come before tables that several share.
@@ -357,7 +357,7 @@ mod tests {
         for parameter in Parameter::all() {
             assert_eq!(
                 parameter.get(&Parts::blank()).is_none(),
-                parameter.absent.is_some(),
+                parameter.default_meaning.is_some(),
                 "{}",
                 parameter.path
             );

@@ -106,7 +106,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    fn refuse(&mut self, span: Span, problem: Problem) {
+    fn report(&mut self, span: Span, problem: Problem) {
         self.mistakes.push((span, problem));
     }
 
@@ -150,7 +150,7 @@ impl Reader<'_> {
             text: SourceText::new("", ""),
         };
         if self.mistakes.is_empty() {
-            self.possible(&profile);
+            self.check_parameters(&profile);
         }
         Some(profile)
     }
@@ -166,7 +166,7 @@ impl Reader<'_> {
         let kind = Kind::named(found);
         if kind.is_none() {
             let problem = Problem::NotOneOf { path: "kind", found: clip(found), expected: names };
-            self.refuse(entry.value_span(), problem);
+            self.report(entry.value_span(), problem);
         }
         kind
     }
@@ -194,13 +194,13 @@ impl Reader<'_> {
                 did_you_mean: nearest.map(|key| format!("{section}{key}")),
                 expected: known.to_vec(),
             };
-            self.refuse(entry.key_span(), problem);
+            self.report(entry.key_span(), problem);
         }
         meant
     }
 
     fn missing(&mut self, span: Span, path: &str, expected: &str) {
-        self.refuse(span, Problem::MissingKey { path: path.to_owned(), expected: expected.to_owned() });
+        self.report(span, Problem::MissingKey { path: path.to_owned(), expected: expected.to_owned() });
     }
 
     /// Returns a text at the top; rejects an empty text.
@@ -212,7 +212,7 @@ impl Reader<'_> {
     fn words(&mut self, entry: &Entry<'_>, path: &str) -> Option<String> {
         let text = self.string(entry, path, "text in quotes")?;
         if text.trim().is_empty() {
-            self.refuse(entry.value_span(), Problem::Empty { path: clip(path) });
+            self.report(entry.value_span(), Problem::Empty { path: clip(path) });
             return None;
         }
         Some(text.trim_end().to_owned())
@@ -231,13 +231,13 @@ impl Reader<'_> {
     fn wrong_type(&mut self, span: Span, path: &str, found: &DeValue<'_>, expected: &str) {
         let problem =
             Problem::WrongType { path: clip(path), found: type_name(found), expected: expected.to_owned() };
-        self.refuse(span, problem);
+        self.report(span, problem);
     }
 
     /// Reads the numbers of one section.
     fn section(&mut self, kind: Kind, section: &'static str, root: &[Entry<'_>], numbers: &mut Vec<Number>) {
         let Some(entry) = root.iter().find(|e| e.key == section) else {
-            if kind.parameters().filter(|p| p.section() == section).all(|p| p.absent.is_some()) {
+            if kind.parameters().filter(|p| p.section() == section).all(|p| p.default_meaning.is_some()) {
                 return;
             }
             let end = self.text.text.trim_end().len();
@@ -262,7 +262,7 @@ impl Reader<'_> {
         }
         for parameter in known {
             let there = entries.iter().any(|e| e.key == parameter.key());
-            if !there && parameter.absent.is_none() && !meant.contains(&parameter.key()) {
+            if !there && parameter.default_meaning.is_none() && !meant.contains(&parameter.key()) {
                 self.missing(entry.key_span(), parameter.path, &parameter.shape().expected());
             }
         }
@@ -305,7 +305,7 @@ impl Reader<'_> {
             }
         };
         let refuse =
-            |error| self.refuse(entry.value_span(), Problem::BadValue { path: parameter.path, error });
+            |error| self.report(entry.value_span(), Problem::BadValue { path: parameter.path, error });
         parsed.and_then(|value| parameter.admit(value)).map_err(refuse).ok()
     }
 
@@ -328,7 +328,7 @@ impl Reader<'_> {
                 }
                 // A path without quotes appears as a table with the section's name; the loop below rejects it.
                 None if entries.iter().any(|e| e.key == number.parameter.section()) => {}
-                None => self.refuse(number.span.clone(), Problem::NoSource { path }),
+                None => self.report(number.span.clone(), Problem::NoSource { path }),
             }
         }
         for entry in entries {
@@ -340,16 +340,16 @@ impl Reader<'_> {
 
     fn source_without_number(&mut self, kind: Kind, entry: &Entry<'_>, numbers: &[Number]) {
         if Kind::all().any(|k| k.sections().contains(&entry.key)) {
-            return self.refuse(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
+            return self.report(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
         }
         // A mandatory number that is missing or invalid has been reported already.
-        if kind.parameters().any(|p| p.path == entry.key && p.absent.is_none()) {
+        if kind.parameters().any(|p| p.path == entry.key && p.default_meaning.is_none()) {
             return;
         }
         let nearest = suggest(entry.key, numbers.iter().map(|n| n.parameter.path));
         let problem =
             Problem::SourceWithoutNumber { path: clip(entry.key), did_you_mean: nearest.map(str::to_owned) };
-        self.refuse(entry.key_span(), problem);
+        self.report(entry.key_span(), problem);
     }
 
     fn source(&mut self, entry: &Entry<'_>) -> Option<Source> {
@@ -364,7 +364,7 @@ impl Reader<'_> {
         let word = match words.as_slice() {
             [word] if Source::WORDS.contains(&word.key) => word,
             words if words.iter().all(|w| Source::WORDS.contains(&w.key)) => {
-                self.refuse(entry.value_span(), Problem::NotOneSource { path: path.to_owned() });
+                self.report(entry.value_span(), Problem::NotOneSource { path: path.to_owned() });
                 return None;
             }
             _ => return None,
@@ -386,21 +386,21 @@ impl Reader<'_> {
             return None;
         };
         if cells.is_empty() || cells.iter().any(|c| c.trim().is_empty()) {
-            self.refuse(word.value_span(), Problem::Empty { path: "fitted".to_owned() });
+            self.report(word.value_span(), Problem::Empty { path: "fitted".to_owned() });
             return None;
         }
         Some(cells)
     }
 
     /// Runs the checks of the parameter structs and reports a failure at the number that causes it.
-    fn possible(&mut self, profile: &Profile) {
+    fn check_parameters(&mut self, profile: &Profile) {
         let mut parts = Parts::blank();
         profile.fill(&mut parts);
         if let Err(impossible) = profile.kind.check(&parts) {
             let number = profile.number(impossible.path);
             let span = number.map_or(0..0, |n| n.span.clone());
             let value = number.map(|n| format!("\"{}\"", n.value));
-            self.refuse(span, Problem::Impossible { impossible, value });
+            self.report(span, Problem::Impossible { impossible, value });
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum Source {
     Condition(String),
     /// The number was set by key without a source, for example `sd/kingston:flash.t_prog=250us`.
     #[serde(skip_deserializing)]
-    ByHand(String),
+    SetByKey(String),
     /// The number is part of a draft, a profile without `[source]`.
     #[serde(skip_deserializing)]
     Unsourced,
@@ -59,7 +59,7 @@ impl Source {
         match self {
             Source::Fitted(_) => Some(ParameterKind::Fitted),
             Source::Typical(_) => Some(ParameterKind::Chosen),
-            Source::ByHand(_) => Some(ParameterKind::ByHand),
+            Source::SetByKey(_) => Some(ParameterKind::SetByKey),
             Source::Unsourced => Some(ParameterKind::Unsourced),
             Source::Spec(_)
             | Source::Measured(_)
@@ -82,7 +82,7 @@ impl fmt::Display for Source {
             Source::Follows(text) => write!(f, "follows: {text}"),
             Source::Undetermined(text) => write!(f, "undetermined: {text}"),
             Source::Condition(text) => write!(f, "condition: {text}"),
-            Source::ByHand(text) => write!(f, "set by hand: {text}"),
+            Source::SetByKey(text) => write!(f, "set by hand: {text}"),
             Source::Unsourced => write!(f, "unsourced"),
         }
     }

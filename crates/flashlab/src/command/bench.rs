@@ -19,7 +19,7 @@ use flashlab_lab::served::{Carried, Served, Verified};
 use flashlab_lab::statistics::statistics as device_statistics;
 use flashlab_lab::units::Dimension;
 use flashlab_report::html::{JobPage, jobs_page};
-use flashlab_served::{Carried, Served, Verified};
+use flashlab_served::{Served, StoreModel, VerifyFormat};
 use flashlab_sim::Duration;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -245,7 +245,7 @@ enum Target {
     /// Model, which times requests and moves no bytes.
     Model(Box<Device>),
     /// Device that moves bytes.
-    Bytes(Carried),
+    Bytes(StoreModel),
 }
 
 impl Target {
@@ -266,7 +266,7 @@ impl Target {
         if served.device.geometry().capacity == 0 {
             return Err(Failure::usage(format!("{argument}: the device is empty; give it a size")));
         }
-        Ok(Target::Bytes(Carried::new(&served)))
+        Ok(Target::Bytes(StoreModel::new(&served)))
     }
 
     /// Prints the origin of a device that starts from a saved state. Sets the format of the blocks on a device that

@@ -91,7 +91,7 @@ fn untimed<'a>(
 ) -> Result<Vec<String>, Failure> {
     let mut all: Vec<String> = Vec::new();
     for pattern in patterns {
-        for name in Device::timeless(pattern, library)? {
+        for name in Device::untimed(pattern, library)? {
             if !all.contains(&name) {
                 all.push(name);
             }

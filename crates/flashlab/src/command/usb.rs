@@ -82,7 +82,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     });
     drop(private);
     let adapter = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
-    slot.keep(adapter).map_err(Failure::failed)?;
+    slot.write_state(adapter).map_err(Failure::failed)?;
     slot.damage().into_iter().for_each(say);
     code.map(ExitCode::from).map_err(|error| Failure::system("--run", &error))
 }

@@ -46,7 +46,7 @@ impl Slot {
     }
 
     /// Writes the state of the card after the end of the service, if the device has `state=FILE`.
-    pub(super) fn keep(&self, mut adapter: Vub300) -> Result<(), String> {
+    pub(super) fn write_state(&self, mut adapter: Vub300) -> Result<(), String> {
         let time = adapter.card_time();
         let card = adapter.remove(time).or_else(|| self.card_control.out().take());
         card.map_or(Ok(()), |card| self.card_control.keep(&card, time))
@@ -121,8 +121,8 @@ impl Desk {
         Ok(flashlab_report::of_device(&counted))
     }
 
-    fn keep(&self, card: &Card, time: Instant) -> Result<(), String> {
-        self.origin.keep(card, time.since(Instant::ZERO)).map_err(|error| error.to_string())
+    fn write_state(&self, card: &Card, time: Instant) -> Result<(), String> {
+        self.origin.write_state(card, time.since(Instant::ZERO)).map_err(|error| error.to_string())
     }
 
     /// Locks the card that is out of the slot. A poisoned lock is usable, since no code in this file leaves it

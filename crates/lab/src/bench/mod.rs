@@ -76,7 +76,7 @@ impl Bench {
     /// Returns a bench with a new `device` whose medium `seed` draws, or with `device` in the state that its argument
     /// names.
     pub fn with(device: &Device, seed: u64) -> Self {
-        Bench { used_before: device.used(), ..Bench::new(device.build(seed)) }
+        Bench { used_before: device.used_time(), ..Bench::new(device.build(seed)) }
     }
 
     /// Adds a trace that jobs refer to as `read_iolog=name`.

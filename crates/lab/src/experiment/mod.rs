@@ -165,7 +165,7 @@ impl Experiment {
         let mut filesystem = filesystem
             .map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })?;
         if let Some(filesystem) = &mut filesystem {
-            filesystem.explain_overrides(&self.definition.sources);
+            filesystem.set_override_sources(&self.definition.sources);
         }
         Ok(filesystem)
     }
@@ -186,7 +186,7 @@ impl Experiment {
         if let Some(other) = &self.other_value {
             device = other.put_in(device, library);
         }
-        device.explain_overrides(&self.definition.sources);
+        device.set_override_sources(&self.definition.sources);
         Ok(device)
     }
 

@@ -16,7 +16,7 @@ const DIRECT_THREADS: usize = 32;
 pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
     let path = part.first();
     let missing = Problem::Missing { key: "the path", example: "file:disk.img,size=1GiB" };
-    let path = path.ok_or_else(|| part.refuse(missing))?;
+    let path = path.ok_or_else(|| part.error(missing))?;
     part.read("file", &["size", "direct"], "size=1GiB")?;
     let size = part.number("size", Dimension::Size)?;
     let access = match part.choice("direct", &["yes", "no"])? {

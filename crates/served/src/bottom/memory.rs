@@ -13,12 +13,12 @@ pub(super) fn open(mut part: Part<'_>, _: &Opening<'_>) -> Result<Bottom, Served
     part.read("memory", &["size", "pages"], "size=1GiB")?;
     let size = part.number("size", Dimension::Size)?;
     let missing = Problem::Missing { key: "size", example: "memory:size=1GiB" };
-    let size = size.ok_or_else(|| part.refuse(missing))?;
+    let size = size.ok_or_else(|| part.error(missing))?;
     let pages = match part.choice("pages", &["huge", "small"])? {
         Some(1) => Pages::Small,
         _ => Pages::Huge,
     };
-    let memory = Memory::new(size, pages).map_err(|error| part.refuse(Problem::Memory(error)))?;
+    let memory = Memory::new(size, pages).map_err(|error| part.error(Problem::Memory(error)))?;
     Ok(Bottom { bytes: Box::new(memory), simulated: None })
 }
 

@@ -6,8 +6,8 @@ mod memory;
 mod simulated;
 
 use crate::argument::Part;
+use crate::checksummed::ChecksummedStore;
 use crate::error::{Problem, ServedError};
-use crate::summed::Summed;
 use flashlab_block::{BlockDevice, Geometry};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -43,7 +43,7 @@ pub(crate) struct Simulated {
     pub(crate) device: Device,
     pub(crate) model: Box<dyn Model>,
     /// The store of a device with a state file; otherwise `None`.
-    pub(crate) kept: Option<Summed>,
+    pub(crate) stored: Option<ChecksummedStore>,
 }
 
 /// The store of the bytes. It becomes a device of its own, or the store below a model.
@@ -65,7 +65,7 @@ pub(crate) fn is_registered(word: &str) -> bool {
 /// Opens the device at the bottom of an argument.
 pub(crate) fn open(part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
     if part.word().is_empty() {
-        return Err(part.refuse(Problem::NoName));
+        return Err(part.error(Problem::NoName));
     }
     let registered = REGISTRY.iter().find(|(word, _)| *word == part.word());
     let open = registered.map_or(simulated::open as Open, |(_, open)| *open);

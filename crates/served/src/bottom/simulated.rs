@@ -2,30 +2,30 @@
 
 use super::{Bottom, Bytes, Opening, Simulated};
 use crate::argument::Part;
+use crate::checksummed::ChecksummedStore;
 use crate::error::{Problem, ServedError};
-use crate::keeper;
-use crate::summed::Summed;
+use crate::state_writer;
 use flashlab_block::{BlockDevice, Geometry, Memory, Pages};
 use flashlab_sim::Store;
 use std::io;
 use std::sync::Arc;
 
 pub(super) fn open(part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
-    let (device, kept) = keeper::open(part.text(), opening.library)?;
-    let bytes: Box<dyn Bytes> = match kept.clone() {
-        Some(summed) => Box::new(summed),
+    let (device, stored) = state_writer::open(part.text(), opening.library)?;
+    let bytes: Box<dyn Bytes> = match stored.clone() {
+        Some(checksummed) => Box::new(checksummed),
         None => {
             let memory = Memory::new(device.capacity(), Pages::Small);
-            Box::new(memory.map_err(|error| part.refuse(Problem::Memory(error)))?)
+            Box::new(memory.map_err(|error| part.error(Problem::Memory(error)))?)
         }
     };
-    let model = device.build_alone(opening.seed);
-    Ok(Bottom { bytes, simulated: Some(Simulated { device, model, kept }) })
+    let model = device.build_without_host(opening.seed);
+    Ok(Bottom { bytes, simulated: Some(Simulated { device, model, stored }) })
 }
 
-impl Bytes for Summed {
+impl Bytes for ChecksummedStore {
     fn geometry(&self) -> Geometry {
-        Summed::geometry(self)
+        ChecksummedStore::geometry(self)
     }
     fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>> {
         unreachable!("a device with a state file has a model")

@@ -8,9 +8,9 @@ use flashlab_flash::ftl::card::Overwrite;
 use flashlab_sd::CardParameters;
 
 pub(super) const TABLE: &[Parameter] = &[
-    must!("card.capacity", Size CardParameters.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),
-    must!("card.modes", Modes CardParameters.modes, ANY, "Bus modes that the card supports; the host selects one of them."),
-    may!("card.manufacturer", CountOrNone Registers.manufacturer, (0, 255), "CID: manufacturer ID (MID).", "0"),
+    mandatory!("card.capacity", Size CardParameters.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),
+    mandatory!("card.modes", Modes CardParameters.modes, ANY, "Bus modes that the card supports; the host selects one of them."),
+    optional!("card.manufacturer", CountOrNone Registers.manufacturer, (0, 255), "CID: manufacturer ID (MID).", "0"),
     text!("card.oem", Registers.oem, Text::Letters(2), "CID: OEM or application ID (OID).", "FL"),
     text!("card.product", Registers.product, Text::Letters(5), "CID: product name (PNM).", "FLASH"),
     text!(
@@ -57,33 +57,33 @@ pub(super) const TABLE: &[Parameter] = &[
         "SD Status: the whole register; zeroes at its end may be omitted, and the host determines the bus width in it.",
         "the register follows from capacity and modes"
     ),
-    may!("card.t_init", TimeOrNone Registers.t_init, TEN_SECONDS,
+    optional!("card.t_init", TimeOrNone Registers.t_init, TEN_SECONDS,
         "Time from the first ACMD41 with a voltage until the card is initialised.", "100 ms"),
-    may!("card.t_output", DelayOrNone Registers.t_output_ps, (0, 14_000),
+    optional!("card.t_output", DelayOrNone Registers.t_output_ps, (0, 14_000),
         "Delay from the clock edge to data on the wires, at 3.3 V.", "10 ns"),
-    must!("flash.page", Size CardParameters.nand.page, UP_TO_A_GIB,
+    mandatory!("flash.page", Size CardParameters.nand.page, UP_TO_A_GIB,
         "Bytes of one program operation, over all dies and planes that work in parallel."),
-    must!("flash.t_read", Time CardParameters.nand.t_read, TEN_SECONDS,
+    mandatory!("flash.t_read", Time CardParameters.nand.t_read, TEN_SECONDS,
         "Time from a command for mapped data to its first byte: firmware access plus t_R."),
-    must!("flash.read_rate", Rate CardParameters.nand.read_rate, (64 * KIB, 1024 * GIB),
+    mandatory!("flash.read_rate", Rate CardParameters.nand.read_rate, (64 * KIB, 1024 * GIB),
         "Rate at which the pages after the first one leave the array."),
-    must!("flash.t_prog", Time CardParameters.nand.t_prog, TEN_SECONDS, "Time to program one page (t_PROG)."),
-    may!("flash.t_prog_slc", TimeOrNone CardParameters.nand.t_prog_slc, TEN_SECONDS,
+    mandatory!("flash.t_prog", Time CardParameters.nand.t_prog, TEN_SECONDS, "Time to program one page (t_PROG)."),
+    optional!("flash.t_prog_slc", TimeOrNone CardParameters.nand.t_prog_slc, TEN_SECONDS,
         "Time to program one page in SLC mode, which the card uses for a superblock that is rewritten at once.",
         "the card has no SLC mode"),
-    may!("flash.bits", CountOrNone CardParameters.nand.bits, (1, 5),
+    optional!("flash.bits", CountOrNone CardParameters.nand.bits, (1, 5),
         "Bits per cell: an erase block in SLC mode holds 1/bits of its bytes.", "3"),
-    must!("flash.erase_block", Size CardParameters.nand.erase_block, UP_TO_A_GIB, "Bytes that one erase operation frees."),
-    must!("flash.t_bers", Time CardParameters.nand.t_bers, TEN_SECONDS,
+    mandatory!("flash.erase_block", Size CardParameters.nand.erase_block, UP_TO_A_GIB, "Bytes that one erase operation frees."),
+    mandatory!("flash.t_bers", Time CardParameters.nand.t_bers, TEN_SECONDS,
         "Time to erase one erase block (t_BERS), spent once for every flash.erase_block bytes programmed."),
-    must!("flash.spread", Share CardParameters.nand.spread_ppm, (0, 200_000),
+    mandatory!("flash.spread", Share CardParameters.nand.spread_ppm, (0, 200_000),
         "Standard deviation of t_read and t_prog between erase blocks; the seed draws the deviation of each block."),
-    must!("ftl.program_unit", Size CardParameters.mapping.program_unit, UP_TO_A_GIB,
+    mandatory!("ftl.program_unit", Size CardParameters.mapping.program_unit, UP_TO_A_GIB,
         "Bytes that the card buffers and programs together, leaving nothing open in the array; a write that ends \
          inside a program unit costs t_commit."),
-    must!("ftl.t_commit", Time CardParameters.mapping.t_commit, TEN_SECONDS,
+    mandatory!("ftl.t_commit", Time CardParameters.mapping.t_commit, TEN_SECONDS,
         "Time to commit a write that leaves a program unit open or begins a new run: its log record and map pages."),
-    must!("ftl.map_unit", Size CardParameters.mapping.map_unit, UP_TO_A_GIB,
+    mandatory!("ftl.map_unit", Size CardParameters.mapping.map_unit, UP_TO_A_GIB,
         "Bytes that one map entry covers if the data was written in sequence."),
     must!("ftl.superblock", Size CardParameters.mapping.rewrite_unit, UP_TO_A_GIB,
         "Bytes that are rewritten together when part of them is overwritten."),
@@ -94,10 +94,10 @@ pub(super) const TABLE: &[Parameter] = &[
         "Effect of overwriting part of a superblock: conversion to page-mapped form at once, or a log that is merged \
          later."
     ),
-    must!("ftl.open_units", Count CardParameters.mapping.open_units, (0, 65_536), "Superblocks that can be open at a time."),
-    may!("ftl.map_cache", SizeOrNone CardParameters.mapping.map_cache, (0, 64 * GIB),
+    mandatory!("ftl.open_units", Count CardParameters.mapping.open_units, (0, 65_536), "Superblocks that can be open at a time."),
+    optional!("ftl.map_cache", SizeOrNone CardParameters.mapping.map_cache, (0, 64 * GIB),
         "Bytes of the controller's memory that hold map pages.", "the whole map fits"),
-    must!("ftl.map_page", Size CardParameters.mapping.map_page, UP_TO_A_GIB,
+    mandatory!("ftl.map_page", Size CardParameters.mapping.map_page, UP_TO_A_GIB,
         "Bytes of a map page, the unit in which the map is loaded."),
 ];
 
@@ -106,9 +106,9 @@ const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 /// Wear parameters that only cards have.
 pub(super) const WEAR: &[Parameter] = &[
-    may!("wear.raw", SizeOrNone Wear.raw, (MIB, 256 << 40),
+    optional!("wear.raw", SizeOrNone Wear.raw, (MIB, 256 << 40),
         "Bytes of the erase blocks that hold data, bad ones and spare ones included.",
         "an eighth more than the capacity, and at least the minimum that the card needs"),
-    may!("wear.pools", CountOrNone Wear.pools, UP_TO_2_32,
+    optional!("wear.pools", CountOrNone Wear.pools, UP_TO_2_32,
         "Number of groups of erase blocks with separate wear leveling, such as dies.", "1"),
 ];

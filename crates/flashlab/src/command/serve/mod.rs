@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             let stop = &stop;
             scope.spawn(move || metrics.serve(stop, || metrics_page(server_control)));
         }
-        if served.iter().any(|served| served.keeper.is_some()) {
+        if served.iter().any(|served| served.state_writer.is_some()) {
             let (stop, served) = (&stop, &served);
             scope.spawn(move || write_states_periodically(served, options.keep_every, stop));
         }
@@ -98,9 +98,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         stop.throw();
         code
     })?;
-    for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
-        keeper.keep_at_the_end().map_err(Failure::failed)?;
-        keeper.damage().into_iter().for_each(say);
+    for state_writer in served.iter().filter_map(|served| served.state_writer.as_ref()) {
+        state_writer.close().map_err(Failure::failed)?;
+        state_writer.damage().into_iter().for_each(say);
     }
     log_totals(&server);
     if options.stats {

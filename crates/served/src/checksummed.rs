@@ -7,7 +7,7 @@
 //! progress. Any other value is the block's XXH32.
 //!
 //! # Guarantees
-//! - A read of a block whose bytes differ from those written fails, and [`Summed::damage`] reports it. A write of part
+//! - A read of a block whose bytes differ from those written fails, and [`ChecksummedStore::damage`] reports it. A write of part
 //!   of such a block fails too, because it would hide the damage.
 //! - A killed process leaves nothing that looks like damage: the word of a block is 1 before its bytes change.
 //! - A crash of the machine leaves nothing that looks like damage either, although the page cache may have lost the
@@ -16,8 +16,8 @@
 //! The next read of a block whose word is 1 accepts its content. Opening reads only the header, whatever the size of
 //! the device.
 
+use crate::device_files::DeviceFilesError;
 use crate::error::ServedError;
-use crate::kept::KeptError;
 use flashlab_block::{Access, BlockDevice, File, Geometry};
 use flashlab_sim::{Store, StoreError};
 use std::fmt;
@@ -42,7 +42,7 @@ const PIECE: u64 = 64 << 20;
 
 /// A store that verifies each read. Clones share one store.
 #[derive(Clone, Debug)]
-pub(super) struct Summed(Arc<Inner>);
+pub(super) struct ChecksummedStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -70,11 +70,11 @@ struct Damage {
     first: u64,
 }
 
-impl Summed {
+impl ChecksummedStore {
     /// Returns the store in `bytes` and `sums`, whose sizes must be right. `path` names the bytes in messages.
-    pub(super) fn new(bytes: File, sums: File, path: &Path, capacity: u64) -> Summed {
+    pub(super) fn new(bytes: File, sums: File, path: &Path, capacity: u64) -> ChecksummedStore {
         let state = Mutex::new(Session { open: false, damage: Damage::default() });
-        Summed(Arc::new(Inner { bytes, sums, path: path.to_owned(), capacity, state }))
+        ChecksummedStore(Arc::new(Inner { bytes, sums, path: path.to_owned(), capacity, state }))
     }
 
     /// Returns the size in bytes of the file of checksums for `capacity` bytes.
@@ -84,10 +84,10 @@ impl Summed {
 
     /// Opens the file of checksums at `path`. With `new`, creates it.
     pub(super) fn open_sums(path: &Path, capacity: u64, new: bool) -> Result<File, ServedError> {
-        let size = Summed::sums_size(capacity);
+        let size = ChecksummedStore::sums_size(capacity);
         let found = fs::metadata(path).map_or(0, |there| there.len());
         if !new && found != size {
-            return Err(KeptError::Size { path: path.to_owned(), found, expected: size }.into());
+            return Err(DeviceFilesError::Size { path: path.to_owned(), found, expected: size }.into());
         }
         Ok(File::open(path, Some(size), Access::Cached, false)?)
     }
@@ -104,9 +104,9 @@ impl Summed {
             Some(CLOSED) => Ok(()),
             Some(boot) if boot.ends_with('\n') && boot.trim_end() == this_boot() => Ok(()),
             Some(boot) if boot.ends_with('\n') => {
-                self.doubt_all().and_then(|()| self.0.header(CLOSED)).map_err(failed)
+                self.mark_all().and_then(|()| self.0.header(CLOSED)).map_err(failed)
             }
-            _ => Err(KeptError::NoSums { path: sums.to_owned() }.into()),
+            _ => Err(DeviceFilesError::NoSums { path: sums.to_owned() }.into()),
         }
     }
 
@@ -137,7 +137,7 @@ impl Summed {
     }
 
     /// Marks all blocks that hold data or have a checksum.
-    fn doubt_all(&self) -> Result<(), StoreError> {
+    fn mark_all(&self) -> Result<(), StoreError> {
         let inner = &*self.0;
         let blocks = inner.capacity.div_ceil(BLOCK);
         let words_to_blocks = |range: Range<u64>| {
@@ -148,7 +148,7 @@ impl Summed {
             inner.mark(data.start / BLOCK..data.end.div_ceil(BLOCK))?;
             at = data.end;
         }
-        let (mut at, end) = (HEADER, Summed::sums_size(inner.capacity));
+        let (mut at, end) = (HEADER, ChecksummedStore::sums_size(inner.capacity));
         while let Some(data) = inner.sums.data_in(at..end)? {
             inner.mark(words_to_blocks(data.clone()))?;
             at = data.end;
@@ -301,7 +301,7 @@ impl Inner {
     }
 }
 
-impl Store for Summed {
+impl Store for ChecksummedStore {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
         if buffer.is_empty() {
             return Ok(());
@@ -376,7 +376,7 @@ mod tests {
     const CAPACITY: u64 = 40 * BLOCK + 1536;
 
     /// Returns a store in a temporary folder of its own.
-    fn store(name: &str, new: bool) -> (Summed, PathBuf) {
+    fn store(name: &str, new: bool) -> (ChecksummedStore, PathBuf) {
         let folder = std::env::temp_dir().join(format!("flashlab-summed-{name}-{}", std::process::id()));
         if new {
             let _ = fs::remove_dir_all(&folder);
@@ -384,7 +384,12 @@ mod tests {
         }
         let (bytes, sums) = (folder.join("bytes"), folder.join("sums"));
         let held = File::open(&bytes, Some(CAPACITY), Access::Cached, false).unwrap();
-        let store = Summed::new(held, Summed::open_sums(&sums, CAPACITY, new).unwrap(), &bytes, CAPACITY);
+        let store = ChecksummedStore::new(
+            held,
+            ChecksummedStore::open_sums(&sums, CAPACITY, new).unwrap(),
+            &bytes,
+            CAPACITY,
+        );
         if !new {
             store.resume(&sums).unwrap();
         }
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn whatever_is_written_and_discarded_is_read_and_its_checksums_are_right() {
-        let (mut summed, folder) = store("model", true);
+        let (mut checksummed, folder) = store("model", true);
         let (mut model, mut rng) = (vec![0u8; CAPACITY as usize], Rng::new(1));
         for step in 0..3_000 {
             let offset = rng.below(CAPACITY);
@@ -410,84 +415,90 @@ mod tests {
             let range = offset as usize..(offset + length) as usize;
             match rng.below(4) {
                 0 => {
-                    summed.discard(offset, length).unwrap();
+                    checksummed.discard(offset, length).unwrap();
                     model[range].fill(0);
                 }
                 1 => {
                     let mut read = vec![0xee; length as usize];
-                    summed.read(offset, &mut read).unwrap_or_else(|error| panic!("step {step}: {error}"));
+                    checksummed
+                        .read(offset, &mut read)
+                        .unwrap_or_else(|error| panic!("step {step}: {error}"));
                     assert!(read == model[range], "step {step}: {offset}+{length}");
                 }
                 _ => {
                     let byte = rng.next_u64() as u8;
-                    summed.write(offset, &vec![byte; length as usize]).unwrap();
+                    checksummed.write(offset, &vec![byte; length as usize]).unwrap();
                     model[range].fill(byte);
                 }
             }
             if step % 500 == 0 {
                 if step % 1000 == 0 {
-                    summed.close().unwrap();
+                    checksummed.close().unwrap();
                 }
-                drop(summed);
-                summed = store("model", false).0;
+                drop(checksummed);
+                checksummed = store("model", false).0;
             }
         }
-        assert_eq!(summed.damage(), None);
+        assert_eq!(checksummed.damage(), None);
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn damage_of_bytes_or_checksums_is_told_until_the_block_is_written_as_a_whole() {
-        let (summed, folder) = store("damage", true);
-        summed.write(0, &[7; 4 * BLOCK as usize]).unwrap();
-        drop(summed);
+        let (checksummed, folder) = store("damage", true);
+        checksummed.write(0, &[7; 4 * BLOCK as usize]).unwrap();
+        drop(checksummed);
         damage(&folder.join("bytes"), BLOCK + 100);
         damage(&folder.join("bytes"), 30 * BLOCK);
         damage(&folder.join("sums"), HEADER + 3 * WORD + 2);
-        let (summed, _) = store("damage", false);
+        let (checksummed, _) = store("damage", false);
         let mut read = [0; 512];
         for block in [1, 3, 30] {
-            assert_eq!(summed.read(block * BLOCK, &mut read), Err(StoreError::Failed), "block {block}");
+            assert_eq!(checksummed.read(block * BLOCK, &mut read), Err(StoreError::Failed), "block {block}");
             assert_eq!(
-                summed.write(block * BLOCK, &read),
+                checksummed.write(block * BLOCK, &read),
                 Err(StoreError::Failed),
                 "a part of block {block}"
             );
         }
         for block in [0, 2, 4] {
-            summed.read(block * BLOCK, &mut read).unwrap();
+            checksummed.read(block * BLOCK, &mut read).unwrap();
         }
-        assert!(summed.damage().unwrap().contains("bytes: damaged at byte 4096"), "{:?}", summed.damage());
-        summed.write(BLOCK, &[8; BLOCK as usize]).unwrap();
-        summed.read(BLOCK, &mut read).unwrap();
+        assert!(
+            checksummed.damage().unwrap().contains("bytes: damaged at byte 4096"),
+            "{:?}",
+            checksummed.damage()
+        );
+        checksummed.write(BLOCK, &[8; BLOCK as usize]).unwrap();
+        checksummed.read(BLOCK, &mut read).unwrap();
         assert_eq!(read, [8; 512]);
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn what_was_under_way_when_the_process_or_the_machine_died_is_no_damage() {
-        let (summed, folder) = store("torn", true);
-        summed.write(0, &[7; 4 * BLOCK as usize]).unwrap();
+    fn writes_in_progress_at_a_crash_are_not_damage() {
+        let (checksummed, folder) = store("torn", true);
+        checksummed.write(0, &[7; 4 * BLOCK as usize]).unwrap();
         // The process dies between writing the bytes and writing their checksum.
-        summed.0.mark(1..2).unwrap();
-        drop(summed);
+        checksummed.0.mark(1..2).unwrap();
+        drop(checksummed);
         damage(&folder.join("bytes"), BLOCK + 100);
-        let (summed, _) = store("torn", false);
-        summed.read(0, &mut [0; 4 * BLOCK as usize]).unwrap();
-        drop(summed);
+        let (checksummed, _) = store("torn", false);
+        checksummed.read(0, &mut [0; 4 * BLOCK as usize]).unwrap();
+        drop(checksummed);
         damage(&folder.join("bytes"), BLOCK + 100);
-        let (summed, _) = store("torn", false);
-        assert!(summed.read(BLOCK, &mut [0; 512]).is_err(), "from then on it is checked");
-        summed.write(BLOCK, &[7; BLOCK as usize]).unwrap();
+        let (checksummed, _) = store("torn", false);
+        assert!(checksummed.read(BLOCK, &mut [0; 512]).is_err(), "from then on it is checked");
+        checksummed.write(BLOCK, &[7; BLOCK as usize]).unwrap();
         // The machine crashes: the header names another boot, and either file may have lost writes.
-        summed.0.header("boot before\n").unwrap();
-        drop(summed);
+        checksummed.0.header("boot before\n").unwrap();
+        drop(checksummed);
         damage(&folder.join("bytes"), 2 * BLOCK);
         damage(&folder.join("bytes"), 20 * BLOCK);
         damage(&folder.join("sums"), HEADER + 30 * WORD + 1);
-        let (summed, _) = store("torn", false);
-        summed.read(0, &mut [0; CAPACITY as usize]).unwrap();
-        assert_eq!(summed.damage(), None);
+        let (checksummed, _) = store("torn", false);
+        checksummed.read(0, &mut [0; CAPACITY as usize]).unwrap();
+        assert_eq!(checksummed.damage(), None);
         fs::remove_dir_all(folder).unwrap();
     }
 }

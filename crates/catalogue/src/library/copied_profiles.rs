@@ -1,7 +1,7 @@
 //! Detection of copied profiles: profiles with numbers that were fitted on the cells of another device.
 //!
 //! A number may be fitted on the cells of several devices if one experiment contains all of them and they share the
-//! number. A profile has borrowed a number if experiments contain one of its cells but the profile takes part in none
+//! number. A profile contains a copied number if experiments contain one of its cells but the profile takes part in none
 //! of them. Cells that are in no experiment of the library prove nothing.
 
 use super::{Folder, Library, LibraryError};
@@ -75,29 +75,29 @@ impl Cells {
 impl Library {
     /// Rejects `profile` if its numbers were fitted for another device. `name` includes the folder:
     /// `host/raspberry-pi-4`.
-    pub(crate) fn refuse_borrowed(&self, name: &str, profile: &Profile) -> Result<(), LibraryError> {
-        let borrowed = profile.numbers.iter().filter_map(|number| {
+    pub(crate) fn check_fitted_cells(&self, name: &str, profile: &Profile) -> Result<(), LibraryError> {
+        let mistakes = profile.numbers.iter().filter_map(|number| {
             let Source::Fitted(fitted_on) = &number.source else { return None };
             let (cell, experiment, of) =
-                fitted_on.iter().find_map(|cell| self.lender(name, profile, number, cell))?;
+                fitted_on.iter().find_map(|cell| self.fitted_device(name, profile, number, cell))?;
             let path = number.parameter.path;
-            let problem = Problem::Borrowed { path, cell: cell.to_owned(), experiment, of };
+            let problem = Problem::FittedElsewhere { path, cell: cell.to_owned(), experiment, of };
             Some(Mistake { place: profile.text.place(number.span.clone()), problem })
         });
-        let mistakes: Vec<Mistake> = borrowed.collect();
+        let mistakes: Vec<Mistake> = mistakes.collect();
         if mistakes.is_empty() { Ok(()) } else { Err(LibraryError::Profile(ProfileError { mistakes })) }
     }
 
     /// Returns the cell, an experiment that contains it, and the profile that the number was fitted for. Returns `None`
     /// if `profile` takes part in such an experiment, or if no experiment contains the cell.
-    fn lender<'c>(
+    fn fitted_device<'c>(
         &self,
         name: &str,
         profile: &Profile,
         number: &Number,
         cell: &'c str,
     ) -> Option<(&'c str, String, String)> {
-        let mut lender = None;
+        let mut fitted_device = None;
         for cells in &self.cells {
             let Some(device) = cells.device_of(cell) else { continue };
             let participants = cells.participants(profile.kind, self);
@@ -116,8 +116,8 @@ impl Library {
             } else {
                 participants.first().cloned()
             };
-            lender = lender.or(of.map(|of| (cell, cells.experiment.clone(), of)));
+            fitted_device = fitted_device.or(of.map(|of| (cell, cells.experiment.clone(), of)));
         }
-        lender
+        fitted_device
     }
 }

@@ -6,7 +6,7 @@
 //! `verify=pattern` the whole block is the pattern. The layout is that of fio 3.33, so fio and this module can verify
 //! each other's blocks, except with sha1, sha256 and sha512 ([`sum`]).
 
-mod sum;
+mod checksum;
 
 use flashlab_fio::job::{Job, Mix};
 use flashlab_fio::verify::{Method, PatternPart, Verify};
@@ -20,17 +20,17 @@ const HEADER: usize = 40;
 
 /// A method of writing and verifying blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verified {
+pub struct VerifyFormat {
     method: Method,
     pattern: Vec<PatternPart>,
     interval: Option<u64>,
     /// True if blocks that this run did not write are verified by their own content.
-    pub(super) judges_all: bool,
+    pub(super) verifies_unwritten: bool,
 }
 
 /// The error in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wrong {
+pub enum VerifyFailure {
     /// The content differs from the last write of this run.
     NotAsWritten,
     /// The block does not begin with a header.
@@ -58,21 +58,21 @@ pub enum Wrong {
     },
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for VerifyFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wrong::NotAsWritten => f.write_str("it differs from the last write"),
-            Wrong::NoHeader => f.write_str("it has no header"),
-            Wrong::Header => f.write_str("its header is corrupt"),
-            Wrong::Other { method, length } => {
+            VerifyFailure::NotAsWritten => f.write_str("it differs from the last write"),
+            VerifyFailure::NoHeader => f.write_str("it has no header"),
+            VerifyFailure::Header => f.write_str("its header is corrupt"),
+            VerifyFailure::Other { method, length } => {
                 write!(
                     f,
                     "its header names method {method} and a block of {length} bytes; see verify= and bs="
                 )
             }
-            Wrong::Elsewhere { offset } => write!(f, "its header names byte {offset}"),
-            Wrong::Sum => f.write_str("its checksum differs from the one in its header"),
-            Wrong::Pattern { byte } => write!(f, "it differs from the pattern at its byte {byte}"),
+            VerifyFailure::Elsewhere { offset } => write!(f, "its header names byte {offset}"),
+            VerifyFailure::Sum => f.write_str("its checksum differs from the one in its header"),
+            VerifyFailure::Pattern { byte } => write!(f, "it differs from the pattern at its byte {byte}"),
         }
     }
 }
@@ -140,27 +140,31 @@ impl fmt::Display for VerifyError {
 
 impl std::error::Error for VerifyError {}
 
-impl Verified {
+impl VerifyFormat {
     /// Returns the method of the jobs that have `verify=`, or `None` if no job has it.
-    pub fn of(jobs: &[Job]) -> Result<Option<Verified>, VerifyError> {
-        let mut found: Option<(&Job, Verified)> = None;
+    pub fn of(jobs: &[Job]) -> Result<Option<VerifyFormat>, VerifyError> {
+        let mut found: Option<(&Job, VerifyFormat)> = None;
         for job in jobs {
             let Some(method) = job.verify.method() else { continue };
             let Verify { pattern, interval, .. } = &job.verify;
-            let judges_all = job.pattern.mix == Mix::Read;
-            let this = Verified { method, pattern: pattern.clone(), interval: *interval, judges_all };
+            let verifies_unwritten = job.pattern.mix == Mix::Read;
+            let this =
+                VerifyFormat { method, pattern: pattern.clone(), interval: *interval, verifies_unwritten };
             this.check(job)?;
             match &mut found {
                 None => found = Some((job, this)),
-                Some((_, known)) if Verified { judges_all: known.judges_all, ..this.clone() } == *known => {
-                    known.judges_all |= judges_all;
+                Some((_, known))
+                    if VerifyFormat { verifies_unwritten: known.verifies_unwritten, ..this.clone() }
+                        == *known =>
+                {
+                    known.verifies_unwritten |= verifies_unwritten;
                 }
                 Some((one, _)) => {
                     return Err(VerifyError::Differ { one: one.name.clone(), other: job.name.clone() });
                 }
             }
         }
-        Ok(found.map(|(_, verified)| verified))
+        Ok(found.map(|(_, format)| format))
     }
 
     fn check(&self, job: &Job) -> Result<(), VerifyError> {
@@ -192,7 +196,7 @@ impl Verified {
     fn header(&self) -> usize {
         match self.method {
             Method::Pattern | Method::Null => 0,
-            method => HEADER + sum::length(method),
+            method => HEADER + checksum::length(method),
         }
     }
 
@@ -223,11 +227,11 @@ impl Verified {
         if header == 0 || block.len() < header {
             return;
         }
-        let sum = sum::of(self.method, &block[header..]);
+        let sum = checksum::of(self.method, &block[header..]);
         let length = u32::try_from(block.len()).unwrap_or(u32::MAX);
         let mut head = Vec::with_capacity(header);
         head.extend_from_slice(&MAGIC.to_le_bytes());
-        head.extend_from_slice(&sum::number(self.method).to_le_bytes());
+        head.extend_from_slice(&checksum::number(self.method).to_le_bytes());
         head.extend_from_slice(&length.to_le_bytes());
         head.extend_from_slice(&seed.to_le_bytes());
         head.extend_from_slice(&offset.to_le_bytes());
@@ -235,7 +239,7 @@ impl Verified {
         head.extend_from_slice(&[0; 8]);
         head.extend_from_slice(&1u16.to_le_bytes());
         head.extend_from_slice(&(write as u16).to_le_bytes());
-        head.extend_from_slice(&sum::of_header(&head).to_le_bytes());
+        head.extend_from_slice(&checksum::of_header(&head).to_le_bytes());
         head.extend_from_slice(&sum);
         block[..header].copy_from_slice(&head);
     }
@@ -249,7 +253,7 @@ impl Verified {
     }
 
     /// Verifies a block by its content.
-    pub(super) fn judge(&self, offset: u64, block: &[u8]) -> Result<(), Wrong> {
+    pub(super) fn verify(&self, offset: u64, block: &[u8]) -> Result<(), VerifyFailure> {
         match self.method {
             Method::Null => return Ok(()),
             Method::Pattern => return self.judge_pattern(offset, block, 0),
@@ -262,32 +266,32 @@ impl Verified {
             u64::from_le_bytes(word)
         };
         if block.len() < header || number(0, 2) != u64::from(MAGIC) {
-            return Err(Wrong::NoHeader);
+            return Err(VerifyFailure::NoHeader);
         }
-        if number(36, 4) != u64::from(sum::of_header(&block[..36])) {
-            return Err(Wrong::Header);
+        if number(36, 4) != u64::from(checksum::of_header(&block[..36])) {
+            return Err(VerifyFailure::Header);
         }
         let (method, length) = (number(2, 2) as u16, number(4, 4) as u32);
-        if method != sum::number(self.method) || u64::from(length) != block.len() as u64 {
-            return Err(Wrong::Other { method, length });
+        if method != checksum::number(self.method) || u64::from(length) != block.len() as u64 {
+            return Err(VerifyFailure::Other { method, length });
         }
         if number(16, 8) != offset {
-            return Err(Wrong::Elsewhere { offset: number(16, 8) });
+            return Err(VerifyFailure::Elsewhere { offset: number(16, 8) });
         }
         if self.method == Method::PatternHeader {
             return self.judge_pattern(offset, block, header);
         }
-        let sum = sum::of(self.method, &block[header..]);
-        if sum == block[HEADER..header] { Ok(()) } else { Err(Wrong::Sum) }
+        let sum = checksum::of(self.method, &block[header..]);
+        if sum == block[HEADER..header] { Ok(()) } else { Err(VerifyFailure::Sum) }
     }
 
     /// Verifies the bytes after the header. The pattern starts at the beginning of the block, and the header overwrites
     /// part of it.
-    fn judge_pattern(&self, offset: u64, block: &[u8], header: usize) -> Result<(), Wrong> {
+    fn judge_pattern(&self, offset: u64, block: &[u8], header: usize) -> Result<(), VerifyFailure> {
         let pattern = self.pattern(offset);
         let mut pairs = block.iter().zip(pattern.iter().cycle()).skip(header);
         let byte = pairs.position(|(found, wanted)| found != wanted);
-        byte.map_or(Ok(()), |byte| Err(Wrong::Pattern { byte: (header + byte) as u64 }))
+        byte.map_or(Ok(()), |byte| Err(VerifyFailure::Pattern { byte: (header + byte) as u64 }))
     }
 }
 
@@ -315,45 +319,46 @@ mod tests {
         ]
     };
 
-    fn by(method: Method) -> Verified {
-        Verified { method, pattern: Vec::new(), interval: Some(512), judges_all: true }
+    fn by(method: Method) -> VerifyFormat {
+        VerifyFormat { method, pattern: Vec::new(), interval: Some(512), verifies_unwritten: true }
     }
 
     #[test]
     fn every_method_finds_each_kind_of_damage() {
         for method in METHODS {
-            let verified = by(method);
+            let format = by(method);
             let mut bytes = vec![0; 2048];
-            verified.fill(4096, 7, &mut bytes);
+            format.fill(4096, 7, &mut bytes);
             for (n, block) in bytes.chunks(512).enumerate() {
-                assert_eq!(verified.judge(4096 + 512 * n as u64, block), Ok(()), "{method:?}");
+                assert_eq!(format.verify(4096 + 512 * n as u64, block), Ok(()), "{method:?}");
             }
             let damaged = |byte: usize| {
                 let mut block = bytes[512..1024].to_vec();
                 block[byte] ^= 0x10;
-                verified.judge(4608, &block)
+                format.verify(4608, &block)
             };
-            let sum = if verified.header() > HEADER { HEADER } else { 0 };
-            assert_eq!(damaged(0), Err(Wrong::NoHeader), "{method:?}");
-            assert_eq!(damaged(9), Err(Wrong::Header), "{method:?}");
-            assert_eq!([damaged(sum), damaged(511)], [Err(Wrong::Sum); 2], "{method:?}");
-            let elsewhere = verified.judge(0, &bytes[512..1024]);
-            assert_eq!(elsewhere, Err(Wrong::Elsewhere { offset: 4608 }), "{method:?}");
-            let longer = verified.judge(4096, &bytes[..1024]);
-            assert!(matches!(longer, Err(Wrong::Other { length: 512, .. })), "{method:?}");
+            let sum = if format.header() > HEADER { HEADER } else { 0 };
+            assert_eq!(damaged(0), Err(VerifyFailure::NoHeader), "{method:?}");
+            assert_eq!(damaged(9), Err(VerifyFailure::Header), "{method:?}");
+            assert_eq!([damaged(sum), damaged(511)], [Err(VerifyFailure::Sum); 2], "{method:?}");
+            let elsewhere = format.verify(0, &bytes[512..1024]);
+            assert_eq!(elsewhere, Err(VerifyFailure::Elsewhere { offset: 4608 }), "{method:?}");
+            let longer = format.verify(4096, &bytes[..1024]);
+            assert!(matches!(longer, Err(VerifyFailure::Other { length: 512, .. })), "{method:?}");
         }
     }
 
     #[test]
     fn a_pattern_fills_the_block_and_begins_anew_in_the_next() {
         let pattern = vec![PatternPart::Bytes(b"ab\x01".to_vec()), PatternPart::Offset];
-        let verified = Verified { method: Method::Pattern, pattern, interval: Some(16), judges_all: false };
+        let format =
+            VerifyFormat { method: Method::Pattern, pattern, interval: Some(16), verifies_unwritten: false };
         let mut bytes = [0; 32];
-        verified.fill(4096, 1, &mut bytes);
+        format.fill(4096, 1, &mut bytes);
         assert_eq!(&bytes[..16], b"ab\x01\0\x10\0\0\0\0\0\0ab\x01\0\x10");
         assert_eq!(&bytes[16..21], b"ab\x01\x10\x10");
-        assert_eq!(verified.judge(4112, &bytes[16..]), Ok(()));
+        assert_eq!(format.verify(4112, &bytes[16..]), Ok(()));
         bytes[18] = 0;
-        assert_eq!(verified.judge(4112, &bytes[16..]), Err(Wrong::Pattern { byte: 2 }));
+        assert_eq!(format.verify(4112, &bytes[16..]), Err(VerifyFailure::Pattern { byte: 2 }));
     }
 }

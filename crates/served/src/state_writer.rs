@@ -1,17 +1,17 @@
 //! A simulated device that keeps its bytes and its wear in files: `state=FILE`.
 //!
 //! FILE is the state of the model, in the format of `flashlab age`. FILE.bytes, a sparse file, has the bytes, and
-//! FILE.sums has their checksums ([`Summed`]). A state that `age` wrote has no bytes yet; they read as zeroes.
+//! FILE.sums has their checksums ([`ChecksummedStore`]). A state that `age` wrote has no bytes yet; they read as zeroes.
 //!
 //! Each write goes to FILE.bytes before it is answered, so no answered write is lost however the server ends, and no
 //! flushed write is lost even if the machine crashes. The state of the model is written as a whole: when the server
 //! ends in order, on request, and from time to time. A [`journal`] records the requests in between, so that killing the
 //! server loses none of them. The state file is replaced atomically and is never incomplete.
 
+use crate::checksummed::ChecksummedStore;
+use crate::device_files::Files;
 use crate::error::ServedError;
 use crate::journal::{self, Journal};
-use crate::kept::Files;
-use crate::summed::Summed;
 use flashlab_block::Timed;
 use flashlab_catalogue::device::{Device, State};
 use flashlab_catalogue::library::Library;
@@ -22,19 +22,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Writes the state file of a device.
-pub struct Keeper {
+pub struct StateWriter {
     device: Device,
     seed: u64,
     path: PathBuf,
     timed: Arc<Timed>,
-    bytes: Summed,
+    bytes: ChecksummedStore,
     journal: Shared,
     /// Number of requests that the device had received when its state was last written. Its lock lets one thread write
     /// at a time.
     written: Mutex<u64>,
 }
 
-/// A journal that the device writes and the keeper shortens.
+/// A journal that the device writes and the state_writer shortens.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Journal>>);
 
@@ -59,17 +59,20 @@ impl flashlab_block::Journal for Shared {
 
 /// Opens the device of an argument and, if it has a state file, the store of its bytes. Once this process has locked
 /// the file, replays a journal that a killed server left.
-pub(super) fn open(argument: &str, library: &Library) -> Result<(Device, Option<Summed>), ServedError> {
-    let device = Device::open_kept(argument, library)?;
-    let Some(path) = &device.kept_in else { return Ok((device, None)) };
+pub(super) fn open(
+    argument: &str,
+    library: &Library,
+) -> Result<(Device, Option<ChecksummedStore>), ServedError> {
+    let device = Device::open_or_create(argument, library)?;
+    let Some(path) = &device.state_path else { return Ok((device, None)) };
     let bytes = Files::of(path).open(&device)?;
-    let caught_up = device.state.is_some() && journal::catch_up(&device, path)?;
-    let device = if caught_up { Device::open_kept(argument, library)? } else { device };
+    let caught_up = device.state.is_some() && journal::replay(&device, path)?;
+    let device = if caught_up { Device::open_or_create(argument, library)? } else { device };
     Ok((device, Some(bytes)))
 }
 
-impl Keeper {
-    /// Returns the keeper of `timed`, which is `device` in its opened state, with its `bytes`. Writes the state of a
+impl StateWriter {
+    /// Returns the state_writer of `timed`, which is `device` in its opened state, with its `bytes`. Writes the state of a
     /// new device, and creates the journal.
     ///
     /// # Panics
@@ -78,14 +81,14 @@ impl Keeper {
         device: Device,
         seed: u64,
         timed: Arc<Timed>,
-        bytes: Summed,
-    ) -> Result<Keeper, ServedError> {
-        let path = device.kept_in.clone().expect("kept bytes lie beside a state");
+        bytes: ChecksummedStore,
+    ) -> Result<StateWriter, ServedError> {
+        let path = device.state_path.clone().expect("bytes with checksums lie beside a state");
         let system = |error| ServedError::System { path: path.clone(), error };
         if !device.state.as_ref().is_some_and(|state| state.has_bytes) {
-            let state = timed.with_model(|model| State::keep(&device, seed, device.used(), model))?;
+            let state = timed.with_model(|model| State::save(&device, seed, device.used_time(), model))?;
             replace(&path, &state.with_bytes().to_bytes()).map_err(system)?;
-            Files::of(&path).establish().map_err(system)?;
+            Files::of(&path).commit().map_err(system)?;
         }
         let state = fs::read(&path).map_err(system)?;
         let journal = Journal::create(&path, &journal::id(&state)).map_err(system)?;
@@ -105,14 +108,14 @@ impl Keeper {
     }
 
     /// Writes the state that the device has once all in-flight requests have completed.
-    pub fn keep(&self) -> Result<(), ServedError> {
-        self.keep_after(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn write(&self) -> Result<(), ServedError> {
+        self.write_after(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Writes the state for the last time, closes the bytes and deletes the journal. The device must receive no more
     /// requests.
-    pub fn keep_at_the_end(&self) -> Result<(), ServedError> {
-        self.keep()?;
+    pub fn close(&self) -> Result<(), ServedError> {
+        self.write()?;
         let failed = |error| ServedError::System { path: self.path.clone(), error: io::Error::other(error) };
         self.bytes.close().map_err(failed)?;
         self.journal
@@ -127,7 +130,7 @@ impl Keeper {
     }
 
     /// Writes the state if the device has received requests since it was last written.
-    pub fn keep_if_used(&self) -> Result<(), ServedError> {
+    pub fn write_if_changed(&self) -> Result<(), ServedError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if self.timed.submitted_count() == *written { Ok(()) } else { self.keep_after(&mut written) }
     }

@@ -8,8 +8,8 @@
 //! New bytes have temporary names until their state is written. Whenever a process dies, the next process finds either
 //! a complete device or none.
 
+use crate::checksummed::ChecksummedStore;
 use crate::error::ServedError;
-use crate::summed::Summed;
 use flashlab_block::{Access, File};
 use flashlab_catalogue::device::Device;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(super) struct Files {
 
 /// The reason why the files of a device cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum KeptError {
+pub enum DeviceFilesError {
     /// The bytes exist, but the state file does not.
     NoState {
         /// The state file.
@@ -72,45 +72,45 @@ pub enum KeptError {
     },
 }
 
-impl std::error::Error for KeptError {}
+impl std::error::Error for DeviceFilesError {}
 
-impl fmt::Display for KeptError {
+impl fmt::Display for DeviceFilesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KeptError::NoState { state, bytes } => write!(
+            DeviceFilesError::NoState { state, bytes } => write!(
                 f,
                 "{}: the state file is missing, but the bytes of the device are in {}: restore the state file, or delete the \
                  bytes to begin with a new device",
                 state.display(),
                 bytes.display()
             ),
-            KeptError::Missing { state, path } => write!(
+            DeviceFilesError::Missing { state, path } => write!(
                 f,
                 "{}: the file is missing; it belongs to the state file {}: restore it, or delete the state file and the files \
                  beside it to begin with a new device",
                 path.display(),
                 state.display()
             ),
-            KeptError::NotOfState { state, bytes } => write!(
+            DeviceFilesError::NotOfState { state, bytes } => write!(
                 f,
                 "{}: these bytes do not belong to {}, a state without bytes from `flashlab age`: move or delete them to begin \
                  with zeroes",
                 bytes.display(),
                 state.display()
             ),
-            KeptError::Size { path, found, expected } => write!(
+            DeviceFilesError::Size { path, found, expected } => write!(
                 f,
                 "{}: it has {found} bytes instead of {expected}: restore a complete copy, or delete the state file and the \
                  files beside it to begin with a new device",
                 path.display()
             ),
-            KeptError::NoSums { path } => write!(
+            DeviceFilesError::NoSums { path } => write!(
                 f,
                 "{}: the header of the file of checksums is invalid: the file is damaged, or from another version of flashlab; \
                  restore a copy, or delete the state file and the files beside it to begin with a new device",
                 path.display()
             ),
-            KeptError::Journal { path, line } => write!(
+            DeviceFilesError::Journal { path, line } => write!(
                 f,
                 "{}:{line}: the line is damaged, but later lines are not: restore a copy of the journal, or delete it to \
                  continue with the wear of the last state",
@@ -127,38 +127,43 @@ impl Files {
     }
 
     /// Opens the bytes of `device`, whose state has been read. New bytes have temporary names until
-    /// [`Files::establish`].
-    pub(super) fn open(&self, device: &Device) -> Result<Summed, ServedError> {
+    /// [`Files::commit`].
+    pub(super) fn open(&self, device: &Device) -> Result<ChecksummedStore, ServedError> {
         let (state, bytes, capacity) = (self.state.clone(), self.bytes.clone(), device.capacity());
         let there = bytes.exists();
         match &device.state {
-            None if there => return Err(KeptError::NoState { state, bytes }.into()),
-            Some(kept) if !kept.has_bytes && there => {
-                return Err(KeptError::NotOfState { state, bytes }.into());
+            None if there => return Err(DeviceFilesError::NoState { state, bytes }.into()),
+            Some(saved) if !saved.has_bytes && there => {
+                return Err(DeviceFilesError::NotOfState { state, bytes }.into());
             }
-            Some(kept) if kept.has_bytes => {}
+            Some(saved) if saved.has_bytes => {}
             None | Some(_) => return self.create(capacity),
         }
         if !there && new(&bytes).exists() {
             // The previous process died between writing the state and renaming the bytes.
-            self.establish().map_err(|error| ServedError::System { path: bytes.clone(), error })?;
+            self.commit().map_err(|error| ServedError::System { path: bytes.clone(), error })?;
         }
         for path in [&bytes, &self.sums] {
             if !path.exists() {
-                return Err(KeptError::Missing { state, path: path.clone() }.into());
+                return Err(DeviceFilesError::Missing { state, path: path.clone() }.into());
             }
         }
         let found = fs::metadata(&bytes).map_or(0, |there| there.len());
         if found != capacity {
-            return Err(KeptError::Size { path: bytes, found, expected: capacity }.into());
+            return Err(DeviceFilesError::Size { path: bytes, found, expected: capacity }.into());
         }
         let held = File::open(&bytes, Some(capacity), Access::Cached, false)?;
-        let summed = Summed::new(held, Summed::open_sums(&self.sums, capacity, false)?, &bytes, capacity);
-        summed.resume(&self.sums)?;
-        Ok(summed)
+        let checksummed = ChecksummedStore::new(
+            held,
+            ChecksummedStore::open_sums(&self.sums, capacity, false)?,
+            &bytes,
+            capacity,
+        );
+        checksummed.resume(&self.sums)?;
+        Ok(checksummed)
     }
 
-    fn create(&self, capacity: u64) -> Result<Summed, ServedError> {
+    fn create(&self, capacity: u64) -> Result<ChecksummedStore, ServedError> {
         let (bytes, sums) = (new(&self.bytes), new(&self.sums));
         for path in [&bytes, &sums] {
             match fs::remove_file(path) {
@@ -169,15 +174,15 @@ impl Files {
             }
         }
         let held = File::open(&bytes, Some(capacity), Access::Cached, false)?;
-        let sums = Summed::open_sums(&sums, capacity, true)?;
-        let summed = Summed::new(held, sums, &self.bytes, capacity);
+        let sums = ChecksummedStore::open_sums(&sums, capacity, true)?;
+        let checksummed = ChecksummedStore::new(held, sums, &self.bytes, capacity);
         let failed = |error| ServedError::System { path: self.sums.clone(), error: io::Error::other(error) };
-        summed.close().map_err(failed)?;
-        Ok(summed)
+        checksummed.close().map_err(failed)?;
+        Ok(checksummed)
     }
 
     /// Renames new bytes to their final names, once their state is written.
-    pub(super) fn establish(&self) -> io::Result<()> {
+    pub(super) fn commit(&self) -> io::Result<()> {
         // The bytes are renamed last: as long as their final name is missing, the renaming is incomplete.
         match fs::rename(new(&self.sums), &self.sums) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.sums.exists() => {}

@@ -3,7 +3,7 @@
 //! The data of every write encodes its place and its number, and every read is compared with the writes that were
 //! answered before. A block of 4 KiB is verified if its content is known: a single write covered it completely, and no
 //! change of it was in flight during the read. With `verify=`, all blocks have the format of that method
-//! ([`Verified`]); if one of the jobs only reads, blocks that this run did not write are verified by their own content.
+//! ([`VerifyFormat`]); if one of the jobs only reads, blocks that this run did not write are verified by their own content.
 //!
 //! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
 //! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the
@@ -12,7 +12,7 @@
 //! This model has no power cuts and cannot save its state; a served device has both.
 
 use crate::Served;
-use crate::verified::{Verified, Wrong};
+use crate::verify_format::{VerifyFailure, VerifyFormat};
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed, conformance};
 use flashlab_sim::{
     Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, Spent,
@@ -28,28 +28,28 @@ use std::task::{Poll, Waker};
 /// Size in bytes of a verified block.
 const BLOCK: u64 = 4096;
 /// Latency of a request that the device answers immediately.
-const AT_ONCE: Duration = Duration::from_us(1);
+const IMMEDIATE_LATENCY: Duration = Duration::from_us(1);
 /// Maximum size of a request in bytes.
 const REQUEST_MAX: u64 = 64 << 20;
 
 /// A device that stores bytes, in simulated time. Clones share one device.
 #[derive(Clone)]
-pub struct Carried {
+pub struct StoreModel {
     geometry: Geometry,
     device: Arc<dyn BlockDevice>,
     timed: Option<Arc<Timed>>,
-    verified: Option<Arc<Verified>>,
-    desk: Arc<Mutex<Desk>>,
+    format: Option<Arc<VerifyFormat>>,
+    session: Arc<Mutex<Session>>,
 }
 
 /// The results of verifying reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Checked {
+pub struct Verification {
     /// The method of verification; `None` without `verify=`.
     pub method: Option<&'static str>,
     /// Blocks that were read and verified.
     pub blocks: u64,
-    /// Verified blocks that were wrong.
+    /// VerifyFormat blocks that were wrong.
     pub wrong: u64,
     /// The first wrong block.
     pub first_wrong: Option<WrongBlock>,
@@ -65,11 +65,11 @@ pub struct WrongBlock {
     /// Length of the block in bytes.
     pub length: u64,
     /// The kind of error.
-    pub why: Wrong,
+    pub why: VerifyFailure,
 }
 
-impl Checked {
-    fn judged(&mut self, offset: u64, length: u64, judgement: Result<(), Wrong>) {
+impl Verification {
+    fn add(&mut self, offset: u64, length: u64, judgement: Result<(), VerifyFailure>) {
         self.blocks += 1;
         if let Err(why) = judgement {
             self.wrong += 1;
@@ -78,9 +78,9 @@ impl Checked {
     }
 }
 
-impl fmt::Display for Checked {
+impl fmt::Display for Verification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Checked { blocks, wrong, failed, .. } = self;
+        let Verification { blocks, wrong, failed, .. } = self;
         let method = self.method.unwrap_or("verify");
         match (self.first_wrong, self.method) {
             (None, None) => write!(f, "{blocks} blocks of 4 KiB were read back as written")?,
@@ -98,14 +98,14 @@ impl fmt::Display for Checked {
 }
 
 #[derive(Default)]
-struct Desk {
+struct Session {
     now: Instant,
     outstanding: Vec<Outstanding>,
     done: VecDeque<Completion>,
     /// The known blocks, by block number.
     blocks: BTreeMap<u64, Known>,
     writes: u64,
-    checked: Checked,
+    verification: Verification,
 }
 
 /// Knowledge about the content of a block. Nothing is known about a block that is not listed.
@@ -130,11 +130,11 @@ struct Outstanding {
     request: Request,
     submitted: Instant,
     answering: Pin<Box<dyn Future<Output = Outcome> + Send>>,
-    change: Change,
+    effect: Effect,
 }
 
 /// The effect of a request on the known blocks.
-enum Change {
+enum Effect {
     /// A read changes nothing. The list has the blocks that were known when the read was submitted.
     Read(Vec<(u64, Write)>),
     /// A write or a trim.
@@ -142,9 +142,9 @@ enum Change {
     Flush,
 }
 
-impl Carried {
+impl StoreModel {
     /// Wraps the device of `served`.
-    pub fn new(served: &Served) -> Carried {
+    pub fn new(served: &Served) -> StoreModel {
         let of_device = served.device.geometry();
         let geometry = Geometry {
             block: of_device.block,
@@ -152,30 +152,30 @@ impl Carried {
             request_max: of_device.request_max.min(REQUEST_MAX),
         };
         let (device, timed) = (served.device.clone(), served.timed.clone());
-        Carried { geometry, device, timed, verified: None, desk: Arc::default() }
+        StoreModel { geometry, device, timed, format: None, session: Arc::default() }
     }
 
-    /// Makes the device write and verify blocks with `verified`.
+    /// Makes the device write and verify blocks with `format`.
     #[must_use]
-    pub fn verified_by(mut self, verified: Verified) -> Carried {
-        self.lock().checked.method = Some(verified.name());
-        self.verified = Some(Arc::new(verified));
+    pub fn with_format(mut self, format: VerifyFormat) -> StoreModel {
+        self.lock().verification.method = Some(format.name());
+        self.format = Some(Arc::new(format));
         self
     }
 
     /// Returns the results of verification so far.
-    pub fn checked(&self) -> Checked {
-        self.lock().checked
+    pub fn verification(&self) -> Verification {
+        self.lock().verification
     }
 
     /// Returns the instant of the device's next event, or `None` if no request is in flight.
-    fn due(&self, desk: &Desk) -> Option<Instant> {
-        if desk.outstanding.is_empty() { None } else { self.device.next_due() }
+    fn due(&self, session: &Session) -> Option<Instant> {
+        if session.outstanding.is_empty() { None } else { self.device.next_due() }
     }
 
     /// The lock is poisoned only by a panic that is a mistake in this module.
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -192,10 +192,10 @@ fn word(at: u64, write: u64) -> [u8; 8] {
 }
 
 /// Returns the data of a write.
-fn bytes(write: &Write, verified: Option<&Verified>) -> Vec<u8> {
+fn bytes(write: &Write, format: Option<&VerifyFormat>) -> Vec<u8> {
     let mut bytes = vec![0; write.length as usize];
-    match verified {
-        Some(verified) => verified.fill(write.offset, write.number, &mut bytes),
+    match format {
+        Some(format) => format.fill(write.offset, write.number, &mut bytes),
         None => {
             for (place, chunk) in (write.offset..).step_by(8).zip(bytes.chunks_mut(8)) {
                 chunk.copy_from_slice(&word(place, write.number)[..chunk.len()]);
@@ -205,7 +205,7 @@ fn bytes(write: &Write, verified: Option<&Verified>) -> Vec<u8> {
     bytes
 }
 
-impl Desk {
+impl Session {
     /// Assigns the next number to a write.
     fn write(&mut self, request: &Request) -> Write {
         self.writes += 1;
@@ -247,7 +247,7 @@ impl Desk {
         request: &Request,
         known: &[(u64, Write)],
         found: &[u8],
-        verified: Option<&Verified>,
+        format: Option<&VerifyFormat>,
     ) {
         let part = |from: u64, length: u64| {
             let at = (from - request.offset) as usize;
@@ -261,19 +261,19 @@ impl Desk {
             }
             let (_, wanted) = match wanted.take() {
                 Some(known) if known.0 == write => wanted.insert(known),
-                _ => wanted.insert((write, bytes(&write, verified))),
+                _ => wanted.insert((write, bytes(&write, format))),
             };
             let start = block * BLOCK;
             let at = (start - write.offset) as usize;
             let same = part(start, BLOCK) == &wanted[at..at + BLOCK as usize];
-            self.checked.judged(start, BLOCK, if same { Ok(()) } else { Err(Wrong::NotAsWritten) });
+            self.verification.add(start, BLOCK, if same { Ok(()) } else { Err(VerifyFailure::NotAsWritten) });
         }
-        let Some(verified) = verified.filter(|verified| verified.judges_all) else { return };
-        let length = verified.block(request.length).max(1);
+        let Some(format) = format.filter(|format| format.verifies_unwritten) else { return };
+        let length = format.block(request.length).max(1);
         for start in (request.offset..request.offset + request.length).step_by(length as usize) {
             let touched = start / BLOCK..(start + length).div_ceil(BLOCK);
             if self.blocks.range(touched).next().is_none() {
-                self.checked.judged(start, length, verified.judge(start, part(start, length)));
+                self.verification.add(start, length, format.verify(start, part(start, length)));
             }
         }
     }
@@ -283,18 +283,18 @@ impl Desk {
         outstanding: Outstanding,
         outcome: Outcome,
         at: Instant,
-        verified: Option<&Verified>,
+        format: Option<&VerifyFormat>,
     ) {
-        let Outstanding { request, submitted, change, .. } = outstanding;
-        match (&change, &outcome) {
-            (Change::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes, verified),
-            (Change::Write, _) => self.end(&request, outcome.is_ok()),
+        let Outstanding { request, submitted, effect, .. } = outstanding;
+        match (&effect, &outcome) {
+            (Effect::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes, format),
+            (Effect::Write, _) => self.end(&request, outcome.is_ok()),
             _ => {}
         }
         let status = match outcome {
             Ok(_) => Status::Ok,
             Err(error) => {
-                self.checked.failed += 1;
+                self.verification.failed += 1;
                 status(error)
             }
         };
@@ -314,49 +314,49 @@ fn status(error: IoError) -> Status {
     }
 }
 
-impl Model for Carried {
+impl Model for StoreModel {
     fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
-        let mut desk = self.lock();
-        desk.now = desk.now.max(now);
+        let mut session = self.lock();
+        session.now = session.now.max(now);
         let Request { offset, length, .. } = request;
         let inside = request.op.is_flush() || request.end() <= self.geometry.capacity;
-        let (io, change) = match request.op {
-            _ if !inside => (None, Change::Flush),
+        let (io, effect) = match request.op {
+            _ if !inside => (None, Effect::Flush),
             Op::Read => {
-                let known = blocks(&request).0.filter_map(|block| match desk.blocks.get(&block)? {
+                let known = blocks(&request).0.filter_map(|block| match session.blocks.get(&block)? {
                     Known::Written(write) => Some((block, *write)),
                     Known::UnderWay(..) => None,
                 });
                 let known = known.collect();
-                (Some(Io::Read { offset, buffer: vec![0; length as usize] }), Change::Read(known))
+                (Some(Io::Read { offset, buffer: vec![0; length as usize] }), Effect::Read(known))
             }
             Op::Write | Op::WriteFua => {
-                let write = desk.write(&request);
-                desk.begin(&request, Some(write));
+                let write = session.write(&request);
+                session.begin(&request, Some(write));
                 let durable = request.op == Op::WriteFua;
-                let data = bytes(&write, self.verified.as_deref()).into();
-                (Some(Io::Write { offset, data, durable }), Change::Write)
+                let data = bytes(&write, self.format.as_deref()).into();
+                (Some(Io::Write { offset, data, durable }), Effect::Write)
             }
             Op::Trim => {
-                desk.begin(&request, None);
-                (Some(Io::Discard { offset, length, durable: false }), Change::Write)
+                session.begin(&request, None);
+                (Some(Io::Discard { offset, length, durable: false }), Effect::Write)
             }
-            Op::Flush | Op::FlushData => (Some(Io::Flush), Change::Flush),
+            Op::Flush | Op::FlushData => (Some(Io::Flush), Effect::Flush),
         };
         let started = match io {
-            Some(io) => self.device.start(&Context::new(desk.now), io),
+            Some(io) => self.device.start(&Context::new(session.now), io),
             None => Started::Done(Err(IoError::Invalid)),
         };
-        let submitted = desk.now;
+        let submitted = session.now;
         let nothing: Pin<Box<dyn Future<Output = Outcome> + Send>> = Box::pin(std::future::pending());
         match started {
             Started::Done(outcome) => {
-                let one = Outstanding { request, submitted, answering: nothing, change };
-                desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
+                let one = Outstanding { request, submitted, answering: nothing, effect };
+                session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, self.format.as_deref());
             }
             // A device that answers on threads of its own does not say when it will answer.
             Started::Pending(answering) if self.device.next_due().is_none() => {
@@ -371,31 +371,31 @@ impl Model for Carried {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        let desk = self.lock();
-        let done = desk.done.front().map(|completion| completion.at);
-        done.into_iter().chain(self.due(&desk)).min()
+        let session = self.lock();
+        let done = session.done.front().map(|completion| completion.at);
+        done.into_iter().chain(self.due(&session)).min()
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        let mut desk = self.lock();
-        while let Some(due) = self.due(&desk) {
-            if due > limit || desk.done.front().is_some_and(|completion| completion.at <= due) {
+        let mut session = self.lock();
+        while let Some(due) = self.due(&session) {
+            if due > limit || session.done.front().is_some_and(|completion| completion.at <= due) {
                 break;
             }
-            desk.now = desk.now.max(due);
+            session.now = session.now.max(due);
             self.device.advance(due);
             let mut left = Vec::new();
-            for mut one in std::mem::take(&mut desk.outstanding) {
+            for mut one in std::mem::take(&mut session.outstanding) {
                 let polled = one.answering.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
-                let now = desk.now;
+                let now = session.now;
                 match polled {
-                    Poll::Ready(outcome) => desk.ended(one, outcome, now, self.verified.as_deref()),
+                    Poll::Ready(outcome) => session.ended(one, outcome, now, self.format.as_deref()),
                     Poll::Pending => left.push(one),
                 }
             }
-            desk.outstanding = left;
+            session.outstanding = left;
         }
-        desk.done.pop_front_if(|completion| completion.at <= limit)
+        session.done.pop_front_if(|completion| completion.at <= limit)
     }
 
     fn power_cut(&mut self, _now: Instant) -> PowerCut {
@@ -419,13 +419,13 @@ mod tests {
     use flashlab_catalogue::library::Library;
     use flashlab_sim::{FileId, RequestId, Rng};
 
-    fn open(argument: &str) -> Carried {
+    fn open(argument: &str) -> StoreModel {
         let library = Library::built_in().expect("the repository's own");
-        Carried::new(&Served::open(argument, 1, false, &library).unwrap_or_else(|error| panic!("{error}")))
+        StoreModel::new(&Served::open(argument, 1, false, &library).unwrap_or_else(|error| panic!("{error}")))
     }
 
     /// Submits random requests, `depth` at a time, and returns the instant of each completion.
-    fn drive(carried: &mut Carried, seed: u64, depth: usize) -> Vec<Instant> {
+    fn drive(model: &mut StoreModel, seed: u64, depth: usize) -> Vec<Instant> {
         let mut rng = Rng::new(seed);
         let (mut now, mut ends, mut outstanding) = (Instant::ZERO, Vec::new(), 0);
         for n in 0..2000_u64 {
@@ -433,10 +433,10 @@ mod tests {
                 [Op::Read, Op::Read, Op::Write, Op::WriteFua, Op::Trim, Op::Flush][rng.below(6) as usize];
             let (offset, length) = (rng.below(200) * 2048, (1 + rng.below(8)) * 2048);
             let request = Request { id: RequestId(n), op, file: FileId(0), offset, length };
-            carried.submit(now, request);
+            model.submit(now, request);
             outstanding += 1;
             while outstanding >= depth {
-                let done = carried.complete(Instant::MAX).expect("something is outstanding");
+                let done = model.complete(Instant::MAX).expect("something is outstanding");
                 assert!(done.at >= now && done.spent.total() <= done.at.since(Instant::ZERO));
                 now = done.at;
                 ends.push(now);
@@ -452,11 +452,14 @@ mod tests {
             ["memory:size=4M", "memory:size=4M+overlay+stats", "memory:size=4M+delay:read=1ms", "sd/kingston"]
         {
             for depth in [1, 7] {
-                let mut carried = open(argument);
-                drive(&mut carried, 5, depth);
-                let checked = carried.checked();
-                assert!(checked.blocks > 100 && checked.wrong == 0, "{argument} at {depth}: {checked}");
-                assert_eq!(checked.failed, 0, "{argument} at {depth}: {checked}");
+                let mut model = open(argument);
+                drive(&mut model, 5, depth);
+                let verification = model.verification();
+                assert!(
+                    verification.blocks > 100 && verification.wrong == 0,
+                    "{argument} at {depth}: {verification}"
+                );
+                assert_eq!(verification.failed, 0, "{argument} at {depth}: {verification}");
             }
         }
     }
@@ -466,18 +469,18 @@ mod tests {
         let times = || drive(&mut open("sd/kingston+error:rate=0.01,seed=3"), 9, 4);
         assert_eq!(times(), times());
         let ends = drive(&mut open("memory:size=4M"), 1, 1);
-        assert_eq!(ends.last(), Some(&(Instant::ZERO + AT_ONCE.scale(2000, 1))));
+        assert_eq!(ends.last(), Some(&(Instant::ZERO + IMMEDIATE_LATENCY.scale(2000, 1))));
     }
 
     #[test]
     fn a_block_that_changed_behind_it_is_found() {
-        let mut carried = open("memory:size=1M");
-        let ask = |carried: &mut Carried, id, op| {
+        let mut model = open("memory:size=1M");
+        let ask = |model: &mut StoreModel, id, op| {
             let request = Request { id: RequestId(id), op, file: FileId(0), offset: 0, length: 8192 };
-            carried.submit(Instant::ZERO, request);
-            carried.complete(Instant::MAX).expect("it is done")
+            model.submit(Instant::ZERO, request);
+            model.complete(Instant::MAX).expect("it is done")
         };
-        ask(&mut carried, 1, Op::Write);
+        ask(&mut model, 1, Op::Write);
         let behind = Io::Write { offset: 5000, data: vec![1].into(), durable: false };
         assert!(conformance::execute(&*carried.device, behind).is_ok());
         ask(&mut carried, 2, Op::Read);
