@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
 use crate::dependence::{dependence, figures as compared_figures};
-use crate::experiment::side_by_side::side_by_side;
+use crate::experiment::map_parallel::map_parallel;
 use crate::figures::{DeviceFigures, JobFigures, figures};
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
@@ -77,7 +77,7 @@ pub fn compare(
     progress: &Progress,
 ) -> Vec<Compared> {
     progress.plan(devices.iter().map(|device| work(jobs, device.capacity())).sum());
-    side_by_side(devices, |device| {
+    map_parallel(devices, |device| {
         progress.enter(device.name.as_str());
         let run = |device: &Device, progress: Option<&Progress>| {
             let mut bench = prepare(device)?;
@@ -85,7 +85,7 @@ pub fn compare(
                 bench.report_to(progress);
             }
             let written_first_bytes = match write_first && device.state.is_none() {
-                true => bench.write_what_is_read(jobs)?,
+                true => bench.write_before_read(jobs)?,
                 false => 0,
             };
             let reports = bench.run(jobs, &Settings::default())?.reports(jobs);

@@ -10,14 +10,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Callback that observes a device at an instant of a run. It returns false to end the run.
-pub(crate) type Look<'a> = dyn FnMut(Instant, &dyn Model) -> bool + Send + 'a;
+pub(crate) type Probe<'a> = dyn FnMut(Instant, &dyn Model) -> bool + Send + 'a;
 
 /// A device whose callback runs after every `interval` requests.
 pub(crate) struct Watched<'a, 'b> {
     pub(crate) model: &'a mut dyn Model,
-    pub(crate) look: &'a mut Look<'b>,
+    pub(crate) probe: &'a mut Probe<'b>,
     pub(crate) interval: u64,
-    /// Requests until the next call of `look`.
+    /// Requests until the next call of `probe`.
     pub(crate) left: u64,
     /// Stop flag, set when the run should end.
     pub(crate) stop: &'a AtomicBool,
@@ -41,7 +41,7 @@ impl Model for Watched<'_, '_> {
         self.left -= 1;
         if self.left == 0 {
             self.left = self.interval;
-            if !(self.look)(now, self.model) {
+            if !(self.probe)(now, self.model) {
                 self.stop.store(true, Ordering::Relaxed);
             }
         }

@@ -22,7 +22,7 @@ fn milliseconds(library: &Library, device: &str) -> Vec<u64> {
 }
 
 #[test]
-fn what_at91_takes_for_granted_does_not_show_in_it() {
+fn assumptions_of_at91_do_not_change_its_results() {
     let library = Library::built_in().expect("the repository's own library");
     for card in ["sd/sandisk-512mb", "sd/sandisk-2gb"] {
         for command_max in ["512B", "32KiB"] {

@@ -3,9 +3,9 @@
 //! The device keeps its state from one run to the next, and simulated time continues. As in fio, files are laid out
 //! before a wave of jobs begins: outside the timed window, but simulated like everything else.
 
-mod ending;
 mod error;
 mod hints;
+mod stoppable;
 mod work;
 
 pub use error::{BenchError, refusal};
@@ -14,8 +14,6 @@ pub use work::work;
 
 use crate::files::{self, Files};
 use crate::progress::Progress;
-use crate::read_back::{self, Noting, Written};
-use crate::read_first;
 use crate::statistics::{Counters, Wear};
 use crate::watched::{Look, Stoppable, Watched};
 use ending::{Ending, Told};
@@ -29,6 +27,7 @@ use flashlab_sim::{Duration, FileId, Instant, Model};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use stoppable::{StoppableJobs, WaveProgress};
 use work::work_of;
 
 /// A device on the bench.
@@ -97,24 +96,24 @@ impl Bench {
 
     /// Writes, once and in ascending order, the ranges of the bare device that `jobs` read before they write them. Then
     /// lets the device idle for ten seconds. Returns the number of bytes written.
-    pub fn write_what_is_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
+    pub fn write_before_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
         let Stack::Device(device) = &self.stack else { return Ok(0) };
-        let ranges = read_first::ranges(jobs, &self.iologs, &device.geometry());
+        let ranges = unwritten_reads::ranges(jobs, &self.iologs, &device.geometry());
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
         if bytes == 0 {
             return Ok(0);
         }
-        self.progress.enter(WRITING_FIRST);
+        self.progress.enter(PRECONDITION_PHASE);
         let entry = |at: u64, end: u64| Entry {
             at: Duration::ZERO,
             action: Action::Write,
             file: 0,
             offset: at,
-            length: WRITTEN_AT_ONCE.min(end - at),
+            length: PRECONDITION_REQUEST_BYTES.min(end - at),
         };
         let pieces = |range: Range<u64>| {
             let end = range.end;
-            range.step_by(WRITTEN_AT_ONCE as usize).map(move |at| entry(at, end))
+            range.step_by(PRECONDITION_REQUEST_BYTES as usize).map(move |at| entry(at, end))
         };
         let iolog = Iolog {
             version: Version::Three,
@@ -122,13 +121,13 @@ impl Bench {
             entries: ranges.into_iter().flat_map(pieces).collect(),
         };
         let job = Job {
-            name: WRITING_FIRST.into(),
+            name: PRECONDITION_PHASE.into(),
             pattern: Pattern { mix: Mix::Write, ..Job::default().pattern },
-            block_size: [(); 3].map(|()| BlockSize::Fixed(WRITTEN_AT_ONCE)),
+            block_size: [(); 3].map(|()| BlockSize::Fixed(PRECONDITION_REQUEST_BYTES)),
             size: Some(Extent::Bytes(bytes)),
             engine: Engine::Asynchronous,
             depth: 16,
-            read_iolog: Some(WRITING_FIRST.into()),
+            read_iolog: Some(PRECONDITION_PHASE.into()),
             replay_no_stall: true,
             ..Job::default()
         };
@@ -141,7 +140,7 @@ impl Bench {
         if let Some(refused) = refusal(&statistics.reports(jobs)) {
             return Err(refused);
         }
-        self.pause(REST);
+        self.pause(IDLE_TIME);
         self.progress.enter("");
         Ok(bytes)
     }
@@ -181,20 +180,21 @@ impl Bench {
         self.run_recorded(jobs, settings).map(|(statistics, _)| statistics)
     }
 
-    /// Runs `jobs` and calls `look` with the instant and the device after every `interval` requests. If `look` returns
+    /// Runs `jobs` and calls `probe` with the instant and the device after every `interval` requests. If `probe` returns
     /// false, the jobs end early. This function neither verifies writes nor records iologs.
     pub(crate) fn run_watched(
         &mut self,
         jobs: &[Job],
         interval: u64,
-        look: &mut Look<'_>,
+        probe: &mut Probe<'_>,
     ) -> Result<Statistics, BenchError> {
         let mut statistics = Statistics::new(jobs, &Settings::default());
         let stop = AtomicBool::new(false);
         for wave in waves(jobs) {
             let tasks = self.tasks(jobs, wave.clone())?;
             self.run_wave_by(tasks, statistics.wave(wave), |model, workload, begin| {
-                let mut watched = Watched { model, look: &mut *look, interval, left: interval, stop: &stop };
+                let mut watched =
+                    Watched { model, probe: &mut *probe, interval, left: interval, stop: &stop };
                 flashlab_sim::run(&mut watched, &mut Stoppable { workload, stop: &stop }, begin)
             })?;
             if stop.load(Ordering::Relaxed) {
@@ -233,7 +233,7 @@ impl Bench {
                 break;
             }
             let tasks = self.tasks(jobs, wave.clone())?;
-            if jobs[wave.clone()].iter().any(read_back::is_due) {
+            if jobs[wave.clone()].iter().any(verify_phase::has_verify_phase) {
                 self.run_verified(jobs, wave.clone(), tasks, &mut statistics)?;
                 self.unlink(&jobs[wave]);
                 continue;
@@ -270,16 +270,16 @@ impl Bench {
         }
         let begin = self.now;
         let files: Vec<Vec<File>> = tasks.iter().map(|task| task.files.clone()).collect();
-        let noting = Noting::new(tasks.len(), statistics.wave(wave.clone()));
-        let (_, written) = self.run_wave(tasks, noting)?.finish();
+        let recorder = WriteRecorder::new(tasks.len(), statistics.wave(wave.clone()));
+        let (_, written) = self.run_wave(tasks, recorder)?.finish();
         if self.is_stopped() {
             return Ok(());
         }
         let ran = self.now.since(begin);
-        let due: Vec<usize> = wave.clone().filter(|n| read_back::is_due(&jobs[*n])).collect();
-        let readers: Vec<Job> = due.iter().map(|n| read_back::job(&jobs[*n], ran)).collect();
+        let due: Vec<usize> = wave.clone().filter(|n| verify_phase::has_verify_phase(&jobs[*n])).collect();
+        let readers: Vec<Job> = due.iter().map(|n| verify_phase::job(&jobs[*n], ran)).collect();
         let tasks = due.iter().zip(&readers).map(|(number, job)| {
-            let (files, written): (&Vec<File>, &Written) =
+            let (files, written): (&Vec<File>, &WrittenRanges) =
                 (&files[number - wave.start], &written[number - wave.start]);
             let ids: Vec<FileId> = files.iter().map(|file| file.id).collect();
             let iolog = Some(written.to_read(&ids));
@@ -304,7 +304,7 @@ impl Bench {
         &mut self,
         tasks: Vec<Task<'_>>,
         record: R,
-        run: impl FnOnce(&mut dyn Model, &mut Ending<R>, Instant) -> Instant,
+        run: impl FnOnce(&mut dyn Model, &mut StoppableJobs<R>, Instant) -> Instant,
     ) -> Result<R, BenchError> {
         let begin = self.now;
         let latest = |task: &Task<'_>| Some(task.iolog.as_ref()?.entries.last()?.at);
@@ -314,8 +314,8 @@ impl Bench {
         let capacity = self.device().geometry().capacity;
         let work = tasks.iter().map(|task| work_of(task.job, capacity)).sum();
         let jobs = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
-        let told = Told::new(self.progress.clone(), work, begin);
-        let mut workload = Ending::new(jobs, told);
+        let progress = WaveProgress::new(self.progress.clone(), work, begin);
+        let mut workload = StoppableJobs::new(jobs, progress);
         let last = run(self.model(), &mut workload, begin);
         let jobs = workload.finish(last).ok_or(BenchError::TooLong)?;
         self.now = jobs.end().unwrap_or(last).max(last);
@@ -487,11 +487,11 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
 }
 
 /// Name of the phase that writes the ranges that jobs read later.
-const WRITING_FIRST: &str = "writing data that is read later";
+const PRECONDITION_PHASE: &str = "writing data that is read later";
 /// Bytes of a request in this phase.
-const WRITTEN_AT_ONCE: u64 = 1 << 20;
+const PRECONDITION_REQUEST_BYTES: u64 = 1 << 20;
 /// Idle time after this phase.
-const REST: Duration = Duration::from_secs(10);
+const IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// No job runs beyond this instant. An [`Instant`] has room for the delay, ramp, runtime and pause of a job (at most a
 /// hundred years each) beyond it.

@@ -1,12 +1,12 @@
 //! Estimates of the work of jobs, for progress.
 
-use crate::read_back;
+use crate::verify_phase;
 use flashlab_fio::job::{BlockSize, Extent, Job, Mix};
 
 /// Returns the units of work, as [`Progress`](crate::progress::Progress) counts them, of one run of `jobs` on a device
 /// of `capacity` bytes.
 pub fn work(jobs: &[Job], capacity: u64) -> u64 {
-    let runs = |job: &Job| 1 + u64::from(read_back::is_due(job));
+    let runs = |job: &Job| 1 + u64::from(verify_phase::has_verify_phase(job));
     jobs.iter().map(|job| runs(job) * work_of(job, capacity)).sum()
 }
 

@@ -5,9 +5,9 @@
 
 use super::definition::Step;
 use super::error::ExperimentError;
+use super::map_parallel::map_parallel;
 use super::measured::{Measured, MeasuredCell, figure_of, measure, run_whole};
 use super::pattern::cell_name;
-use super::side_by_side::side_by_side;
 use super::{Experiment, Outcome, Place};
 use crate::bench::{Bench, BenchError, work};
 use crate::progress::Progress;
@@ -54,7 +54,7 @@ pub(super) fn run(
     progress.plan(places.iter().map(|place| matrix.work(place)).sum());
 
     let mut outcome = Outcome::default();
-    for result in side_by_side(&places, |place| matrix.run_place(place)) {
+    for result in map_parallel(&places, |place| matrix.run_place(place)) {
         let (cells, statistics) = result?;
         outcome.cells.extend(cells);
         outcome.statistics.push(statistics);

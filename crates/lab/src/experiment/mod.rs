@@ -11,11 +11,11 @@ mod endurance;
 mod error;
 mod gc;
 mod live;
+pub(crate) mod map_parallel;
 mod matrix;
 mod measured;
 mod pattern;
 mod published;
-pub(crate) mod side_by_side;
 mod sweep;
 mod undetermined;
 mod wear;
@@ -184,7 +184,7 @@ impl Experiment {
             ExperimentError::Device { place, error }
         })?;
         if let Some(other) = &self.other_value {
-            device = other.put_in(device, library);
+            device = other.apply_to(device, library);
         }
         device.set_override_sources(&self.definition.sources);
         Ok(device)

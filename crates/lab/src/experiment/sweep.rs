@@ -27,9 +27,9 @@
 
 use super::definition::{Range, Step};
 use super::error::ExperimentError;
+use super::map_parallel::map_parallel_limited;
 use super::measured::{MeasuredCell, figure_of, measure, run_whole};
 use super::pattern::cell_name;
-use super::side_by_side::at_most_side_by_side;
 use super::{Experiment, Outcome, Place};
 use crate::bench::{Bench, work};
 use crate::progress::Progress;
@@ -93,7 +93,7 @@ pub(super) fn run(
     let most = columns.iter().map(|(_, device)| device.capacity() / 4096 * BYTES_A_UNIT).max().unwrap_or(1);
     // A column has its prepared device and the copy that the current step runs on.
     let at_a_time = usize::try_from(MEMORY_BYTES / (2 * most).max(1)).unwrap_or(usize::MAX).max(1);
-    for result in at_most_side_by_side(at_a_time, &columns, |(name, device)| sweep.run_column(name, device)) {
+    for result in map_parallel_limited(at_a_time, &columns, |(name, device)| sweep.run_column(name, device)) {
         let (cells, statistics) = result?;
         outcome.cells.extend(cells);
         outcome.statistics.extend(statistics);

@@ -31,7 +31,7 @@ pub(super) struct OtherValue {
 
 impl OtherValue {
     /// Returns `device` with this value if the device has the number, and `device` itself otherwise.
-    pub(super) fn put_in(&self, device: Device, library: &Library) -> Device {
+    pub(super) fn apply_to(&self, device: Device, library: &Library) -> Device {
         let found = device.alternatives(library).into_iter().find(|other| {
             (&other.number, other.path, &other.value) == (&self.number, self.path, &self.value)
         });

@@ -38,10 +38,10 @@
 
 use super::definition::{RoleDefinition, Step};
 use super::error::ExperimentError;
+use super::map_parallel::map_parallel;
 use super::measured::{Measured, MeasuredCell, bytes_of, figure_of, run_whole};
 use super::pattern::cell_name;
 use super::published::PublishedTables;
-use super::side_by_side::side_by_side;
 use super::{Experiment, Outcome};
 use crate::bench::{Bench, BenchError, work};
 use crate::progress::Progress;
@@ -192,7 +192,7 @@ pub(super) fn run(
     let places: Vec<Place<'_>> = steps.iter().flat_map(on).collect();
     let mut outcome = Outcome::default();
     progress.plan(places.iter().map(Place::work).sum());
-    for result in side_by_side(&places, |place| place.run(seed, progress)) {
+    for result in map_parallel(&places, |place| place.run(seed, progress)) {
         let (cells, map, series, statistics) = result?;
         outcome.cells.extend(cells);
         outcome.wear.extend(map);

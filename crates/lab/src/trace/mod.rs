@@ -107,7 +107,8 @@ pub enum StepKind {
         stop: Option<&'static str>,
     },
     /// The host set power, clock, voltage, width or timing.
-    Wires,
+    #[serde(rename = "wires")]
+    Bus,
     /// The host logged a note.
     Note,
 }
@@ -193,7 +194,7 @@ fn tries(step: &Step) -> u64 {
         StepKind::Command { tries, count, stop, .. } => {
             u64::from(*tries) * (1 + u64::from(count.is_some())) + u64::from(stop.is_some())
         }
-        StepKind::Wires | StepKind::Note => 0,
+        StepKind::Bus | StepKind::Note => 0,
     }
 }
 
@@ -321,13 +322,13 @@ impl Reader<'_> {
         match event {
             Event::Ios(ios) => {
                 let before = self.ios.replace(*ios);
-                (StepKind::Wires, wires(before, ios), String::new())
+                (StepKind::Bus, wires(before, ios), String::new())
             }
             Event::Signal(signal) => {
-                (StepKind::Wires, format!("The signals have {} V.", words::volts(*signal)), String::new())
+                (StepKind::Bus, format!("The signals have {} V.", words::volts(*signal)), String::new())
             }
             Event::Tuned { blocks, found, .. } => (
-                StepKind::Wires,
+                StepKind::Bus,
                 format!(
                     "CMD19, {blocks} times: the driver looks for the point at which to sample the card's data."
                 ),

@@ -55,7 +55,7 @@ fn diagram_row(step: &Step) -> Element {
                 wires.push(arrow(class, &bytes(data)));
             }
         }
-        StepKind::Wires | StepKind::Note => wires.push(element("div").class("host-only")),
+        StepKind::Bus | StepKind::Note => wires.push(element("div").class("host-only")),
     }
     let mut words = element("div").class("words-of-step").child(element("p").text(&step.asked));
     if !step.means.is_empty() {

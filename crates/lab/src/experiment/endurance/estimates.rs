@@ -34,7 +34,7 @@ pub(super) fn lengths() -> impl Iterator<Item = u64> {
 pub(super) struct Estimates<'a> {
     media: &'a [Medium],
     /// Indices of the media whose lives are estimated. The first one is the simulated medium.
-    sharing: Vec<usize>,
+    medium_indices: Vec<usize>,
     /// Start of the history.
     begin: Instant,
     /// Snapshots of the last doubling of the history.
@@ -44,33 +44,33 @@ pub(super) struct Estimates<'a> {
 }
 
 impl<'a> Estimates<'a> {
-    pub(super) fn new(media: &'a [Medium], sharing: Vec<usize>, begin: Instant) -> Self {
+    pub(super) fn new(media: &'a [Medium], medium_indices: Vec<usize>, begin: Instant) -> Self {
         let known = vec![VecDeque::new(); media.len()];
-        Estimates { media, sharing, begin, snapshots: VecDeque::new(), known }
+        Estimates { media, medium_indices, begin, snapshots: VecDeque::new(), known }
     }
 
     /// Examines the erase counts at the current `end` of the history. Returns true if the examination gave estimates.
     /// Removes the media that would have failed by now, because they need a history of their own.
-    pub(super) fn look(&mut self, end: Snapshot) -> bool {
+    pub(super) fn examine(&mut self, end: Snapshot) -> bool {
         let media = self.media;
-        self.sharing.retain(|n| !media[*n].has_failed(&end.erase_counts));
+        self.medium_indices.retain(|n| !media[*n].has_failed(&end.erase_counts));
         let Some(half) = pushed(&mut self.snapshots, end.clone()) else { return false };
-        let Some(first) = self.sharing.first() else { return false };
+        let Some(first) = self.medium_indices.first() else { return false };
         let rates = Rates::new(&half, &end, &media[*first].bad);
-        for &n in &self.sharing {
-            pushed(&mut self.known[n], rates.carry_on(&end, &media[n], self.begin));
+        for &n in &self.medium_indices {
+            pushed(&mut self.known[n], rates.extrapolate(&end, &media[n], self.begin));
         }
         true
     }
 
     /// Returns the indices of the media whose lives are estimated.
-    pub(super) fn sharing(&self) -> &[usize] {
-        &self.sharing
+    pub(super) fn medium_indices(&self) -> &[usize] {
+        &self.medium_indices
     }
 
     /// Returns true if the blocks of the media never wear out.
     pub(super) fn are_endless(&self) -> bool {
-        self.sharing.iter().all(|n| self.media[*n].limits.is_empty())
+        self.medium_indices.iter().all(|n| self.media[*n].limits.is_empty())
     }
 
     /// Returns the latest estimate of a medium's life; `None` if no block wears.
@@ -80,7 +80,7 @@ impl<'a> Estimates<'a> {
 
     /// Returns true if no block was worn in the last doubling.
     pub(super) fn are_idle(&self) -> bool {
-        self.sharing.iter().all(|n| self.known[*n].back() == Some(&None))
+        self.medium_indices.iter().all(|n| self.known[*n].back() == Some(&None))
     }
 
     /// Returns true if the wear of every medium is steady. The estimates since the midpoint of the history must lie
@@ -103,7 +103,7 @@ impl<'a> Estimates<'a> {
                 && now.erases >= ERASES_LEAST
                 && !levelling_will_begin
         };
-        self.sharing.iter().all(|n| is_steady(&self.known[*n]))
+        self.medium_indices.iter().all(|n| is_steady(&self.known[*n]))
     }
 
     /// Returns the estimated life of a medium in nanoseconds; `None` if no block wears. If too few erases show how
@@ -165,7 +165,7 @@ mod tests {
         for (n, length) in lengths().take(looks).enumerate() {
             erased = (length as u32 * 10 + n as u32 % 2 * jitter).max(erased);
             let at = Instant::from_ns(length * 1_000);
-            estimates.look(Snapshot { at, erase_counts: vec![erased; 4] });
+            estimates.examine(Snapshot { at, erase_counts: vec![erased; 4] });
         }
         estimates
     }

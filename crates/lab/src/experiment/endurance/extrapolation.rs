@@ -78,7 +78,7 @@ impl Rates {
 
     /// Estimates when the first block of `medium` exceeds its limit if the history continues as it did up to its `end`.
     /// Times count from `begin`. Returns `None` if no block wears, or if blocks never wear out.
-    pub(super) fn carry_on(&self, end: &Snapshot, medium: &Medium, begin: Instant) -> Option<Estimate> {
+    pub(super) fn extrapolate(&self, end: &Snapshot, medium: &Medium, begin: Instant) -> Option<Estimate> {
         let counts = in_use(&end.erase_counts, &medium.bad);
         let lives = counts.zip(in_use(&medium.limits, &medium.bad)).filter_map(|(count, limit)| {
             let grown = self.grown(count);
@@ -129,7 +129,7 @@ mod tests {
         let half = Snapshot { at: Instant::from_ns(100), erase_counts: half };
         let end = Snapshot { at: Instant::from_ns(200), erase_counts: end };
         let medium = Medium { limits, bad: vec![] };
-        Rates::new(&half, &end, &medium.bad).carry_on(&end, &medium, Instant::ZERO)
+        Rates::new(&half, &end, &medium.bad).extrapolate(&end, &medium, Instant::ZERO)
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let end = Snapshot { at: Instant::from_ns(10), erase_counts: vec![0, 20, 20] };
         let medium = Medium { limits: vec![5, 99, 99], bad: vec![0] };
         let rates = Rates::new(&half, &end, &medium.bad);
-        let found = rates.carry_on(&end, &medium, Instant::ZERO).expect("it wears");
+        let found = rates.extrapolate(&end, &medium, Instant::ZERO).expect("it wears");
         assert_eq!((found.first_failure_ns, found.gap_now), (10.0 + 80.0, 0.0));
         assert!(!medium.has_failed(&[0, 99, 0]) && medium.has_failed(&[0, 100, 0]));
     }

@@ -7,7 +7,7 @@
 //! media also need another history if a block of the first medium fails that early.
 //!
 //! A history continues until its wear is steady ([`Estimates::are_steady`]), or until its share of the
-//! [`budget`](Scene::budget) is used up. The unit of a budget is simulated work, not seconds, so that a history ends at
+//! [`budget`](EnduranceSetup::budget) is used up. The unit of a budget is simulated work, not seconds, so that a history ends at
 //! the same request on every machine.
 
 use super::EnduranceWorkload;
@@ -39,7 +39,7 @@ const REQUESTS_A_RUN: u64 = 128;
 const LOOK_BYTES: u64 = 8 << 20;
 
 /// The simulated device with its workload and limits.
-pub(super) struct Scene<'a> {
+pub(super) struct EnduranceSetup<'a> {
     pub(super) device: &'a Device,
     pub(super) workload: &'a EnduranceWorkload,
     /// Jobs that run once, before the workload.
@@ -50,7 +50,7 @@ pub(super) struct Scene<'a> {
     /// Receives the used part of the budget.
     pub(super) progress: &'a Progress,
     /// Callback for each new estimate of the first medium's life.
-    pub(super) told: &'a (dyn Fn(&Life) + Sync),
+    pub(super) report_life: &'a (dyn Fn(&Life) + Sync),
 }
 
 /// The life of one medium, simulated to its end or estimated.
@@ -76,7 +76,7 @@ pub(super) struct Used {
     pub(super) wear: Option<Wear>,
 }
 
-impl Scene<'_> {
+impl EnduranceSetup<'_> {
     /// Simulates the lives of the media of `seeds`. Returns the lives in order, and the statistics and wear of the
     /// first one's device.
     pub(super) fn lives(&self, seeds: &[u64]) -> Result<(Vec<Life>, Used), BenchError> {
@@ -86,9 +86,9 @@ impl Scene<'_> {
         let mut first_used = None;
         while let Some(first) = lives.iter().position(Option::is_none) {
             let shares = |n: &usize| lives[*n].is_none() && media[*n].bad == media[first].bad;
-            let sharing = (first..seeds.len()).filter(shares).collect();
+            let medium_indices = (first..seeds.len()).filter(shares).collect();
             let mut history = History::begin(self, seeds[first])?;
-            let estimates = Estimates::new(&media, sharing, history.begin);
+            let estimates = Estimates::new(&media, medium_indices, history.begin);
             for (n, life) in history.live(estimates)? {
                 lives[n] = Some(life);
             }
@@ -101,7 +101,7 @@ impl Scene<'_> {
 
 /// A device that runs the workload.
 struct History<'a> {
-    scene: &'a Scene<'a>,
+    setup: &'a EnduranceSetup<'a>,
     bench: Bench,
     /// Number of bad blocks before the first job.
     bad_before: u64,
@@ -111,23 +111,23 @@ struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    fn begin(scene: &'a Scene<'a>, seed: u64) -> Result<Self, BenchError> {
-        let mut bench = Bench::with(scene.device, seed);
-        for (name, iolog) in &scene.workload.iologs {
+    fn begin(setup: &'a EnduranceSetup<'a>, seed: u64) -> Result<Self, BenchError> {
+        let mut bench = Bench::with(setup.device, seed);
+        for (name, iolog) in &setup.workload.iologs {
             bench.load_iolog(name, iolog.clone());
         }
         let bad_before = bench.counters().get("bad_block_count");
-        for jobs in scene.preparation {
+        for jobs in setup.preparation {
             run_whole(&mut bench, jobs, &Settings::default())?;
         }
         let (begin, at_begin) = (bench.now(), bench.counters());
-        Ok(History { scene, bench, bad_before, begin, at_begin, runs: 0 })
+        Ok(History { setup, bench, bad_before, begin, at_begin, runs: 0 })
     }
 
     /// Runs the workload until the lives of the media that share the history are known, or the budget is used up. The
     /// result omits media that need a history of their own.
     fn live(&mut self, estimates: Estimates<'_>) -> Result<Vec<(usize, Life)>, BenchError> {
-        match self.scene.budget {
+        match self.setup.budget {
             None => self.live_by_runs(estimates),
             Some(budget) => self.live_within(budget, estimates),
         }
@@ -135,14 +135,14 @@ impl<'a> History<'a> {
 
     /// Runs the workload until wear is steady. Examines the device between runs.
     fn live_by_runs(&mut self, mut estimates: Estimates<'_>) -> Result<Vec<(usize, Life)>, BenchError> {
-        let first = estimates.sharing()[0];
+        let first = estimates.medium_indices()[0];
         for length in lengths() {
             while self.runs < length {
                 if let Some(failed) = self.run_once()? {
                     return Ok(vec![(first, self.failed(failed))]);
                 }
             }
-            if !estimates.look(snapshot(self.bench.now(), self.bench.device())) {
+            if !estimates.examine(snapshot(self.bench.now(), self.bench.device())) {
                 continue;
             }
             self.tell(&estimates);
@@ -161,10 +161,10 @@ impl<'a> History<'a> {
         budget: u64,
         mut estimates: Estimates<'_>,
     ) -> Result<Vec<(usize, Life)>, BenchError> {
-        let first = estimates.sharing()[0];
-        let interval = (self.scene.device.capacity() / LOOK_BYTES).clamp(16, 4096);
+        let first = estimates.medium_indices()[0];
+        let interval = (self.setup.device.capacity() / LOOK_BYTES).clamp(16, 4096);
         let step = (budget / STEPS).max(1);
-        let (scene, begin, bad_before) = (self.scene, self.begin, self.bad_before);
+        let (setup, begin, bad_before) = (self.setup, self.begin, self.bad_before);
         let programmed_before = self.at_begin.get("programmed_bytes");
         let at_begin = self.at_begin.clone();
         let mut lengths = lengths().map(|length| length * step).peekable();
@@ -181,11 +181,12 @@ impl<'a> History<'a> {
             }
             let programmed = counters.get("programmed_bytes") - programmed_before;
             let done = requests + programmed / 4096 / PAGES_A_REQUEST;
-            scene.progress.advance(done.min(budget) - counted);
-            scene.progress.add_simulated(now.since(looked));
+            setup.progress.advance(done.min(budget) - counted);
+            setup.progress.add_simulated(now.since(looked));
             (counted, looked) = (done.min(budget), now);
-            if lengths.next_if(|length| done >= *length).is_some() && estimates.look(snapshot(now, device)) {
-                (scene.told)(&Life::of(
+            if lengths.next_if(|length| done >= *length).is_some() && estimates.examine(snapshot(now, device))
+            {
+                (setup.report_life)(&Life::of(
                     &estimates,
                     first,
                     false,
@@ -193,10 +194,10 @@ impl<'a> History<'a> {
                     &at_begin,
                     &counters,
                 ));
-                steady = estimates.are_steady(scene.steady_percent, scene.device.levelling_threshold());
+                steady = estimates.are_steady(setup.steady_percent, setup.device.levelling_threshold());
             }
             // For a device that never wears out, an eighth of the budget gives the same answer as all of it.
-            !steady && !scene.progress.is_stopped() && done < if is_endless { budget / 8 } else { budget }
+            !steady && !setup.progress.is_stopped() && done < if is_endless { budget / 8 } else { budget }
         };
         loop {
             let mut goes_on = true;
@@ -204,8 +205,8 @@ impl<'a> History<'a> {
                 goes_on = look(now, device, interval);
                 goes_on
             };
-            let run = self.bench.run_watched(&self.scene.workload.jobs, interval, &mut within);
-            let run = run.and_then(|s| refusal(&s.reports(&self.scene.workload.jobs)).map_or(Ok(()), Err));
+            let run = self.bench.run_watched(&self.setup.workload.jobs, interval, &mut within);
+            let run = run.and_then(|s| refusal(&s.reports(&self.setup.workload.jobs)).map_or(Ok(()), Err));
             self.runs += 1;
             let goes_on = goes_on && look(self.bench.now(), self.bench.device(), REQUESTS_A_RUN);
             if let Err(error) = run
@@ -219,7 +220,7 @@ impl<'a> History<'a> {
                 break;
             }
         }
-        self.scene.progress.advance(budget - counted);
+        self.setup.progress.advance(budget - counted);
         if let Some(failed) = failed {
             return Ok(vec![(first, self.failed(failed))]);
         }
@@ -235,18 +236,18 @@ impl<'a> History<'a> {
     }
 
     fn is_steady(&self, estimates: &Estimates<'_>) -> bool {
-        estimates.are_steady(self.scene.steady_percent, self.scene.device.levelling_threshold())
+        estimates.are_steady(self.setup.steady_percent, self.setup.device.levelling_threshold())
     }
 
     fn tell(&self, estimates: &Estimates<'_>) {
-        if let Some(first) = estimates.sharing().first() {
-            (self.scene.told)(&self.life(estimates, *first, false));
+        if let Some(first) = estimates.medium_indices().first() {
+            (self.setup.report_life)(&self.life(estimates, *first, false));
         }
     }
 
     /// Runs the workload once. Returns the instant of a failure, if there was one.
     fn run_once(&mut self) -> Result<Option<Instant>, BenchError> {
-        let run = run_whole(&mut self.bench, &self.scene.workload.jobs, &Settings::default());
+        let run = run_whole(&mut self.bench, &self.setup.workload.jobs, &Settings::default());
         self.runs += 1;
         let failed = self.bench.counters().get("bad_block_count") > self.bad_before;
         match run {
@@ -256,7 +257,7 @@ impl<'a> History<'a> {
     }
 
     fn lives(&self, estimates: &Estimates<'_>, steady: bool) -> Vec<(usize, Life)> {
-        estimates.sharing().iter().map(|n| (*n, self.life(estimates, *n, steady))).collect()
+        estimates.medium_indices().iter().map(|n| (*n, self.life(estimates, *n, steady))).collect()
     }
 
     fn life(&self, estimates: &Estimates<'_>, medium: usize, steady: bool) -> Life {

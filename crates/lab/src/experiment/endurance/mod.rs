@@ -26,14 +26,14 @@ mod history;
 mod report;
 
 use super::error::ExperimentError;
-use super::side_by_side::side_by_side;
+use super::map_parallel::map_parallel;
 use super::{Experiment, Outcome, Place};
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
-use history::{Life, Scene};
+use history::{EnduranceSetup, Life};
 use std::sync::Mutex;
 
 /// Divisor of a budget: every device has a first estimate after this part of its budget.
@@ -115,7 +115,7 @@ pub(super) fn run(
     });
     // Each device reports its estimates once in each doubling of its history. The numbers are the simulated times of
     // the next reports.
-    let told: Vec<Mutex<u64>> = columns.iter().map(|_| Mutex::new(0)).collect();
+    let next_report_ns: Vec<Mutex<u64>> = columns.iter().map(|_| Mutex::new(0)).collect();
     let simulate = |at: usize, seeds: &[u64], budget: Option<u64>, first: bool| {
         progress.enter(columns[at].0.as_str());
         if progress.is_stopped() {
@@ -123,7 +123,7 @@ pub(super) fn run(
         }
         let (column, device) = &columns[at];
         let tell = |life: &Life| {
-            let mut next_ns = told[at].lock().expect("nobody panics with it");
+            let mut next_ns = next_report_ns[at].lock().expect("nobody panics with it");
             if life.simulated_ns >= *next_ns && experiment.endurance.is_users() {
                 // The first pass reports only its last estimate, which is its best; the report is below.
                 *next_ns = life.simulated_ns * if first { 1 } else { 2 };
@@ -132,29 +132,29 @@ pub(super) fn run(
                 }
             }
         };
-        let scene = Scene {
+        let setup = EnduranceSetup {
             device,
             workload,
             preparation: &preparation,
             steady_percent: definition.steady_percent,
             budget,
             progress,
-            told: &tell,
+            report_life: &tell,
         };
-        let lives = scene.lives(seeds).map_err(|error| ExperimentError::of_bench(column.clone(), error))?;
+        let lives = setup.lives(seeds).map_err(|error| ExperimentError::of_bench(column.clone(), error))?;
         if progress.is_stopped() { Err(ExperimentError::Stopped) } else { Ok(lives) }
     };
     let places: Vec<usize> = (0..columns.len()).collect();
     if let Some(budget) = budget.filter(|_| has_first_figures) {
         // Estimate the lives of all devices roughly, before any device takes a long time.
-        let figures = side_by_side(&places, |at| {
+        let figures = map_parallel(&places, |at| {
             let (lives, _) = simulate(*at, &seeds[..1], Some(budget / FIRST_FIGURE), true)?;
             progress.report(report::estimate(&columns[*at].0, &lives[0]));
             Ok(())
         });
         figures.into_iter().collect::<Result<(), ExperimentError>>()?;
     }
-    let lives = side_by_side(&places, |at| {
+    let lives = map_parallel(&places, |at| {
         // A saved state has one medium.
         let seeds = if columns[*at].1.state.is_some() { &seeds[..1] } else { &seeds };
         let lives = simulate(*at, seeds, budget, false);

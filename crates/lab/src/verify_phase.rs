@@ -10,7 +10,7 @@ use flashlab_sim::{Duration, FileId, Instant, Spent};
 use std::collections::BTreeMap;
 
 /// Returns true if a job has such a phase.
-pub(crate) fn is_due(job: &Job) -> bool {
+pub(crate) fn has_verify_phase(job: &Job) -> bool {
     // According to fio, the phase never starts if the writes use up the runtime.
     let time_is_up = job.time_based && job.runtime.is_some();
     job.verify.method().is_some() && job.verify.reads_back && writes(job) && !time_is_up
@@ -20,15 +20,15 @@ fn writes(job: &Job) -> bool {
     !matches!(job.pattern.mix, Mix::Read | Mix::Trim) && job.read_iolog.is_none()
 }
 
-/// A recorder that forwards all events to another recorder and notes which ranges each job writes.
-pub(crate) struct Noting<R> {
+/// A recorder that forwards all events to another recorder and records the ranges that each job writes.
+pub(crate) struct WriteRecorder<R> {
     inner: R,
-    jobs: Vec<Written>,
+    jobs: Vec<WrittenRanges>,
 }
 
 /// The ranges that one job wrote.
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenRanges {
     /// Ranges in the order of the writes; `None` if a later request overwrote or trimmed the range.
     ranges: Vec<Option<Io>>,
     /// Index into `ranges` by file and first byte.
@@ -37,7 +37,7 @@ pub(crate) struct Written {
     failed: bool,
 }
 
-impl Written {
+impl WrittenRanges {
     fn note(&mut self, io: &Io) {
         let end = io.offset + io.length;
         let before = self.places.range(..(io.file, end)).rev();
@@ -107,19 +107,19 @@ pub(crate) fn job(of: &Job, ran: Duration) -> Job {
     }
 }
 
-impl<R> Noting<R> {
+impl<R> WriteRecorder<R> {
     /// Creates a recorder for a wave of `jobs` jobs that forwards to `inner`.
-    pub(crate) fn new(jobs: usize, inner: R) -> Noting<R> {
-        Noting { inner, jobs: (0..jobs).map(|_| Written::default()).collect() }
+    pub(crate) fn new(jobs: usize, inner: R) -> WriteRecorder<R> {
+        WriteRecorder { inner, jobs: (0..jobs).map(|_| WrittenRanges::default()).collect() }
     }
 
     /// Returns the inner recorder and the ranges that each job wrote.
-    pub(crate) fn finish(self) -> (R, Vec<Written>) {
+    pub(crate) fn finish(self) -> (R, Vec<WrittenRanges>) {
         (self.inner, self.jobs)
     }
 }
 
-impl<R: Record> Record for Noting<R> {
+impl<R: Record> Record for WriteRecorder<R> {
     fn started(&mut self, job: usize, at: Instant) {
         self.inner.started(job, at);
     }
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn left_of(ios: &[(Direction, u64, u64)]) -> Vec<(u64, u64)> {
-        let mut written = Written::default();
+        let mut written = WrittenRanges::default();
         for (direction, offset, length) in ios {
             let (file, direction) = (FileId::DEVICE, *direction);
             let (ready, issued) = (Instant::ZERO, Instant::ZERO);

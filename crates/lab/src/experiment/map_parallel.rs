@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Applies `work` to each of `items` and returns the results in the order of the items. The number of threads affects
 /// nothing but the duration.
-pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    at_most_side_by_side(usize::MAX, items, work)
+pub(crate) fn map_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_parallel_limited(usize::MAX, items, work)
 }
 
-/// Applies `work` as [`side_by_side`] does, with at most `at_a_time` items in parallel.
-pub(crate) fn at_most_side_by_side<T: Sync, R: Send>(
+/// Applies `work` as [`map_parallel`] does, with at most `at_a_time` items in parallel.
+pub(crate) fn map_parallel_limited<T: Sync, R: Send>(
     at_a_time: usize,
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
@@ -37,13 +37,13 @@ pub(crate) fn at_most_side_by_side<T: Sync, R: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::side_by_side;
+    use super::map_parallel;
 
     #[test]
     fn results_are_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..1_000).collect();
-        let doubled = side_by_side(&items, |item| 2 * item);
+        let doubled = map_parallel(&items, |item| 2 * item);
         assert_eq!(doubled, items.iter().map(|item| 2 * item).collect::<Vec<_>>());
-        assert!(side_by_side(&[], |item: &u64| *item).is_empty());
+        assert!(map_parallel(&[], |item: &u64| *item).is_empty());
     }
 }

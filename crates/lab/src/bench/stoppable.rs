@@ -6,34 +6,34 @@ use flashlab_fio::workload::{Jobs, Record};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Request, Workload};
 
 /// Number of events between two checks of the stop flag and reports of progress.
-const EVENTS_BETWEEN_LOOKS: u32 = 1_024;
+const EVENTS_PER_CHECK: u32 = 1_024;
 
 /// A wave of jobs that submits no more requests after the end of simulated time or after a request to stop.
-pub(super) struct Ending<R> {
+pub(super) struct StoppableJobs<R> {
     jobs: Jobs<R>,
     ended: bool,
     stopped: bool,
     /// Events since the last check of the stop flag.
     events: u32,
-    told: Told,
+    reported: WaveProgress,
 }
 
-impl<R: Record> Ending<R> {
-    pub(super) fn new(jobs: Jobs<R>, told: Told) -> Self {
-        Ending { jobs, ended: false, stopped: false, events: 0, told }
+impl<R: Record> StoppableJobs<R> {
+    pub(super) fn new(jobs: Jobs<R>, reported: WaveProgress) -> Self {
+        StoppableJobs { jobs, ended: false, stopped: false, events: 0, reported }
     }
 
     /// Reports the end of the wave at `last`. Returns the jobs, or `None` if they reached the end of simulated time.
     pub(super) fn finish(mut self, last: Instant) -> Option<Jobs<R>> {
-        self.told.wave_is_at(1.0, last);
+        self.reported.wave_is_at(1.0, last);
         (!self.ended).then_some(self.jobs)
     }
 
     #[cold]
-    fn look_up(&mut self, now: Instant) {
+    fn check_stop(&mut self, now: Instant) {
         self.events = 0;
-        self.told.wave_is_at(self.jobs.share_done(now), now);
-        if !self.stopped && self.told.progress.is_stopped() {
+        self.reported.wave_is_at(self.jobs.share_done(now), now);
+        if !self.stopped && self.reported.progress.is_stopped() {
             self.stopped = true;
             self.jobs.stop(now);
         }
@@ -41,7 +41,7 @@ impl<R: Record> Ending<R> {
 }
 
 /// The progress of a wave that has been reported so far.
-pub(super) struct Told {
+pub(super) struct WaveProgress {
     progress: Progress,
     /// Units of work of the whole wave.
     work: u64,
@@ -51,9 +51,9 @@ pub(super) struct Told {
     at: Instant,
 }
 
-impl Told {
+impl WaveProgress {
     pub(super) fn new(progress: Progress, work: u64, begin: Instant) -> Self {
-        Told { progress, work, done: 0, at: begin }
+        WaveProgress { progress, work, done: 0, at: begin }
     }
 
     fn wave_is_at(&mut self, share: f64, now: Instant) {
@@ -65,7 +65,7 @@ impl Told {
     }
 }
 
-impl<R: Record> Workload for Ending<R> {
+impl<R: Record> Workload for StoppableJobs<R> {
     #[inline]
     fn next(&mut self, now: Instant) -> Arrival {
         if now > END {
@@ -73,8 +73,8 @@ impl<R: Record> Workload for Ending<R> {
             return Arrival::Done;
         }
         self.events += 1;
-        if self.events >= EVENTS_BETWEEN_LOOKS {
-            self.look_up(now);
+        if self.events >= EVENTS_PER_CHECK {
+            self.check_stop(now);
         }
         self.jobs.next(now)
     }
