@@ -94,7 +94,7 @@ impl StateWriter {
         let journal = Journal::create(&path, &journal::id(&state)).map_err(system)?;
         let journal = Shared(Arc::new(Mutex::new(journal)));
         timed.set_journal(Box::new(journal.clone()));
-        Ok(Keeper { device, seed, path, timed, bytes, journal, written: Mutex::new(0) })
+        Ok(StateWriter { device, seed, path, timed, bytes, journal, written: Mutex::new(0) })
     }
 
     /// Returns the path of the state file.
@@ -132,16 +132,16 @@ impl StateWriter {
     /// Writes the state if the device has received requests since it was last written.
     pub fn write_if_changed(&self) -> Result<(), ServedError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.timed.submitted_count() == *written { Ok(()) } else { self.keep_after(&mut written) }
+        if self.timed.submitted_count() == *written { Ok(()) } else { self.write_after(&mut written) }
     }
 
-    fn keep_after(&self, written: &mut u64) -> Result<(), ServedError> {
+    fn write_after(&self, written: &mut u64) -> Result<(), ServedError> {
         let asked = self.timed.submitted_count();
         let system = |error| ServedError::System { path: self.path.clone(), error };
         self.timed.sync().map_err(|error| system(io::Error::other(error)))?;
         let (model, settled, place) = self.timed.model_when_idle(|| self.journal.lock().length());
-        let used = self.device.used() + settled;
-        let state = State::keep(&self.device, self.seed, used, &*model)?.with_bytes().to_bytes();
+        let used = self.device.used_time() + settled;
+        let state = State::save(&self.device, self.seed, used, &*model)?.with_bytes().to_bytes();
         let (id, at) = (journal::id(&state), Instant::ZERO + settled);
         self.journal.lock().state(&id, place, at);
         replace(&self.path, &state).map_err(system)?;

@@ -361,11 +361,11 @@ impl Model for StoreModel {
             // A device that answers on threads of its own does not say when it will answer.
             Started::Pending(answering) if self.device.next_due().is_none() => {
                 let outcome = conformance::wait_for(&*self.device, Started::Pending(answering));
-                let one = Outstanding { request, submitted, answering: nothing, change };
-                desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
+                let one = Outstanding { request, submitted, answering: nothing, effect };
+                session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, self.format.as_deref());
             }
             Started::Pending(answering) => {
-                desk.outstanding.push(Outstanding { request, submitted, answering, change });
+                session.outstanding.push(Outstanding { request, submitted, answering, effect });
             }
         }
     }
@@ -482,10 +482,11 @@ mod tests {
         };
         ask(&mut model, 1, Op::Write);
         let behind = Io::Write { offset: 5000, data: vec![1].into(), durable: false };
-        assert!(conformance::execute(&*carried.device, behind).is_ok());
-        ask(&mut carried, 2, Op::Read);
-        let first = WrongBlock { offset: 4096, length: 4096, why: Wrong::NotAsWritten };
-        let wanted = Checked { blocks: 2, wrong: 1, first_wrong: Some(first), ..Checked::default() };
-        assert_eq!(carried.checked(), wanted);
+        assert!(conformance::execute(&*model.device, behind).is_ok());
+        ask(&mut model, 2, Op::Read);
+        let first = WrongBlock { offset: 4096, length: 4096, why: VerifyFailure::NotAsWritten };
+        let wanted =
+            Verification { blocks: 2, wrong: 1, first_wrong: Some(first), ..Verification::default() };
+        assert_eq!(model.verification(), wanted);
     }
 }

@@ -302,7 +302,7 @@ fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
         let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
         let state_writer = served.state_writer.as_ref().expect("it is kept");
         assert_eq!(read(&*served.device, 5 * 65_536, 4096), [6; 4096]);
-        assert_eq!(keeper.damage(), None);
+        assert_eq!(state_writer.damage(), None);
         let failed = execute(&*served.device, Io::Read { offset: 5 * 65_536 + 7680, buffer: vec![0; 512] });
         let wrong = format!("card.bytes: damaged at byte {}", 5 * 65_536 + 4096);
         assert_eq!(failed.err(), Some(IoError::Medium));

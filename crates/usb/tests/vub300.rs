@@ -305,7 +305,7 @@ fn a_power_cut_during_a_write_aborts_it_and_keeps_programmed_pages() {
         driver.bring_up();
         for page in (0..128 * KIB).step_by(16 << 10) {
             let fate = cut.iter().find(|(range, _)| range.contains(&page)).map(|(_, fate)| *fate);
-            let (answer, kept) = driver.command(opcode::READ_MULTIPLE_BLOCK, 2, page as u32, None, 16 << 10);
+            let (answer, found) = driver.command(opcode::READ_MULTIPLE_BLOCK, 2, page as u32, None, 16 << 10);
             match fate {
                 Some(Fate::Old) => assert!(found.iter().all(|byte| *byte == 0), "{at:?}: page at {page}"),
                 Some(Fate::New) => assert!(found.iter().all(|byte| *byte == 0x22), "{at:?}: page at {page}"),

@@ -64,8 +64,8 @@ pub struct Filesystem {
     pub title: String,
     /// Parameters of the filesystem.
     pub parameters: FilesystemParameters,
-    numbers: Vec<Held>,
-    none: Vec<TakenAway>,
+    numbers: Vec<SourcedNumber>,
+    none: Vec<RemovedParameter>,
 }
 
 /// A number and the profile that it belongs to.

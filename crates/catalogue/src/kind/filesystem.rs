@@ -26,7 +26,7 @@ fn tables() -> &'static [&'static [Parameter]] {
             kinds: Vec::new(),
             path: parameter.path,
             meaning: parameter.meaning,
-            absent: None,
+            default_meaning: None,
             range: parameter.range,
             field: Field::OfFilesystem(parameter),
         };

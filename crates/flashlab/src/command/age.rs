@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         (bench, before, statistics.reports(&invocation.jobs))
     };
     let bytes = progress::show_elapsed(format!("saving {}", to.display()), || -> Result<_, Failure> {
-        let bytes = State::keep(&device, options.medium.seed, bench.used(), bench.device())?.to_bytes();
+        let bytes = State::save(&device, options.medium.seed, bench.used(), bench.device())?.to_bytes();
         file::write(&to, &bytes)?;
         Ok(bytes)
     })?;

@@ -15,9 +15,7 @@ use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
 use flashlab_lab::figures::{DeviceFigures, figures};
 use flashlab_lab::results::DeviceStatistics;
-use flashlab_lab::served::{Carried, Served, Verified};
 use flashlab_lab::statistics::statistics as device_statistics;
-use flashlab_lab::units::Dimension;
 use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_served::{Served, StoreModel, VerifyFormat};
 use flashlab_sim::Duration;
@@ -111,7 +109,7 @@ impl Session<'_> {
         bench.report_to(&progress);
         let written_first = match self.target {
             Target::Model(device) if !self.options.unwritten && device.state.is_none() => {
-                bench.write_what_is_read(jobs)?
+                bench.write_before_read(jobs)?
             }
             _ => 0,
         };
@@ -142,7 +140,7 @@ impl Session<'_> {
         let repeat = |other: &Device| {
             let mut bench = self.setup.bench(other)?;
             if is_written_first {
-                bench.write_what_is_read(jobs)?;
+                bench.write_before_read(jobs)?;
             }
             Ok(compared_figures(&bench.run(jobs, &Settings::default())?.reports(jobs)))
         };
@@ -197,7 +195,7 @@ impl Session<'_> {
                 false
             }
             Target::Bytes(device) => {
-                let checked = device.checked();
+                let checked = device.verification();
                 say(checked);
                 checked.wrong > 0
             }
@@ -251,7 +249,7 @@ enum Target {
 impl Target {
     fn open(options: &Options, library: &Library) -> Result<Target, Failure> {
         let argument = &options.device;
-        if !options.bytes && !Served::always_carries(argument) {
+        if !options.bytes && !Served::always_stores_bytes(argument) {
             let device =
                 progress::show_elapsed(format!("opening {argument}"), || Device::open(argument, library))?;
             return Ok(Target::Model(Box::new(device)));
@@ -275,8 +273,8 @@ impl Target {
         match self {
             Target::Model(device) => jobs::print_state_origin(device),
             Target::Bytes(device) => {
-                if let Some(verified) = Verified::of(&invocation.jobs).map_err(Failure::usage)? {
-                    *device = device.clone().verified_by(verified);
+                if let Some(verified) = VerifyFormat::of(&invocation.jobs).map_err(Failure::usage)? {
+                    *device = device.clone().with_format(verified);
                 }
             }
         }

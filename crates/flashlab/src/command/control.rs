@@ -5,6 +5,7 @@ use flashlab_block::layer::{Faults, Kind};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_serve::{ControlReply, Server};
+use flashlab_served::Served;
 use flashlab_sim::PowerCut;
 use std::fmt::Write;
 
@@ -55,11 +56,11 @@ impl<'a> ServerControl<'a> {
             ("unplug", "") => self.unplug(served),
             ("replug", "") => self.replug(served),
             ("keep", "") => {
-                let keeper = served.keeper.as_ref();
-                let keeper =
-                    keeper.ok_or("the device has no file for its state: serve it with state=FILE")?;
-                keeper.keep().map_err(|error| error.to_string())?;
-                Ok(format!("the state is in {}\n", keeper.path().display()))
+                let writer = served.state_writer.as_ref();
+                let writer =
+                    writer.ok_or("the device has no file for its state: serve it with state=FILE")?;
+                writer.write().map_err(|error| error.to_string())?;
+                Ok(format!("the state is in {}\n", writer.path().display()))
             }
             ("fault", rule) => fault(served, rule),
             _ => Err(format!(
@@ -100,8 +101,8 @@ impl<'a> ServerControl<'a> {
     }
 
     fn unplug(&self, served: &Served) -> ControlReply {
-        let powered = Powered::of(served)?;
-        if !powered.is_powered() {
+        let power = PowerSwitch::of(served)?;
+        if !power.is_powered() {
             return Err("the power is off already".to_owned());
         }
         match power {
@@ -117,8 +118,8 @@ impl<'a> ServerControl<'a> {
     }
 
     fn replug(&self, served: &Served) -> ControlReply {
-        let powered = Powered::of(served)?;
-        if powered.is_powered() {
+        let power = PowerSwitch::of(served)?;
+        if power.is_powered() {
             return Err("the power is on already".to_owned());
         }
         match power {

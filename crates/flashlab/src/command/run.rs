@@ -217,7 +217,7 @@ fn endurance(
         )));
     }
     let devices = options.devices.as_ref().map(|pattern| Device::open_all(pattern, library)).transpose()?;
-    let timeless = options.devices.as_ref().map(|pattern| Device::timeless(pattern, library)).transpose()?;
+    let timeless = options.devices.as_ref().map(|pattern| Device::untimed(pattern, library)).transpose()?;
     print_skipped_devices(&timeless.unwrap_or_default());
     let is_custom = options.job.is_some() || options.devices.is_some();
     let budget = options.budget.or(is_custom.then_some(BUDGET_MILLIONS)).filter(|_| !options.exact);

@@ -6,6 +6,7 @@ use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_sd::Card;
 use flashlab_sd::quirk::Planned;
 use flashlab_serve::{ControlReply, TaskQueue};
+use flashlab_served::CardOrigin;
 use flashlab_sim::Instant;
 use flashlab_usb::Vub300;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Access to the slot of the adapter while the adapter is served.
 pub(super) struct Slot {
     pub(super) errands: TaskQueue<Vub300>,
-    desk: Arc<Desk>,
+    card_control: Arc<CardControl>,
 }
 
 struct CardControl {
@@ -29,7 +30,7 @@ struct CardControl {
 impl Slot {
     /// Returns the slot of an adapter with `card`, which was made from the argument `device`.
     pub(super) fn new(device: &str, card: &Card, origin: CardOrigin, errands: TaskQueue<Vub300>) -> Slot {
-        let before = Counters::told(|to| card.observe(to));
+        let before = Counters::collect(|to| card.observe(to));
         let card_control = CardControl { device: device.to_owned(), origin, before, out: Mutex::default() };
         Slot { errands, card_control: Arc::new(card_control) }
     }
@@ -49,7 +50,7 @@ impl Slot {
     pub(super) fn write_state(&self, mut adapter: Vub300) -> Result<(), String> {
         let time = adapter.card_time();
         let card = adapter.remove(time).or_else(|| self.card_control.out().take());
-        card.map_or(Ok(()), |card| self.card_control.keep(&card, time))
+        card.map_or(Ok(()), |card| self.card_control.write_state(&card, time))
     }
 
     /// Returns a message about damaged bytes of the card, if a read found any.
@@ -58,8 +59,8 @@ impl Slot {
     }
 }
 
-impl Desk {
-    fn act(&self, adapter: &mut Vub300, now: Instant, command: &str) -> ControlReply {
+impl CardControl {
+    fn execute(&self, adapter: &mut Vub300, now: Instant, command: &str) -> ControlReply {
         let mut words = command.split_whitespace();
         let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
         match (verb, rest.as_str()) {
@@ -96,7 +97,7 @@ impl Desk {
                     }
                     let path = self.origin.path();
                     let path = path.ok_or("the card has no file for its state: serve it with state=FILE")?;
-                    self.keep(card, time)?;
+                    self.write_state(card, time)?;
                     Ok(format!("the state is in {}\n", path.display()))
                 })
             }
@@ -106,8 +107,8 @@ impl Desk {
         }
     }
 
-    /// Calls `look` with the card, in the slot or out of it.
-    fn with_card(&self, adapter: &Vub300, look: impl FnOnce(&Card) -> ControlReply) -> ControlReply {
+    /// Calls `command` with the card, in the slot or out of it.
+    fn with_card(&self, adapter: &Vub300, command: impl FnOnce(&Card) -> ControlReply) -> ControlReply {
         match (adapter.card(), &*self.out()) {
             (Some(card), _) | (None, Some(card)) => command(card),
             (None, None) => Err(SLOT_EMPTY.to_owned()),
@@ -115,8 +116,8 @@ impl Desk {
     }
 
     fn wear(&self, card: &Card) -> ControlReply {
-        let after = Counters::told(|to| card.observe(to));
-        let counted = statistics(&self.before, &after, Wear::told(|to| card.observe(to)).as_ref());
+        let after = Counters::collect(|to| card.observe(to));
+        let counted = statistics(&self.before, &after, Wear::collect(|to| card.observe(to)).as_ref());
         let counted = DeviceStatistics { column: self.device.clone(), ..counted };
         Ok(flashlab_report::of_device(&counted))
     }

@@ -174,15 +174,15 @@ fn missing_files_and_folders_are_named() {
 fn a_library_is_checked_before_anything_runs() {
     let folder = Folder::new("library");
     let kingston = include_str!("../../../../profiles/sd/kingston.toml");
-    desk.put("lib/profiles/sd/mine.toml", kingston);
-    assert!(desk.line("--library lib devices").fine().contains("  sd/mine "));
-    desk.put("lib/profiles/sd/kingston.toml", kingston);
-    assert!(desk.line("--library lib devices").refused().contains("sd/kingston exists already"));
-    let _ = std::fs::remove_file(desk.path("lib/profiles/sd/kingston.toml"));
-    desk.put("lib/profiles/host/mine.toml", kingston);
-    assert!(desk.line("--library lib devices").refused().contains("expected it in profiles/sd/"));
-    let _ = std::fs::remove_file(desk.path("lib/profiles/host/mine.toml"));
-    desk.put("lib/experiments/mine/README.md", "");
+    folder.put("lib/profiles/sd/mine.toml", kingston);
+    assert!(folder.line("--library lib devices").succeeded().contains("  sd/mine "));
+    folder.put("lib/profiles/sd/kingston.toml", kingston);
+    assert!(folder.line("--library lib devices").refused().contains("sd/kingston exists already"));
+    let _ = std::fs::remove_file(folder.path("lib/profiles/sd/kingston.toml"));
+    folder.put("lib/profiles/host/mine.toml", kingston);
+    assert!(folder.line("--library lib devices").refused().contains("expected it in profiles/sd/"));
+    let _ = std::fs::remove_file(folder.path("lib/profiles/host/mine.toml"));
+    folder.put("lib/experiments/mine/README.md", "");
     assert!(
         folder
             .line("--library lib devices")

@@ -208,12 +208,12 @@ fn an_included_file_and_standard_input_are_read() {
     let folder = folder_with_jobs("include");
     let jobs = run(&folder, "sd/kingston include.fio");
     assert_eq!(jobs.iter().map(|job| whole(&job["groupid"])).collect::<Vec<_>>(), [0, 1]);
-    let file = std::fs::File::open(desk.path("include.fio")).expect("it is there");
-    let mut command = desk.command(&["bench", "sd/kingston", "-", "--output-format=json"]);
-    let piped = crate::desk::said(command.stdin(file)).fine();
-    assert_eq!(piped, desk.line("bench sd/kingston include.fio --output-format=json").fine());
-    let mut command = desk.command(&["bench", "sd/kingston", "-"]);
-    let err = crate::desk::said(&mut command).refused();
+    let file = std::fs::File::open(folder.path("include.fio")).expect("it is there");
+    let mut command = folder.command(&["bench", "sd/kingston", "-", "--output-format=json"]);
+    let piped = run_command(command.stdin(file)).succeeded();
+    assert_eq!(piped, folder.line("bench sd/kingston include.fio --output-format=json").succeeded());
+    let mut command = folder.command(&["bench", "sd/kingston", "-"]);
+    let err = run_command(&mut command).refused();
     assert!(err.contains("no job is defined"), "{err}");
 }
 

@@ -4,7 +4,9 @@ use super::definition::Kind;
 use super::measured::MeasuredCell;
 use super::published::{PublishedTable, Shape};
 use super::{Experiment, Outcome, bounds, cell_name, digest, sweep};
-use crate::results::{self, Bound, Cell, Mechanisms, Published, Results, Role, Tail};
+use crate::results::{
+    self, Bound, Cell, Mechanisms, Published, Reference, ReferenceKind, Results, Role, Tail,
+};
 use flashlab_catalogue::device::{Device, Filesystem, free_parameters};
 use flashlab_sim::{Histogram, Mechanism};
 

@@ -28,7 +28,7 @@ pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
 pub use pattern::{CellPattern, cell_name};
 
 use crate::progress::Progress;
-use crate::results::{DeviceStatistics, Results, Series, WearMap};
+use crate::results::{DeviceStatistics, Reference, Results, Series, WearMap};
 use definition::Step;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::{Folder, Library, LibraryError, read_file};

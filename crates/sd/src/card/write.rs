@@ -180,7 +180,7 @@ impl Write {
         let range = page.start..self.end.map_or(page.end, |end| end.max(page.end));
         self.mapped |= array.flash.mapped_bytes(&range) > 0;
         let work = array.flash.write(range.clone())?;
-        self.told = range.end;
+        self.translated_to = range.end;
         self.leveling += work.leveling;
         let copies = work.read_modify_write + work.merge;
         spent[Mechanism::ReadModifyWrite] += work.read_modify_write;

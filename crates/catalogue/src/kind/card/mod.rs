@@ -68,7 +68,7 @@ impl Hardware for CardInHost {
         Some(Card::new(self.card.clone(), self.identity.clone(), store, seed))
     }
     fn is_timed(&self) -> bool {
-        self.card.takes_time()
+        self.card.has_timing()
     }
     fn capacity(&self) -> u64 {
         self.card.capacity

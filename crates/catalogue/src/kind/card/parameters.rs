@@ -85,7 +85,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time to commit a write that leaves a program unit open or begins a new run: its log record and map pages."),
     mandatory!("ftl.map_unit", Size CardParameters.mapping.map_unit, UP_TO_A_GIB,
         "Bytes that one map entry covers if the data was written in sequence."),
-    must!("ftl.superblock", Size CardParameters.mapping.rewrite_unit, UP_TO_A_GIB,
+    mandatory!("ftl.superblock", Size CardParameters.mapping.rewrite_unit, UP_TO_A_GIB,
         "Bytes that are rewritten together when part of them is overwritten."),
     choice!(
         "ftl.overwrite",

@@ -26,9 +26,9 @@ pub(super) const TABLE: &[Parameter] = &[
         ],
         "Generation of PCI Express that host and drive agree on."
     ),
-    must!("nvme.lanes", Count SsdParameters.link.lanes, UP_TO_2_32, "Lanes of the link."),
-    must!("nvme.payload", Count SsdParameters.link.payload, UP_TO_2_32, "Bytes of the largest packet's payload."),
-    must!("nvme.t_way", Time SsdParameters.link.t_way, TEN_SECONDS,
+    mandatory!("nvme.lanes", Count SsdParameters.link.lanes, UP_TO_2_32, "Lanes of the link."),
+    mandatory!("nvme.payload", Count SsdParameters.link.payload, UP_TO_2_32, "Bytes of the largest packet's payload."),
+    mandatory!("nvme.t_way", Time SsdParameters.link.t_way, TEN_SECONDS,
         "Latency of a packet from one side of the link to the other."),
     mandatory!("nvme.depth", Count SsdParameters.controller.depth, UP_TO_2_32,
         "Maximum number of commands in the controller; others wait in the queues."),

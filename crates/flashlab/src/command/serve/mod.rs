@@ -134,14 +134,14 @@ fn write_states_periodically(served: &[Served], every: Duration, stop: &Stop) {
         since += interval;
         let is_due = since >= every;
         for (served, logged) in served.iter().zip(&mut logged).filter(|(_, logged)| !**logged) {
-            if let Some(damage) = served.keeper.as_ref().and_then(|keeper| keeper.damage()) {
+            if let Some(damage) = served.state_writer.as_ref().and_then(|writer| writer.damage()) {
                 tracing::warn!("{damage}");
                 *logged = true;
             }
         }
-        for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
-            if (is_due || keeper.is_due())
-                && let Err(error) = keeper.keep_if_used()
+        for writer in served.iter().filter_map(|served| served.state_writer.as_ref()) {
+            if (is_due || writer.is_due())
+                && let Err(error) = writer.write_if_changed()
             {
                 // The device continues, and the next interval tries again.
                 tracing::warn!(%error, "the state cannot be written");

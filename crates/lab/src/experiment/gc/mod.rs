@@ -35,7 +35,7 @@ use super::definition::{Definition, Step};
 use super::error::ExperimentError;
 use super::measured::{Measured, MeasuredCell, figure_of};
 use super::pattern::cell_name;
-use super::side_by_side::side_by_side;
+use super::map_parallel::map_parallel;
 use super::{Experiment, Outcome};
 use crate::progress::Progress;
 use crate::results::{Reference, ReferenceKind};
@@ -168,7 +168,7 @@ pub(super) fn run(
     progress.plan(scenes.iter().map(Scene::work).sum());
     let mut outcome = Outcome::default();
     let mut fills: Vec<(&str, Vec<f64>)> = Vec::new();
-    for (scene, result) in scenes.iter().zip(side_by_side(&scenes, Scene::run)) {
+    for (scene, result) in scenes.iter().zip(map_parallel(&scenes, Scene::run)) {
         let Simulated { cell, reference, rho } = result?;
         outcome.references.extend(reference.map(|reference| (scene.cell_name(), reference)));
         outcome.cells.push(cell);
@@ -325,7 +325,7 @@ impl Scene<'_> {
             }
         }
         let written = map.written().since(&before);
-        Ok(Steady { host: written.host, programmed: written.host + written.collection, mapped, effective })
+        Ok(Steady { host: written.host, programmed: written.host + written.gc, mapped, effective })
     }
 
     fn parameters(&self, units: u64, spare: f64) -> PageMapParameters {
@@ -344,7 +344,7 @@ impl Scene<'_> {
             idle_free: 0,
             write_buffer: 2 * UNIT,
             slc: None,
-            levelling: LevellingPolicy::None,
+            leveling: LevelingPolicy::None,
             endurance: None,
         }
     }
@@ -353,11 +353,11 @@ impl Scene<'_> {
     fn uniform_form(&self, rho: f64) -> Option<(&'static str, f64)> {
         let b = self.fill.pages;
         match self.policy.victim {
-            Victim::Fifo => Some(("G1", forms::fifo(rho))),
-            Victim::Greedy => Some(("G2", forms::greedy(rho, b))),
-            Victim::Random => Some(("G3", forms::random(rho))),
-            Victim::DChoices { d } => Some(("G5", forms::d_choices(rho, b, d))),
-            Victim::CostBenefit => None,
+            VictimPolicy::Fifo => Some(("G1", forms::fifo(rho))),
+            VictimPolicy::Greedy => Some(("G2", forms::greedy(rho, b))),
+            VictimPolicy::Random => Some(("G3", forms::random(rho))),
+            VictimPolicy::DChoices { d } => Some(("G5", forms::d_choices(rho, b, d))),
+            VictimPolicy::CostBenefit => None,
         }
     }
 
@@ -370,8 +370,8 @@ impl Scene<'_> {
         let rho = devices[0].rho();
         let parts = match (self.distribution, self.policy.victim) {
             (Distribution::Uniform, _) => return self.uniform_form(rho),
-            (_, Victim::Random) => return Some(("G3", forms::random(rho))),
-            (_, Victim::Fifo) if self.policy.streams == Streams::One => self.parts()?,
+            (_, VictimPolicy::Random) => return Some(("G3", forms::random(rho))),
+            (_, VictimPolicy::Fifo) if self.policy.streams == Streams::One => self.parts()?,
             _ => return None,
         };
         Some(("G6", forms::fifo_of_mix(rho, &parts)))

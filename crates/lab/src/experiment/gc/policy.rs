@@ -6,7 +6,7 @@ use flashlab_flash::ftl::page_map::Streams;
 /// A way to choose victims and to separate data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Policy {
-    pub(super) victim: Victim,
+    pub(super) victim: VictimPolicy,
     pub(super) streams: Streams,
     /// The split of the spare space if hot and cold units have blocks of their own.
     pub(super) pools: Option<Pools>,
@@ -39,15 +39,15 @@ fn pairs(keys: &str) -> Result<Vec<(&str, &str)>, String> {
     keys.split(',').map(pair).collect()
 }
 
-fn victim(name: &str) -> Option<Victim> {
+fn victim(name: &str) -> Option<VictimPolicy> {
     match name {
-        "greedy" => Some(Victim::Greedy),
-        "fifo" => Some(Victim::Fifo),
-        "random" => Some(Victim::Random),
-        "cost-benefit" => Some(Victim::CostBenefit),
+        "greedy" => Some(VictimPolicy::Greedy),
+        "fifo" => Some(VictimPolicy::Fifo),
+        "random" => Some(VictimPolicy::Random),
+        "cost-benefit" => Some(VictimPolicy::CostBenefit),
         choices => {
             let d = choices.strip_suffix("-choices")?.parse().ok()?;
-            (1..=1_000).contains(&d).then_some(Victim::DChoices { d })
+            (1..=1_000).contains(&d).then_some(VictimPolicy::DChoices { d })
         }
     }
 }
@@ -86,7 +86,7 @@ impl Policy {
             }
         }
         let victim = chosen.ok_or("expected victim=NAME")?;
-        if pools.is_some() && !matches!(victim, Victim::Greedy | Victim::Fifo) {
+        if pools.is_some() && !matches!(victim, VictimPolicy::Greedy | VictimPolicy::Fifo) {
             return Err("pools need victim=greedy or victim=fifo".into());
         }
         Ok(Policy { victim, streams, pools })
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn policies_and_fill_levels_are_parsed_and_wrong_ones_are_refused() {
-        let policy = Policy { victim: Victim::DChoices { d: 2 }, streams: Streams::HotCold, pools: None };
+        let policy = Policy { victim: VictimPolicy::DChoices { d: 2 }, streams: Streams::HotCold, pools: None };
         assert_eq!(Policy::parse("victim=2-choices,streams=hot-cold"), Ok(policy));
         let fill = Fill { over_provisioning: 0.07, pages: 32 };
         assert_eq!(Fill::parse("over_provisioning=0.07, pages=32"), Ok(fill));
