@@ -17,6 +17,7 @@ use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParamet
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
+use flashlab_host::driver::hmb;
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Duration, Instant, Model, Observer};
@@ -108,7 +109,10 @@ struct Drive {
 
 impl Drive {
     fn new(capacity: u64, spare_percent: u64) -> Self {
-        Drive { model: Box::new(Ssd::new(parameters(capacity, spare_percent), 1)), now: Instant::ZERO }
+        Drive {
+            model: Box::new(Ssd::new(parameters(capacity, spare_percent), hmb::linux, 1)),
+            now: Instant::ZERO,
+        }
     }
 
     /// Runs a job. Returns simulated and CPU seconds.

@@ -7,6 +7,7 @@ use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParamet
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
+use flashlab_host::driver::hmb;
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId, Rng};
@@ -23,7 +24,7 @@ fn main() {
 }
 
 fn kiops(lent: u64, range: u64) -> f64 {
-    let mut drive = Ssd::new(parameters(lent), 1);
+    let mut drive = Ssd::new(parameters(lent), hmb::linux, 1);
     let mut now = Instant::ZERO;
     let request =
         |id, op, offset, length| Request { id: RequestId(id), op, file: FileId::DEVICE, offset, length };

@@ -37,10 +37,10 @@ fn kinds() -> Vec<(&'static str, SsdParameters)> {
 #[test]
 fn every_kind_of_drive_holds_the_contract_of_a_model() {
     for (name, parameters) in kinds() {
-        parameters.check().unwrap_or_else(|error| panic!("{name}: {error}"));
+        parameters.check(hmb::linux).unwrap_or_else(|error| panic!("{name}: {error}"));
         for seed in 0..4 {
             let parameters = parameters.clone();
-            conformance::check(&move || Box::new(Ssd::new(parameters.clone(), 1)), seed);
+            conformance::check(&move || Box::new(Ssd::new(parameters.clone(), hmb::linux, 1)), seed);
         }
     }
 }

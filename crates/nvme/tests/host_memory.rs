@@ -62,9 +62,9 @@ fn a_power_cut_empties_host_memory() {
 
 fn refused(change: impl Fn(&mut SsdParameters)) -> Impossible {
     let mut parameters = loading(16 * KIB, 256 * KIB);
-    parameters.check().expect("possible as it is");
+    parameters.check(hmb::linux).expect("possible as it is");
     change(&mut parameters);
-    parameters.check().expect_err("impossible")
+    parameters.check(hmb::linux).expect_err("impossible")
 }
 
 #[test]
@@ -96,5 +96,5 @@ fn impossible_drives_are_refused_with_the_number_and_why() {
     assert_eq!(refused(|p| p.controller.depth = 0).path, "nvme.depth");
     assert_eq!(refused(|p| p.link.lanes = 3).path, "nvme.lanes");
     assert_eq!(refused(|p| p.page_map.capacity = 95 * MIB).path, "ftl.capacity");
-    small().check().expect("possible");
+    small().check(hmb::linux).expect("possible");
 }

@@ -4,15 +4,21 @@
 //! - [`SetFeatures`] and [`Descriptor`]: the command (Set Features, feature 0Dh, clause 5.21.1.13) and its list, as
 //!   bytes.
 //! - [`Buffer`]: the controller's side, which validates a grant, uses it and releases it.
-//! - [`Driver`]: the host's side, which decides size, chunks and withdrawal as Linux does.
+//! - [`HostDriver`]: the host's side, a function that decides size and chunks of a grant.
 
 mod buffer;
-mod driver;
 mod feature;
 
 pub use buffer::{Buffer, Effect, HmbError, Limits};
 pub use driver::{Driver, Grant, HostMemory, Refusal, UnlimitedMemory};
 pub use feature::{Descriptor, SetFeatures};
 
+use crate::identify::Identify;
+use alloc::vec::Vec;
+
 /// Size of a memory page in bytes, the unit of a grant (CC.MPS of 0).
 pub const PAGE: u64 = 4096;
+
+/// Driver of a host, reduced to the grant for a controller that starts: the command and the list of descriptors, of at
+/// most `limit` bytes in total, or `None` if the driver grants nothing.
+pub type HostDriver = fn(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descriptor>)>;

@@ -28,7 +28,7 @@ mod write;
 pub use parameters::{Controller, SsdParameters};
 
 use crate::Link;
-use crate::hmb::{Buffer, Descriptor, Effect, HmbError, SetFeatures};
+use crate::hmb::{Buffer, Descriptor, Effect, HmbError, HostDriver, SetFeatures};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -61,6 +61,8 @@ pub struct Ssd {
     array: Channels,
     link: Link,
     host_memory: Buffer,
+    /// Driver of the host, which grants the host memory again after a power cut.
+    driver: HostDriver,
     decoder: Option<Decoder>,
     rng: Rng,
     /// Age of the drive at the last program of each block; empty if data does not age.
@@ -105,16 +107,16 @@ struct Counts {
 }
 
 impl Ssd {
-    /// Returns a new drive whose medium is drawn from `seed`. The driver has already granted the host memory that the
-    /// drive requests.
+    /// Returns a new drive whose medium is drawn from `seed`. The `driver` of the host has already granted the host
+    /// memory that the drive requests.
     ///
     /// # Panics
     /// Panics if the parameters are impossible; see [`SsdParameters::check`].
-    pub fn new(parameters: SsdParameters, seed: u64) -> Self {
-        if let Err(impossible) = parameters.check() {
+    pub fn new(parameters: SsdParameters, driver: HostDriver, seed: u64) -> Self {
+        if let Err(impossible) = parameters.check(driver) {
             panic!("{impossible}");
         }
-        let host_memory = parameters.lend();
+        let host_memory = parameters.lend(driver);
         let layer = parameters.layer_with(&host_memory);
         let units = layer.capacity / layer.unit;
         let mut map = MapCache::new(&parameters.map, units);
@@ -128,6 +130,7 @@ impl Ssd {
             array: Channels::new(&layer.geometry, &parameters.timing, &parameters.scheduling, seed),
             link: Link::new(parameters.link),
             host_memory,
+            driver,
             decoder: parameters.reliability.as_ref().map(Decoder::new),
             rng: Rng::for_purpose(seed, 0x5244),
             programmed: match parameters.reliability {

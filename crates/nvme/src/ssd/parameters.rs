@@ -73,8 +73,8 @@ impl SsdParameters {
         PageMapParameters { write_buffer: layer.write_buffer + borrowed, ..layer }
     }
 
-    /// Returns the host memory that the driver grants when the drive starts.
-    pub(super) fn lend(&self) -> Buffer {
+    /// Returns the host memory that `driver` grants when the drive starts.
+    pub(super) fn lend(&self, driver: HostDriver) -> Buffer {
         let mut host_memory = Buffer::new(self.hmb);
         let mut driver = Driver::new(self.lend_max);
         if let Ok((command, grant)) = driver.start(&self.identify(), &mut UnlimitedMemory::default()) {
@@ -84,11 +84,11 @@ impl SsdParameters {
         host_memory
     }
 
-    /// Checks the parameters.
+    /// Checks the parameters of a drive whose host has this `driver`.
     ///
     /// # Errors
     /// Returns the name of the impossible parameter and the reason.
-    pub fn check(&self) -> Result<(), Impossible> {
+    pub fn check(&self, driver: HostDriver) -> Result<(), Impossible> {
         self.map.check()?;
         let layer = self.layer();
         layer.check()?;
@@ -134,10 +134,10 @@ impl SsdParameters {
             let why = format!("is {}; expected 1 to 65536 commands", self.controller.depth);
             return Err(Impossible::new("nvme.depth", why));
         }
-        self.check_host_memory()
+        self.check_host_memory(driver)
     }
 
-    fn check_host_memory(&self) -> Result<(), Impossible> {
+    fn check_host_memory(&self, driver: HostDriver) -> Result<(), Impossible> {
         let Limits { preferred, minimum, .. } = self.hmb;
         let bytes = |pages: u32| u64::from(pages) * PAGE;
         if minimum > preferred {
@@ -160,7 +160,7 @@ impl SsdParameters {
             return Err(Impossible::new("nvme.hmb", why));
         }
         // Host memory that enlarges the write buffer must not make it too large.
-        self.layer_with(&self.lend())
+        self.layer_with(&self.lend(driver))
             .check()
             .map_err(|with| Impossible::new("nvme.hmb", format!("is {} B; with it, {with}", self.lend_max)))
     }

@@ -4,7 +4,7 @@
 //! later panic. A snapshot omits everything that is empty at rest: queues, events, array operations and clocks.
 
 use super::{Counts, Ssd, SsdParameters};
-use crate::hmb::Buffer;
+use crate::hmb::{Buffer, HostDriver};
 use alloc::format;
 use alloc::vec::Vec;
 use flashlab_flash::ftl::MapPage;

@@ -6,6 +6,7 @@ use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParamet
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Suspend, Timing};
+use flashlab_host::driver::hmb;
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Completion, Duration, FileId, Instant, Model, Observer, Op, Request, RequestId, Rng};
@@ -135,7 +136,7 @@ pub(crate) struct Driven {
 
 impl Driven {
     pub(crate) fn new(parameters: SsdParameters) -> Self {
-        Driven { ssd: Ssd::new(parameters, 1), now: Instant::ZERO, next: 0 }
+        Driven { ssd: Ssd::new(parameters, hmb::linux, 1), now: Instant::ZERO, next: 0 }
     }
 
     pub(crate) fn submit(&mut self, op: Op, offset: u64, length: u64) {

@@ -10,6 +10,7 @@ use common::{KIB, MIB, loading, small, unreliable_cells, us};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::Endurance;
+use flashlab_host::driver::hmb;
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +82,7 @@ fn random(rng: &mut Rng, id: u64, capacity: u64) -> Request {
 
 fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     let reliable = parameters.reliability.is_none();
-    let mut ssd = Ssd::new(parameters.clone(), seed);
+    let mut ssd = Ssd::new(parameters.clone(), hmb::linux, seed);
     let mut versions = Versions::new(&mut ssd, UNIT);
     let capacity = ssd.geometry().capacity;
     let mut rng = Rng::new(seed);
@@ -176,7 +177,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             assert!(!mapped || ssd.map().exists(page), "seed {seed}, cut {cut}: unit {unit} has no map page");
         }
         let kept = ssd.save().expect("it can be kept");
-        let restored = Ssd::new(parameters.clone(), seed).restore(&kept);
+        let restored = Ssd::new(parameters.clone(), hmb::linux, seed).restore(&kept);
         assert_eq!(restored, Ok(()), "seed {seed}, cut {cut}: kept as it came up");
         seen.push((now.as_ns(), Status::Ok));
     }
@@ -208,7 +209,7 @@ fn what_was_flushed_survives_cuts_at_any_instant() {
 fn what_is_programmed_of_a_write_that_a_trim_overtook_has_its_map_pages_after_a_cut() {
     let mut parameters = loading(16 * KIB, 0);
     parameters.page_map.write_buffer = 64 * KIB;
-    let mut ssd = Ssd::new(parameters, 1);
+    let mut ssd = Ssd::new(parameters, hmb::linux, 1);
     let request = |id, op| Request { id: RequestId(id), op, file: FileId::DEVICE, offset: 0, length: MIB };
     ssd.submit(Instant::ZERO, request(1, Op::Write));
     ssd.submit(Instant::ZERO, request(2, Op::Trim));
@@ -232,7 +233,7 @@ fn a_run_with_cuts_replays_to_the_bit() {
 
 #[test]
 fn recovery_takes_time_by_what_was_written() {
-    let mut ssd = Ssd::new(small(), 1);
+    let mut ssd = Ssd::new(small(), hmb::linux, 1);
     let at = Instant::ZERO + us(10);
     ssd.power_cut(at);
     let fresh = ssd.power_up(at).since(at);

@@ -1,21 +1,28 @@
-//! The host's side, following Linux' NVMe driver (drivers/nvme/host/pci.c, since 4.13).
+//! The host's side of the host memory buffer, following Linux' NVMe driver (drivers/nvme/host/pci.c, since 4.13).
 //!
 //! The driver grants min(HMPRE, `max_host_mem_size_mb`), or nothing if HMMIN exceeds that. It allocates chunks of 4 MiB
 //! and halves the chunk size down to HMMINDS while allocation fails. It withdraws the memory before a shutdown or a
 //! suspend, and returns it afterwards with the MR bit set.
 
-use super::{Descriptor, PAGE, SetFeatures};
-use crate::identify::Identify;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use serde::{Deserialize, Serialize};
+use flashlab_nvme::hmb::{Descriptor, PAGE, SetFeatures};
+use flashlab_nvme::identify::Identify;
 
 /// Size of the largest chunk in bytes: PAGE_SIZE << (MAX_ORDER - 1).
 const CHUNK_MAX: u64 = 4 << 20;
 /// Minimum chunk size if the controller names none: two pages.
 const CHUNK_MIN: u64 = 2 * PAGE;
+
+/// Returns the grant of Linux' driver to a controller that starts, on a host with enough free memory: at most `limit`
+/// bytes. See [`HostDriver`](flashlab_nvme::hmb::HostDriver).
+pub fn linux(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descriptor>)> {
+    let mut driver = Driver::new(limit);
+    let (command, grant) = driver.start(identify, &mut Plenty::default()).ok()?;
+    Some((command, grant.descriptors.clone()))
+}
 
 /// Source of the memory that the driver grants.
 pub trait HostMemory {
@@ -26,7 +33,7 @@ pub trait HostMemory {
 }
 
 /// Driver of one controller.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Driver {
     /// Maximum grant in bytes: the module parameter `max_host_mem_size_mb`, by default 128 MiB.
     pub lend_max: u64,
@@ -34,7 +41,7 @@ pub struct Driver {
 }
 
 /// A grant of host memory.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// Total size in bytes.
     pub bytes: u64,
@@ -222,9 +229,9 @@ impl HostMemory for UnlimitedMemory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Buffer, Effect, Limits};
     use super::*;
     use alloc::string::ToString;
+    use flashlab_nvme::hmb::{Buffer, Effect, Limits};
     use proptest::prelude::*;
 
     const MIB: u64 = 1 << 20;
