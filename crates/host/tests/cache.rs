@@ -73,7 +73,7 @@ fn bytes_at(bytes: &Shared, offset: u64, length: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_driver_that_forgets_to_flush_loses_what_it_wrote_last_and_no_more() {
+fn a_driver_without_flushes_loses_only_its_last_writes() {
     for flushes in [true, false] {
         let (mut mmc, bytes) = host(true);
         let block = |byte| vec![byte; 64 * KIB as usize];
@@ -106,7 +106,7 @@ fn without_a_cache_nothing_waits_for_a_flush() {
 }
 
 #[test]
-fn the_announcement_that_power_will_go_empties_the_cache() {
+fn the_power_off_notification_flushes_the_cache() {
     let (mut mmc, bytes) = host(true);
     mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
     mmc.suspend().expect("it goes to sleep");
@@ -116,7 +116,7 @@ fn the_announcement_that_power_will_go_empties_the_cache() {
 
 /// An erase is durable immediately: the previous contents do not come back.
 #[test]
-fn what_was_erased_behind_a_cached_write_stays_erased() {
+fn blocks_erased_after_a_cached_write_stay_erased() {
     let (mut mmc, bytes) = host(true);
     mmc.write(0, 128, &[1; 64 * KIB as usize]).expect("a write");
     mmc.flush().expect("it is flushed");
@@ -137,7 +137,7 @@ struct Promised {
 /// Random requests, flushes, FUA and power cuts on the timed device, with a record of the contents that answers made
 /// durable.
 #[test]
-fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
+fn flushed_data_on_a_card_with_a_cache_survives_every_cut() {
     const UNIT: u64 = 4 * KIB;
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
     let mut lost = 0;

@@ -43,7 +43,7 @@ fn serve(model: &mut dyn Model, now: Instant, op: Op, offset: u64, length: u64) 
 }
 
 #[test]
-fn it_is_a_model() {
+fn the_card_behind_the_stack_meets_the_contract_of_a_model() {
     for seed in 0..4 {
         conformance::check(&|| Box::new(by_commands(Overwrite::Convert, 64 * KIB)), seed);
     }
@@ -118,7 +118,7 @@ fn mechanisms_sum_to_the_latency() {
 /// sent are unchanged, and at most one page is torn. The map agrees afterwards: a page that was never programmed is
 /// read without the array.
 #[test]
-fn a_power_cut_leaves_what_was_programmed_by_then() {
+fn a_power_cut_leaves_the_pages_programmed_before_it() {
     const TRANSFER: u64 = 16 * KIB;
     const PAGE: u64 = 4 * KIB;
     const PER_TRANSFER: usize = (TRANSFER / PAGE) as usize;
@@ -174,7 +174,7 @@ fn a_power_cut_leaves_what_was_programmed_by_then() {
 
 /// After a power cut the host brings the card up again, and the written data is there.
 #[test]
-fn a_power_cut_ends_what_is_served_and_the_card_comes_up_again() {
+fn a_power_cut_ends_the_request_in_service_and_the_card_restarts() {
     let mut model = by_commands(Overwrite::Log, 64 * KIB);
     let written = serve(&mut model, Instant::ZERO, Op::Write, 0, 64 * KIB);
     model.submit(

@@ -138,7 +138,7 @@ fn a_card_that_hides_that_it_is_sduc_is_written_at_the_wrong_place_by_linux_6_12
 }
 
 #[test]
-fn an_sduc_write_that_is_interrupted_goes_on_behind_the_blocks_that_arrived() {
+fn an_interrupted_sduc_write_continues_after_the_blocks_that_arrived() {
     let (mut mmc, blocks) = ultra_capacity(Kernel::V6_13, |_| {});
     fault(&mut mmc, "write-crc=5");
     mmc.write(FAR, 8, &[7; 4096]).expect("ACMD22 tells how many blocks arrived");
@@ -166,7 +166,7 @@ fn sent(mmc: &mut Mmc) -> Vec<u8> {
 }
 
 #[test]
-fn a_write_that_the_card_refuses_is_not_taken_for_the_one_before() {
+fn a_rejected_write_is_not_mistaken_for_the_previous_one() {
     for controller in [Controller::SDHCI, Controller::VUB300, Controller::PL181] {
         let blocks = Blocks::default();
         let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
@@ -183,7 +183,7 @@ fn a_write_that_the_card_refuses_is_not_taken_for_the_one_before() {
 }
 
 #[test]
-fn a_discard_that_protection_keeps_the_card_from_is_an_error_where_the_host_asks() {
+fn a_discard_of_protected_blocks_is_an_error_for_a_host_that_checks() {
     for controller in [Controller::VUB300, Controller::PL181] {
         let blocks = Blocks::default();
         let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
@@ -200,7 +200,7 @@ fn a_discard_that_protection_keeps_the_card_from_is_an_error_where_the_host_asks
 }
 
 #[test]
-fn a_write_whose_block_count_was_not_heard_is_not_taken_for_the_one_before() {
+fn a_write_with_a_lost_block_count_is_not_mistaken_for_the_previous_one() {
     let (mut mmc, blocks) = high_capacity(Controller::SDHCI);
     mmc.write(0, 8, &[1; 4096]).expect("all is well");
     fault(&mut mmc, "response-crc=10");
@@ -214,7 +214,7 @@ fn a_write_whose_block_count_was_not_heard_is_not_taken_for_the_one_before() {
 }
 
 #[test]
-fn a_write_that_a_reset_has_torn_is_not_said_to_be_written() {
+fn a_write_torn_by_a_reset_is_not_reported_as_written() {
     for controller in [Controller::SDHCI, Controller::VUB300, Controller::PL181] {
         for seconds in 30..36 {
             let t_prog = Duration::from_secs(seconds);
@@ -229,7 +229,7 @@ fn a_write_that_a_reset_has_torn_is_not_said_to_be_written() {
 }
 
 #[test]
-fn a_card_that_is_busy_for_longer_than_the_host_waits_for_is_asked_until_it_is_done() {
+fn a_card_that_is_busy_beyond_the_limit_is_polled_until_it_is_ready() {
     let (mut mmc, blocks) = high_capacity(Controller::SDHCI);
     fault(&mut mmc, "busy=4s");
     mmc.write(0, 8, &[1; 4096]).expect("it takes its time");
@@ -238,7 +238,7 @@ fn a_card_that_is_busy_for_longer_than_the_host_waits_for_is_asked_until_it_is_d
 }
 
 #[test]
-fn a_card_whose_answer_to_a_transfer_was_damaged_is_stopped_and_asked_again() {
+fn a_transfer_with_a_damaged_response_is_stopped_and_repeated() {
     for write in [false, true] {
         for controller in [Controller::SDHCI, Controller::VUB300] {
             let (mut mmc, _) = high_capacity(controller);

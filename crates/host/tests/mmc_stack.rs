@@ -45,7 +45,7 @@ fn has(lines: &[String], words: &str) -> bool {
 }
 
 #[test]
-fn an_empty_slot_that_does_not_tell_is_tried_at_four_clocks() {
+fn an_empty_slot_without_card_detection_is_tried_at_four_clocks() {
     let mut mmc = host(None, Controller::AT91RM9200);
     let (commands, lines) = sent(&mut mmc);
     for khz in [400, 300, 200] {
@@ -69,7 +69,7 @@ fn a_card_that_is_never_ready_is_asked_whether_it_is_an_mmc() {
 }
 
 #[test]
-fn a_slot_that_tells_is_left_alone_while_it_is_empty() {
+fn an_empty_slot_with_card_detection_is_not_scanned() {
     let mut mmc = host(None, Controller::SDHCI);
     assert_eq!(sent(&mut mmc).0, [0; 0]);
     mmc.insert(card(1, false));
@@ -77,7 +77,7 @@ fn a_slot_that_tells_is_left_alone_while_it_is_empty() {
 }
 
 #[test]
-fn a_card_that_is_taken_out_is_given_up_and_another_one_is_brought_up() {
+fn a_removed_card_is_dropped_and_another_one_is_initialized() {
     for controller in [Controller::SDHCI, Controller::PL181] {
         let mut mmc = host(Some(card(1, false)), controller);
         mmc.read(0, 8, &mut []).expect("it is there");
@@ -100,7 +100,7 @@ fn a_card_that_is_taken_out_is_given_up_and_another_one_is_brought_up() {
 }
 
 #[test]
-fn a_card_that_sleeps_is_woken_by_the_next_request() {
+fn the_next_request_resumes_a_suspended_card() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI_UHS);
     let before = *mmc.ios();
     sent(&mut mmc);
@@ -118,7 +118,7 @@ fn a_card_that_sleeps_is_woken_by_the_next_request() {
 }
 
 #[test]
-fn another_card_after_sleep_is_not_taken_for_the_one_before() {
+fn another_card_after_suspend_is_not_mistaken_for_the_previous_one() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
     mmc.suspend().expect("it goes to sleep");
     mmc.native_mut().insert(card(2, false));
@@ -154,7 +154,7 @@ fn a_block_that_arrives_damaged_is_read_again() {
 }
 
 #[test]
-fn data_that_never_come_are_an_error_after_all_retries() {
+fn missing_data_is_an_error_after_all_retries() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
     sent(&mut mmc);
     mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::NoData);
@@ -167,7 +167,7 @@ fn data_that_never_come_are_an_error_after_all_retries() {
 }
 
 #[test]
-fn a_write_that_is_refused_is_an_error_and_reads_go_on() {
+fn a_rejected_write_is_an_error_and_reads_continue() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
     mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::ReadOnly);
     assert_eq!(mmc.write(0, 8, &[]).expect_err("it is refused").sector, 0);

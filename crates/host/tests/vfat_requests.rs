@@ -170,7 +170,7 @@ fn direct_writes_inside_a_file_send_their_data_and_fsync_one_sector_and_a_flush(
 }
 
 #[test]
-fn fdatasync_leaves_a_mere_time_stamp_behind_but_no_new_size() {
+fn fdatasync_writes_a_new_size_but_not_a_time_stamp_alone() {
     let mut bench = Bench::new();
     bench.create(256 * MIB, Allocate::Zeroed);
     counted(&bench.log);
@@ -234,7 +234,7 @@ fn the_unexplained_constant_is_paid_for_each_cluster_written_and_by_no_read() {
 }
 
 #[test]
-fn a_file_that_does_not_fit_is_refused_with_what_would_fit() {
+fn a_file_that_does_not_fit_is_rejected_with_the_largest_size() {
     let mut bench = Bench::new();
     let error =
         bench.vfat.create(bench.now, FileId::DEVICE, 601 * MIB, Allocate::Zeroed).expect_err("too large");

@@ -108,7 +108,7 @@ fn work(parameters: &CardParameters, state: &[u8]) -> bool {
 }
 
 #[test]
-fn what_was_kept_is_taken_over_and_kept_as_it_was() {
+fn a_snapshot_is_restored_and_saved_unchanged() {
     for (parameters, state) in KEPT.iter() {
         let mut card = new(parameters);
         card.restore(state).expect("it was kept of such a card");
@@ -118,7 +118,7 @@ fn what_was_kept_is_taken_over_and_kept_as_it_was() {
 }
 
 #[test]
-fn a_card_that_refuses_a_state_is_as_before() {
+fn a_card_that_rejects_a_state_is_unchanged() {
     let (parameters, state) = &KEPT[0];
     let mut card = new(parameters);
     busy(&mut card, &mut Rng::new(9), &mut { Instant::ZERO }, 200);
@@ -134,7 +134,7 @@ fn a_card_that_refuses_a_state_is_as_before() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
     #[test]
-    fn a_state_that_was_changed_is_refused_or_works(
+    fn a_modified_state_is_rejected_or_works(
         kind in 0usize..4,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
     ) {

@@ -120,7 +120,7 @@ fn a_long_write_hides_the_wires_behind_the_programs() {
 }
 
 #[test]
-fn slow_wires_hide_the_programs_but_the_last() {
+fn slow_wires_hide_all_programs_except_the_last() {
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: us(100) };
     let (mut card, mut now) = (CardModel::new(parameters(), link, 1), Instant::ZERO);
     let block = link.bus.write_block() + us(100);

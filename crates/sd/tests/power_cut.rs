@@ -98,7 +98,7 @@ fn life(overwrite: Overwrite, seed: u64, cuts: u64) -> (Vec<Completion>, Vec<Pow
 
 /// Completed writes are durable. Only the write in service is undecided, and the cut names all of it.
 #[test]
-fn a_cut_undecides_nothing_but_the_write_that_was_served() {
+fn a_cut_leaves_only_the_write_in_service_undecided() {
     let mut fates = [0u32; 3];
     for seed in 0..50 {
         for overwrite in [Overwrite::Log, Overwrite::Convert] {
@@ -119,7 +119,7 @@ fn the_same_cuts_leave_the_same() {
 }
 
 #[test]
-fn what_a_cut_write_had_not_begun_is_as_it_was() {
+fn pages_that_a_cut_write_had_not_started_are_unchanged() {
     let mut card = card(Overwrite::Convert);
     let request =
         |op, id| Request { id: RequestId(id), op, file: FileId::DEVICE, offset: 0, length: 256 * KIB };
@@ -137,7 +137,7 @@ fn what_a_cut_write_had_not_begun_is_as_it_was() {
 }
 
 #[test]
-fn a_kept_state_goes_on_like_the_card_that_it_is_of() {
+fn a_saved_state_continues_like_its_card() {
     for overwrite in [Overwrite::Log, Overwrite::Convert] {
         let (mut original, mut rng, mut now) = (card(overwrite), Rng::new(9), Instant::ZERO);
         let drive = |card: &mut CardModel, rng: &mut Rng, now: &mut Instant| -> Vec<Completion> {
@@ -168,7 +168,7 @@ fn a_kept_state_goes_on_like_the_card_that_it_is_of() {
 }
 
 #[test]
-fn a_worn_out_card_refuses_writes_and_still_reads() {
+fn a_worn_out_card_rejects_writes_and_still_reads() {
     let mut parameters = parameters(Overwrite::Log);
     parameters.wear = Wear { cycles: Some(20), beyond: Some(0), ..Wear::default() };
     let mut card =

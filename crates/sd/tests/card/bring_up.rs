@@ -128,7 +128,7 @@ fn the_sketched_card_answers_as_it_was_logged() {
 }
 
 #[test]
-fn what_was_written_is_read_with_both_checksums() {
+fn written_data_is_read_back_with_both_checksums() {
     let parameters = parameters(Overwrite::Convert);
     let bytes = Bytes::new(parameters.capacity);
     let identity = high_capacity(&parameters);

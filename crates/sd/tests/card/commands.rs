@@ -60,7 +60,7 @@ impl Host {
 }
 
 #[test]
-fn an_error_is_told_once_by_the_response_that_it_belongs_to() {
+fn an_error_is_reported_once_by_its_response() {
     let (mut host, _) = small();
     let beyond = 4 * MIB as u32;
     assert!(host.r1(17, beyond).has(Status::OUT_OF_RANGE));
@@ -126,7 +126,7 @@ fn erased_blocks_read_as_the_configuration_says() {
 }
 
 #[test]
-fn what_is_protected_is_not_written_nor_erased() {
+fn protected_blocks_are_neither_written_nor_erased() {
     let (mut host, bytes) = small();
     let group = 256 * KIB as u32;
     host.write(0, &pattern(5, 4));
@@ -262,7 +262,7 @@ fn extension_registers_lead_to_power_performance_and_wear() {
 }
 
 #[test]
-fn a_worn_out_card_refuses_writes_and_says_that_it_is_read_only() {
+fn a_worn_out_card_rejects_writes_and_reports_that_it_is_read_only() {
     let mut parameters = parameters(Overwrite::Log);
     parameters.wear = Wear { cycles: Some(20), beyond: Some(0), ..Wear::default() };
     let identity = high_capacity(&parameters);
@@ -346,7 +346,7 @@ fn an_sduc_card_is_never_ready_in_spi_mode() {
 }
 
 #[test]
-fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
+fn speed_class_and_address_extension_are_legal_only_on_cards_that_support_them() {
     let (mut host, _) = large();
     assert!(!host.r1(20, 0).has_any(Status::ERRORS));
     assert_eq!(host.send(opcode::ADDRESS_EXTENSION, 1, ResponseType::R1), Err(Fault::Timeout));
@@ -383,7 +383,7 @@ fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
 }
 
 #[test]
-fn versions_have_the_commands_of_their_time() {
+fn each_version_supports_its_own_commands() {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = Identity::new(&parameters);
     identity.scr = Scr([0x01, 0x25, 0, 0, 0, 0, 0, 0]);
@@ -404,7 +404,7 @@ fn versions_have_the_commands_of_their_time() {
 }
 
 #[test]
-fn a_card_of_high_capacity_waits_for_a_host_that_knows_of_it() {
+fn a_high_capacity_card_waits_for_a_host_that_supports_it() {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = high_capacity(&parameters);
     identity.t_init = Duration::ZERO;
@@ -449,7 +449,7 @@ fn a_block_with_a_wrong_checksum_is_not_written() {
 }
 
 #[test]
-fn a_card_that_is_taken_out_while_it_writes_loses_what_was_not_durable() {
+fn a_card_removed_during_a_write_loses_data_that_is_not_durable() {
     let (mut host, bytes) = large();
     host.write(0, &pattern(1, 64));
     host.r1(25, 0);
@@ -475,7 +475,7 @@ fn a_card_that_is_taken_out_while_it_writes_loses_what_was_not_durable() {
 }
 
 #[test]
-fn a_kept_state_goes_on_in_a_card_and_in_the_model() {
+fn a_saved_state_continues_in_a_card_and_in_the_model() {
     use flashlab_sd::{CardModel, Link};
     use flashlab_sim::Model;
     let (mut host, _) = small();
@@ -500,7 +500,7 @@ fn a_kept_state_goes_on_in_a_card_and_in_the_model() {
 }
 
 #[test]
-fn the_csd_tells_the_clock_of_the_access_mode() {
+fn the_csd_reports_the_clock_of_the_access_mode() {
     let (mut host, _) = large();
     for (cycle, tran_speed) in [(false, Csd::TRAN_SPEED_50_MHZ), (true, Csd::TRAN_SPEED_25_MHZ)] {
         if cycle {

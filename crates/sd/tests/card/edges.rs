@@ -69,7 +69,7 @@ fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
 }
 
 #[test]
-fn of_a_write_that_was_refused_no_block_is_well_written() {
+fn a_rejected_write_counts_no_written_block() {
     let (mut host, _) = large();
     host.write(0, &pattern(1, 8));
     assert_eq!(host.well_written(), 8);
@@ -78,7 +78,7 @@ fn of_a_write_that_was_refused_no_block_is_well_written() {
 }
 
 #[test]
-fn a_switch_that_is_broken_off_does_not_happen_behind_other_data() {
+fn an_interrupted_switch_does_not_take_effect_after_other_data() {
     let (mut host, _) = large();
     assert_eq!(host.card().access_mode(), 1);
     host.r1(6, 0x80ff_fff0);

@@ -34,7 +34,7 @@ fn wrong_bytes(t_output_ps: u32, clock_hz: u32, width: u8) -> f64 {
 /// four lines, about a fifth of an old card's data is wrong, and a few bits in a few KiB of a new one's. 15 MHz is
 /// clean.
 #[test]
-fn four_lines_at_30_mhz_corrupt_what_one_line_does_not() {
+fn four_lines_at_30_mhz_corrupt_data_and_one_line_does_not() {
     for card in [OLD_CARD_PS, NEW_CARD_PS] {
         assert_eq!(wrong_bytes(card, 30_000_000, 1), 0.0);
         assert_eq!(wrong_bytes(card, 15_000_000, 4), 0.0);
@@ -47,7 +47,7 @@ fn four_lines_at_30_mhz_corrupt_what_one_line_does_not() {
 }
 
 #[test]
-fn a_host_that_checks_sees_what_is_wrong() {
+fn a_host_with_crc_checks_detects_wrong_data() {
     for bytes in [true, false] {
         let parameters = parameters(Overwrite::Convert);
         let identity = Identity { t_output_ps: OLD_CARD_PS, ..high_capacity(&parameters) };
@@ -157,7 +157,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
 }
 
 #[test]
-fn signals_of_another_voltage_are_not_understood() {
+fn a_card_ignores_signals_of_another_voltage() {
     let mut host = host(10_000);
     host.bring_up();
     host.native.set_ios(&Ios { signal: Signal::V1_8, ..IOS });
@@ -187,7 +187,7 @@ fn a_card_hears_nothing_before_it_has_seen_74_clocks() {
 /// The card has sent a block, even if it arrived damaged. A client that counts only intact blocks takes the next one
 /// for it, as the fuzz target `sd_native` once did (fuzz/regressions).
 #[test]
-fn a_read_goes_on_behind_a_block_that_arrived_damaged() {
+fn a_read_continues_after_a_damaged_block() {
     let mut host = host(NEW_CARD_PS);
     host.bring_up();
     let written = pattern(1, 4);

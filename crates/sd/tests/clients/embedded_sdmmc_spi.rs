@@ -72,7 +72,7 @@ fn several_blocks_at_a_time_are_moved_with_acmd23_and_stopped() {
 }
 
 #[test]
-fn habits_of_real_cards_are_borne_or_named() {
+fn quirks_of_real_cards_are_handled_or_reported() {
     let attempt = |quirk: &str| {
         let (card, _) = card(4 * GIB, &[quirk]);
         let wires = wires(card);
@@ -93,7 +93,7 @@ fn habits_of_real_cards_are_borne_or_named() {
 }
 
 #[test]
-fn damaged_and_missing_data_are_told_apart() {
+fn damaged_and_missing_data_are_distinguished() {
     let attempt = |quirk: &str| {
         let (card, _) = card(4 * GIB, &[quirk]);
         let wires = wires(card);

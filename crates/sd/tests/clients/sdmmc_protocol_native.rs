@@ -116,7 +116,7 @@ fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_it_fail() 
 }
 
 #[test]
-fn what_is_wrong_on_the_wires_is_told_by_name() {
+fn errors_on_the_wires_are_reported_by_name() {
     let (timeout, crc) = (Error::Timeout(Default::default()), Error::Crc(Default::default()));
     let read = |quirk| {
         let (card, _) = card(4 * GIB, &[quirk]);

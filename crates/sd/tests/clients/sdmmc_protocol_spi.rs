@@ -56,7 +56,7 @@ fn a_card_is_brought_up_and_its_blocks_moved() {
 
 /// The driver raises chip select after each block of several, and does not pull it low again.
 #[test]
-fn several_blocks_can_be_read_by_nobody_who_lets_chip_select_go_between_them() {
+fn a_rising_chip_select_between_blocks_ends_a_read_of_several_blocks() {
     let mut driver = driver(ChipSelect::EndsTransfers, &[]);
     driver.init().expect("it is a card");
     assert!(matches!(driver.read_blocks(0, 2, |_, _| {}), Err(Error::Timeout(_))));

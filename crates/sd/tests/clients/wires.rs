@@ -57,7 +57,7 @@ fn token(spi: &mut Spi) -> Option<u8> {
 }
 
 #[test]
-fn a_byte_takes_eight_clocks_and_an_unselected_card_says_nothing() {
+fn a_byte_takes_eight_clocks_and_an_unselected_card_is_silent() {
     let mut spi = Spi::new(Some(card(64 * MIB, &[]).0), 20_000_000);
     assert_eq!(spi.exchange(0x40), 0xff);
     assert_eq!(spi.now(), Instant::from_ns(400));
@@ -143,7 +143,7 @@ fn a_voltage_that_the_card_does_not_take_is_answered_as_none() {
 }
 
 #[test]
-fn a_write_of_several_blocks_goes_on_behind_a_question_for_the_status() {
+fn a_write_of_several_blocks_continues_after_a_status_command() {
     let (card, store) = card(64 * MIB, &[]);
     let mut spi = Spi::new(Some(card), 25_000_000);
     send(&mut spi, &[0xff; 10]);
@@ -171,7 +171,7 @@ fn a_write_of_several_blocks_goes_on_behind_a_question_for_the_status() {
 }
 
 #[test]
-fn a_single_block_that_is_refused_leaves_the_card_ready() {
+fn a_rejected_single_block_leaves_the_card_ready() {
     let mut spi = spi(64 * MIB, &["read-only"]);
     ready(&mut spi);
     assert_eq!(command(&mut spi, 24, 31 * 512).0, 0);
@@ -247,7 +247,7 @@ fn a_rising_chip_select_ends_a_read_or_pauses_it() {
 }
 
 #[test]
-fn habits_show_on_the_wires() {
+fn quirks_are_visible_on_the_wires() {
     let mut low = spi(64 * MIB, &["low-before-reset", "reset-retries=2"]);
     assert_eq!(low.exchange(0xff), 0);
     for _ in 0..2 {
@@ -279,7 +279,7 @@ fn habits_show_on_the_wires() {
 }
 
 #[test]
-fn data_that_never_comes_is_not_there_after_asking_twice_either() {
+fn missing_data_is_missing_after_a_second_command_too() {
     let mut spi = spi(4 * GIB, &["no-extension-data"]);
     ready(&mut spi);
     assert_eq!(command(&mut spi, 48, 0x1ff).0, 0);
@@ -290,7 +290,7 @@ fn data_that_never_comes_is_not_there_after_asking_twice_either() {
 }
 
 #[test]
-fn a_card_whose_power_fails_in_a_block_says_nothing_until_it_is_reset() {
+fn a_card_that_loses_power_in_a_block_is_silent_until_it_is_reset() {
     let mut spi = spi(64 * MIB, &["power-cut@block2"]);
     ready(&mut spi);
     assert_eq!(command(&mut spi, 25, 0).0, 0);
@@ -346,7 +346,7 @@ fn a_power_cut_in_a_write_leaves_each_sector_old_or_new() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_borne(
+    fn arbitrary_bytes_cause_no_panic(
         steps in prop::collection::vec((0..5u8, any::<u8>(), any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..60),
         policy in prop_oneof![Just(ChipSelect::EndsTransfers), Just(ChipSelect::Pauses)],
     ) {
