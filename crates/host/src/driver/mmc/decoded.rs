@@ -264,7 +264,7 @@ mod tests {
 
     /// The registers that Linux printed in the logs of `tests/traces`, and the values that it decoded.
     #[test]
-    fn registers_mean_what_linux_took_them_to_mean() {
+    fn registers_decode_as_in_linux() {
         let cid = CidFields::of(&hex("aa585951454d552101deadbeef006218"));
         assert_eq!((cid.manufacturer, cid.oem, &cid.name), (0xaa, 0x5859, b"QEMU!"));
         assert_eq!((cid.revision, cid.serial, cid.date), ((0, 1), 0xdead_beef, (2006, 2)));
