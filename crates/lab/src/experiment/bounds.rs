@@ -3,8 +3,8 @@
 //!
 //! | keys of the bound | the bound holds if |
 //! |---|---|
-//! | `percent` | each cell is within this many percent of its published mean, its reference, or `expected = { row = figure }` |
-//! | `apart_percent` | each cell is at least this many percent from `expected = { row = figure }` |
+//! | `percent` | each cell is within this many percent of its published mean or reference, or of `expected` |
+//! | `apart_percent` | each cell is at least this many percent away from `expected = { row = figure }` |
 //! | `sd` | each cell is within this many published standard deviations of its published mean |
 //! | `against`, `at_least` | at least this many cells are above or below the cell of the other table as published |
 //! | `below`, `at_least`, `at_most` | each figure lies within these limits |
@@ -188,13 +188,9 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
             judged(format!("{percent} %"), worst, held)
         }
         Limit::Apart(percent) => {
-            let worst = Worst::of(bounded.iter().map(|cell| {
-                let expected = bound.expected.as_ref().and_then(|expected| expected.get(&cell.row));
-                let error = expected.and_then(number).map_or(0.0, |expected| error_of(cell, Some(expected)));
-                (name(cell), error, -error.abs())
-            }));
-            let held = !bounded.is_empty() && worst.value.abs() >= percent;
-            judged(format!("at least {percent} % away"), worst, held)
+            let nearest = nearest(bound, &bounded);
+            let held = !bounded.is_empty() && nearest.value.abs() >= percent;
+            judged(format!("at least {percent} % away"), nearest, held)
         }
         Limit::Deviations(most) => {
             let errors = bounded.iter().map(|cell| (name(cell), error(cell, true)));
@@ -254,6 +250,16 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
             judged(format!("falls after {row}, {away} rows away at most"), worst, held)
         }
     }
+}
+
+/// Returns the cell that is nearest to its expected figure, and the error in percent of that figure.
+fn nearest(bound: &BoundDefinition, bounded: &[&Cell]) -> Worst {
+    let errors = bounded.iter().map(|cell| {
+        let expected = bound.expected.as_ref().and_then(|expected| expected.get(&cell.row));
+        let error = expected.and_then(number).map_or(0.0, |expected| error_of(cell, Some(expected)));
+        (cell_name(&cell.table, &cell.row, &cell.column), error, -error.abs())
+    });
+    Worst::of(errors)
 }
 
 /// Groups the cells that share a table and a row, or a table and a column. The order of the cells is preserved.

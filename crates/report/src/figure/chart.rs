@@ -1,5 +1,5 @@
-//! Assigns cells to charts: the tables of one pattern side by side (raw next to vfat), or one table by its rows. A table
-//! with more columns than there are colours has a chart for each row, whose bars carry the names of the columns.
+//! Assigns cells to charts: the tables of one pattern side by side (raw next to vfat), or one table by its rows. A
+//! table with more columns than there are colours has a chart for each row, whose bars carry the names of the columns.
 
 use crate::grid::{self, Table};
 use flashlab_lab::results::{Cell, Results};

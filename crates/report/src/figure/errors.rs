@@ -1,8 +1,10 @@
-//! The error of every cell in percent of the published figure or the reference: one figure per table, all with the same axis.
+//! The error of every cell in percent of the published figure or the reference: one figure per table, all with the same
+//! axis.
 //!
 //! The band behind a row is the published standard deviation; marks on both sides of zero are the bound on the cell.
 //! Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables follow the order of the
-//! charts, so that raw and vfat are adjacent. Of the cells of a curve or beside closed forms, those with an error are shown.
+//! charts, so that raw and vfat are adjacent. Of the cells of a curve or beside closed forms, those with an error are
+//! shown.
 
 use super::{Figure, Labels, bars::error_label, chart::charts, scale::step};
 use crate::{
