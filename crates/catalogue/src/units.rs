@@ -61,7 +61,7 @@ impl Dimension {
     }
 
     /// Returns the dimension with its article: "a time".
-    pub const fn noun(self) -> &'static str {
+    pub(crate) const fn noun(self) -> &'static str {
         match self {
             Dimension::Time => "a time",
             Dimension::Size => "a size",
@@ -73,7 +73,7 @@ impl Dimension {
     }
 
     /// Returns an example of a quantity.
-    pub const fn example(self) -> &'static str {
+    pub(crate) const fn example(self) -> &'static str {
         match self {
             Dimension::Time => "225us",
             Dimension::Size => "4MiB",

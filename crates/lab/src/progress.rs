@@ -38,12 +38,12 @@ impl Progress {
     }
 
     /// Adds to the simulated time, which is the sum over all devices.
-    pub fn add_simulated(&self, time: Duration) {
+    pub(crate) fn add_simulated(&self, time: Duration) {
         self.0.simulated_ns.fetch_add(time.as_ns(), Ordering::Relaxed);
     }
 
     /// Sets the name of the part of the run that begins: `preparation`, or a cell.
-    pub fn enter(&self, phase: impl Into<String>) {
+    pub(crate) fn enter(&self, phase: impl Into<String>) {
         *lock(&self.0.phase) = phase.into();
     }
 

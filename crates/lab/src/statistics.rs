@@ -96,7 +96,7 @@ impl Wear {
     }
 
     /// Returns the erase counts of the blocks in use.
-    pub fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
         let mut bad = self.bad.iter().copied().peekable();
         let good = move |block: &(u32, u32)| bad.next_if_eq(&block.0).is_none();
         (0..).zip(self.erase_counts.iter().copied()).filter(good).map(|(_, count)| count)

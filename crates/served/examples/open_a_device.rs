@@ -1,4 +1,4 @@
-//! Opens a device in memory with two layers and prints its size: `cargo run -p flashlab-served --example open_a_device`.
+//! Opens a device in memory with two layers: `cargo run -p flashlab-served --example open_a_device`.
 
 use flashlab_catalogue::library::Library;
 use flashlab_served::Served;

@@ -1,7 +1,7 @@
 //! SD cards that take commands and store bytes, opened from their names: `sd/kingston`, `sd/kingston:state=card.state`.
 //!
-//! The files of the card's state are the same as those of a served device of the same name ([`crate::StateWriter`]), except
-//! for the journal.
+//! The files of the card's state are the same as those of a served device of the same name ([`crate::StateWriter`]),
+//! except for the journal.
 
 use crate::argument::Argument;
 use crate::bottom;

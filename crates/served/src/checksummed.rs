@@ -7,8 +7,8 @@
 //! progress. Any other value is the block's XXH32.
 //!
 //! # Guarantees
-//! - A read of a block whose bytes differ from those written fails, and [`ChecksummedStore::damage`] reports it. A write of part
-//!   of such a block fails too, because it would hide the damage.
+//! - A read of a block whose bytes differ from those written fails, and [`ChecksummedStore::damage`] reports it. A
+//!   write of part of such a block fails too, because it would hide the damage.
 //! - A killed process leaves nothing that looks like damage: the word of a block is 1 before its bytes change.
 //! - A crash of the machine leaves nothing that looks like damage either, although the page cache may have lost the
 //!   bytes or the words of unflushed writes: if the header names another boot, all words become 1.

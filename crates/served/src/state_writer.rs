@@ -1,7 +1,8 @@
 //! A simulated device that keeps its bytes and its wear in files: `state=FILE`.
 //!
 //! FILE is the state of the model, in the format of `flashlab age`. FILE.bytes, a sparse file, has the bytes, and
-//! FILE.sums has their checksums ([`ChecksummedStore`]). A state that `age` wrote has no bytes yet; they read as zeroes.
+//! FILE.sums has their checksums ([`ChecksummedStore`]). A state that `age` wrote has no bytes yet; they read as
+//! zeroes.
 //!
 //! Each write goes to FILE.bytes before it is answered, so no answered write is lost however the server ends, and no
 //! flushed write is lost even if the machine crashes. The state of the model is written as a whole: when the server
@@ -72,8 +73,8 @@ pub(super) fn open(
 }
 
 impl StateWriter {
-    /// Returns the state_writer of `timed`, which is `device` in its opened state, with its `bytes`. Writes the state of a
-    /// new device, and creates the journal.
+    /// Returns the state_writer of `timed`, which is `device` in its opened state, with its `bytes`. Writes the state
+    /// of a new device, and creates the journal.
     ///
     /// # Panics
     /// Panics if the device has no state file.

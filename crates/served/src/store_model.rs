@@ -3,7 +3,8 @@
 //! The data of every write encodes its place and its number, and every read is compared with the writes that were
 //! answered before. A block of 4 KiB is verified if its content is known: a single write covered it completely, and no
 //! change of it was in flight during the read. With `verify=`, all blocks have the format of that method
-//! ([`VerifyFormat`]); if one of the jobs only reads, blocks that this run did not write are verified by their own content.
+//! ([`VerifyFormat`]); if one of the jobs only reads, blocks that this run did not write are verified by their own
+//! content.
 //!
 //! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
 //! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the

@@ -1,8 +1,8 @@
 //! The syntax of devices and filesystems on the command line: `name`, `name:key=value,...`.
 //!
 //! A name that ends in `.toml` is the path of a file. A key is the path of a parameter, or the last part of that path
-//! if it is unique among the parameters of the device or filesystem. Sizes accept the suffixes K, M, G and T, as in fio.
-//! The value `none` removes an optional parameter.
+//! if it is unique among the parameters of the device or filesystem. Sizes accept the suffixes K, M, G and T, as in
+//! fio. The value `none` removes an optional parameter.
 
 use crate::library::UnknownName;
 use crate::profile::{

@@ -17,7 +17,7 @@ pub use state::{State, StateError};
 pub use undetermined::Alternative;
 
 use crate::kind::Hardware;
-use crate::library::{Library, LibraryError, UnknownName, read_file};
+use crate::library::{Library, LibraryError, read_file};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::provenance;
 use argument::{Argument, Settings};
@@ -275,7 +275,7 @@ impl Device {
 
     /// Returns true if the device is timed. Cards without timing exist to compare commands with; a table of times
     /// leaves them out.
-    pub fn is_timed(&self) -> bool {
+    pub(crate) fn is_timed(&self) -> bool {
         self.hardware.is_timed()
     }
 
@@ -545,17 +545,6 @@ impl fmt::Display for DeviceError {
 }
 
 impl std::error::Error for DeviceError {}
-
-impl DeviceError {
-    /// Returns the unknown name if the error is an unknown name.
-    pub fn unknown(&self) -> Option<&UnknownName> {
-        let DeviceError::Argument(error) = self else { return None };
-        match error.problem.as_ref() {
-            ArgumentProblem::Unknown(unknown) => Some(unknown),
-            _ => None,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -177,7 +177,7 @@ impl Kind {
     }
 
     /// Returns true if jobs can run on this kind.
-    pub const fn is_device(self) -> bool {
+    pub(crate) const fn is_device(self) -> bool {
         self.device().is_some()
     }
 

@@ -38,7 +38,7 @@ pub(crate) use value::{date, hex};
 pub use crate::kind::{Kind, Parts};
 
 /// Maximum length of a profile in bytes.
-pub const PROFILE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const PROFILE_BYTES_MAX: usize = 1 << 20;
 
 /// A parsed and checked profile.
 #[derive(Clone, PartialEq, Debug)]
@@ -77,7 +77,7 @@ impl Profile {
     }
 
     /// Returns the title with the model number, marked "(unsourced)" if the profile is a draft.
-    pub fn full_title(&self) -> String {
+    pub(crate) fn full_title(&self) -> String {
         let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
         let draft = if self.is_draft() { " (unsourced)" } else { "" };
         format!("{}{model}{draft}", self.title)
@@ -91,7 +91,7 @@ impl Profile {
     }
 
     /// Returns the file and line of `number`: `profiles/sd/kingston.toml:14`.
-    pub fn line_of(&self, number: &Number) -> String {
+    pub(crate) fn line_of(&self, number: &Number) -> String {
         format!("{}:{}", self.text.file, self.text.line(number.span.start))
     }
 }

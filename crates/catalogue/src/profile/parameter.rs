@@ -97,7 +97,7 @@ impl Parameter {
     }
 
     /// Returns the form of the parameter's value.
-    pub fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         match &self.field {
             Field::Time(_) | Field::TimeOrNone(_) => Shape::Quantity(Dimension::Time),
             Field::Size(_) | Field::SizeOrNone(_) => Shape::Quantity(Dimension::Size),
@@ -120,7 +120,7 @@ impl Parameter {
     }
 
     /// Returns `value` if it lies in the accepted range.
-    pub fn admit(&self, value: Value) -> Result<Value, ValueError> {
+    pub(crate) fn admit(&self, value: Value) -> Result<Value, ValueError> {
         if value.magnitude().is_none_or(|v| (self.range.0..=self.range.1).contains(&v)) {
             return Ok(value);
         }

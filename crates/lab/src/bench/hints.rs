@@ -29,7 +29,7 @@ impl fmt::Display for Hint {
 }
 
 /// Returns true if fewer than half of the reads accessed the array. One access takes `t_read`.
-pub fn reads_unwritten(stats: &JobStats, t_read: Duration) -> bool {
+pub(crate) fn reads_unwritten(stats: &JobStats, t_read: Duration) -> bool {
     let reads = stats.direction(Direction::Read);
     // An access takes at least t_read, less a few percent of spread.
     let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);

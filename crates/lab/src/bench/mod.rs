@@ -9,7 +9,8 @@ mod stoppable;
 mod work;
 
 pub use error::{BenchError, refusal};
-pub use hints::{Hint, hints, reads_unwritten};
+pub(crate) use hints::reads_unwritten;
+pub use hints::{Hint, hints};
 pub use work::work;
 
 use crate::files::{self, Files};
@@ -182,8 +183,8 @@ impl Bench {
         self.run_recorded(jobs, settings).map(|(statistics, _)| statistics)
     }
 
-    /// Runs `jobs` and calls `probe` with the instant and the device after every `interval` requests. If `probe` returns
-    /// false, the jobs end early. This function neither verifies writes nor records iologs.
+    /// Runs `jobs` and calls `probe` with the instant and the device after every `interval` requests. If `probe`
+    /// returns false, the jobs end early. This function neither verifies writes nor records iologs.
     pub(crate) fn run_watched(
         &mut self,
         jobs: &[Job],
@@ -358,7 +359,7 @@ impl Bench {
     }
 
     /// Advances simulated time without submitting requests.
-    pub fn pause(&mut self, time: Duration) {
+    pub(crate) fn pause(&mut self, time: Duration) {
         self.now += time;
     }
 

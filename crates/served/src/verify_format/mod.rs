@@ -4,7 +4,7 @@
 //! length, seed, offset, time and thread of the write, and a crc32c of the header itself) and the checksum of the rest.
 //! The rest is noise drawn from the seed, or the pattern; a pattern without a checksum method needs no checksum. With
 //! `verify=pattern` the whole block is the pattern. The layout is that of fio 3.33, so fio and this module can verify
-//! each other's blocks, except with sha1, sha256 and sha512 ([`sum`]).
+//! each other's blocks, except with sha1, sha256 and sha512 ([`checksum`]).
 
 mod checksum;
 

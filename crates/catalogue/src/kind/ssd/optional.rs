@@ -5,8 +5,8 @@ use flashlab_flash::nand::{Endurance, Reliability, Suspend};
 use flashlab_nvme::hmb::PAGE;
 use flashlab_sim::Duration;
 
-/// Parameters that an SSD's profile may omit or write in another unit. [`super::parameters_of`] converts them to fields of
-/// [`SsdParameters`].
+/// Parameters that an SSD's profile may omit or write in another unit. [`super::parameters_of`] converts them to fields
+/// of [`SsdParameters`](flashlab_nvme::SsdParameters).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct OptionalSsdParameters {
     pub(super) t_prog: [Option<Duration>; 3],

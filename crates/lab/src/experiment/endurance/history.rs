@@ -7,8 +7,8 @@
 //! media also need another history if a block of the first medium fails that early.
 //!
 //! A history continues until its wear is steady ([`Estimates::are_steady`]), or until its share of the
-//! [`budget`](EnduranceSetup::budget) is used up. The unit of a budget is simulated work, not seconds, so that a history ends at
-//! the same request on every machine.
+//! [`budget`](EnduranceSetup::budget) is used up. The unit of a budget is simulated work, not seconds, so that a
+//! history ends at the same request on every machine.
 
 use super::EnduranceWorkload;
 use super::estimates::{Estimates, lengths};
