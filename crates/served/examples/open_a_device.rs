@@ -5,7 +5,7 @@ use flashlab_served::Served;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let library = Library::built_in()?;
-    let served = Served::open("scratch=memory:size=1GiB+delay:time=1ms+readonly", 1, false, &library)?;
+    let served = Served::open("scratch=memory:size=1GiB+delay:read=1ms+readonly", 1, false, &library)?;
     println!("{}: {} has {} bytes", served.name, served.description, served.device.geometry().capacity);
     Ok(())
 }
