@@ -2,7 +2,7 @@
 
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
-use flashlab_host::vfat::{Allocate, Vfat};
+use flashlab_host::fs::Allocate;
 use flashlab_sim::{Completion, Duration, FileId, Geometry, Instant, Model, PowerCut, Request, conformance};
 
 #[test]

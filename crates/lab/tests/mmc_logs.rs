@@ -7,6 +7,7 @@
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
+use flashlab_host::driver::mmc::{Controller, Kernel, Mmc, Phase};
 use flashlab_sd::Native;
 use flashlab_sim::Duration;
 

@@ -4,6 +4,7 @@ mod common;
 
 use common::{KIB, MIB, loading, small, without_firmware};
 use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
+use flashlab_host::driver::hmb;
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, conformance};
 

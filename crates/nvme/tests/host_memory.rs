@@ -5,6 +5,7 @@ mod common;
 use common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
+use flashlab_host::driver::hmb;
 use flashlab_nvme::SsdParameters;
 use flashlab_nvme::hmb::{Descriptor, Effect, HmbError, Limits, SetFeatures};
 use flashlab_sim::{Duration, Mechanism, Op};

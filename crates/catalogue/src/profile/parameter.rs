@@ -200,8 +200,12 @@ impl Parameter {
             (Field::FlagOrNone(lens), Value::Flag(flag)) => *(lens.set)(parts) = Some(*flag),
             (Field::TextOrNone(lens, _), Value::Text(text)) => *(lens.set)(parts) = Some(text.clone()),
             (Field::Choice(choice), Value::Choice(name)) => (choice.set)(parts, name),
-            (Field::OfFilesystem(_), Value::Quantity(_, value)) => parts.get_mut::<FilesystemParameters>().set(self.path, *value),
-            (Field::OfFilesystem(_), Value::Count(count)) => parts.get_mut::<FilesystemParameters>().set(self.path, (*count).into()),
+            (Field::OfFilesystem(_), Value::Quantity(_, value)) => {
+                parts.get_mut::<FilesystemParameters>().set(self.path, *value)
+            }
+            (Field::OfFilesystem(_), Value::Count(count)) => {
+                parts.get_mut::<FilesystemParameters>().set(self.path, (*count).into())
+            }
             (field, value) => panic!("{}: {value:?} was parsed by the shape of {field:?}", self.path),
         }
     }

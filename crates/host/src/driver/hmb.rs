@@ -20,7 +20,7 @@ const CHUNK_MIN: u64 = 2 * PAGE;
 /// bytes. See [`HostDriver`](flashlab_nvme::hmb::HostDriver).
 pub fn linux(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descriptor>)> {
     let mut driver = Driver::new(limit);
-    let (command, grant) = driver.start(identify, &mut Plenty::default()).ok()?;
+    let (command, grant) = driver.start(identify, &mut UnlimitedMemory::default()).ok()?;
     Some((command, grant.descriptors.clone()))
 }
 

@@ -10,7 +10,6 @@ mod buffer;
 mod feature;
 
 pub use buffer::{Buffer, Effect, HmbError, Limits};
-pub use driver::{Driver, Grant, HostMemory, Refusal, UnlimitedMemory};
 pub use feature::{Descriptor, SetFeatures};
 
 use crate::identify::Identify;

@@ -353,7 +353,10 @@ impl Ssd {
     /// page that is not in memory.
     #[inline]
     fn can_serve_early(&self, request: &Request) -> bool {
-        self.events.no_command_is_pending() && self.map.is_resident() && self.partial_writes == 0 && self.admits(request)
+        self.events.no_command_is_pending()
+            && self.map.is_resident()
+            && self.partial_writes == 0
+            && self.admits(request)
     }
 
     /// Returns true if a request covers only whole units.

@@ -1,7 +1,7 @@
 //! Parameters of an SSD and their limits.
 
 use crate::LinkParameters;
-use crate::hmb::{Buffer, Driver, Limits, PAGE, UnlimitedMemory};
+use crate::hmb::{Buffer, HostDriver, Limits, PAGE};
 use crate::identify::{Identify, ONCS_DATASET_MANAGEMENT, VWC_PRESENT};
 use alloc::format;
 use flashlab_flash::Impossible;
@@ -76,10 +76,9 @@ impl SsdParameters {
     /// Returns the host memory that `driver` grants when the drive starts.
     pub(super) fn lend(&self, driver: HostDriver) -> Buffer {
         let mut host_memory = Buffer::new(self.hmb);
-        let mut driver = Driver::new(self.lend_max);
-        if let Ok((command, grant)) = driver.start(&self.identify(), &mut UnlimitedMemory::default()) {
-            let lent = host_memory.set(&command, &grant.descriptors);
-            lent.expect("the driver keeps to what the controller says");
+        if let Some((command, descriptors)) = driver(&self.identify(), self.lend_max) {
+            let lent = host_memory.set(&command, &descriptors);
+            lent.expect("the driver respects the limits that the controller publishes");
         }
         host_memory
     }

@@ -69,7 +69,7 @@ impl Ssd {
         let changed = self.map.power_cut();
         let pages: u64 = changed.into();
         let up = now + spare_area * recovery.die_pages + self.parameters.map.t_load * pages;
-        self.host_memory = self.parameters.lend();
+        self.host_memory = self.parameters.lend(self.driver);
         self.map.use_host_memory(self.host_memory.usable());
         self.idle_since = up;
         up

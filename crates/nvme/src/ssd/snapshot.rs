@@ -62,7 +62,7 @@ impl Ssd {
         if snapshot.parameters != self.parameters {
             return Err(RestoreError::new("it was kept of an SSD with other parameters"));
         }
-        snapshot.check(&self.parameters)?;
+        snapshot.check(&self.parameters, self.driver)?;
         let Snapshot { seed, layer, map, host_memory, rng, programmed, age, counts, .. } = snapshot;
         self.drop_in_flight();
         (self.seed, self.age, self.counts, self.programmed) = (seed, age, counts, programmed);
@@ -74,11 +74,11 @@ impl Ssd {
 
 impl Snapshot {
     /// Checks the snapshot for consistency with itself and with `parameters`.
-    fn check(&self, parameters: &SsdParameters) -> Result<(), RestoreError> {
+    fn check(&self, parameters: &SsdParameters, driver: HostDriver) -> Result<(), RestoreError> {
         if !self.host_memory.is_valid(&parameters.hmb) {
             return Err(RestoreError::new("the host memory that it has could not have been lent to it"));
         }
-        let layer = parameters.layer_with(&parameters.lend());
+        let layer = parameters.layer_with(&parameters.lend(driver));
         let contradiction =
             |inconsistent| RestoreError::new(format!("its state contradicts itself: {inconsistent}"));
         self.layer.validate_restored(&layer, self.seed).map_err(contradiction)?;

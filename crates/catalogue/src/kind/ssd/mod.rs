@@ -12,6 +12,7 @@ use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParamet
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
+use flashlab_host::driver::hmb;
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Duration, Model};
@@ -38,7 +39,7 @@ pub(super) static KIND: Definition = Definition {
 
 impl Hardware for SsdParameters {
     fn build(&self, seed: u64) -> Box<dyn Model> {
-        Box::new(Ssd::new(self.clone(), seed))
+        Box::new(Ssd::new(self.clone(), hmb::linux, seed))
     }
     fn build_without_host(&self, seed: u64) -> Box<dyn Model> {
         self.build(seed)
@@ -81,7 +82,8 @@ fn parameters_of(parts: &Parts) -> Result<SsdParameters, Impossible> {
     ssd.reliability = optional.reliability()?;
     ssd.hmb.preferred = pages("hmb.preferred", optional.hmb_preferred)?;
     ssd.hmb.minimum = pages("hmb.minimum", optional.hmb_minimum)?;
-    ssd.check().map_err(|impossible| Impossible { path: profile_path(impossible.path), ..impossible })?;
+    ssd.check(hmb::linux)
+        .map_err(|impossible| Impossible { path: profile_path(impossible.path), ..impossible })?;
     Ok(ssd)
 }
 

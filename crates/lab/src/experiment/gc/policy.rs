@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn policies_and_fill_levels_are_parsed_and_wrong_ones_are_refused() {
-        let policy = Policy { victim: VictimPolicy::DChoices { d: 2 }, streams: Streams::HotCold, pools: None };
+        let policy =
+            Policy { victim: VictimPolicy::DChoices { d: 2 }, streams: Streams::HotCold, pools: None };
         assert_eq!(Policy::parse("victim=2-choices,streams=hot-cold"), Ok(policy));
         let fill = Fill { over_provisioning: 0.07, pages: 32 };
         assert_eq!(Fill::parse("over_provisioning=0.07, pages=32"), Ok(fill));
