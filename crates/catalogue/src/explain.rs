@@ -315,12 +315,12 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "flash.t_read, flash.read_rate; nand.t_read, nand.channel_rate",
         ),
         Mechanism::ReadModifyWrite => (
-            "Reading and rewriting a superblock because part of it was overwritten.",
-            "ftl.superblock, ftl.map_unit, ftl.overwrite, flash.read_rate, flash.t_prog",
+            "Reading and rewriting a rewrite unit because part of it was overwritten.",
+            "ftl.rewrite_unit, ftl.map_unit, ftl.overwrite, flash.read_rate, flash.t_prog",
         ),
         Mechanism::Merge => (
-            "Completing an open superblock to make room for another one.",
-            "ftl.open_units, ftl.superblock, ftl.overwrite",
+            "Completing an open rewrite unit to make room for another one.",
+            "ftl.open_units, ftl.rewrite_unit, ftl.overwrite",
         ),
         Mechanism::Map => (
             "Loading mapping information that was not in the controller's memory.",

@@ -147,7 +147,7 @@ fn a_card_too_large_to_simulate_is_refused_before_it_is_built() {
     assert_snapshot!(
         [
             wrong("test/one:capacity=131072GiB"),
-            wrong("test/one:capacity=131072GiB,map_unit=4M,superblock=4M")
+            wrong("test/one:capacity=131072GiB,map_unit=4M,rewrite_unit=4M")
         ]
         .join("\n\n")
     );

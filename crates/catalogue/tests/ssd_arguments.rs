@@ -73,7 +73,7 @@ fn wear_that_no_block_could_have_is_refused() {
         "wear.cycles=0",
         "wear.factory_bad=100%",
         "wear.factory_bad=30%",
-        "wear.levelling=static,wear.threshold=0",
+        "wear.leveling=static,wear.threshold=0",
         "wear.program_fail=1",
         "wear.program_fail=1.5e-9",
         "wear.program_fail=-1",

@@ -146,7 +146,7 @@ impl Wear {
 /// Bytes that are moved or written in addition to the host's data: cause and counter.
 const MOVED: [(&str, &str); 7] = [
     ("collection", "collection_moved_bytes"),
-    ("levelling", "levelling_moved_bytes"),
+    ("leveling", "leveling_moved_bytes"),
     ("fold", "fold_moved_bytes"),
     ("map", "map_programmed_bytes"),
     ("read-modify-write", "read_modify_write_bytes"),

@@ -312,9 +312,9 @@ title = "Writes to one place"
 kind = "wear"
 source = "a test"
 [columns]
-none = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=none"
-static = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=static,threshold=4"
-worn = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=none,cycles=2,beyond=0"
+none = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=none"
+static = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=static,threshold=4"
+worn = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=none,cycles=2,beyond=0"
 [[step]]
 table = "sequential"
 iterations = 60
@@ -411,7 +411,7 @@ fn a_wear_experiment_gives_cells_maps_and_series() {
 
 #[test]
 fn a_write_to_a_card_at_the_end_of_its_life_is_refused_as_read_only_with_what_was_written() {
-    let device = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=none,cycles=2,beyond=0";
+    let device = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=none,cycles=2,beyond=0";
     let mut bench = Bench::with(&Device::open(device, &LIBRARY).unwrap(), 1);
     let words = "--name=a --filename=x --rw=write --bs=1M --size=8M --loops=100 --direct=1";
     let words: Vec<&str> = words.split(' ').collect();
@@ -474,10 +474,10 @@ title = "Days until the first block fails"
 kind = "endurance"
 source = "a test"
 [columns]
-levelled = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=static,threshold=4,cycles=400,beyond=40"
-dynamic = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=dynamic,cycles=400,beyond=40"
-none = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=none,cycles=400,beyond=40"
-endless = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log"
+levelled = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=static,threshold=4,cycles=400,beyond=40"
+dynamic = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=dynamic,cycles=400,beyond=40"
+none = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=none,cycles=400,beyond=40"
+endless = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log"
 [endurance]
 job = "--name=a --filename=x --rw=write --bs=1M --size=16M --direct=1"
 seeds = 4

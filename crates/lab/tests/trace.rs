@@ -69,7 +69,7 @@ fn the_trace_says_beside_acmd41_that_software_time_is_not_modelled() {
 
 #[test]
 fn an_sduc_card_does_not_answer_a_kernel_that_cannot_address_it() {
-    let card = "sd/kingston:capacity=4096GiB,map_unit=64MiB,superblock=64MiB,erase_block=64MiB";
+    let card = "sd/kingston:capacity=4096GiB,map_unit=64MiB,rewrite_unit=64MiB,erase_block=64MiB";
     let trace_of = |kernel| trace(card, Controller::SDHCI, kernel);
     for kernel in [Kernel::V5_15, Kernel::V6_1, Kernel::V6_12] {
         let trace = trace_of(kernel);

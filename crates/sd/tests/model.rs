@@ -141,7 +141,7 @@ fn a_small_write_to_fresh_flash_is_one_program_and_a_commit() {
 }
 
 #[test]
-fn a_small_write_into_sequential_data_reads_and_rewrites_a_superblock_once() {
+fn a_small_write_into_sequential_data_reads_and_rewrites_a_rewrite_unit_once() {
     let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     one(&mut card, &mut now, Op::Write, 0, MIB);
     let first = one(&mut card, &mut now, Op::Write, 132 * KIB, 4 * KIB);
@@ -222,7 +222,7 @@ fn impossible_cards_are_refused_by_the_name_of_the_number() {
     assert_eq!(broken(|p| p.nand.t_prog = Duration::ZERO), "flash.t_prog");
     assert_eq!(broken(|p| p.nand.page = 700), "flash.page");
     assert_eq!(broken(|p| p.mapping.map_unit = 20 * KIB), "ftl.map_unit");
-    assert_eq!(broken(|p| p.mapping.rewrite_unit = 200 * KIB), "ftl.superblock");
+    assert_eq!(broken(|p| p.mapping.rewrite_unit = 200 * KIB), "ftl.rewrite_unit");
     assert_eq!(broken(|p| p.mapping.open_units = 0), "ftl.open_units");
     assert_eq!(broken(|p| p.capacity = 16 * KIB), "card.capacity");
     assert_eq!(broken(|p| p.modes.clear()), "card.modes");

@@ -291,7 +291,7 @@ impl Device {
 
     /// Returns the difference of erase counts at which static wear leveling moves data; `None` if wear leveling is not
     /// static.
-    pub fn levelling_threshold(&self) -> Option<u32> {
+    pub fn leveling_threshold(&self) -> Option<u32> {
         match self.hardware.wear_leveling() {
             LevelingPolicy::Static { threshold, .. } => Some(threshold),
             LevelingPolicy::None | LevelingPolicy::Dynamic => None,

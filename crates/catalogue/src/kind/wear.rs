@@ -8,7 +8,7 @@ use flashlab_flash::ftl::Wear;
 const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 pub(super) const TABLE: &[Parameter] = &[
-    choice!("wear.levelling", optional Wear.leveling, ["none" = LevelingKind::None, "dynamic" = LevelingKind::Dynamic,
+    choice!("wear.leveling", optional Wear.leveling, ["none" = LevelingKind::None, "dynamic" = LevelingKind::Dynamic,
         "static" = LevelingKind::Static],
         "Wear leveling: none, over the free erase blocks, or over all erase blocks by moving cold data.", "dynamic"),
     optional!("wear.threshold", CountOrNone Wear.threshold, UP_TO_2_32,

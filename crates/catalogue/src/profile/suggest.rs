@@ -1,6 +1,10 @@
 //! Suggestions for misspelt names.
 
-/// Returns the candidate that is most similar to `name`, unless no candidate is similar enough.
+/// Former names of keys, with their present names.
+const RENAMED: [(&str, &str); 2] = [("superblock", "rewrite_unit"), ("levelling", "leveling")];
+
+/// Returns the candidate that is most similar to `name`, unless no candidate is similar enough. The candidate for a
+/// former name of a key is its present name.
 ///
 /// The distance of a candidate is the number of edits between `name` and the whole candidate or its last part (after
 /// `/` or `.`), whichever is less. If the candidate or its last part begins with `name`, the distance is at most one
@@ -12,6 +16,8 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     }
     let name = name.to_ascii_lowercase();
     let edits_allowed = (length / 3).max(1);
+    let renamed = RENAMED.iter().find(|(former, _)| *former == last_part(&name));
+    let name = renamed.map_or(name.clone(), |(_, present)| (*present).to_owned());
     candidates
         .into_iter()
         .map(|candidate| (edits(&name, candidate), candidate))
@@ -20,8 +26,12 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+fn last_part(name: &str) -> &str {
+    name.rsplit(['/', '.']).next().unwrap_or(name)
+}
+
 fn edits(name: &str, candidate: &str) -> usize {
-    let last = candidate.rsplit(['/', '.']).next().unwrap_or(candidate);
+    let last = last_part(candidate);
     let whole = strsim::damerau_levenshtein(name, &candidate.to_ascii_lowercase());
     let begins = name.len() >= 3 && (candidate.starts_with(name) || last.starts_with(name));
     let edits = whole.min(strsim::damerau_levenshtein(name, &last.to_ascii_lowercase()));
@@ -46,6 +56,7 @@ mod tests {
         assert_eq!(suggest("SD/Kioxia", names), Some("sd/kioxia"));
         assert_eq!(suggest("king", names), Some("sd/kingston"));
         assert_eq!(suggest("nvme/p32a80", names), None);
+        assert_eq!(suggest("ftl.superblock", ["ftl.map_unit", "ftl.rewrite_unit"]), Some("ftl.rewrite_unit"));
         assert_eq!(suggest("", names), None);
         assert_eq!(suggest(&"k".repeat(10_000_000), names), None);
     }

@@ -135,8 +135,8 @@ fn impossible_drives_are_refused_with_the_parameter() {
         ("page =", "page = \"1000B\""),
         ("capacity =", "capacity = \"400GiB\""),
         ("reserve =", "reserve = 0"),
-        ("levelling =", "levelling = \"statik\""),
-        ("levelling =", "levelling = \"static\"\nthreshold = 0"),
+        ("leveling =", "leveling = \"statik\""),
+        ("leveling =", "leveling = \"static\"\nthreshold = 0"),
         ("minimum =", "minimum = \"250MiB\""),
         ("generation =", "generation = \"gen6\""),
         ("blocking =", "blocking = 1"),
@@ -165,7 +165,7 @@ fn impossible_drives_are_refused_with_the_parameter() {
         "nvme/p32a80:host=raspberry-pi-4",
         "sd/kingston:host=linux-pc",
         "sd/kingston:hmb=64M",
-        "nvme/p32a80:levelling=static,threshold=0",
+        "nvme/p32a80:leveling=static,threshold=0",
         "sd/kingston:cycles=0",
     ] {
         messages.push_str(&folder.line(&format!("bench {argument} {READ}")).refused());

@@ -293,7 +293,7 @@ fn row(
 ) -> Row {
     let since = |name| after.since(before, name);
     // Garbage collection reads moved data one unit at a time before it programs them.
-    let moved = (since("collection_moved_bytes") + since("levelling_moved_bytes")) / 4096;
+    let moved = (since("collection_moved_bytes") + since("leveling_moved_bytes")) / 4096;
     let operations =
         reads + moved + since("map_read_count") + since("programmed_bytes") / PAGE + since("erase_count");
     let written = since("host_written_bytes");

@@ -3,7 +3,7 @@
 //! ```toml
 //! kind = "wear"
 //! [columns]                        # one device per column, for example variants of wear leveling
-//! static = "sd/kthn-16gb:levelling=static"
+//! static = "sd/kthn-16gb:leveling=static"
 //! [[step]]
 //! table = "sequential"             # the names of its cells are "sequential row/column"
 //! iterations = 10000

@@ -86,7 +86,7 @@ impl CardParameters {
         if self.capacity < self.mapping.rewrite_unit {
             return Err(Impossible::new(
                 "card.capacity",
-                format!("is less than one superblock of {} B", self.mapping.rewrite_unit),
+                format!("is less than one rewrite unit of {} B", self.mapping.rewrite_unit),
             ));
         }
         if !self.modes.contains(&Mode::DefaultSpeed) {

@@ -118,7 +118,7 @@ fn open_ended_requests_of_whole_pages_take_as_long_as_the_model_says() {
     }
 }
 
-/// A stream from the start of a superblock on, in commands of any whole number of pages.
+/// A stream from the start of a rewrite unit on, in commands of any whole number of pages.
 #[test]
 fn an_open_ended_stream_takes_as_long_as_the_model_says() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {

@@ -69,7 +69,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "Rate at which the pages after the first one leave the array."),
     mandatory!("flash.t_prog", Time CardParameters.nand.t_prog, TEN_SECONDS, "Time to program one page (t_PROG)."),
     optional!("flash.t_prog_slc", TimeOrNone CardParameters.nand.t_prog_slc, TEN_SECONDS,
-        "Time to program one page in SLC mode, which the card uses for a superblock that is rewritten at once.",
+        "Time to program one page in SLC mode, which the card uses for a rewrite unit that is rewritten at once.",
         "the card has no SLC mode"),
     optional!("flash.bits", CountOrNone CardParameters.nand.bits, (1, 5),
         "Bits per cell: an erase block in SLC mode holds 1/bits of its bytes.", "3"),
@@ -85,16 +85,16 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time to commit a write that leaves a program unit open or begins a new run: its log record and map pages."),
     mandatory!("ftl.map_unit", Size CardParameters.mapping.map_unit, UP_TO_A_GIB,
         "Bytes that one map entry covers if the data was written in sequence."),
-    mandatory!("ftl.superblock", Size CardParameters.mapping.rewrite_unit, UP_TO_A_GIB,
+    mandatory!("ftl.rewrite_unit", Size CardParameters.mapping.rewrite_unit, UP_TO_A_GIB,
         "Bytes that are rewritten together when part of them is overwritten."),
     choice!(
         "ftl.overwrite",
         CardParameters.mapping.overwrite,
         ["convert" = Overwrite::Convert, "log" = Overwrite::Log],
-        "Effect of overwriting part of a superblock: conversion to page-mapped form at once, or a log that is merged \
+        "Effect of overwriting part of a rewrite unit: conversion to page-mapped form at once, or a log that is merged \
          later."
     ),
-    mandatory!("ftl.open_units", Count CardParameters.mapping.open_units, (0, 65_536), "Superblocks that can be open at a time."),
+    mandatory!("ftl.open_units", Count CardParameters.mapping.open_units, (0, 65_536), "Rewrite units that can be open at a time."),
     optional!("ftl.map_cache", SizeOrNone CardParameters.mapping.map_cache, (0, 64 * GIB),
         "Bytes of the controller's memory that hold map pages.", "the whole map fits"),
     mandatory!("ftl.map_page", Size CardParameters.mapping.map_page, UP_TO_A_GIB,

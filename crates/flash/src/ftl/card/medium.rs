@@ -243,7 +243,7 @@ impl Medium {
         to.count("staged_bytes", c.staged_bytes);
         to.count("collection_count", c.gc_blocks);
         to.count("collection_moved_bytes", c.gc_bytes);
-        to.count("levelling_moved_bytes", c.leveling_bytes);
+        to.count("leveling_moved_bytes", c.leveling_bytes);
         to.count("read_only", u64::from(self.read_only));
         self.blocks.observe(self.nand.erase_block, to);
     }

@@ -63,7 +63,7 @@ impl Mapping {
         };
         whole("ftl.program_unit", self.program_unit, page, "pages")?;
         whole("ftl.map_unit", self.map_unit, self.program_unit, "program units")?;
-        whole("ftl.superblock", self.rewrite_unit, self.map_unit, "map units")?;
+        whole("ftl.rewrite_unit", self.rewrite_unit, self.map_unit, "map units")?;
         whole("ftl.map_page", self.map_page, 512, "blocks")?;
         if self.open_units == 0 {
             return Err(Impossible::new(

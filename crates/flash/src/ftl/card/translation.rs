@@ -320,12 +320,12 @@ impl Translation {
             Placement::BlockMapped(log_blocks) => {
                 to.count("mapped_bytes", log_blocks.mapped.bytes_total());
                 to.count("page_mapped_unit_count", 0);
-                to.count("open_superblock_count", log_blocks.open_count() as u64);
+                to.count("open_rewrite_unit_count", log_blocks.open_count() as u64);
             }
             Placement::LogStructured { rewrite_units, .. } => {
                 to.count("mapped_bytes", rewrite_units.mapped_bytes_total());
                 to.count("page_mapped_unit_count", rewrite_units.page_mapped_count() as u64);
-                to.count("open_superblock_count", rewrite_units.open_count() as u64);
+                to.count("open_rewrite_unit_count", rewrite_units.open_count() as u64);
             }
         }
         if let Some(cache) = &self.map_cache {

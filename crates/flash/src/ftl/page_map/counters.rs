@@ -132,10 +132,10 @@ impl PageMap {
         to.count("accepted_unit_bytes", bytes(c.accepted));
         to.count("programmed_bytes", c.pages * self.parameters.geometry.program_bytes());
         to.count("collection_count", c.gc_blocks);
-        to.count("levelling_count", c.leveled_blocks);
+        to.count("leveling_count", c.leveled_blocks);
         to.count("fold_count", c.folded_blocks);
         to.count("collection_moved_bytes", bytes(c.gc));
-        to.count("levelling_moved_bytes", bytes(c.leveling));
+        to.count("leveling_moved_bytes", bytes(c.leveling));
         to.count("fold_moved_bytes", bytes(c.fold));
         to.count("map_programmed_bytes", bytes(c.map));
         to.count("padding_bytes", bytes(c.padding));

@@ -95,13 +95,13 @@ impl<'a> Estimates<'a> {
             let lives = estimates.iter().map(|estimate| estimate.first_failure_ns);
             let (least, most) =
                 lives.fold((f64::INFINITY, 0.0_f64), |(a, b), life| (a.min(life), b.max(life)));
-            let levelling_will_begin = threshold.is_some_and(|threshold| {
+            let leveling_will_begin = threshold.is_some_and(|threshold| {
                 let threshold = f64::from(threshold);
                 now.gap_now < threshold && now.gap_at_end >= threshold
             });
             most - least <= percent / 100.0 * now.first_failure_ns
                 && now.erases >= ERASES_LEAST
-                && !levelling_will_begin
+                && !leveling_will_begin
         };
         self.medium_indices.iter().all(|n| is_steady(&self.known[*n]))
     }

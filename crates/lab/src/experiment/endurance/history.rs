@@ -194,7 +194,7 @@ impl<'a> History<'a> {
                     &at_begin,
                     &counters,
                 ));
-                steady = estimates.are_steady(setup.steady_percent, setup.device.levelling_threshold());
+                steady = estimates.are_steady(setup.steady_percent, setup.device.leveling_threshold());
             }
             // For a device that never wears out, an eighth of the budget gives the same answer as all of it.
             !steady && !setup.progress.is_stopped() && done < if is_endless { budget / 8 } else { budget }
@@ -236,7 +236,7 @@ impl<'a> History<'a> {
     }
 
     fn is_steady(&self, estimates: &Estimates<'_>) -> bool {
-        estimates.are_steady(self.setup.steady_percent, self.setup.device.levelling_threshold())
+        estimates.are_steady(self.setup.steady_percent, self.setup.device.leveling_threshold())
     }
 
     fn tell(&self, estimates: &Estimates<'_>) {
