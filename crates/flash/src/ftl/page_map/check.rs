@@ -3,7 +3,7 @@
 use super::place::{Entry, Layout, Mapped};
 use super::programs::Source;
 use super::state::{Phase, STREAMS, Stream};
-use super::write_buffer::{SlotId, WriteBuffer};
+use super::write_buffer::WriteBuffer;
 use super::{PageMap, PageMapParameters};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
@@ -89,7 +89,7 @@ impl PageMap {
         for (index, die) in (0..).zip(&self.dies) {
             let mine = |block: &u32| *block < blocks && self.layout.die_of(*block) == index;
             let single = die.open.iter().chain([&die.victim, &die.leveling_victim]).flatten();
-            let gathering = die.gathering.iter().flatten().copied();
+            let gathering = die.gathering.iter().flatten().map(|link| link.index());
             let mut programs = gathering.chain(self.programs.queue(&die.full_pages));
             ensure!(
                 single.map(|block| block.index()).all(|block| mine(&block))
@@ -138,7 +138,7 @@ impl PageMap {
                 let slot = buffer.slot(number);
                 ensure!(
                     units.contains(&slot.unit) && self.is_place(slot.committed),
-                    "{number:?} of unit {} knows {:?}",
+                    "slot {number} of unit {} knows {:?}",
                     slot.unit,
                     slot.committed
                 );
@@ -146,7 +146,7 @@ impl PageMap {
                     newest += 1;
                     ensure!(
                         self.l2p[slot.unit as usize] == Entry::slot(number),
-                        "unit {} is not mapped to {number:?}",
+                        "unit {} is not mapped to slot {number}",
                         slot.unit
                     );
                 }
@@ -165,13 +165,11 @@ impl PageMap {
             let parts = &self.programs.parts(id)[..program.count as usize];
             ensure!(
                 program.die < self.layout.dies && !parts.is_empty(),
-                "{id:?} has no die or no units: {program:?}"
+                "program {id} has no die or no units: {program:?}"
             );
             for part in parts {
-                let is_in = |buffer: &WriteBuffer| {
-                    let slot = (part.from < buffer.capacity()).then(|| SlotId::new(part.from));
-                    slot.and_then(|slot| buffer.get(slot)).is_some_and(|slot| slot.unit == part.unit)
-                };
+                let is_in =
+                    |buffer: &WriteBuffer| buffer.get(part.from).is_some_and(|slot| slot.unit == part.unit);
                 let sound = match program.source {
                     Source::Data => is_in(&self.data),
                     Source::Map => is_in(&self.map),
@@ -181,7 +179,7 @@ impl PageMap {
                             && (!self.validity.get(part.from) || self.p2l[part.from as usize] == part.unit)
                     }
                 };
-                ensure!(sound, "{id:?} has {part:?}");
+                ensure!(sound, "program {id} has {part:?}");
                 if matches!(program.source, Source::Moved(_)) {
                     moving[self.layout.block_of(part.from) as usize] += 1;
                 }
@@ -345,11 +343,11 @@ impl PageMap {
         let mut gathered = vec![false; self.programs.len()];
         for (index, die) in (0..).zip(&self.dies) {
             let gathering = die.gathering.iter().enumerate();
-            let gathering = gathering.filter_map(|(stream, id)| Some((Some(stream), (*id)?)));
+            let gathering = gathering.filter_map(|(stream, id)| Some((Some(stream), (*id)?.index())));
             for (stream, id) in gathering.chain(self.programs.queue(&die.full_pages).map(|id| (None, id))) {
                 let program = self.programs.get(id);
                 let Source::Moved(to) = program.source else {
-                    return Err(Inconsistent { what: alloc::format!("{id:?} is no move, and waits") });
+                    return Err(Inconsistent { what: alloc::format!("program {id} is no move, and waits") });
                 };
                 let right = program.die == index
                     && !program.is_issued
@@ -358,13 +356,13 @@ impl PageMap {
                         stream == to as usize && program.count < self.layout.units_per_page
                     });
                 ensure!(
-                    right && !core::mem::replace(&mut gathered[id.index() as usize], true),
-                    "{id:?} waits: {program:?}"
+                    right && !core::mem::replace(&mut gathered[id as usize], true),
+                    "program {id} waits: {program:?}"
                 );
             }
         }
         ensure!(
-            self.programs.live().all(|id| gathered[id.index() as usize]),
+            self.programs.live().all(|id| gathered[id as usize]),
             "a program is neither gathered nor under way"
         );
         let (mut open, mut failing) = (0, 0);

@@ -1,8 +1,8 @@
 //! What changes when an operation has finished: only now is a unit's new copy the committed one.
 
 use super::place::{Entry, Mapped};
-use super::programs::{Part, Program, ProgramId, Source};
-use super::write_buffer::{Slot, SlotId};
+use super::programs::{Part, Program, Source};
+use super::write_buffer::Slot;
 use super::{Outcome, PageMap};
 use crate::nand::{Cause, Kind, Operation};
 use flashlab_sim::{fault, prefetch};
@@ -16,12 +16,12 @@ impl PageMap {
                 self.counters.reads += 1;
                 self.read_finished(operation, outcome == Outcome::Uncorrectable);
             }
-            Kind::Program { .. } => self.program_finished(ProgramId::new(operation.tag), failed),
+            Kind::Program { .. } => self.program_finished(operation.tag, failed),
             Kind::Erase => self.erase_finished(operation.block.index(), failed),
         }
     }
 
-    pub(super) fn program_finished(&mut self, id: ProgramId, failed: bool) {
+    pub(super) fn program_finished(&mut self, id: u32, failed: bool) {
         let program = *self.programs.get(id);
         debug_assert!(program.is_issued, "a program ends once");
         let units = self.layout.units_per_page;
@@ -54,7 +54,7 @@ impl PageMap {
 
     /// Units whose program failed are programmed again, before all others.
     #[cold]
-    fn program_again(&mut self, id: ProgramId, program: &Program) {
+    fn program_again(&mut self, id: u32, program: &Program) {
         let buffer = match program.source {
             Source::Data => &mut self.data,
             Source::Map => &mut self.map,
@@ -65,12 +65,12 @@ impl PageMap {
             }
         };
         for part in self.programs.parts(id)[..program.count as usize].iter().rev() {
-            buffer.requeue(SlotId::new(part.from));
+            buffer.requeue(part.from);
         }
         self.programs.end(id);
     }
 
-    fn commit_accepted(&mut self, id: ProgramId, program: &Program) {
+    fn commit_accepted(&mut self, id: u32, program: &Program) {
         if program.source == Source::Data {
             self.counters.host += u64::from(program.count);
         } else {
@@ -79,7 +79,7 @@ impl PageMap {
         let (mut valid, mut units) = (0u64, 0);
         for n in 0..program.count {
             let Part { from, unit } = self.programs.part(id, n);
-            if self.commit_slot(program.source, SlotId::new(from), unit, program.place + n) {
+            if self.commit_slot(program.source, from, unit, program.place + n) {
                 valid |= 1 << n;
                 units += 1;
             }
@@ -89,12 +89,12 @@ impl PageMap {
 
     /// Loads what changes when the program ends: the map, and what is known of the copies that become void, lie all over.
     #[inline]
-    pub(super) fn prefetch_commit(&self, id: ProgramId, source: Source) {
+    pub(super) fn prefetch_commit(&self, id: u32, source: Source) {
         let buffer = if source == Source::Data { &self.data } else { &self.map };
         let program = self.programs.get(id);
         for part in &self.programs.parts(id)[..program.count as usize] {
             prefetch(&self.l2p, part.unit as usize);
-            if let Some(place) = buffer.slot(SlotId::new(part.from)).committed.place() {
+            if let Some(place) = buffer.slot(part.from).committed.place() {
                 self.prefetch_place(place);
             }
         }
@@ -102,7 +102,7 @@ impl PageMap {
 
     /// A unit's copy at `place` is durable; whether it is valid now and not yet marked so.
     #[inline]
-    fn commit_slot(&mut self, source: Source, slot: SlotId, unit: u32, place: u32) -> bool {
+    fn commit_slot(&mut self, source: Source, slot: u32, unit: u32, place: u32) -> bool {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
         let state = buffer.slot(slot);
         if state.is_single() {
@@ -127,7 +127,7 @@ impl PageMap {
 
     /// The same where the unit has other copies in the buffer, or was trimmed.
     #[cold]
-    fn commit_one_of_several(&mut self, source: Source, slot: SlotId, place: u32) {
+    fn commit_one_of_several(&mut self, source: Source, slot: u32, place: u32) {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
         let state = *buffer.slot(slot);
         let unit = state.unit;
@@ -138,7 +138,7 @@ impl PageMap {
         }
         buffer.mark_overtaken(slot);
         let Mapped::Slot(newest) = self.l2p[unit as usize].decode() else {
-            unreachable!("unit {unit} is in {slot:?}")
+            unreachable!("unit {unit} is in slot {slot}")
         };
         let Slot { committed, .. } = *buffer.slot(newest);
         // A trim of a newer copy voids this one, too.
@@ -171,7 +171,7 @@ impl PageMap {
 
     /// Moved units are committed where their originals are still the committed copies.
     #[inline]
-    fn commit_moved(&mut self, id: ProgramId, program: &Program) {
+    fn commit_moved(&mut self, id: u32, program: &Program) {
         let mut valid = 0u64;
         let parts = &self.programs.parts(id)[..program.count as usize];
         for (n, part) in (0..).zip(parts) {
@@ -199,7 +199,7 @@ impl PageMap {
 
     /// Units that were read in several blocks are programmed elsewhere.
     #[cold]
-    fn count_moves_by_block(&mut self, id: ProgramId, units: u32) {
+    fn count_moves_by_block(&mut self, id: u32, units: u32) {
         for n in 0..units {
             let from = self.programs.part(id, n).from;
             self.count_moves(self.layout.block_of(from), 1);

@@ -7,7 +7,7 @@
 use super::{PageMap, Streams};
 
 use super::bits::count_valid;
-use super::programs::Source;
+use super::programs::{ProgramLink, Source};
 use super::state::{BlockState, Phase, Stream};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
@@ -241,7 +241,7 @@ impl PageMap {
         let left = |open: EraseBlock| self.layout.pages - self.states[open.index() as usize].next_page;
         let open = state.open[to].map_or(0, left);
         let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
-        let gathering = state.gathering.iter().flatten().copied();
+        let gathering = state.gathering.iter().flatten().map(|link| link.index());
         let waiting = self.programs.queue(&state.full_pages).chain(gathering);
         let waiting: u32 = waiting.map(|id| self.programs.get(id).count).sum();
         let units = u64::from(waiting) + u64::from(self.valid_in(block));
@@ -252,7 +252,7 @@ impl PageMap {
     fn pad_gathered_page(&mut self, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
         let Some(id) = state.gathering.iter_mut().find_map(Option::take) else { return false };
-        self.programs.push_back(&mut state.full_pages, id);
+        self.programs.push_back(&mut state.full_pages, id.index());
         self.program_moved_pages(die);
         true
     }
@@ -328,15 +328,17 @@ impl PageMap {
         let units = &self.p2l[base as usize..(base + per_page) as usize];
         let gathering = &mut state.gathering[state.destination as usize];
         let id = match *gathering {
-            Some(id) => id,
-            None => *gathering.insert(self.programs.begin(die, Source::Moved(state.destination))),
+            Some(link) => link.index(),
+            None => self.programs.begin(die, Source::Moved(state.destination)),
         };
         let before = self.programs.get(id).count;
         let count = self.programs.append(id, base, units, mask);
         self.states[block as usize].moves_in_flight += count - before;
         if count >= per_page {
-            *gathering = self.programs.split(id);
+            *gathering = self.programs.split(id).map(ProgramLink::new);
             self.programs.push_back(&mut state.full_pages, id);
+        } else {
+            *gathering = Some(ProgramLink::new(id));
         }
     }
 

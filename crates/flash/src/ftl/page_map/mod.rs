@@ -65,7 +65,7 @@ use programs::{Programs, Source};
 use serde::{Deserialize, Serialize};
 use state::{BlockHistory, BlockState, DieState, Phase, Ready};
 use trim_log::TrimLog;
-use write_buffer::{SlotId, WriteBuffer};
+use write_buffer::WriteBuffer;
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -459,7 +459,7 @@ impl PageMap {
         let programming = self.programs.issued().filter(|id| self.programs.get(*id).source == source);
         let parts =
             programming.flat_map(|id| &self.programs.parts(id)[..self.programs.get(id).count as usize]);
-        parts.map(|part| buffer.slot(SlotId::new(part.from)).accepted).chain(buffer.oldest_waiting()).min()
+        parts.map(|part| buffer.slot(part.from).accepted).chain(buffer.oldest_waiting()).min()
     }
 
     /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.

@@ -14,7 +14,6 @@
 //! So an array has at most 2^30 units: 4 TiB in units of 4 KiB.
 
 use super::PageMapParameters;
-use super::write_buffer::SlotId;
 use crate::ftl::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +116,7 @@ pub(crate) enum Mapped {
     Unreadable,
     At(u32),
     Trimmed(u32),
-    Slot(SlotId),
+    Slot(u32),
 }
 
 const SLOT: u32 = 1 << 31;
@@ -136,8 +135,8 @@ impl Entry {
         Entry(TRIMMED | place)
     }
     #[inline]
-    pub(crate) fn slot(slot: SlotId) -> Self {
-        Entry(SLOT | slot.index())
+    pub(crate) fn slot(slot: u32) -> Self {
+        Entry(SLOT | slot)
     }
     /// The place, if the unit lies in the array and nowhere else.
     #[inline]
@@ -151,7 +150,7 @@ impl Entry {
             Entry::UNREADABLE => Mapped::Unreadable,
             Entry(place) if place < TRIMMED => Mapped::At(place),
             Entry(place) if place < SLOT => Mapped::Trimmed(place & !TRIMMED),
-            Entry(slot) => Mapped::Slot(SlotId::new(slot & !SLOT)),
+            Entry(slot) => Mapped::Slot(slot & !SLOT),
         }
     }
 }
@@ -166,7 +165,7 @@ mod tests {
         fn entries_say_what_they_were_made_for(n in 0u32..1 << 30) {
             prop_assert_eq!(Entry::at(n).decode(), Mapped::At(n));
             prop_assert_eq!(Entry::trimmed(n).decode(), Mapped::Trimmed(n));
-            prop_assert_eq!(Entry::slot(SlotId::new(n)).decode(), Mapped::Slot(SlotId::new(n)));
+            prop_assert_eq!(Entry::slot(n).decode(), Mapped::Slot(n));
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Open blocks, and the pages that are programmed into them.
 
 use super::place::{LINE, NO_UNIT};
-use super::programs::{Part, Program, ProgramId, Source};
+use super::programs::{Part, Program, Source};
 use super::state::{Phase, Stream};
-use super::write_buffer::SlotId;
 use super::{PageMap, Streams};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
@@ -186,7 +185,7 @@ impl PageMap {
         let id = self.programs.begin(die, source);
         for part in &mut self.programs.parts_mut(id)[..count as usize] {
             let (from, unit) = buffer.take().expect("as many as counted");
-            *part = Part { from: from.index(), unit };
+            *part = Part { from, unit };
         }
         self.programs.get_mut(id).count = count;
         self.prefetch_commit(id, source);
@@ -246,7 +245,7 @@ impl PageMap {
 
     /// A program gets the next page of `block`, which is open on the die `on`, and is ready to be issued.
     #[inline(always)]
-    fn assign_page(&mut self, id: ProgramId, on: u32, block: u32, cause: Cause) {
+    fn assign_page(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
         let state = &mut self.states[block as usize];
         let (page, slc) = (state.next_page, state.slc);
         state.next_page += 1;
@@ -273,7 +272,7 @@ impl PageMap {
         }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: EraseBlock::new(block), page, slc, cause, tag: id.index() });
+        self.ready.push(Operation { kind, block: EraseBlock::new(block), page, slc, cause, tag: id });
     }
 
     /// What a program that is under way writes as unit `index` of its page.
@@ -281,7 +280,7 @@ impl PageMap {
     /// # Panics
     /// Where the operation is no program of this layer that is under way.
     pub fn content(&self, operation: &Operation, index: u32) -> Content {
-        let id = ProgramId::new(operation.tag);
+        let id = operation.tag;
         let program = self.programs.get(id);
         assert!(
             program.is_issued && program.place == self.layout.place(operation.block.index(), operation.page),
@@ -292,8 +291,8 @@ impl PageMap {
         }
         let Part { from, unit } = self.programs.parts(id)[index as usize];
         match program.source {
-            Source::Data => Content::New { unit, version: self.data.slot(SlotId::new(from)).version },
-            Source::Map => Content::New { unit, version: self.map.slot(SlotId::new(from)).version },
+            Source::Data => Content::New { unit, version: self.data.slot(from).version },
+            Source::Map => Content::New { unit, version: self.map.slot(from).version },
             Source::Moved(_) => {
                 let (block, page, index) = self.layout.parts(from);
                 Content::Copy { unit, block: EraseBlock::new(block), page, index }

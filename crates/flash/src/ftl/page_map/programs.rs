@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 crate::index::index! {
-    /// Number of a program; the tag of its operation.
-    pub(super) struct ProgramId;
+    /// Link to a program. Outside of links a program has a plain number, which is the tag of its operation.
+    pub(super) struct ProgramLink;
 }
 
 /// Where a program's units come from.
@@ -36,8 +36,8 @@ pub(super) struct Program {
     pub(super) count: u32,
     /// The die whose valid units it moves, or that the page is on.
     pub(super) die: u32,
-    /// The next in its row.
-    next: Option<ProgramId>,
+    /// The next in its queue.
+    next: Option<ProgramLink>,
     pub(super) source: Source,
     /// It ends when it is reported finished.
     pub(super) is_issued: bool,
@@ -48,12 +48,11 @@ impl Program {
         Program { place: 0, block: 0, count: 0, die: 0, next: None, source: Source::Data, is_issued: false };
 }
 
-/// Programs in a row, each in no other.
+/// A queue of programs; each program is in one at most.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct ProgramQueue {
-    first: Option<ProgramId>,
-    /// The last program, if there is a first one.
-    last: Option<ProgramId>,
+    first: Option<ProgramLink>,
+    last: Option<ProgramLink>,
     count: u32,
 }
 
@@ -65,8 +64,8 @@ impl ProgramQueue {
         self.count
     }
     #[inline]
-    pub(super) fn front(&self) -> Option<ProgramId> {
-        self.first
+    pub(super) fn front(&self) -> Option<u32> {
+        self.first.map(ProgramLink::index)
     }
 }
 
@@ -77,7 +76,7 @@ pub(super) struct Programs {
     /// Those of each program, and behind them room for as many: what is gathered beyond a page.
     parts: Vec<Part>,
     per_page: usize,
-    vacant: Vec<ProgramId>,
+    vacant: Vec<u32>,
 }
 
 impl Programs {
@@ -86,53 +85,53 @@ impl Programs {
     }
     /// A program without units and place.
     #[inline]
-    pub(super) fn begin(&mut self, die: u32, source: Source) -> ProgramId {
+    pub(super) fn begin(&mut self, die: u32, source: Source) -> u32 {
         let id = self.vacant.pop().unwrap_or_else(|| self.grow());
-        self.programs[id.index() as usize] = Program { die, source, ..Program::NEW };
+        self.programs[id as usize] = Program { die, source, ..Program::NEW };
         id
     }
     #[cold]
-    fn grow(&mut self) -> ProgramId {
+    fn grow(&mut self) -> u32 {
         self.programs.push(Program::NEW);
         self.parts.resize(self.programs.len() * 2 * self.per_page, Part { from: 0, unit: 0 });
-        ProgramId::new(self.programs.len() as u32 - 1)
+        self.programs.len() as u32 - 1
     }
     /// Where the units of a program begin.
     #[inline]
-    fn first_part(&self, id: ProgramId) -> usize {
-        id.index() as usize * 2 * self.per_page
+    fn first_part(&self, id: u32) -> usize {
+        id as usize * 2 * self.per_page
     }
     /// A unit of a program.
     #[inline]
-    pub(super) fn part(&self, id: ProgramId, n: u32) -> Part {
+    pub(super) fn part(&self, id: u32, n: u32) -> Part {
         self.parts[self.first_part(id) + n as usize]
     }
     #[inline]
-    pub(super) fn get(&self, id: ProgramId) -> &Program {
-        &self.programs[id.index() as usize]
+    pub(super) fn get(&self, id: u32) -> &Program {
+        &self.programs[id as usize]
     }
     #[inline]
-    pub(super) fn get_mut(&mut self, id: ProgramId) -> &mut Program {
-        &mut self.programs[id.index() as usize]
+    pub(super) fn get_mut(&mut self, id: u32) -> &mut Program {
+        &mut self.programs[id as usize]
     }
     /// The units of a page, of which the first `count` are in the program.
     #[inline]
-    pub(super) fn parts(&self, id: ProgramId) -> &[Part] {
+    pub(super) fn parts(&self, id: u32) -> &[Part] {
         let first = self.first_part(id);
         &self.parts[first..first + self.per_page]
     }
     #[inline]
-    pub(super) fn parts_mut(&mut self, id: ProgramId) -> &mut [Part] {
+    pub(super) fn parts_mut(&mut self, id: u32) -> &mut [Part] {
         let first = self.first_part(id);
         &mut self.parts[first..first + self.per_page]
     }
     /// Appends to a program that gathers, which is not full, the units at places from `base` on that `mask` has a bit for;
     /// how many it has then. Those beyond a page wait for [`Programs::split`].
     #[inline]
-    pub(super) fn append(&mut self, id: ProgramId, base: u32, units: &[u32], mask: u64) -> u32 {
+    pub(super) fn append(&mut self, id: u32, base: u32, units: &[u32], mask: u64) -> u32 {
         let first = self.first_part(id);
         let parts = &mut self.parts[first..first + 2 * self.per_page];
-        let program = &mut self.programs[id.index() as usize];
+        let program = &mut self.programs[id as usize];
         let mut count = program.count;
         // No branches: which of them are valid cannot be predicted.
         for (n, unit) in (0..).zip(units) {
@@ -144,8 +143,8 @@ impl Programs {
     }
     /// Leaves a page in a program that gathered that or more; the rest is in another one, if there is a rest.
     #[inline]
-    pub(super) fn split(&mut self, id: ProgramId) -> Option<ProgramId> {
-        let program = &mut self.programs[id.index() as usize];
+    pub(super) fn split(&mut self, id: u32) -> Option<u32> {
+        let program = &mut self.programs[id as usize];
         let rest = program.count as usize - self.per_page;
         program.count = self.per_page as u32;
         if rest == 0 {
@@ -153,54 +152,57 @@ impl Programs {
         }
         let Program { die, source, .. } = *program;
         let next = self.begin(die, source);
-        self.programs[next.index() as usize].count = rest as u32;
+        self.programs[next as usize].count = rest as u32;
         let (beyond, to) = (self.first_part(id) + self.per_page, self.first_part(next));
         self.parts.copy_within(beyond..beyond + rest, to);
         Some(next)
     }
     /// Appends a program to a queue.
     #[inline]
-    pub(super) fn push_back(&mut self, queue: &mut ProgramQueue, id: ProgramId) {
-        self.get_mut(id).next = None;
-        match queue.last.filter(|_| queue.first.is_some()) {
-            None => queue.first = Some(id),
-            Some(last) => self.get_mut(last).next = Some(id),
+    pub(super) fn push_back(&mut self, queue: &mut ProgramQueue, id: u32) {
+        let link = Some(ProgramLink::new(id));
+        match queue.last {
+            None => queue.first = link,
+            Some(last) => self.get_mut(last.index()).next = link,
         }
-        queue.last = Some(id);
+        queue.last = link;
         queue.count += 1;
     }
     /// Puts a program before all of a queue.
-    pub(super) fn push_front(&mut self, queue: &mut ProgramQueue, id: ProgramId) {
-        if queue.first.is_none() {
-            queue.last = Some(id);
-        }
+    pub(super) fn push_front(&mut self, queue: &mut ProgramQueue, id: u32) {
+        let link = Some(ProgramLink::new(id));
         self.get_mut(id).next = queue.first;
-        queue.first = Some(id);
+        queue.first = link;
+        queue.last = queue.last.or(link);
         queue.count += 1;
     }
     /// Takes the first program out of a queue.
     #[inline]
-    pub(super) fn pop_front(&self, queue: &mut ProgramQueue) -> Option<ProgramId> {
-        let first = queue.first?;
-        queue.first = self.get(first).next;
+    pub(super) fn pop_front(&mut self, queue: &mut ProgramQueue) -> Option<u32> {
+        let first = queue.front()?;
+        queue.first = self.get_mut(first).next.take();
         queue.count -= 1;
+        if queue.first.is_none() {
+            queue.last = None;
+        }
         Some(first)
     }
-    /// Whether a row ends where it says.
+    /// Whether a queue has as many programs as it says, and ends where it says.
     pub(super) fn queue_is_sound(&self, queue: &ProgramQueue) -> bool {
-        let count = self.queue(queue).take(self.programs.len() + 1).count();
-        count == queue.count as usize
-            && count <= self.programs.len()
-            && (count == 0 || self.queue(queue).last() == queue.last)
+        let (mut count, mut last) = (0, None);
+        for id in self.queue(queue).take(self.programs.len() + 1) {
+            (count, last) = (count + 1, Some(ProgramLink::new(id)));
+        }
+        count as usize <= self.programs.len() && (count, last) == (queue.count, queue.last)
     }
     /// The programs of a queue, in order.
-    pub(super) fn queue(&self, queue: &ProgramQueue) -> impl Iterator<Item = ProgramId> + '_ {
-        let next = |id: &ProgramId| self.programs.get(id.index() as usize).and_then(|program| program.next);
+    pub(super) fn queue(&self, queue: &ProgramQueue) -> impl Iterator<Item = u32> + '_ {
+        let next = |id: &u32| self.programs.get(*id as usize)?.next.map(ProgramLink::index);
         core::iter::successors(queue.front(), next)
     }
     #[inline]
-    pub(super) fn end(&mut self, id: ProgramId) {
-        self.programs[id.index() as usize].is_issued = false;
+    pub(super) fn end(&mut self, id: u32) {
+        self.programs[id as usize].is_issued = false;
         self.vacant.push(id);
     }
     /// How many there were at a time.
@@ -208,21 +210,19 @@ impl Programs {
         self.programs.len()
     }
     /// Whether a program gathers units or is under way.
-    pub(super) fn is_live(&self, id: ProgramId) -> bool {
-        (id.index() as usize) < self.programs.len() && !self.vacant.contains(&id)
+    pub(super) fn is_live(&self, id: u32) -> bool {
+        (id as usize) < self.programs.len() && !self.vacant.contains(&id)
     }
     /// Those that gather units or are under way.
-    pub(super) fn live(&self) -> impl Iterator<Item = ProgramId> + '_ {
+    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
         let mut live = alloc::vec![true; self.programs.len()];
-        self.vacant.iter().for_each(|id| live[id.index() as usize] = false);
-        (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| ProgramId::new(id))
+        self.vacant.iter().for_each(|id| live[*id as usize] = false);
+        (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| id)
     }
     /// Whether all is there for programs of so many units, and what is vacant is so once and not under way.
     pub(super) fn are_sound(&self, units_per_page: u32) -> bool {
         let mut seen = alloc::vec![false; self.programs.len()];
-        let once = |id: &ProgramId| {
-            seen.get_mut(id.index() as usize).is_some_and(|seen| !core::mem::replace(seen, true))
-        };
+        let once = |id: &u32| seen.get_mut(*id as usize).is_some_and(|seen| !core::mem::replace(seen, true));
         self.per_page == units_per_page as usize
             && self.parts.len() == self.programs.len() * 2 * self.per_page
             && self.programs.iter().all(|program| program.count <= units_per_page)
@@ -230,8 +230,8 @@ impl Programs {
             && self.vacant.iter().all(|id| !self.get(*id).is_issued)
     }
     /// Those under way.
-    pub(super) fn issued(&self) -> impl Iterator<Item = ProgramId> + '_ {
-        (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| ProgramId::new(id))
+    pub(super) fn issued(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| id)
     }
     /// Forgets all.
     pub(super) fn clear(&mut self) {
@@ -262,7 +262,7 @@ mod tests {
                 }
             }
             prop_assert!(programs.queue_is_sound(&full));
-            let pages: Vec<ProgramId> = programs.queue(&full).collect();
+            let pages: Vec<u32> = programs.queue(&full).collect();
             prop_assert_eq!(pages.len(), full.len() as usize);
             prop_assert!(pages.iter().all(|id| programs.get(*id).count == per_page && programs.get(*id).die == 3));
             let parts = pages.into_iter().chain(gathering);

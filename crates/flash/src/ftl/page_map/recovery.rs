@@ -14,7 +14,6 @@
 //! scan finds, without the scan: the committed map, and each trim that is not on record undone.
 
 use super::place::{Entry, Mapped};
-use super::programs::ProgramId;
 use super::state::{BlockState, DieState, Phase};
 use super::write_buffer::Slot;
 use super::{PageMap, no_candidates};
@@ -50,12 +49,12 @@ impl PageMap {
     }
 
     fn undo_programs(&mut self, torn: &[(Operation, Cut)]) {
-        let torn: Vec<ProgramId> = torn
+        let torn: Vec<u32> = torn
             .iter()
             .filter(|(operation, cut)| matches!(operation.kind, Kind::Program { .. }) && *cut == Cut::Torn)
-            .map(|(operation, _)| ProgramId::new(operation.tag))
+            .map(|(operation, _)| operation.tag)
             .collect();
-        let issued: Vec<ProgramId> = self.programs.issued().collect();
+        let issued: Vec<u32> = self.programs.issued().collect();
         for id in issued {
             self.clear_versions(id);
             let program = self.programs.get(id);

@@ -1,6 +1,6 @@
 //! What the layer knows of each erase block and each die, and the operations that can be issued.
 
-use super::programs::{ProgramId, ProgramQueue};
+use super::programs::{ProgramLink, ProgramQueue};
 use crate::nand::{Cause, EraseBlock, Operation};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -116,7 +116,7 @@ pub(super) struct DieState {
     pub(super) slc: u32,
     pub(super) slc_closed: VecDeque<u32>,
     /// For each stream the program that gathers what was read.
-    pub(super) gathering: [Option<ProgramId>; STREAMS],
+    pub(super) gathering: [Option<ProgramLink>; STREAMS],
     /// Programs that are full and wait for a page.
     pub(super) full_pages: ProgramQueue,
 }

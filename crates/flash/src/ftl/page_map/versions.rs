@@ -4,8 +4,7 @@
 //! them only where a test asks for it.
 
 use super::place::Mapped;
-use super::programs::{Part, ProgramId, Source};
-use super::write_buffer::SlotId;
+use super::programs::{Part, Source};
 use super::{PageMap, Ticket};
 use alloc::vec;
 
@@ -29,13 +28,13 @@ impl PageMap {
 
     /// Writes the versions of a program's units into the spare areas of its page.
     #[cold]
-    pub(super) fn record_versions(&mut self, id: ProgramId) {
+    pub(super) fn record_versions(&mut self, id: u32) {
         let program = self.programs.get(id);
         let Some(versions) = &mut self.versions else { return };
         for (n, Part { from, .. }) in self.programs.parts(id)[..program.count as usize].iter().enumerate() {
             versions[program.place as usize + n] = match program.source {
-                Source::Data => self.data.slot(SlotId::new(*from)).version,
-                Source::Map => self.map.slot(SlotId::new(*from)).version,
+                Source::Data => self.data.slot(*from).version,
+                Source::Map => self.map.slot(*from).version,
                 Source::Moved(_) => versions[*from as usize],
             };
         }
@@ -43,7 +42,7 @@ impl PageMap {
 
     /// Makes the spare areas of a program's page unreadable: the program was cut or failed.
     #[cold]
-    pub(super) fn clear_versions(&mut self, id: ProgramId) {
+    pub(super) fn clear_versions(&mut self, id: u32) {
         let place = self.programs.get(id).place as usize;
         if let Some(versions) = &mut self.versions {
             versions[place..place + self.layout.units_per_page as usize].fill(0);

@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 crate::index::index! {
-    /// Number of a slot.
-    pub(crate) struct SlotId;
+    /// Link to a slot. Outside of links a slot has a plain number, so that finding it takes nothing.
+    pub(crate) struct SlotLink;
 }
 
 /// Use of a slot.
@@ -38,8 +38,10 @@ pub(crate) struct Slot {
     /// Of the newest slot of a unit: what the map would say without the buffer.
     pub(crate) committed: Entry,
     /// Slots that hold an older and a newer copy of the same unit.
-    pub(crate) older: Option<SlotId>,
-    pub(crate) newer: Option<SlotId>,
+    pub(crate) older: Option<SlotLink>,
+    pub(crate) newer: Option<SlotLink>,
+    /// The next vacant slot.
+    next: Option<SlotLink>,
     state: SlotState,
     /// A newer copy has become durable before it.
     pub(crate) overtaken: bool,
@@ -58,6 +60,7 @@ impl Slot {
         committed: Entry::NOWHERE,
         older: None,
         newer: None,
+        next: None,
         state: SlotState::Vacant,
         overtaken: false,
         committed_is_trimmed: false,
@@ -83,11 +86,12 @@ pub(crate) struct WriteBuffer {
     slots: Vec<Slot>,
     /// Slots it may have.
     capacity: u32,
-    vacant: Vec<SlotId>,
+    /// Head of the list of vacant slots.
+    vacant: Option<SlotLink>,
     used: u32,
     /// The slots that wait to be programmed, in order, and their units. Beside the slots: what is known of one that was accepted
     /// long ago is in no cache near, and the next ones are not to wait for it.
-    waiting: VecDeque<(SlotId, u32)>,
+    waiting: VecDeque<(u32, u32)>,
     /// What was accepted up to this number is to be programmed even if a page does not become full.
     pub(crate) flush_to: u64,
 }
@@ -97,7 +101,7 @@ impl WriteBuffer {
         WriteBuffer {
             slots: Vec::with_capacity(capacity as usize),
             capacity,
-            vacant: Vec::new(),
+            vacant: None,
             used: 0,
             waiting: VecDeque::with_capacity(capacity as usize),
             flush_to: 0,
@@ -119,25 +123,25 @@ impl WriteBuffer {
         self.waiting.len() as u32
     }
     #[inline]
-    pub(crate) fn slot(&self, slot: SlotId) -> &Slot {
-        &self.slots[slot.index() as usize]
+    pub(crate) fn slot(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
     }
     #[inline]
-    pub(crate) fn slot_mut(&mut self, slot: SlotId) -> &mut Slot {
-        &mut self.slots[slot.index() as usize]
+    pub(crate) fn slot_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots[slot as usize]
     }
 
     /// Whether a page of so many units is to be programmed: one that becomes full, or one that is flushed.
     #[inline]
     pub(crate) fn page_waits(&self, units: u32) -> bool {
-        let is_flushed = |first: &(SlotId, u32)| self.slot(first.0).accepted <= self.flush_to;
+        let is_flushed = |first: &(u32, u32)| self.slot(first.0).accepted <= self.flush_to;
         self.waiting() >= units || self.waiting.front().is_some_and(is_flushed)
     }
 
     /// The number of the oldest write that waits.
     pub(crate) fn oldest_waiting(&self) -> Option<u64> {
         // Those that failed were accepted before all that did not.
-        let failed = |slot: &SlotId| self.slot(*slot).state == SlotState::WaitingAgain;
+        let failed = |slot: &u32| self.slot(*slot).state == SlotState::WaitingAgain;
         let fresh = self.queue().find(|slot| !failed(slot));
         let failed = self.queue().take_while(failed);
         failed.chain(fresh).map(|slot| self.slot(slot).accepted).min()
@@ -145,11 +149,12 @@ impl WriteBuffer {
 
     /// Takes a slot for write `number` of `unit`, whose copy in the array is as `committed` says; queues it.
     #[inline]
-    pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> SlotId {
-        let slot = self.vacant.pop().unwrap_or_else(|| self.grow());
+    pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> u32 {
+        let slot = self.vacant.map_or_else(|| self.grow(), SlotLink::index);
+        let place = &mut self.slots[slot as usize];
+        self.vacant = place.next;
         let state = SlotState::Waiting;
-        *self.slot_mut(slot) =
-            Slot { unit, committed, state, accepted: number, version: number, ..Slot::VACANT };
+        *place = Slot { unit, committed, state, accepted: number, version: number, ..Slot::VACANT };
         self.waiting.push_back((slot, unit));
         self.used += 1;
         slot
@@ -157,21 +162,21 @@ impl WriteBuffer {
 
     /// Adds a slot, where none is vacant.
     #[cold]
-    fn grow(&mut self) -> SlotId {
+    fn grow(&mut self) -> u32 {
         self.slots.push(Slot::VACANT);
-        SlotId::new(self.slots.len() as u32 - 1)
+        self.slots.len() as u32 - 1
     }
 
     /// Takes the first that waits into a program; the slot and its unit.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<(SlotId, u32)> {
+    pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
         let (slot, unit) = self.waiting.pop_front()?;
         self.slot_mut(slot).state = SlotState::Programming;
         Some((slot, unit))
     }
 
     /// The program of a slot failed: it waits again, before all others.
-    pub(crate) fn requeue(&mut self, slot: SlotId) {
+    pub(crate) fn requeue(&mut self, slot: u32) {
         let failed = self.slot_mut(slot);
         failed.state = SlotState::WaitingAgain;
         let unit = failed.unit;
@@ -179,22 +184,22 @@ impl WriteBuffer {
     }
 
     /// Links the newest copy of a unit to the one before it, and takes over what that knew.
-    pub(crate) fn supersede(&mut self, older: SlotId, newer: SlotId) {
-        self.slot_mut(older).newer = Some(newer);
+    pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
+        self.slot_mut(older).newer = Some(SlotLink::new(newer));
         let committed_is_trimmed = self.slot(older).committed_is_trimmed;
         let newest = self.slot_mut(newer);
-        newest.older = Some(older);
+        newest.older = Some(SlotLink::new(older));
         newest.committed_is_trimmed = committed_is_trimmed;
     }
 
     /// A slot and those of the older copies of its unit, newest first.
-    fn and_older(&self, slot: SlotId) -> impl Iterator<Item = SlotId> + '_ {
-        core::iter::successors(Some(slot), |slot| self.slot(*slot).older)
+    fn and_older(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
+        core::iter::successors(Some(slot), |slot| self.slot(*slot).older.map(SlotLink::index))
     }
 
     /// Of the copies of a unit that are newer than what is committed, of which `newest` is the newest: the number of the
     /// first write, and of the first trim, or 0.
-    pub(crate) fn first_changes(&self, newest: SlotId) -> (u64, u64) {
+    pub(crate) fn first_changes(&self, newest: u32) -> (u64, u64) {
         let mut first = (self.slot(newest).accepted, 0);
         let copies = self.and_older(newest).map(|slot| self.slot(slot));
         for &Slot { accepted, trimmed, .. } in copies.take_while(|slot| !slot.overtaken) {
@@ -204,55 +209,58 @@ impl WriteBuffer {
     }
 
     /// The number of the first trim of `slot` or of a newer copy of its unit, or 0.
-    pub(crate) fn first_trim(&self, slot: SlotId) -> u64 {
-        let mut copies = core::iter::successors(Some(slot), |slot| self.slot(*slot).newer);
+    pub(crate) fn first_trim(&self, slot: u32) -> u64 {
+        let mut copies =
+            core::iter::successors(Some(slot), |slot| self.slot(*slot).newer.map(SlotLink::index));
         copies.find_map(|slot| Some(self.slot(slot).trimmed).filter(|number| *number > 0)).unwrap_or(0)
     }
 
     /// Marks all copies older than `slot`: a newer one is durable.
     #[inline]
-    pub(crate) fn mark_overtaken(&mut self, slot: SlotId) {
+    pub(crate) fn mark_overtaken(&mut self, slot: u32) {
         let mut next = self.slot(slot).older;
         while let Some(older) = next {
-            let copy = self.slot_mut(older);
+            let copy = self.slot_mut(older.index());
             copy.overtaken = true;
             next = copy.older;
         }
     }
 
     /// Whether one of the copies of a unit, of which `newest` is the newest, was accepted up to `number` and is not durable.
-    pub(crate) fn holds(&self, newest: SlotId, number: u64) -> bool {
+    pub(crate) fn holds(&self, newest: u32, number: u64) -> bool {
         let mut copies = self.and_older(newest).map(|slot| self.slot(slot));
         copies.any(|slot| slot.accepted <= number && !slot.overtaken)
     }
 
     /// Gives back a slot whose program has ended, and which is the only copy of its unit.
     #[inline]
-    pub(crate) fn release(&mut self, slot: SlotId) {
-        self.slot_mut(slot).state = SlotState::Vacant;
-        self.vacant.push(slot);
+    pub(crate) fn release(&mut self, slot: u32) {
+        let vacant = &mut self.slots[slot as usize];
+        vacant.state = SlotState::Vacant;
+        vacant.next = self.vacant;
+        self.vacant = Some(SlotLink::new(slot));
         self.used -= 1;
     }
 
     /// Takes a slot out of the copies of its unit.
-    pub(crate) fn unlink(&mut self, slot: SlotId) {
+    pub(crate) fn unlink(&mut self, slot: u32) {
         let Slot { older, newer, .. } = *self.slot(slot);
         if let Some(older) = older {
-            self.slot_mut(older).newer = newer;
+            self.slot_mut(older.index()).newer = newer;
         }
         if let Some(newer) = newer {
-            self.slot_mut(newer).older = older;
+            self.slot_mut(newer.index()).older = older;
         }
     }
 
     /// What is in the buffer, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = SlotId> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let used = |(_, slot): &(u32, &Slot)| slot.state != SlotState::Vacant;
-        (0..).zip(&self.slots).filter(used).map(|(number, _)| SlotId::new(number))
+        (0..).zip(&self.slots).filter(used).map(|(number, _)| number)
     }
 
     /// What waits, in order.
-    fn queue(&self) -> impl Iterator<Item = SlotId> + '_ {
+    fn queue(&self) -> impl Iterator<Item = u32> + '_ {
         self.waiting.iter().map(|(slot, _)| *slot)
     }
 
@@ -262,8 +270,8 @@ impl WriteBuffer {
     }
 
     /// The slot of that number, taken or vacant.
-    pub(crate) fn get(&self, slot: SlotId) -> Option<&Slot> {
-        self.slots.get(slot.index() as usize)
+    pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
+        self.slots.get(slot as usize)
     }
 
     /// Walks the lists of a buffer of `capacity` slots, to which `accepted` writes and trims were told.
@@ -278,26 +286,28 @@ impl WriteBuffer {
             let slot = self.slot(number);
             ensure!(
                 slot.accepted <= slot.version && slot.version.max(slot.trimmed) <= accepted,
-                "{number:?} is newer than all that was accepted"
+                "slot {number} is newer than all that was accepted"
             );
         }
         let mut seen = vec![false; self.slots.len()];
         self.check_vacant(&mut seen)?;
         self.check_queue(&mut seen)?;
         let programming = self.iter().filter(|slot| self.slot(*slot).is_programming());
-        programming.for_each(|slot| seen[slot.index() as usize] = true);
+        programming.for_each(|slot| seen[slot as usize] = true);
         ensure!(seen.iter().all(|seen| *seen), "a slot is neither vacant, nor queued, nor programmed");
         self.check_copies()
     }
 
     /// The list of vacant slots, and how many are used.
     fn check_vacant(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
-        for slot in &self.vacant {
-            let is_vacant = self.get(*slot).is_some_and(|slot| slot.state == SlotState::Vacant);
+        let mut next = self.vacant.map(SlotLink::index);
+        while let Some(slot) = next {
+            let vacant = self.get(slot).filter(|slot| slot.state == SlotState::Vacant);
             ensure!(
-                is_vacant && !core::mem::replace(&mut seen[slot.index() as usize], true),
-                "{slot:?} is used, or vacant twice"
+                vacant.is_some() && !core::mem::replace(&mut seen[slot as usize], true),
+                "slot {slot} is used, or vacant twice"
             );
+            next = self.slot(slot).next.map(SlotLink::index);
         }
         let used = self.iter().count();
         ensure!(used == self.used as usize, "slots used: {used} and {}", self.used);
@@ -311,15 +321,15 @@ impl WriteBuffer {
             let waits = |slot: &&Slot| matches!(slot.state, SlotState::Waiting | SlotState::WaitingAgain);
             let Some(this) = self.get(next).filter(waits).filter(|this| this.unit == unit) else {
                 return Err(Inconsistent {
-                    what: alloc::format!("{next:?} is queued, but does not wait with unit {unit}"),
+                    what: alloc::format!("slot {next} is queued, but does not wait with unit {unit}"),
                 });
             };
-            ensure!(!core::mem::replace(&mut seen[next.index() as usize], true), "{next:?} is queued twice");
+            ensure!(!core::mem::replace(&mut seen[next as usize], true), "slot {next} is queued twice");
             let before = |last: &Slot| {
                 last.state == SlotState::WaitingAgain
                     || (this.state == SlotState::Waiting && last.accepted < this.accepted)
             };
-            ensure!(last.is_none_or(before), "{next:?} is out of the order of acceptance");
+            ensure!(last.is_none_or(before), "slot {next} is out of the order of acceptance");
             last = Some(this);
         }
         Ok(())
@@ -327,24 +337,26 @@ impl WriteBuffer {
 
     /// Copies of one unit are linked both ways; the lists have been walked.
     fn check_copies(&self) -> Result<(), Inconsistent> {
-        let used = |slot: SlotId| self.get(slot).filter(|slot| slot.state != SlotState::Vacant);
+        let used = |slot: u32| self.get(slot).filter(|slot| slot.state != SlotState::Vacant);
         for slot in self.iter() {
             let this = self.slot(slot);
             if let Some(older) = this.older {
                 let is_older = |older: &Slot| {
-                    older.newer == Some(slot) && older.unit == this.unit && older.version < this.version
+                    older.newer == Some(SlotLink::new(slot))
+                        && older.unit == this.unit
+                        && older.version < this.version
                 };
-                let older = used(older).filter(|older| is_older(older));
-                ensure!(older.is_some(), "{slot:?} and its older copy are not linked both ways");
+                let older = used(older.index()).filter(|older| is_older(older));
+                ensure!(older.is_some(), "slot {slot} and its older copy are not linked both ways");
                 ensure!(
                     !this.overtaken || older.is_some_and(|older| older.overtaken),
-                    "what is older than {slot:?} is overtaken, too"
+                    "what is older than slot {slot} is overtaken, too"
                 );
             }
             if let Some(newer) = this.newer {
                 ensure!(
-                    used(newer).is_some_and(|newer| newer.older == Some(slot)),
-                    "{slot:?} and its newer copy are not linked both ways"
+                    used(newer.index()).is_some_and(|newer| newer.older == Some(SlotLink::new(slot))),
+                    "slot {slot} and its newer copy are not linked both ways"
                 );
             }
         }
