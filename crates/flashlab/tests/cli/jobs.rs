@@ -352,7 +352,7 @@ fn reads_of_unwritten_data_are_marked_in_json_csv_and_pages() {
         assert_eq!(unwritten["jobs"][0]["unwritten"], true);
         assert!(unwritten["notes"][0].as_str().is_some_and(|note| note.contains("accessing its flash")));
     }
-    let written_first = |page: &str| page.contains("were written on each new device");
+    let written_first = |page: &str| page.contains("was written to each new device");
     let no_flash = |page: &str| page.contains("<td>no flash was read</td>");
     let (page, other) = (folder.read("written.html"), folder.read("unwritten.html"));
     assert!(written_first(&page) && !no_flash(&page) && page.contains("id=\"figures\""));
