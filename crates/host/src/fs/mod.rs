@@ -39,8 +39,11 @@ pub struct FilesystemModel {
     pub check: fn(&FilesystemParameters) -> Result<(), Impossible>,
     /// Formats a device. Returns the mounted filesystem and the instant of completion, or `None` if the device is too
     /// small.
-    pub format: fn(&FilesystemParameters, Box<dyn Model>, Instant) -> Option<(Box<dyn Filesystem>, Instant)>,
+    pub format: Format,
 }
+
+/// Formats a device with a filesystem of these parameters, beginning at an instant.
+pub type Format = fn(&FilesystemParameters, Box<dyn Model>, Instant) -> Option<(Box<dyn Filesystem>, Instant)>;
 
 /// A mounted filesystem on a device. As a model, it is a device of files: a request names a [`FileId`] and an offset in
 /// that file.
