@@ -43,7 +43,8 @@ pub struct FilesystemModel {
 }
 
 /// Formats a device with a filesystem of these parameters, beginning at an instant.
-pub type Format = fn(&FilesystemParameters, Box<dyn Model>, Instant) -> Option<(Box<dyn Filesystem>, Instant)>;
+pub type Format =
+    fn(&FilesystemParameters, Box<dyn Model>, Instant) -> Option<(Box<dyn Filesystem>, Instant)>;
 
 /// A mounted filesystem on a device. As a model, it is a device of files: a request names a [`FileId`] and an offset in
 /// that file.
