@@ -2,7 +2,8 @@
 //! lists.
 #![no_main]
 
-use flashlab_nvme::hmb::{Buffer, Descriptor, Driver, Limits, SetFeatures, UnlimitedMemory};
+use flashlab_host::driver::hmb::{Driver, UnlimitedMemory};
+use flashlab_nvme::hmb::{Buffer, Descriptor, Limits, SetFeatures};
 use flashlab_nvme::identify::{BYTES, Identify};
 use libfuzzer_sys::fuzz_target;
 

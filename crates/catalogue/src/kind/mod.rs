@@ -1,4 +1,4 @@
-//! The kinds of things that profiles describe: one module each, registered in one line of [`REGISTRY`].
+//! The kinds of things that profiles describe: one module each, registered in one line of `REGISTRY`.
 //!
 //! A kind consists of the parameters that its profiles set, the structs that the parameters fill, and a check of these
 //! structs. A kind of device also builds models. No other module of the catalogue names a kind of device.

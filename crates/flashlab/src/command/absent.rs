@@ -1,8 +1,8 @@
 //! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
 
 #![cfg_attr(
-    all(feature = "serve", feature = "manual"),
-    expect(dead_code, reason = "this build has every command")
+    any(feature = "serve", feature = "manual"),
+    expect(dead_code, reason = "this build has these commands")
 )]
 
 use crate::failure::Failure;
