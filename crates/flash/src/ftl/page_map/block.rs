@@ -1,4 +1,4 @@
-//! An erase block's way from written to free: closing, losing units, being erased, failing.
+//! State transitions of an erase block: closing, invalidation of its units, erase, failure and retirement.
 
 use super::PageMap;
 use super::state::{BlockHistory, BlockState, Phase};
@@ -6,7 +6,7 @@ use crate::ftl::Erased;
 use crate::nand::{EraseBlock, Kind, Operation};
 
 impl PageMap {
-    /// The copies at places from `place` on are the committed ones of their units, for each of the `units` bits of `mask`.
+    /// Marks places from `place` on as committed copies, for each of the `units` bits that are set in `mask`.
     #[inline]
     pub(super) fn validate(&mut self, place: u32, mask: u64, units: u32) {
         debug_assert_eq!(mask.count_ones(), units);
@@ -14,12 +14,12 @@ impl PageMap {
         self.valid += u64::from(units);
     }
 
-    /// Valid units of a block.
+    /// Returns the number of valid units of a block.
     pub(super) fn valid_in(&self, block: u32) -> u32 {
         self.validity.count(self.layout.place(block, 0), self.layout.units_per_block)
     }
 
-    /// The copy at `place` is no longer the committed one.
+    /// Marks the copy at `place` as no longer committed.
     #[inline(always)]
     pub(super) fn invalidate(&mut self, place: u32) {
         debug_assert!(self.validity.get(place), "place {place} is valid");
@@ -28,7 +28,7 @@ impl PageMap {
         self.candidates.invalidate(self.layout.block_of(place));
     }
 
-    /// A program in `block` has ended.
+    /// Records the end of a program in `block`.
     #[inline]
     pub(super) fn program_ended(&mut self, block: u32, failed: bool) {
         let state = &mut self.states[block as usize];
@@ -39,7 +39,7 @@ impl PageMap {
         self.settle_block(block);
     }
 
-    /// A program in `block` failed: nothing more is programmed there.
+    /// Marks `block` as failed after a program failed: the layer programs no further page of the block.
     #[cold]
     fn mark_failed(&mut self, block: u32) {
         let state = &mut self.states[block as usize];
@@ -56,7 +56,8 @@ impl PageMap {
         }
     }
 
-    /// Closes a block that is full, or moves its data if it failed, once no program in it is under way.
+    /// Closes a full block, or queues a failed block for the move of its data, once no program of the block is in
+    /// flight.
     #[inline(always)]
     pub(super) fn settle_block(&mut self, block: u32) {
         let state = &self.states[block as usize];
@@ -76,7 +77,7 @@ impl PageMap {
         }
     }
 
-    /// `block` becomes a candidate, for collection or for folding.
+    /// Closes `block` and makes it a candidate for garbage collection or for folding.
     #[inline(never)]
     pub(super) fn close_block(&mut self, block: u32) {
         let die = self.layout.die_of(block);
@@ -98,7 +99,7 @@ impl PageMap {
         self.ready.push(Operation { kind, block: EraseBlock::new(block), page: 0, slc, cause, tag: 0 });
     }
 
-    /// The erase of `block` has ended.
+    /// Records the end of the erase of `block`.
     pub(super) fn erase_finished(&mut self, block: u32, failed: bool) {
         let die = self.layout.die_of(block);
         if failed || self.blocks.is_bad(EraseBlock::new(block)) {
@@ -113,7 +114,7 @@ impl PageMap {
         self.collect_garbage(die);
     }
 
-    /// Asks wear leveling whether a block's data should move.
+    /// Asks wear leveling for a block whose data should move.
     fn pick_leveling_victim(&mut self, die: u32) {
         if self.dies[die as usize].leveling_victim.is_some() {
             return;
@@ -125,7 +126,7 @@ impl PageMap {
         self.dies[die as usize].leveling_victim = self.blocks.relocate_among(die, &movable);
     }
 
-    /// `block` is not used any more: a program or its erase failed. Its data has moved.
+    /// Retires `block` after a failed program or erase. Its data has been moved already.
     pub(super) fn retire(&mut self, block: u32) {
         self.blocks.retire(EraseBlock::new(block));
         self.mark_bad(block);
@@ -133,7 +134,7 @@ impl PageMap {
 
     fn mark_bad(&mut self, block: u32) {
         self.reset_block(block, Phase::Bad);
-        // With one of its blocks of one bit a cell gone, a die may open another.
+        // When a block with one bit per cell is retired, the die may open another one.
         self.update_writable(self.layout.die_of(block));
         self.update_read_only();
     }
@@ -147,7 +148,7 @@ impl PageMap {
         self.histories[block as usize] = BlockHistory::default();
     }
 
-    /// Refuses writes where the good blocks cannot hold all units besides the reserve and the open blocks.
+    /// Makes the device read-only if the good blocks, without the reserve and the open blocks, cannot hold all units.
     pub(super) fn update_read_only(&mut self) {
         let units = u64::from(self.layout.units) + u64::from(self.layout.map_pages);
         if units > self.parameters.room(self.blocks.usable_count()) {

@@ -1,10 +1,11 @@
-//! An SLC buffer: a share of the blocks is used with one bit a cell, and the host's data goes there first.
+//! SLC buffer: the layer uses a share of the blocks with one bit per cell, and host data goes to these blocks first.
 //!
-//! Such a block has as many pages fewer as its cells have bits, and its pages program and read faster. What it holds is
-//! *folded*: read and programmed into blocks of all bits, eldest block first, when the host is idle, while the host
-//! writes at the pace of `fold_ppm`, and at the host's own pace once the buffer is full. With B_in the speed of writing
-//! to a buffer of C bytes and B_fold that of folding meanwhile, it is full after C / (1 - B_fold/B_in) bytes.
-//! Any block can be used either way, so that wear leveling sees one pool. Left out: that cells used with one bit stand
+//! A block with one bit per cell has fewer pages, by a factor of the number of bits of a cell. Its pages program and
+//! read faster. The layer later *folds* the data of the buffer: it reads the data and programs it into blocks with all
+//! bits per cell, oldest block first. Folding runs while the host is idle, at the pace of `fold_ppm` while the host
+//! writes, and at the pace of the host once the buffer is full. With B_in the speed of writing to a buffer of C bytes
+//! and B_fold the speed of folding during the writes, the buffer is full after C / (1 - B_fold/B_in) bytes.
+//! Any block can serve in either mode, so wear leveling sees one pool. Not modelled: cells that hold one bit endure
 //! more cycles.
 
 use crate::Impossible;
@@ -15,14 +16,14 @@ use serde::{Deserialize, Serialize};
 /// The parameters of an SLC buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Slc {
-    /// Blocks of each die that are used with one bit a cell.
+    /// Number of blocks of each die that are used with one bit per cell.
     pub blocks: u32,
-    /// Units that are folded for a million units that the host writes while there is still room.
+    /// Units folded per million units that the host writes, while the buffer still has room.
     pub fold_ppm: u32,
 }
 
 impl Slc {
-    /// Refuses what no buffer can be.
+    /// Checks that the parameters are possible for this geometry and cell.
     pub fn check(&self, geometry: &Geometry, cell: Cell) -> Result<(), Impossible> {
         if self.blocks < 2 || self.blocks >= geometry.blocks {
             let why = format!(

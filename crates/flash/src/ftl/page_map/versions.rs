@@ -1,7 +1,8 @@
-//! Versions in the spare areas, for tests that compare what a power cut leaves with what was promised.
+//! Versions in the spare areas, for tests that compare the content after a power cut with the content that the layer
+//! guarantees.
 //!
-//! A page's spare area holds the version of each unit in it (see `recovery.rs`). The layer needs none of them, and keeps
-//! them only where a test asks for it.
+//! The spare area of a page holds the version of each unit of the page (see `recovery.rs`). The layer itself does not
+//! need the versions and stores them only if a test asks for them.
 
 use super::place::Mapped;
 use super::programs::{Part, Source};
@@ -9,13 +10,13 @@ use super::{PageMap, Ticket};
 use alloc::vec;
 
 impl PageMap {
-    /// Keeps the version of each unit that is programmed from now on, in 8 bytes for each unit of the array.
+    /// Starts to record the version of each unit that is programmed, in 8 bytes for each unit of the array.
     pub fn track_versions(&mut self) {
         self.versions = Some(vec![0; self.layout.places() as usize]);
     }
 
-    /// Returns the number of the write that a read of `unit` finds; `None` where the unit is not mapped, cannot be read, or
-    /// lies in a page whose program was torn or failed, and where no versions are kept.
+    /// Returns the number of the write that a read of `unit` finds. Returns `None` if the unit is not mapped, cannot be
+    /// read or lies in a page whose program was torn or failed, and if the layer records no versions.
     pub fn version(&self, unit: u32) -> Option<Ticket> {
         let version = match self.l2p[unit as usize].decode() {
             Mapped::Slot(slot) if self.buffer(unit).slot(slot).trimmed > 0 => None,
@@ -40,7 +41,7 @@ impl PageMap {
         }
     }
 
-    /// Makes the spare areas of a program's page unreadable: the program was cut or failed.
+    /// Makes the spare areas of a program's page unreadable, because the program was torn or failed.
     #[cold]
     pub(super) fn clear_versions(&mut self, id: u32) {
         let place = self.programs.get(id).place as usize;

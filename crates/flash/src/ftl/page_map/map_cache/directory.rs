@@ -1,6 +1,6 @@
-//! The directory: which map pages exist on flash. It is small enough to be in the controller's memory always (4 bytes for
-//! each 4 MiB of the drive), so a look-up in a page that does not exist is answered without a load: nothing there is
-//! mapped.
+//! Directory of the map pages that exist on flash. The directory is small (4 bytes for each 4 MiB of the drive), so it
+//! always stays in the controller's memory. A look-up in a map page that does not exist needs no load, because no unit
+//! of such a page is mapped.
 
 use crate::ftl::MapPage;
 use alloc::vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// One bit for each map page.
+/// Set of the existing map pages, one bit per map page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Directory {
     bits: Vec<u64>,
@@ -17,22 +17,22 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// None of `pages` exists.
+    /// Returns a directory of `pages` map pages, none of which exists.
     pub fn new(pages: u32) -> Self {
         Directory { bits: vec![0; pages.div_ceil(64) as usize], pages, count: 0 }
     }
 
-    /// Map pages of the drive.
+    /// Returns the number of map pages of the drive.
     pub fn pages(&self) -> u32 {
         self.pages
     }
-    /// How many exist.
+    /// Returns the number of map pages that exist.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether it is one of `pages` pages and counts those that exist.
+    /// Returns true if the directory has `pages` map pages and its count matches its bits.
     pub(super) fn is_sound(&self, pages: u32) -> bool {
         let counted: u32 = self.bits.iter().map(|word| word.count_ones()).sum();
         self.pages == pages
@@ -41,25 +41,25 @@ impl Directory {
             && self.iter(0..pages).count() == counted as usize
     }
 
-    /// Whether `page` exists.
+    /// Returns true if `page` exists.
     #[inline]
     pub fn contains(&self, page: MapPage) -> bool {
         self.bits[page.0 as usize / 64] >> (page.0 % 64) & 1 == 1
     }
 
-    /// `page` exists now.
+    /// Marks `page` as existing.
     pub fn insert(&mut self, page: MapPage) {
         self.count += u32::from(!self.contains(page));
         self.bits[page.0 as usize / 64] |= 1 << (page.0 % 64);
     }
 
-    /// `page` does not exist any more.
+    /// Marks `page` as not existing.
     pub fn remove(&mut self, page: MapPage) {
         self.count -= u32::from(self.contains(page));
         self.bits[page.0 as usize / 64] &= !(1 << (page.0 % 64));
     }
 
-    /// Those of `range` that exist, in ascending order.
+    /// Returns the existing map pages in `range`, in ascending order.
     pub fn iter(&self, range: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
         let mut at = range.start;
         core::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! Who loads map pages from flash: a number of loaders that work side by side, each on one page at a time, in the order
-//! in which pages are asked for. Two that ask for the same page wait for one load.
+//! Loaders, which load map pages from flash. A number of loaders work in parallel, each on one page at a time, and
+//! serve pages in the order of the requests. Two requests for the same page wait for one load.
 //!
-//! A load takes a fixed time: what a published curve gives is the whole of it, the array's time with the firmware's
-//! around it. That it competes for dies with reads of data is left out.
+//! A load takes a fixed time. The time that a published curve gives includes both the array's time and the firmware's
+//! overhead. Not modelled: loads compete with data reads for the dies.
 
 use crate::ftl::MapPage;
 use alloc::vec;
@@ -10,23 +10,23 @@ use alloc::vec::Vec;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// The loaders at work.
+/// Loaders and their loads in flight.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Loaders {
     t_load: Duration,
-    /// When each is free.
+    /// Instant at which each loader becomes free.
     free: Vec<Instant>,
-    /// Loads that may not have ended, with their ends.
+    /// Loads that may still be in flight, with the instants at which they end.
     under_way: Vec<(MapPage, Instant)>,
 }
 
 impl Loaders {
-    /// `count` idle loaders, at least one.
+    /// Returns `count` idle loaders, at least one.
     pub fn new(count: u32, t_load: Duration) -> Self {
         Loaders { t_load, free: vec![Instant::ZERO; count.max(1) as usize], under_way: Vec::new() }
     }
 
-    /// Begins to load `page` for a request of `now`, when a loader is free; returns the end.
+    /// Starts the load of `page` for a request made at `now`, as soon as a loader is free. Returns the end of the load.
     pub fn load(&mut self, now: Instant, page: MapPage) -> Instant {
         self.under_way.retain(|(_, end)| *end > now);
         let loader = self.free.iter_mut().min().expect("there is at least one");
@@ -35,13 +35,13 @@ impl Loaders {
         *loader
     }
 
-    /// When the load of `page` that is under way at `now` ends, if there is one.
+    /// Returns the end of the load of `page` that is in flight at `now`, if there is one.
     pub fn under_way(&self, now: Instant, page: MapPage) -> Option<Instant> {
         let found = self.under_way.iter().find(|(loading, end)| *loading == page && *end > now);
         found.map(|(_, end)| *end)
     }
 
-    /// All idle.
+    /// Makes all loaders idle.
     pub fn reset(&mut self) {
         self.free.fill(Instant::ZERO);
         self.under_way.clear();
