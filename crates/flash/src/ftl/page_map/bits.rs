@@ -1,9 +1,9 @@
-//! Sets of dies and of places: one bit each.
+//! Bit sets of dies and of places.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// One bit a die.
+/// Set of dies, one bit per die.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct DieSet {
     words: Vec<u64>,
@@ -18,7 +18,7 @@ impl DieSet {
         let word = &mut self.words[(die / 64) as usize];
         *word = *word & !(1 << (die % 64)) | u64::from(member) << (die % 64);
     }
-    /// Whether it is a set of so many dies.
+    /// Returns true if this is a set of `dies` dies.
     pub(super) fn holds(&self, dies: u32) -> bool {
         let DieSet { words } = DieSet::new(dies);
         self.words.len() == words.len() && (dies..words.len() as u32 * 64).all(|die| !self.contains(die))
@@ -30,7 +30,7 @@ impl DieSet {
     pub(super) fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
-    /// The first member from `die` on, and round.
+    /// Returns the first member at or after `die`, continuing from die 0 after the last die.
     #[inline]
     pub(super) fn next(&self, die: u32) -> Option<u32> {
         let mut word = (die / 64) as usize;
@@ -46,15 +46,15 @@ impl DieSet {
     }
 }
 
-/// The bits of a mask that are set. Mostly it is that of a page of at most four units, which needs no instruction that only
-/// newer processors have.
+/// Returns the number of set bits of `mask`. The mask is mostly that of a page of at most four units, for which a table
+/// avoids an instruction that only newer processors have.
 #[inline]
 pub(super) fn count_valid(mask: u64) -> u32 {
     const OF_FOUR: u64 = 0x4332_3221_3221_2110;
     if mask < 16 { (OF_FOUR >> (4 * mask)) as u32 & 7 } else { mask.count_ones() }
 }
 
-/// One bit a place: whether it holds the committed copy of a unit.
+/// Set of places that hold the committed copy of a unit, one bit per place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Validity {
     words: Vec<u64>,
@@ -76,7 +76,7 @@ impl Validity {
     pub(super) fn clear(&mut self, place: u32) {
         self.words[(place / 64) as usize] &= !(1 << (place % 64));
     }
-    /// Clears a bit; whether it was set.
+    /// Clears a bit. Returns true if the bit was set.
     #[inline]
     pub(super) fn test_and_clear(&mut self, place: u32) -> bool {
         let (word, bit) = (&mut self.words[(place / 64) as usize], 1 << (place % 64));
@@ -84,7 +84,7 @@ impl Validity {
         *word &= !bit;
         was
     }
-    /// Sets the bits of `mask`, whose lowest is that of `first`.
+    /// Sets the bits of `mask`, whose lowest bit stands for the place `first`.
     #[inline]
     pub(super) fn set_mask(&mut self, first: u32, mask: u64) {
         let (word, shift) = ((first / 64) as usize, first % 64);
@@ -94,7 +94,7 @@ impl Validity {
             self.words[word + 1] |= beyond;
         }
     }
-    /// The bits of `count` places from `first`, at most 64.
+    /// Returns the bits of `count` places from `first`. `count` is at most 64.
     #[inline]
     pub(super) fn mask(&self, first: u32, count: u32) -> u64 {
         let (word, shift) = ((first / 64) as usize, first % 64);
@@ -104,14 +104,14 @@ impl Validity {
         }
         bits & (u64::MAX >> (64 - count))
     }
-    /// How many of `count` places from `first` are set.
+    /// Returns the number of set bits among `count` places from `first`.
     pub(super) fn count(&self, first: u32, count: u32) -> u32 {
         let (whole, rest) = (count / 64, count % 64);
         let masks = (0..whole).map(|n| self.mask(first + 64 * n, 64));
         let rest = if rest == 0 { 0 } else { self.mask(first + 64 * whole, rest) };
         masks.chain([rest]).map(u64::count_ones).sum()
     }
-    /// Whether it has a bit for so many places.
+    /// Returns true if the set has a bit for each of `places` places.
     pub(super) fn holds(&self, places: u32) -> bool {
         self.words.len() == (places as usize).div_ceil(64) + 1
     }

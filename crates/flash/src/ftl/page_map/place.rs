@@ -1,44 +1,45 @@
-//! Where a unit lies: places, and the entries of the two maps.
+//! Location of a unit: places, and the entries of the two maps.
 //!
 //! A *place* is a unit of the array: `(block * pages + page) * units_per_page + unit in the page`. An [`Entry`] of the
 //! logical-to-physical map is 32 bits wide:
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | `00` place | the unit lies there |
-//! | `01` place | trimmed, not yet on record: after a power cut it would be found there again |
-//! | `1` slot | its newest copy is in that slot of the write buffer, which remembers where the committed one lies |
+//! | `00` place | the unit lies at that place |
+//! | `01` place | trimmed, not yet on record: after a power cut the unit would be found at that place again |
+//! | `1` slot | the newest copy is in that slot of the write buffer, which remembers the place of the committed copy |
 //! | all ones | never written, or trimmed on record |
-//! | all ones but the last | what was there could not be read when it was moved |
+//! | all ones but the last | the unit could not be read when it was moved |
 //!
-//! So an array has at most 2^30 units: 4 TiB in units of 4 KiB.
+//! An array therefore has at most 2^30 units: 4 TiB in units of 4 KiB.
 
 use super::PageMapParameters;
 use crate::ftl::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
-/// Places an array can have.
+/// Maximum number of places of an array.
 pub(super) const PLACES_MAX: u64 = 1 << 30;
-/// Units of a cache line of the reverse map. What is known of them is loaded together.
+/// Units per cache line of the reverse map. The reverse map entries of these units are loaded together.
 pub(super) const LINE: u32 = 16;
-/// Reverse map entry of a place that holds no unit. Not an `Option`: a page's entries are copied as plain numbers.
+/// Reverse map entry of a place that holds no unit. The entry is not an `Option`, because the entries of a page are
+/// copied as plain numbers.
 pub(super) const NO_UNIT: u32 = u32::MAX;
 
-/// The sizes of everything, in units.
+/// Sizes of the layer's structures, in units unless the name says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Layout {
     /// Units that the host can address.
     pub(super) units: u32,
-    /// Map pages, whose logical numbers follow.
+    /// Number of map pages. Their logical numbers follow those of the host's units.
     pub(super) map_pages: u32,
     pub(super) units_per_page: u32,
-    /// Pages of a block, and of one that is used with one bit a cell.
+    /// Pages of a block with all bits per cell, and of a block with one bit per cell.
     pub(super) pages: u32,
     pub(super) slc_pages: u32,
     pub(super) units_per_block: u32,
     pub(super) blocks: u32,
     pub(super) dies: u32,
-    /// Pages whose units share a line of the reverse map: a power of two.
+    /// Number of pages whose units share a cache line of the reverse map; a power of two.
     pub(super) pages_per_line: u32,
     by_block: Divisor,
     by_page: Divisor,
@@ -64,22 +65,22 @@ impl Layout {
             by_die: Divisor::new(p.geometry.die_count()),
         }
     }
-    /// Logical units: the host's, the map's, and one for records of what was trimmed.
+    /// Returns the number of logical units: the host's units, the map pages and one unit for trim records.
     pub(super) fn logical(&self) -> u32 {
         self.units + self.map_pages + 1
     }
-    /// The logical unit of records.
+    /// Returns the logical unit of the trim records.
     pub(super) fn log_unit(&self) -> u32 {
         self.units + self.map_pages
     }
-    /// Slots of the buffer of map pages.
+    /// Returns the number of slots of the buffer of map pages.
     pub(super) fn map_slots(&self) -> u32 {
         4 * self.units_per_page + 1
     }
     pub(super) fn places(&self) -> u32 {
         self.blocks * self.units_per_block
     }
-    /// The first place of a page.
+    /// Returns the first place of a page.
     #[inline]
     pub(super) fn place(&self, block: u32, page: u32) -> u32 {
         block * self.units_per_block + page * self.units_per_page
@@ -92,24 +93,24 @@ impl Layout {
     pub(super) fn die_of(&self, block: u32) -> u32 {
         self.by_die.split(block).1
     }
-    /// Block, page, and unit in the page.
+    /// Splits a place into block, page and unit in the page.
     #[inline]
     pub(super) fn parts(&self, place: u32) -> (u32, u32, u32) {
         let (block, within) = self.by_block.split(place);
         let (page, unit) = self.by_page.split(within);
         (block, page, unit)
     }
-    /// Pages of a block in its mode.
+    /// Returns the number of pages of a block in its mode.
     pub(super) fn pages_of(&self, slc: bool) -> u32 {
         if slc { self.slc_pages } else { self.pages }
     }
 }
 
-/// An entry of the logical-to-physical map.
+/// Entry of the logical-to-physical map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry(u32);
 
-/// What an entry says.
+/// Decoded map entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mapped {
     Nowhere,
@@ -138,7 +139,7 @@ impl Entry {
     pub(crate) fn slot(slot: u32) -> Self {
         Entry(SLOT | slot)
     }
-    /// The place, if the unit lies in the array and nowhere else.
+    /// Returns the place if the unit lies in the array and nowhere else.
     #[inline]
     pub(crate) fn place(self) -> Option<u32> {
         (self.0 < TRIMMED).then_some(self.0)

@@ -1,15 +1,16 @@
-//! The map of a drive without memory for all of it: map pages that are loaded when they are needed.
+//! Map cache of a drive whose memory does not hold the whole map: map pages are loaded on demand.
 //!
-//! Where an entry is found decides what a request costs ([`Location`]): in the buffer of changed map pages, in the
-//! controller's own memory, in host memory, or on flash. A load brings a whole map page, which the controller's memory
-//! and host memory then hold, each replacing the least recently used; host memory holds all that the
-//! controller's cache holds. What changes lies in a buffer of its own and is written back when another page needs the
-//! place; so every copy elsewhere is clean, and losing host memory loses nothing. Pages that do not exist on flash, since
-//! nothing of them was ever written or all of it was deallocated, are known from the [`Directory`].
+//! The cost of a request depends on the location of its map entry ([`Location`]): the buffer of changed map pages, the
+//! controller's own memory, host memory or flash. A load brings a whole map page, which the controller's memory and
+//! host memory then both hold. Each of them replaces its least recently used page. Host memory holds every page that
+//! the controller's cache holds. Changed pages lie in a buffer of their own and are written back when another page
+//! needs the slot. Every copy elsewhere is therefore clean, and the loss of host memory loses no data. The
+//! [`Directory`] knows the map pages that do not exist on flash because no unit of the page was ever written or all of
+//! them were deallocated.
 //!
-//! This is *where map pages are* and what finding them costs; what they say is the page map's, which is exact
-//! always. Left out: the changes that collection makes to the map (written back together with its own blocks), and the
-//! competition of loads with other work of the array.
+//! This module models only *the location of map pages* and the cost of finding them. The content of the map belongs to
+//! the page map, which is always exact. Not modelled: changes that garbage collection makes to the map (they are
+//! written back together with its own blocks), and the competition of loads with other work of the array.
 
 mod directory;
 mod loaders;
@@ -25,44 +26,44 @@ use core::ops::Range;
 use flashlab_sim::{Duration, Lru, Observer};
 use serde::{Deserialize, Serialize};
 
-/// Where a map page was found.
+/// Location at which a map page was found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Location {
     /// The whole map is in memory and indexed directly.
     Table,
-    /// Among the changed pages.
+    /// The buffer of changed pages.
     Dirty,
-    /// Nowhere: nothing of it is mapped.
+    /// Nowhere: no unit of the page is mapped.
     Nowhere,
-    /// In the controller's memory.
+    /// The controller's memory.
     Sram,
-    /// In host memory.
+    /// Host memory.
     HostMemory,
-    /// On flash: it has to be loaded.
+    /// Flash: the page has to be loaded.
     Flash,
 }
 
-/// A look-up's outcome.
+/// Outcome of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LookUp {
-    /// Where.
+    /// Location of the map page.
     pub found: Location,
-    /// The firmware's time for it, without a load.
+    /// Firmware time for the look-up, without a load.
     pub time: Duration,
 }
 
-/// What a change of a map page needs.
+/// Cost of a change of a map page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Update {
-    /// Whether the page has to be loaded first, since only part of it changes.
+    /// True if the page has to be loaded first, because only a part of it changes.
     pub load: bool,
-    /// The firmware's time, without a load.
+    /// Firmware time, without a load.
     pub time: Duration,
-    /// The page that had to give way: it is to be programmed.
+    /// Page that was evicted from the buffer of changed pages and has to be programmed.
     pub written_back: Option<MapPage>,
 }
 
-/// How often each place answered.
+/// Number of look-ups that each location answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     table: u64,
@@ -74,25 +75,26 @@ struct Counts {
     loads: u64,
 }
 
-/// Where the map's pages are.
+/// Locations of the map's pages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MapCache {
     parameters: MapCacheParameters,
-    /// The drive's own memory holds everything.
+    /// True if the drive's own memory holds the whole map.
     resident: bool,
     directory: Directory,
     dirty: Lru,
     sram: Lru,
     host_memory: Lru,
-    /// What host memory held when it was taken away, but for what changed since.
+    /// Content of host memory when the host withdrew it, without the pages that have changed since.
     disabled: Option<Lru>,
-    /// Where loading in idle time goes on.
+    /// Page at which loading in idle time continues.
     next_to_load: u32,
     counts: Counts,
 }
 
 impl MapCache {
-    /// The map of `units` units, of which nothing is mapped, without host memory. The parameters have been checked.
+    /// Returns the map of `units` units, none of which is mapped, without host memory. The caller has checked the
+    /// parameters.
     pub fn new(parameters: &MapCacheParameters, units: u64) -> Self {
         let resident = parameters.sram.is_none();
         let pages = parameters.pages(units) as u32;
@@ -111,32 +113,33 @@ impl MapCache {
         }
     }
 
-    /// Whether all of the map is in the drive's own memory.
+    /// Returns true if the whole map is in the drive's own memory.
     #[inline]
     pub fn is_resident(&self) -> bool {
         self.resident
     }
-    /// Map pages, where they are loaded on demand.
+    /// Returns the number of map pages, or 0 if the whole map is in the drive's own memory.
     pub fn pages(&self) -> u32 {
         self.directory.pages()
     }
-    /// Units of a map page.
+    /// Returns the number of units that one map page covers.
     pub fn entries(&self) -> u64 {
         self.parameters.entries()
     }
-    /// Whether `page` exists on flash or is changed; outside such pages nothing is mapped.
+    /// Returns true if `page` exists on flash or is changed. No unit of any other page is mapped.
     #[inline]
     pub fn exists(&self, page: MapPage) -> bool {
         self.resident || self.directory.contains(page) || self.dirty.contains(page.0)
     }
-    /// Which pages exist on flash, and then which are changed and exist nowhere else: outside them nothing is mapped.
+    /// Returns the pages that exist on flash, followed by the changed pages that do not exist on flash. No unit of any
+    /// other page is mapped.
     pub fn existing(&self, pages: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
         let changed = pages.clone().filter(|p| !self.directory.contains(MapPage(*p))).map(MapPage);
         let changed = changed.filter(|page| self.dirty.contains(page.0));
         self.directory.iter(pages).chain(changed)
     }
 
-    /// Host memory of `bytes` that hold nothing yet; 0: none.
+    /// Starts to use `bytes` of host memory, which is empty at first; 0 means no host memory.
     pub fn use_host_memory(&mut self, bytes: u64) {
         let bytes = if self.parameters.policy == HostMemoryPolicy::WriteBuffer { 0 } else { bytes };
         let pages = self.pages();
@@ -145,30 +148,30 @@ impl MapCache {
         self.disabled = None;
         self.next_to_load = 0;
     }
-    /// Host memory must not be used any more.
+    /// Stops the use of host memory.
     pub fn disable_host_memory(&mut self) {
         let none = Lru::new(0, self.pages());
         self.disabled = Some(core::mem::replace(&mut self.host_memory, none));
     }
-    /// Host memory is back, as it was.
+    /// Resumes the use of host memory, with its former content.
     pub fn return_host_memory(&mut self) {
         if let Some(held) = self.disabled.take() {
             self.host_memory = held;
         }
     }
 
-    /// Whether host memory has room for all of the map.
+    /// Returns true if host memory has room for the whole map.
     fn host_memory_fits(&self) -> bool {
         self.host_memory.capacity() > 0 && self.host_memory.capacity() == self.pages()
     }
-    /// Whether host memory is a table that is indexed: it holds all there is.
+    /// Returns true if host memory is a table that reads index directly, because it holds all existing pages.
     fn is_indexed_directly(&self) -> bool {
         self.host_memory_fits()
             && self.host_memory.len() == self.directory.count()
             && (self.dirty.is_empty() || self.parameters.policy == HostMemoryPolicy::DirectTable)
     }
 
-    /// Looks an entry of `page` up. Where it is on flash, the page is loaded, and held from now on.
+    /// Looks up an entry of `page`. If the page is on flash, the cache loads it and holds it from then on.
     #[inline]
     pub fn look_up(&mut self, page: MapPage) -> LookUp {
         if self.resident {
@@ -208,12 +211,12 @@ impl MapCache {
         }
         self.counts.flash += 1;
         self.counts.loads += 1;
-        // Host memory gets a copy: the same transfer in the other direction.
+        // Host memory gets a copy, by the same transfer in the other direction.
         self.host_memory.insert(page.0);
         LookUp { found: Location::Flash, time: look + fetch }
     }
 
-    /// An entry of `page` changes, or, where it is `all` of the page, every entry.
+    /// Records a change of an entry of `page`, or of every entry if `all` is true.
     #[inline]
     pub fn update(&mut self, page: MapPage, all: bool) -> Update {
         const NOTHING: Update = Update { load: false, time: Duration::ZERO, written_back: None };
@@ -242,7 +245,8 @@ impl MapCache {
         Update { load, time, written_back }
     }
 
-    /// `page` is written back: it exists on flash from now on, and host memory has it if it is a table.
+    /// Records the write-back of `page`: the page exists on flash from now on, and host memory holds it if it is a
+    /// table.
     fn mark_written_back(&mut self, page: MapPage) {
         self.directory.insert(page);
         if self.parameters.policy == HostMemoryPolicy::DirectTable && self.host_memory_fits() {
@@ -250,7 +254,7 @@ impl MapCache {
         }
     }
 
-    /// Nothing of `pages` is mapped any more.
+    /// Drops `pages`, none of whose units is mapped any more.
     pub fn deallocate(&mut self, pages: Range<u32>) {
         if self.resident {
             return;
@@ -266,7 +270,7 @@ impl MapCache {
         }
     }
 
-    /// In idle time: a changed page that is to be programmed, the oldest first.
+    /// Takes the oldest changed page, which the caller programs in idle time.
     pub fn write_back(&mut self) -> Option<MapPage> {
         let page = self.dirty.oldest().map(MapPage)?;
         self.dirty.remove(page.0);
@@ -274,14 +278,14 @@ impl MapCache {
         Some(page)
     }
 
-    /// In idle time, where host memory has room for all of the map: loads one more page into it; says whether one was
-    /// missing.
+    /// Loads one more page into host memory in idle time, if host memory has room for the whole map. Returns true if a
+    /// page was missing.
     pub fn load_ahead(&mut self) -> bool {
         if !self.host_memory_fits() || self.host_memory.len() == self.directory.count() {
             return false;
         }
-        // Some page is missing; the search goes on where it ended, and once more from the beginning. What is changed comes
-        // when it is written back.
+        // Some page is missing. The search continues where it last ended, and then once more from the start. Changed
+        // pages enter host memory when they are written back.
         let missing = |map: &MapCache, from: u32| {
             let mut existing = map.directory.iter(from..map.pages());
             existing.find(|page| !map.host_memory.contains(page.0) && !map.dirty.contains(page.0))
@@ -293,27 +297,28 @@ impl MapCache {
         true
     }
 
-    /// Whether [`MapCache::write_back`] or [`MapCache::load_ahead`] would do something.
+    /// Returns true if [`MapCache::write_back`] or [`MapCache::load_ahead`] has work to do.
     pub fn has_idle_work(&self) -> bool {
         !self.dirty.is_empty() || (self.host_memory_fits() && self.host_memory.len() < self.directory.count())
     }
 
-    /// After a power cut something of `page` is mapped again: the trim that emptied it was not on record.
+    /// Makes `page` exist again after a power cut that undid the trim of its units, because that trim was not on
+    /// record.
     pub fn restore(&mut self, page: MapPage) {
         if !self.exists(page) {
             self.directory.insert(page);
         }
     }
 
-    /// The power is gone, and host memory with it. What was changed is found again by reading what was programmed last, and
-    /// is changed still; returns how many pages that are.
+    /// Models a power cut, which also loses host memory. Recovery reads the pages that were programmed last to find the
+    /// changed map pages again, and these stay changed. Returns the number of changed pages.
     pub fn power_cut(&mut self) -> u32 {
         self.sram.clear();
         self.use_host_memory(0);
         self.dirty.len()
     }
 
-    /// Reports what answered how often.
+    /// Reports the number of look-ups that each location answered.
     pub fn observe(&self, to: &mut dyn Observer) {
         to.count("map_hit_table_count", self.counts.table);
         if self.resident {
@@ -327,21 +332,21 @@ impl MapCache {
         to.count("map_read_count", self.counts.loads);
     }
 
-    /// Walks all of it.
+    /// Checks the whole structure.
     ///
     /// # Panics
-    /// With what is wrong.
+    /// If the structure is inconsistent; the message names the inconsistency.
     pub fn check(&self) {
         if let Err(inconsistent) = self.walk() {
             panic!("{inconsistent}");
         }
     }
 
-    /// Whether a map that was read back is one of these parameters and so many units, with host memory of `lent` bytes, and
-    /// in order.
+    /// Checks that a map that was read back has these parameters, `units` units and host memory of `lent` bytes, and is
+    /// consistent.
     ///
     /// # Errors
-    /// With what is wrong.
+    /// If the map has other parameters or is inconsistent.
     pub fn validate(
         &self,
         parameters: &MapCacheParameters,
@@ -462,7 +467,7 @@ mod tests {
         ) {
             let mut map = map(policy);
             let mut exists = BTreeSet::new();
-            // Whether host memory was taken away and not lent anew.
+            // True if host memory was taken away and not lent anew.
             let mut away = false;
             for step in steps {
                 match step {

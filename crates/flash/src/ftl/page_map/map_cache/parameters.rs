@@ -1,29 +1,29 @@
-//! The numbers and choices of a demand-loaded map.
+//! Parameters of a demand-loaded map.
 
 use crate::Impossible;
 use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// What host memory is used for.
+/// Use of host memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum HostMemoryPolicy {
-    /// It holds clean map pages only: a write invalidates the page's copy there. While it holds the whole map, reads index
-    /// it directly, without a look-up; from the first write on it is a cache again.
+    /// Host memory holds clean map pages only: a write invalidates the page's copy there. While host memory holds the
+    /// whole map, reads index it directly, without a look-up; from the first write on it is a cache again.
     CleanMap,
-    /// Where the whole map fits, it is a table that writes update in place, so that changes leave the drive; where it does
-    /// not fit, the same as [`HostMemoryPolicy::CleanMap`].
+    /// If the whole map fits, host memory is a table that writes update in place, so changed pages leave the drive. If
+    /// the map does not fit, this policy is the same as [`HostMemoryPolicy::CleanMap`].
     DirectTable,
-    /// It buffers what is written, and holds no map.
+    /// Host memory buffers written data and holds no map pages.
     WriteBuffer,
 }
 
 impl HostMemoryPolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [HostMemoryPolicy; 3] =
         [HostMemoryPolicy::CleanMap, HostMemoryPolicy::DirectTable, HostMemoryPolicy::WriteBuffer];
 
-    /// As profiles write it.
+    /// Returns the name of the policy in profiles.
     pub const fn name(self) -> &'static str {
         match self {
             HostMemoryPolicy::CleanMap => "clean-map",
@@ -33,45 +33,45 @@ impl HostMemoryPolicy {
     }
 }
 
-/// Where the map is and what it costs.
+/// Location of the map and cost of access.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MapCacheParameters {
-    /// Bytes of the controller's memory that hold clean map pages; `None`: the drive has memory for the whole map, and
-    /// nothing below applies.
+    /// Bytes of the controller's memory for clean map pages. `None`: the drive has memory for the whole map, and none
+    /// of the fields below applies.
     pub sram: Option<u64>,
-    /// Bytes of a map page: what is loaded, cached and written as one.
+    /// Bytes of a map page, the unit in which the map is loaded, cached and written.
     pub page: u64,
-    /// Bytes of one entry.
+    /// Bytes of one map entry.
     pub entry: u64,
-    /// Bytes of the controller's memory that hold changed map pages.
+    /// Bytes of the controller's memory for changed map pages.
     pub dirty: u64,
-    /// The firmware's time for a look-up in a cache in host memory: finding the place, choosing what gives way.
+    /// Firmware time for a look-up in the cache in host memory: finding the slot and choosing the page to evict.
     pub t_look: Duration,
-    /// Time to move a map page between host memory and the controller's.
+    /// Time to transfer a map page between host memory and the controller's memory.
     pub t_hmb: Duration,
-    /// Time to load a map page from flash, all of it.
+    /// Total time to load a map page from flash.
     pub t_load: Duration,
-    /// The firmware's time to hand a changed map page over to be programmed when another one needs its place.
+    /// Firmware time to pass a changed map page on for programming when another page needs its slot.
     pub t_write_back: Duration,
-    /// Map pages that load side by side.
+    /// Number of map pages that load in parallel.
     pub loaders: u32,
-    /// Whether the firmware waits for a load; else it turns to the next command.
+    /// True if the firmware waits for a load; false if it continues with the next command.
     pub blocking: bool,
-    /// What host memory is used for.
+    /// Use of host memory.
     pub policy: HostMemoryPolicy,
 }
 
 impl MapCacheParameters {
-    /// Map pages for `units` mapping units.
+    /// Returns the number of map pages for `units` mapping units.
     pub fn pages(&self, units: u64) -> u64 {
         units.div_ceil(self.entries())
     }
-    /// Entries of a map page.
+    /// Returns the number of entries of a map page.
     pub fn entries(&self) -> u64 {
         self.page / self.entry
     }
 
-    /// Refuses what no map is.
+    /// Checks that the parameters are possible.
     pub fn check(&self) -> Result<(), Impossible> {
         if !(1..=64).contains(&self.entry) {
             let why = format!("is {} B; expected 1 B to 64 B, for example \"4B\"", self.entry);
