@@ -1,22 +1,22 @@
-//! What the layer counts.
+//! Counters of the layer.
 
 use super::PageMap;
 use flashlab_sim::Observer;
 use serde::{Deserialize, Serialize};
 
-/// Counted since the device was new, in units unless a name says otherwise.
+/// Counts since the device was new, in units unless a name says otherwise.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counters {
-    /// Accepted from the host, and trimmed by it.
+    /// Units accepted from the host, and units trimmed by the host.
     pub(super) accepted: u64,
     pub(super) trimmed: u64,
-    /// Programmed, by cause.
+    /// Units programmed, by cause.
     pub(super) host: u64,
     pub(super) map: u64,
     pub(super) gc: u64,
     pub(super) leveling: u64,
     pub(super) fold: u64,
-    /// Programmed for nothing: pages that were not full, that failed, or that a power cut tore.
+    /// Units programmed without data: in pages that were not full, that failed or that a power cut tore.
     pub(super) padding: u64,
     pub(super) failed_units: u64,
     pub(super) torn_units: u64,
@@ -34,7 +34,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// The greatest of all.
+    /// Returns the greatest of all counts.
     pub(super) fn most(&self) -> u64 {
         let Counters { accepted, trimmed, host, map, gc, leveling, fold, padding, .. } = *self;
         let Counters { failed_units, torn_units, pages, failed, reads, gc_blocks, folded_blocks, .. } = *self;
@@ -45,35 +45,36 @@ impl Counters {
     }
 }
 
-/// Programs of the array in units, by what they were for.
+/// Units programmed in the array, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
-    /// Accepted from the host, programmed or not.
+    /// Units accepted from the host, programmed or not.
     pub accepted: u64,
-    /// Programmed for the host.
+    /// Units programmed for the host.
     pub host: u64,
-    /// Map pages and records.
+    /// Map pages and trim records.
     pub map: u64,
-    /// Moved by collection.
+    /// Units moved by garbage collection.
     pub gc: u64,
-    /// Moved by wear leveling.
+    /// Units moved by wear leveling.
     pub leveling: u64,
-    /// Folded out of the SLC buffer.
+    /// Units folded out of the SLC buffer.
     pub fold: u64,
-    /// Nothing: pages programmed before they were full, programs that failed or were torn.
+    /// Padding: units of pages programmed before they were full, and of programs that failed or were torn.
     pub padding: u64,
 }
 
 impl Written {
-    /// All units programmed.
+    /// Returns the number of all units programmed.
     pub fn total(&self) -> u64 {
         self.host + self.map + self.gc + self.leveling + self.fold + self.padding
     }
-    /// Units programmed for the host's data, again and again, for one that it wrote: without map and padding.
+    /// Returns the write amplification: units of host data programmed, including moves, per unit programmed for the
+    /// host. Map pages and padding do not count.
     pub fn amplification(&self) -> f64 {
         (self.host + self.gc + self.leveling + self.fold) as f64 / self.host as f64
     }
-    /// What was written since `earlier`.
+    /// Returns the counts since `earlier`.
     pub fn since(&self, earlier: &Written) -> Written {
         Written {
             accepted: self.accepted - earlier.accepted,
@@ -88,7 +89,7 @@ impl Written {
 }
 
 impl PageMap {
-    /// What was programmed since the device was new.
+    /// Returns the units programmed since the device was new.
     pub fn written(&self) -> Written {
         let c = &self.counters;
         Written {
@@ -102,8 +103,8 @@ impl PageMap {
         }
     }
 
-    /// Units of the array that data can lie in: of good blocks, without the free reserve, what is unwritten in open
-    /// blocks and what is used with one bit a cell.
+    /// Returns the number of units of the array that can hold data: those of the good blocks, without the free reserve,
+    /// the unwritten part of open blocks and the blocks used with one bit per cell.
     pub fn effective_units(&self) -> u64 {
         let per_block = u64::from(self.layout.units_per_block);
         let mut units = u64::from(self.blocks.usable_count()) * per_block;
@@ -120,7 +121,7 @@ impl PageMap {
         }
         units
     }
-    /// Units in the array that hold data.
+    /// Returns the number of units in the array that hold data.
     pub fn valid_units(&self) -> u64 {
         self.valid
     }

@@ -1,31 +1,34 @@
-//! A page-mapped translation layer, as SSDs have: every unit lies anywhere, and what is overwritten is collected.
+//! Page-mapped translation layer, as in SSDs: every unit can lie anywhere, and garbage collection reclaims the space of
+//! overwritten units.
 //!
-//! Sans-IO: whoever drives it asks [`PageMap::poll`] for the next operation of the array and reports each as
-//! [`PageMap::finished`]. With a scheduler in between it runs in simulated time; [`PageMap::settle`] finishes everything
-//! at once and so counts programs, moves and erases without time.
+//! The layer is sans-IO. The caller asks [`PageMap::poll`] for the next operation of the array and reports the end of
+//! each operation to [`PageMap::finished`]. With a scheduler in between, the layer runs in simulated time.
+//! [`PageMap::settle`] finishes all operations at once and so counts programs, moves and erases without time.
 //!
 //! # How it works
-//! - The map holds a place for each unit (`place.rs`); the array's spare area holds a unit's number for each place.
-//!   Accepted units wait in a write buffer; a page is programmed when its units are full, or at a flush.
-//! - Each stream of data has an open block on each die, and pages go round the dies that have room.
-//! - When a die's free blocks fall to the reserve, collection owes the host as much space as the host takes: for every
-//!   page that the host programs on the die, so many pages of the victim are read and its valid units moved on. The
-//!   host never waits for a whole victim. Valid units stay on their die while it has room.
+//! - The map holds a place for each unit (`place.rs`). The spare area of the array holds a unit number for each place.
+//!   Accepted units wait in a write buffer. A page is programmed when it is full, or at a flush.
+//! - Each stream of data has an open block on each die, and pages rotate over the dies that have room.
+//! - When the free blocks of a die fall to the reserve, garbage collection frees as much space as the host consumes:
+//!   for each page that the host programs on the die, it processes enough pages of the victim, and moves their valid
+//!   units, to free the space of one page. The host never waits for a whole victim. Valid units stay on their die while
+//!   the die has room.
 //!
 //! # Guarantees
-//! - State changes at commit: the copy of a unit stays valid until the program of the next one has finished; a block is
-//!   erased only after all that was valid in it is programmed elsewhere.
-//! - What [`PageMap::durable`] says is durable is there after a power cut at any instant. What was accepted after that
-//!   reads as old or new; see [`PageMap::recover`] for what the medium has to do for it.
-//! - A program that fails is repeated elsewhere and its block retired; a unit that cannot be read while it is moved
-//!   becomes unreadable, not something else.
-//! - When so many blocks are bad that the data has no room, writes are refused and reads go on.
-//! - The same calls give the same answers; [`PageMap::check`] walks the whole structure, and the same walk refuses a
-//!   structure that was read back and contradicts itself ([`PageMap::validate_restored`]).
+//! - State changes at commit. The copy of a unit stays valid until the program of the next copy has finished. A block
+//!   is erased only after all its valid units are programmed elsewhere.
+//! - All data that [`PageMap::durable`] reports as durable survives a power cut at any instant. Data accepted after
+//!   that reads as old or new. [`PageMap::recover`] depends on properties of the medium, which its module lists.
+//! - A failed program is repeated elsewhere and its block is retired. A unit that cannot be read while it is moved
+//!   becomes unreadable; it never reads as other data.
+//! - When so many blocks are bad that the data has no room, the layer refuses writes and continues to serve reads.
+//! - The same calls give the same answers. [`PageMap::check`] walks the whole structure. The same walk rejects a
+//!   restored structure that contradicts itself ([`PageMap::validate_restored`]).
 //!
-//! # Left out
-//! Data bytes; the loading of map pages (they are written and collected here, see [`PageMap::write_map_page`], but when
-//! and why they are read or written is the map cache's business); pages that a torn program damages besides its own.
+//! # Not modelled
+//! The layer holds no data bytes. It does not load map pages: it writes and collects them (see
+//! [`PageMap::write_map_page`]), but the map cache decides when they are read or written. A torn program damages no
+//! page but its own.
 
 mod bits;
 mod block;
@@ -73,11 +76,11 @@ pub struct PageMap {
     parameters: PageMapParameters,
     seed: u64,
     layout: Layout,
-    /// Logical to physical: the host's units, map pages, the record.
+    /// Logical-to-physical map: the host's units, map pages, the trim record.
     l2p: Vec<Entry>,
-    /// Physical to logical, as the spare areas hold it.
+    /// Physical-to-logical map, as the spare areas hold it.
     p2l: Vec<u32>,
-    /// Versions of the units at all places, where a test has them kept.
+    /// Versions of the units at all places, if a test asks for them.
     #[serde(skip)]
     versions: Option<Vec<u64>>,
     validity: Validity,
@@ -92,83 +95,83 @@ pub struct PageMap {
     trim_log: TrimLog,
     /// Operations that can be issued now.
     ready: Ready,
-    /// Operations issued and not finished.
+    /// Number of operations issued and not finished.
     outstanding: u32,
-    /// Something changed that may let pages be programmed.
+    /// True if a change may allow pages to be programmed.
     dispatch_needed: bool,
-    /// Dies that take a page of the host's data now.
+    /// Dies that can accept a page of host data now.
     writable_dies: DieSet,
-    /// The dies that the next pages of data and of the map go to.
+    /// Dies that receive the next page of data and the next page of the map.
     next_die: u32,
     next_map_die: u32,
     next_idle_die: u32,
-    /// Numbers of writes and trims so far.
+    /// Number of the last accepted write or trim.
     accepted: u64,
-    /// Valid units in the array.
+    /// Number of valid units in the array.
     valid: u64,
     read_only: bool,
     recoveries: u64,
     counters: Counters,
 }
 
-/// The number of a write, a trim or a flush, for [`PageMap::durable`].
+/// Number of a write, a trim or a flush, for [`PageMap::durable`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Ticket(pub u64);
 
-/// What became of a write.
+/// Result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It is in the write buffer.
+    /// The unit is in the write buffer.
     Buffered(Ticket),
-    /// The write buffer is full: ask again when an operation has finished.
+    /// The write buffer is full. The caller repeats the write when an operation has finished.
     Full,
-    /// So many blocks are bad that the device takes no more writes.
+    /// So many blocks are bad that the device accepts no more writes.
     ReadOnly,
 }
 
-/// Where a unit is.
+/// Location of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// Nowhere: it was never written, or was trimmed.
+    /// Nowhere: the unit was never written, or was trimmed.
     Unmapped,
-    /// In the write buffer.
+    /// The write buffer.
     Buffered,
-    /// It was lost when it was moved: reading it is an error.
+    /// The unit was lost when it was moved: reading it is an error.
     Unreadable,
-    /// In the array.
+    /// The array.
     At {
-        /// Its block.
+        /// Block of the unit.
         block: EraseBlock,
-        /// Its page in the block.
+        /// Page in the block.
         page: u32,
-        /// Which unit of the page it is, counted over all planes.
+        /// Index of the unit in the page, counted over all planes.
         unit: u32,
-        /// Whether the block is used with one bit a cell.
+        /// True if the block is used with one bit per cell.
         slc: bool,
     },
 }
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Outcome {
-    /// As it should.
+    /// The operation succeeded.
     Ok,
-    /// A program or an erase failed: its block is not used any more.
+    /// A program or an erase failed: the layer does not use the block any more.
     Failed,
-    /// What was read cannot be corrected.
+    /// The data that was read cannot be corrected.
     Uncorrectable,
 }
 
-/// The candidates of a layer of which no block is closed.
+/// Returns the victim candidates of a layer that has no closed block.
 fn no_candidates(parameters: &PageMapParameters, layout: &Layout, seed: u64) -> Candidates {
     Candidates::new(parameters.victim, layout.dies, layout.blocks, layout.units_per_block, seed)
 }
 
 impl PageMap {
-    /// An empty device.
+    /// Creates an empty device.
     ///
     /// # Panics
-    /// Where the parameters are impossible; see [`PageMapParameters::check`].
+    /// If the parameters are impossible; see [`PageMapParameters::check`].
     pub fn new(parameters: &PageMapParameters, seed: u64) -> Self {
         if let Err(impossible) = parameters.check() {
             panic!("{impossible}");
@@ -215,67 +218,67 @@ impl PageMap {
         map
     }
 
-    /// Units that the host can address.
+    /// Returns the number of units that the host can address.
     pub fn units(&self) -> u32 {
         self.layout.units
     }
-    /// Units that one program writes.
+    /// Returns the number of units that one program writes.
     pub fn units_per_page(&self) -> u32 {
         self.layout.units_per_page
     }
-    /// Its parameters.
+    /// Returns the parameters of the layer.
     pub fn parameters(&self) -> &PageMapParameters {
         &self.parameters
     }
-    /// The erase blocks and their wear.
+    /// Returns the erase blocks and their wear.
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
-    /// Whether writes are refused, for want of good blocks.
+    /// Returns true if the layer refuses writes because too few good blocks are left.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
-    /// Operations that were polled and are not finished.
+    /// Returns the number of operations that were polled and are not finished.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
-    /// The number of the last write or trim that was accepted.
+    /// Returns the number of the last accepted write or trim.
     pub fn accepted(&self) -> Ticket {
         Ticket(self.accepted)
     }
-    /// The number of the write that a read of a buffered unit finds; `None`: it is not buffered.
+    /// Returns the number of the write that a read of a buffered unit finds, or `None` if the unit is not buffered.
     pub fn buffered_version(&self, unit: u32) -> Option<Ticket> {
         match self.l2p[unit as usize].decode() {
             Mapped::Slot(slot) => Some(Ticket(self.buffer(unit).slot(slot).version)),
             _ => None,
         }
     }
-    /// Whether the SLC buffer of every die is full: from now on the host waits for folding.
+    /// Returns true if the SLC buffer of every die is full, so that the host waits for folding.
     pub fn slc_is_full(&self) -> bool {
         let full = |slc: &Slc| self.dies.iter().all(|die| die.slc >= slc.blocks);
         self.parameters.slc.as_ref().is_some_and(full)
     }
-    /// Whether the write buffer takes only what is in it already.
+    /// Returns true if the write buffer is full and accepts only units that it already holds.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.data.is_full()
     }
-    /// Units in the write buffer that are not programmed.
+    /// Returns the number of units in the write buffer that are not programmed yet.
     pub fn buffered(&self) -> u32 {
         self.data.used()
     }
 
-    /// Where a unit is.
+    /// Returns the location of a unit.
     ///
     /// # Panics
-    /// Where the unit is not within the capacity.
+    /// If the unit is not within the capacity.
     #[inline(always)]
     pub fn read(&self, unit: u32) -> Found {
         assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
         self.found(unit)
     }
 
-    /// Where a map page is, which [`PageMap::write_map_page`] wrote.
+    /// Returns the location of a map page that [`PageMap::write_map_page`] wrote.
     pub fn read_map_page(&self, page: u32) -> Found {
         assert!(page < self.layout.map_pages, "map page {page} of {}", self.layout.map_pages);
         self.found(self.layout.units + page)
@@ -286,7 +289,7 @@ impl PageMap {
         match self.l2p[unit as usize].decode() {
             Mapped::At(place) => {
                 let (block, page, unit) = self.layout.parts(place);
-                // The block's state is another line of memory: looked at only where it says something.
+                // The block's state lies in another cache line, so it is read only if the layer has an SLC buffer.
                 let slc = self.parameters.slc.is_some() && self.states[block as usize].slc;
                 Found::At { block: EraseBlock::new(block), page, unit, slc }
             }
@@ -297,7 +300,7 @@ impl PageMap {
         }
     }
 
-    /// Loads the map's line for a unit into the processor's cache; changes nothing.
+    /// Loads the map's cache line for a unit into the processor's cache. The call changes no state.
     #[inline]
     pub fn prefetch(&self, unit: u32) {
         prefetch(&self.l2p, unit as usize);
@@ -306,7 +309,7 @@ impl PageMap {
     /// Accepts a unit into the write buffer.
     ///
     /// # Panics
-    /// Where the unit is not within the capacity.
+    /// If the unit is not within the capacity.
     #[inline]
     pub fn write(&mut self, unit: u32) -> Accepted {
         assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
@@ -323,14 +326,15 @@ impl PageMap {
         Accepted::Buffered(Ticket(self.accepted))
     }
 
-    /// Accepts a map page for the array: map pages fill pages and blocks of their own, and are collected like data.
-    /// It is programmed when there are enough for a page, or after [`PageMap::flush_map`].
+    /// Accepts a map page for the array. Map pages fill pages and blocks of their own, and garbage collection treats
+    /// them like data. A map page is programmed when enough map pages wait to fill a page, or after
+    /// [`PageMap::flush_map`].
     pub fn write_map_page(&mut self, page: u32) -> Accepted {
         assert!(page < self.layout.map_pages, "map page {page} of {}", self.layout.map_pages);
         if self.read_only {
             return Accepted::ReadOnly;
         }
-        // One slot is kept for records.
+        // One slot is reserved for trim records.
         if self.map.used() + 1 >= self.map.capacity() {
             return Accepted::Full;
         }
@@ -345,7 +349,7 @@ impl PageMap {
         }
     }
 
-    /// Puts a unit into its buffer, unless that is full.
+    /// Puts a unit into its buffer. Returns false if the buffer is full.
     #[inline]
     fn accept(&mut self, unit: u32) -> bool {
         let entry = self.l2p[unit as usize];
@@ -372,7 +376,7 @@ impl PageMap {
             let slot = buffer.accept(unit, entry, number);
             let is_soon = buffer.waiting() <= self.layout.units_per_page;
             self.l2p[unit as usize] = Entry::slot(slot);
-            // Programmed soon: else it is loaded when it is.
+            // The unit is programmed soon. A unit that waits longer is prefetched when its program is formed.
             if let Some(place) = entry.place()
                 && is_soon
             {
@@ -383,7 +387,7 @@ impl PageMap {
         true
     }
 
-    /// Loads what changes when the copy at `place` becomes void.
+    /// Prefetches the state that changes when the copy at `place` becomes void.
     #[inline]
     fn prefetch_place(&self, place: u32) {
         self.validity.prefetch(place);
@@ -399,7 +403,7 @@ impl PageMap {
         if unit < self.layout.units { &mut self.data } else { &mut self.map }
     }
 
-    /// Everything that was accepted so far is to become durable; the ticket is durable when it is.
+    /// Flushes all units and trims accepted so far. They are durable when the returned ticket is durable.
     pub fn flush(&mut self) -> Ticket {
         self.data.flush_to = self.accepted;
         self.dispatch_needed = true;
@@ -407,15 +411,15 @@ impl PageMap {
         Ticket(self.accepted)
     }
 
-    /// What was written last is to become durable (FUA): it is programmed even if its page does not become full, with what
-    /// was accepted before it. The ticket is for [`PageMap::is_unit_durable`], of each unit: nobody has to wait for others,
-    /// nor for records of trims.
+    /// Forces the last write to become durable (FUA): its page is programmed even if it does not become full, together
+    /// with the units accepted earlier. The caller passes the ticket to [`PageMap::is_unit_durable`] for each unit, so
+    /// it waits neither for other units nor for records of trims.
     pub fn force(&mut self) -> Ticket {
         self.data.flush_to = self.accepted;
         self.dispatch_needed = true;
         Ticket(self.accepted)
     }
-    /// Whether `unit` as it was written up to `ticket`, or something newer, survives a power cut.
+    /// Returns true if the content of `unit` as written up to `ticket`, or newer content, survives a power cut.
     pub fn is_unit_durable(&self, unit: u32, ticket: Ticket) -> bool {
         match self.l2p[unit as usize].decode() {
             Mapped::Slot(newest) => {
@@ -425,23 +429,23 @@ impl PageMap {
         }
     }
 
-    /// Whether what was written to `unit` last is in the array, and survives a power cut.
+    /// Returns true if the last write to `unit` is in the array and survives a power cut.
     pub fn is_programmed(&self, unit: u32) -> bool {
         matches!(self.l2p[unit as usize].decode(), Mapped::At(_))
     }
 
-    /// Map pages that were accepted so far are to be programmed; the ticket is for [`PageMap::map_durable`].
+    /// Flushes the map pages accepted so far. The ticket is for [`PageMap::map_durable`].
     pub fn flush_map(&mut self) -> Ticket {
         self.map.flush_to = self.accepted;
         self.dispatch_needed = true;
         Ticket(self.accepted)
     }
 
-    /// Whether all that was written or trimmed up to `ticket` is durable.
+    /// Returns true if all writes and trims up to `ticket` are durable.
     pub fn durable(&self, ticket: Ticket) -> bool {
         self.watermark() >= ticket
     }
-    /// All that was written or trimmed up to this ticket is durable.
+    /// Returns the ticket up to which all writes and trims are durable.
     pub fn watermark(&self) -> Ticket {
         let oldest = [self.oldest(Source::Data), self.trim_log.oldest()].into_iter().flatten().min();
         if fault("watermark-off-by-one") {
@@ -449,11 +453,11 @@ impl PageMap {
         }
         Ticket(oldest.map_or(self.accepted, |number| number - 1))
     }
-    /// Whether all map pages that were written up to `ticket` are in the array.
+    /// Returns true if all map pages written up to `ticket` are in the array.
     pub fn map_durable(&self, ticket: Ticket) -> bool {
         self.oldest(Source::Map).is_none_or(|oldest| oldest > ticket.0)
     }
-    /// The number of the oldest write in a buffer: it waits, or is being programmed.
+    /// Returns the number of the oldest write in a buffer that waits for a program or is in a program in flight.
     fn oldest(&self, source: Source) -> Option<u64> {
         let buffer = if source == Source::Data { &self.data } else { &self.map };
         let programming = self.programs.issued().filter(|id| self.programs.get(*id).source == source);
@@ -462,7 +466,8 @@ impl PageMap {
         parts.map(|part| buffer.slot(part.from).accepted).chain(buffer.oldest_waiting()).min()
     }
 
-    /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.
+    /// Returns the next operation for the array. Returns `None` if no operation can be issued until another operation
+    /// finishes or the host sends a request.
     #[inline]
     pub fn poll(&mut self) -> Option<Operation> {
         self.dispatch_if_needed();
@@ -471,7 +476,7 @@ impl PageMap {
         Some(operation)
     }
 
-    /// As [`PageMap::poll`] until there is none: hands all to the array, in order.
+    /// Passes all operations that can be issued to `array`, in order, as repeated calls of [`PageMap::poll`] would.
     #[inline]
     pub fn issue(&mut self, mut array: impl FnMut(&Operation)) {
         self.dispatch_if_needed();
@@ -484,7 +489,7 @@ impl PageMap {
         }
     }
 
-    /// Forms programs if nothing is ready and something has changed.
+    /// Forms programs if no operation is ready and the state has changed.
     #[inline(always)]
     fn dispatch_if_needed(&mut self) {
         if self.ready.is_empty() && self.dispatch_needed {
@@ -495,13 +500,13 @@ impl PageMap {
         }
     }
 
-    /// Whether there may be a program to form, or everything stands still.
+    /// Returns true if a program may be formed, or if no operation is in flight.
     #[inline]
     fn may_form_program(&self) -> bool {
         !self.writable_dies.is_empty() || self.map.waiting() > 0 || self.outstanding == 0
     }
 
-    /// Forms the programs that can be formed.
+    /// Forms all programs that can be formed.
     fn dispatch(&mut self) {
         self.program_map();
         self.program_data();
@@ -510,7 +515,8 @@ impl PageMap {
         }
     }
 
-    /// The same where nothing is under way and no die takes what was accepted: collection may have what to do.
+    /// Forms programs when no operation is in flight and no die accepts the waiting units: garbage collection may have
+    /// work.
     #[cold]
     fn dispatch_when_stalled(&mut self) {
         self.collect_garbage_on_all_dies();
@@ -519,17 +525,17 @@ impl PageMap {
         if self.ready.is_empty() {
             (0..self.layout.dies).for_each(|die| self.program_all_gathered(die));
         }
-        // Nothing can be collected, and there is no page for what was accepted.
+        // Garbage collection cannot free a block, and no page is free for the accepted units.
         self.read_only |= self.ready.is_empty();
     }
 
-    /// Whether something accepted waits to be programmed.
+    /// Returns true if a page of accepted units waits to be programmed.
     fn has_waiting_page(&self) -> bool {
         let units = self.layout.units_per_page;
         self.data.page_waits(units) || self.map.page_waits(units)
     }
 
-    /// Finishes everything that can be issued, at once and without failures: the layer at count level.
+    /// Finishes all operations that can be issued, at once and without failures. This runs the layer at count level.
     #[inline]
     pub fn settle(&mut self) {
         let mut operations = self.ready.take_room();
@@ -547,7 +553,7 @@ impl PageMap {
         self.ready.give_room(operations);
     }
 
-    /// An operation has ended.
+    /// Records the end of an operation.
     #[inline]
     pub fn finished(&mut self, operation: &Operation, outcome: Outcome) {
         self.outstanding -= 1;
