@@ -1,15 +1,15 @@
-//! Programs that gather units, wait for a page or are under way.
+//! Programs that gather units, wait for a page or are in flight.
 
 use super::state::Stream;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 crate::index::index! {
-    /// Link to a program. Outside of links a program has a plain number, which is the tag of its operation.
+    /// Link to a program. Outside of links, a program has a plain number, which is the tag of its operation.
     pub(super) struct ProgramLink;
 }
 
-/// Where a program's units come from.
+/// Source of the units of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Source {
     Data,
@@ -20,26 +20,26 @@ pub(super) enum Source {
 /// A unit of a program.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Part {
-    /// Its slot in the write buffer, or the place that it is moved from.
+    /// Slot in the write buffer, or place that the unit is moved from.
     pub(super) from: u32,
-    /// Its logical number.
+    /// Logical number of the unit.
     pub(super) unit: u32,
 }
 
-/// A program that gathers units, or that is under way.
+/// A program that gathers units or is in flight.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Program {
-    /// The first place that it writes, and the block, once it is issued.
+    /// First place that the program writes, and its block, once the program is issued.
     pub(super) place: u32,
     pub(super) block: u32,
-    /// Units in it.
+    /// Number of units.
     pub(super) count: u32,
-    /// The die whose valid units it moves, or that the page is on.
+    /// Die whose valid units the program moves, or die of its page.
     pub(super) die: u32,
-    /// The next in its queue.
+    /// Next program in the queue.
     next: Option<ProgramLink>,
     pub(super) source: Source,
-    /// It ends when it is reported finished.
+    /// True once the program is issued; it ends when it is reported as finished.
     pub(super) is_issued: bool,
 }
 
@@ -48,7 +48,7 @@ impl Program {
         Program { place: 0, block: 0, count: 0, die: 0, next: None, source: Source::Data, is_issued: false };
 }
 
-/// A queue of programs; each program is in one at most.
+/// Queue of programs. Each program is in at most one queue.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct ProgramQueue {
     first: Option<ProgramLink>,
@@ -69,11 +69,12 @@ impl ProgramQueue {
     }
 }
 
-/// Programs that gather units or are under way; the tag of an operation is its number here.
+/// Programs that gather units or are in flight. The tag of an operation is the index of its program here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Programs {
     programs: Vec<Program>,
-    /// Those of each program, and behind them room for as many: what is gathered beyond a page.
+    /// Units of each program. Each program has room for two pages: the second page holds units gathered beyond the
+    /// first.
     parts: Vec<Part>,
     per_page: usize,
     vacant: Vec<u32>,
@@ -83,7 +84,7 @@ impl Programs {
     pub(super) fn new(units_per_page: u32) -> Self {
         Programs { per_page: units_per_page as usize, ..Programs::default() }
     }
-    /// A program without units and place.
+    /// Adds a program that has no units and no place yet.
     #[inline]
     pub(super) fn begin(&mut self, die: u32, source: Source) -> u32 {
         let id = self.vacant.pop().unwrap_or_else(|| self.grow());
@@ -96,12 +97,12 @@ impl Programs {
         self.parts.resize(self.programs.len() * 2 * self.per_page, Part { from: 0, unit: 0 });
         self.programs.len() as u32 - 1
     }
-    /// Where the units of a program begin.
+    /// Returns the index of the first unit of a program.
     #[inline]
     fn first_part(&self, id: u32) -> usize {
         id as usize * 2 * self.per_page
     }
-    /// A unit of a program.
+    /// Returns a unit of a program.
     #[inline]
     pub(super) fn part(&self, id: u32, n: u32) -> Part {
         self.parts[self.first_part(id) + n as usize]
@@ -114,7 +115,7 @@ impl Programs {
     pub(super) fn get_mut(&mut self, id: u32) -> &mut Program {
         &mut self.programs[id as usize]
     }
-    /// The units of a page, of which the first `count` are in the program.
+    /// Returns room for the units of a page, of which the first `count` are in the program.
     #[inline]
     pub(super) fn parts(&self, id: u32) -> &[Part] {
         let first = self.first_part(id);
@@ -125,15 +126,16 @@ impl Programs {
         let first = self.first_part(id);
         &mut self.parts[first..first + self.per_page]
     }
-    /// Appends to a program that gathers, which is not full, the units at places from `base` on that `mask` has a bit for;
-    /// how many it has then. Those beyond a page wait for [`Programs::split`].
+    /// Appends units to a program that gathers and is not full: for each set bit of `mask`, the unit at the
+    /// corresponding place from `base` on. Returns the new number of units. Units beyond one page wait for
+    /// [`Programs::split`].
     #[inline]
     pub(super) fn append(&mut self, id: u32, base: u32, units: &[u32], mask: u64) -> u32 {
         let first = self.first_part(id);
         let parts = &mut self.parts[first..first + 2 * self.per_page];
         let program = &mut self.programs[id as usize];
         let mut count = program.count;
-        // No branches: which of them are valid cannot be predicted.
+        // The loop has no branches, because the validity of a unit cannot be predicted.
         for (n, unit) in (0..).zip(units) {
             parts[count as usize] = Part { from: base + n, unit: *unit };
             count += (mask >> n & 1) as u32;
@@ -141,7 +143,8 @@ impl Programs {
         program.count = count;
         count
     }
-    /// Leaves a page in a program that gathered that or more; the rest is in another one, if there is a rest.
+    /// Reduces a program that has gathered at least a page to exactly one page. Returns a new program with the
+    /// remaining units, if there are any.
     #[inline]
     pub(super) fn split(&mut self, id: u32) -> Option<u32> {
         let program = &mut self.programs[id as usize];
@@ -168,7 +171,7 @@ impl Programs {
         queue.last = link;
         queue.count += 1;
     }
-    /// Puts a program before all of a queue.
+    /// Puts a program at the front of a queue.
     pub(super) fn push_front(&mut self, queue: &mut ProgramQueue, id: u32) {
         let link = Some(ProgramLink::new(id));
         self.get_mut(id).next = queue.first;
@@ -176,7 +179,7 @@ impl Programs {
         queue.last = queue.last.or(link);
         queue.count += 1;
     }
-    /// Takes the first program out of a queue.
+    /// Removes the first program of a queue.
     #[inline]
     pub(super) fn pop_front(&mut self, queue: &mut ProgramQueue) -> Option<u32> {
         let first = queue.front()?;
@@ -187,7 +190,7 @@ impl Programs {
         }
         Some(first)
     }
-    /// Whether a queue has as many programs as it says, and ends where it says.
+    /// Returns true if the count and the end of a queue match its links.
     pub(super) fn queue_is_sound(&self, queue: &ProgramQueue) -> bool {
         let (mut count, mut last) = (0, None);
         for id in self.queue(queue).take(self.programs.len() + 1) {
@@ -195,7 +198,7 @@ impl Programs {
         }
         count as usize <= self.programs.len() && (count, last) == (queue.count, queue.last)
     }
-    /// The programs of a queue, in order.
+    /// Returns the programs of a queue, in order.
     pub(super) fn queue(&self, queue: &ProgramQueue) -> impl Iterator<Item = u32> + '_ {
         let next = |id: &u32| self.programs.get(*id as usize)?.next.map(ProgramLink::index);
         core::iter::successors(queue.front(), next)
@@ -205,21 +208,22 @@ impl Programs {
         self.programs[id as usize].is_issued = false;
         self.vacant.push(id);
     }
-    /// How many there were at a time.
+    /// Returns the highest number of programs that existed at a time.
     pub(super) fn len(&self) -> usize {
         self.programs.len()
     }
-    /// Whether a program gathers units or is under way.
+    /// Returns true if a program gathers units or is in flight.
     pub(super) fn is_live(&self, id: u32) -> bool {
         (id as usize) < self.programs.len() && !self.vacant.contains(&id)
     }
-    /// Those that gather units or are under way.
+    /// Returns the programs that gather units or are in flight.
     pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
         let mut live = alloc::vec![true; self.programs.len()];
         self.vacant.iter().for_each(|id| live[*id as usize] = false);
         (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| id)
     }
-    /// Whether all is there for programs of so many units, and what is vacant is so once and not under way.
+    /// Returns true if the lists have the lengths for programs of `units_per_page` units, and each vacant program is
+    /// listed once and is not in flight.
     pub(super) fn are_sound(&self, units_per_page: u32) -> bool {
         let mut seen = alloc::vec![false; self.programs.len()];
         let once = |id: &u32| seen.get_mut(*id as usize).is_some_and(|seen| !core::mem::replace(seen, true));
@@ -229,11 +233,11 @@ impl Programs {
             && self.vacant.iter().all(once)
             && self.vacant.iter().all(|id| !self.get(*id).is_issued)
     }
-    /// Those under way.
+    /// Returns the programs in flight.
     pub(super) fn issued(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| id)
     }
-    /// Forgets all.
+    /// Removes all programs.
     pub(super) fn clear(&mut self) {
         *self = Programs::new(self.per_page as u32);
     }

@@ -1,4 +1,4 @@
-//! What the layer knows of each erase block and each die, and the operations that can be issued.
+//! State of each erase block and each die, and the operations that can be issued.
 
 use super::programs::{ProgramLink, ProgramQueue};
 use crate::nand::{Cause, EraseBlock, Operation};
@@ -6,58 +6,58 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// Data of one kind; each has an open block on each die.
+/// Stream of data of one kind. Each stream has an open block on each die.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(super) enum Stream {
-    /// What the host writes.
+    /// Data that the host writes.
     Host,
-    /// What survived a collection.
+    /// Data that survived one garbage collection.
     GarbageCollection,
-    /// What survived several, if that is kept apart.
+    /// Data that survived several garbage collections, if the layer separates it.
     Cold,
-    /// What wear leveling moved.
+    /// Data that wear leveling moved.
     WearLeveling,
-    /// Map pages and records.
+    /// Map pages and trim records.
     Map,
 }
 
-/// How many streams there are.
+/// Number of streams.
 pub(super) const STREAMS: usize = 5;
-/// What becomes of a block, in this order and round again.
+/// Phase of a block. A block passes through the phases in this order and starts again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Phase {
     Free,
-    /// Being written, or its last programs are under way.
+    /// The block is being written, or its last programs are in flight.
     Open,
-    /// Written, and a candidate for collection.
+    /// The block is full and a candidate for garbage collection.
     Closed,
-    /// A program in it failed: its data has to move, then it is retired.
+    /// A program in the block failed: its data has to move, and then the block is retired.
     Failed,
-    /// Its pages are being read.
+    /// The pages of the block are being read.
     Victim,
-    /// All that was valid has been read and is on its way elsewhere.
+    /// All valid units of the block have been read, and some may not be programmed elsewhere yet.
     Drained,
-    /// Empty; it waits for the record of what was trimmed in it, or the erase is under way.
+    /// The block is empty. It waits for the record of the trims in it, or its erase is in flight.
     Erasing,
     Bad,
 }
 
-/// An erase block.
+/// State of an erase block.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct BlockState {
-    /// Units that have been read to be moved and are not programmed yet.
+    /// Number of units that have been read to be moved and are not programmed yet.
     pub(super) moves_in_flight: u32,
-    /// The page that is programmed next.
+    /// Page that is programmed next.
     pub(super) next_page: u32,
-    /// Programs under way.
+    /// Number of programs in flight.
     pub(super) programs: u16,
     pub(super) phase: Phase,
     pub(super) stream: Stream,
-    /// Used with one bit a cell.
+    /// True if the block is used with one bit per cell.
     pub(super) slc: bool,
-    /// To be retired instead of erased.
+    /// True if the block is to be retired instead of erased.
     pub(super) must_retire: bool,
-    /// Why its data moves.
+    /// Reason why the data of the block moves.
     pub(super) cause: Cause,
 }
 
@@ -74,48 +74,48 @@ impl BlockState {
     };
 }
 
-/// What is seldom asked of an erase block.
+/// Rarely accessed state of an erase block.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct BlockHistory {
-    /// The number of the last trim of a unit in it.
+    /// Number of the last trim of a unit in the block.
     pub(super) trimmed: u64,
-    /// How much the host had written when it was closed.
+    /// Number of the last accepted write or trim when the last page of the block was programmed.
     pub(super) closed_at: u64,
 }
 
-/// A die.
+/// State of a die.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct DieState {
-    /// The block that each stream writes.
+    /// Block that each stream writes.
     pub(super) open: [Option<EraseBlock>; STREAMS],
-    /// Free blocks.
+    /// Number of free blocks.
     pub(super) free: u32,
-    /// The block being read for its valid units, and the page from which on that is still to be done.
+    /// Block whose valid units are being read, and its first page that is not processed yet.
     pub(super) victim: Option<EraseBlock>,
     pub(super) victim_page: u32,
-    /// The page up to which what belongs to it has been loaded into the processor's cache.
+    /// Page up to which the map entries of the victim have been loaded into the processor's cache.
     pub(super) victim_loaded: u32,
-    /// Reads of it under way.
+    /// Number of reads of the victim in flight.
     pub(super) reads: u32,
-    /// Programs of accepted units and of moved ones under way.
+    /// Number of programs of accepted units, and of moved units, in flight.
     pub(super) programs: u32,
     pub(super) move_programs: u32,
-    /// Units of space that collection owes to the host.
+    /// Units of space that garbage collection still has to free for pages that the host has programmed.
     pub(super) gc_backlog: i64,
-    /// Millionths of units that folding owes to the host.
+    /// Millionths of units that folding still has to fold for pages that the host has programmed.
     pub(super) fold_backlog_ppm: i64,
-    /// Where the victim's valid units go.
+    /// Stream that the victim's valid units go to.
     pub(super) destination: Stream,
-    /// One step may be done because the device is idle.
+    /// True if the die may do one step of background work because the device is idle.
     pub(super) idle_step: bool,
     /// Blocks in which a program failed.
     pub(super) failed_blocks: VecDeque<u32>,
-    /// The block whose data wear leveling wants moved.
+    /// Block whose data wear leveling wants moved.
     pub(super) leveling_victim: Option<EraseBlock>,
-    /// Blocks with one bit a cell: all, and those closed in the order of closing.
+    /// Blocks with one bit per cell: the number of all, and the closed blocks in the order of closing.
     pub(super) slc: u32,
     pub(super) slc_closed: VecDeque<u32>,
-    /// For each stream the program that gathers what was read.
+    /// For each stream, the program that gathers the units read from victims.
     pub(super) gathering: [Option<ProgramLink>; STREAMS],
     /// Programs that are full and wait for a page.
     pub(super) full_pages: ProgramQueue,
@@ -146,18 +146,18 @@ impl DieState {
     }
 }
 
-/// Operations that were issued one by one, after which their room is given back.
+/// Number of operations issued one by one after which their space in the list is reclaimed.
 const DONE_MAX: usize = 1 << 10;
 
-/// Operations that can be issued, in order. Mostly all are issued together, so they need no ring, whose ends would be
-/// reckoned at each.
+/// Operations that can be issued, in order. The layer mostly issues all of them together, so a plain list serves better
+/// than a ring, whose ends would be computed at each access.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Ready {
     operations: Vec<Operation>,
-    /// The first that has not been issued.
+    /// Index of the first operation that has not been issued.
     #[serde(skip)]
     next: usize,
-    /// Room for those that [`Ready::take_all`] takes.
+    /// Allocation for the list of [`Ready::take_all`].
     #[serde(skip)]
     room: Vec<Operation>,
 }
@@ -191,17 +191,18 @@ impl Ready {
         self.operations.clear();
         self.next = 0;
     }
-    /// A list for [`Ready::take_all`], with room.
+    /// Takes a list with allocated room for [`Ready::take_all`].
     #[inline]
     pub(super) fn take_room(&mut self) -> Vec<Operation> {
         core::mem::take(&mut self.room)
     }
-    /// Gives that list back.
+    /// Returns the list of [`Ready::take_room`].
     #[inline]
     pub(super) fn give_room(&mut self, room: Vec<Operation>) {
         self.room = room;
     }
-    /// Takes all that can be issued, without copying them: what was just written would have to be in the cache first.
+    /// Takes all operations that can be issued by swapping the lists. A copy would first need the operations just
+    /// written in the processor's cache.
     #[inline]
     pub(super) fn take_all(&mut self, into: &mut Vec<Operation>) {
         into.clear();
