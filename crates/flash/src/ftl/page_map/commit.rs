@@ -1,4 +1,4 @@
-//! What changes when an operation has finished: only now is a unit's new copy the committed one.
+//! Commit of finished operations: a unit's new copy becomes the committed one only when its program has finished.
 
 use super::place::{Entry, Mapped};
 use super::programs::{Part, Program, Source};
@@ -52,7 +52,7 @@ impl PageMap {
         }
     }
 
-    /// Units whose program failed are programmed again, before all others.
+    /// Queues the units of a failed program to be programmed again, before all others.
     #[cold]
     fn program_again(&mut self, id: u32, program: &Program) {
         let buffer = match program.source {
@@ -87,7 +87,8 @@ impl PageMap {
         self.validate(program.place, valid, units);
     }
 
-    /// Loads what changes when the program ends: the map, and what is known of the copies that become void, lie all over.
+    /// Prefetches the state that changes when the program ends: the map entries and the state of the copies that become
+    /// void, which are scattered in memory.
     #[inline]
     pub(super) fn prefetch_commit(&self, id: u32, source: Source) {
         let buffer = if source == Source::Data { &self.data } else { &self.map };
@@ -100,7 +101,8 @@ impl PageMap {
         }
     }
 
-    /// A unit's copy at `place` is durable; whether it is valid now and not yet marked so.
+    /// Commits a unit's copy at `place`, which is durable now. Returns true if the copy is valid and the caller has to
+    /// mark it as valid.
     #[inline]
     fn commit_slot(&mut self, source: Source, slot: u32, unit: u32, place: u32) -> bool {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
@@ -125,7 +127,7 @@ impl PageMap {
         false
     }
 
-    /// The same where the unit has other copies in the buffer, or was trimmed.
+    /// Commits a copy of a unit that has other copies in the buffer or was trimmed.
     #[cold]
     fn commit_one_of_several(&mut self, source: Source, slot: u32, place: u32) {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
@@ -141,7 +143,7 @@ impl PageMap {
             unreachable!("unit {unit} is in slot {slot}")
         };
         let Slot { committed, .. } = *buffer.slot(newest);
-        // A trim of a newer copy voids this one, too.
+        // A trim of a newer copy voids this copy, too.
         let trimmed = buffer.first_trim(slot);
         buffer.unlink(slot);
         buffer.release(slot);
@@ -169,7 +171,7 @@ impl PageMap {
         }
     }
 
-    /// Moved units are committed where their originals are still the committed copies.
+    /// Commits the moved units whose originals are still the committed copies.
     #[inline]
     fn commit_moved(&mut self, id: u32, program: &Program) {
         let mut valid = 0u64;
@@ -197,7 +199,7 @@ impl PageMap {
         }
     }
 
-    /// Units that were read in several blocks are programmed elsewhere.
+    /// Counts moved units that were read from several blocks and are now programmed elsewhere.
     #[cold]
     fn count_moves_by_block(&mut self, id: u32, units: u32) {
         for n in 0..units {
@@ -206,7 +208,7 @@ impl PageMap {
         }
     }
 
-    /// Units that were read in `block` are programmed elsewhere.
+    /// Counts moved units that were read from `block` and are now programmed elsewhere.
     #[inline(always)]
     fn count_moves(&mut self, block: u32, units: u32) {
         let moved = match self.states[block as usize].cause {

@@ -1,17 +1,18 @@
-//! Power cuts, and how the map comes back.
+//! Power cuts and the recovery of the map.
 //!
-//! # What the medium has to do
-//! - A page's spare area holds the number and the version of each unit in it, and is either readable as a whole or, if
-//!   its program was torn or failed, seen to be so. A page that was programmed stays readable as far as its spare area
-//!   goes even where its data cannot be corrected: then the unit is known to be there, and reading it is an error.
-//! - A torn program damages no other page, and the block can be written on after it.
-//! - The last page of a full block lists the spare areas of all others, so that one read tells them.
-//! - A block whose erase was torn is seen to be so, and is erased again. The list of bad blocks, and records of trims
-//!   that were programmed, are kept.
+//! # Requirements on the medium
+//! - The spare area of a page holds the number and the version of each unit in the page. It is either readable as a
+//!   whole or, if the program of the page was torn or failed, detectably unreadable. The spare area of a programmed
+//!   page stays readable even if the data of the page cannot be corrected. The layer then knows that the unit is there,
+//!   and reading it is an error.
+//! - A torn program damages no other page, and the block can be programmed further after it.
+//! - The last page of a full block lists the spare areas of all other pages, so one read returns all of them.
+//! - A block whose erase was torn is detected, and is erased again. The list of bad blocks and all programmed trim
+//!   records are preserved.
 //!
-//! The newest version of each unit among all readable pages is then its content, unless a record of a later trim is
-//! there. A copy that was moved has the version of its original. So what [`PageMap::power_cut`] leaves is what such a
-//! scan finds, without the scan: the committed map, and each trim that is not on record undone.
+//! The content of a unit is then its newest version among all readable pages, unless a record of a later trim exists. A
+//! moved copy has the version of its original. The state after [`PageMap::power_cut`] is therefore the state that such
+//! a scan finds, without the scan: the committed map, with each trim that is not on record undone.
 
 use super::place::{Entry, Mapped};
 use super::state::{BlockState, DieState, Phase};
@@ -22,21 +23,21 @@ use alloc::vec::Vec;
 use flashlab_sim::{fault, mix};
 use serde::{Deserialize, Serialize};
 
-/// What it took to bring the map back.
+/// Cost of the recovery of the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Pages whose spare areas were read.
+    /// Number of pages whose spare areas were read.
     pub pages: u64,
-    /// The most of them on one die: dies are read at the same time.
+    /// Highest number of these pages on one die: dies are read in parallel.
     pub die_pages: u64,
 }
 
 impl PageMap {
-    /// Cuts the power. `torn` names the operations during which the array was working; all others that were polled and
-    /// have not finished, or not been polled at all, never were. Returns the units whose last writes or trims are lost,
-    /// in ascending order: they are as they were when what is durable had been done.
+    /// Cuts the power. `torn` names the operations that the array was executing. All other operations that were not
+    /// polled, or that were polled and have not finished, have no effect. Returns the units whose last writes or trims
+    /// are lost, in ascending order: these units have the content that the durable operations gave them.
     ///
-    /// Nothing may be asked of the layer but [`PageMap::recover`] after this.
+    /// After this call, only [`PageMap::recover`] may be called.
     pub fn power_cut(&mut self, torn: &[(Operation, Cut)]) -> Vec<u32> {
         self.ready.clear();
         self.outstanding = 0;
@@ -73,7 +74,7 @@ impl PageMap {
         self.programs.clear();
     }
 
-    /// What was only in the buffers is lost.
+    /// Drops the units that were only in the buffers and returns the host's units among them.
     fn lose_buffers(&mut self) -> Vec<u32> {
         let mut lost = Vec::new();
         for buffer in [&self.data, &self.map] {
@@ -90,7 +91,7 @@ impl PageMap {
         lost
     }
 
-    /// What was trimmed without a record is found again.
+    /// Undoes the trims that have no record.
     fn undo_trims(&mut self, lost: &mut Vec<u32>) {
         for (first, count) in self.pending_trims() {
             for unit in first..first + count {
@@ -107,7 +108,7 @@ impl PageMap {
         self.trim_log.cut();
     }
 
-    /// Brings the map back after a power cut, and goes on where the open blocks end.
+    /// Recovers the map after a power cut and continues to write the open blocks at their first unwritten page.
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
@@ -116,7 +117,7 @@ impl PageMap {
             *die = DieState::new(self.blocks.free_count(index));
         }
         let mut scanned = alloc::vec![0u64; self.dies.len()];
-        // In the order of closing, which policies may depend on.
+        // Blocks are processed in the order of closing, which victim policies may depend on.
         let mut order: Vec<u32> = (0..self.layout.blocks).collect();
         order.sort_by_key(|block| self.histories[*block as usize].closed_at);
         for block in order {
@@ -128,7 +129,7 @@ impl PageMap {
         Recovery { pages: scanned.iter().sum(), die_pages: scanned.into_iter().max().unwrap_or(0) }
     }
 
-    /// Puts a block back where it belongs; returns how many of its pages were read.
+    /// Restores a block to the list of its phase. Returns the number of its pages that were read.
     fn recover_block(&mut self, block: u32) -> u64 {
         let BlockState { phase, next_page, slc, stream, must_retire, .. } = self.states[block as usize];
         let valid = self.valid_in(block);
@@ -146,8 +147,8 @@ impl PageMap {
                 state.phase = Phase::Failed;
                 self.dies[die].failed_blocks.push_back(block);
             }
-            // Nothing was programmed into it, and another may be open for its stream: the one before it, whose last page was
-            // not programmed either.
+            // No page of the block was programmed. Another block may be open for its stream: the previous one, whose
+            // last page was not programmed either.
             Phase::Open if next_page == 0 => {
                 self.blocks.release(EraseBlock::new(block));
                 self.reset_block(block, Phase::Free);
@@ -159,7 +160,7 @@ impl PageMap {
             }
             Phase::Open => self.settle_block(block),
             Phase::Closed | Phase::Victim | Phase::Drained => self.close_block(block),
-            // Trims that were not on record may have come back.
+            // Undone trims may have made units of the block valid again.
             Phase::Erasing if valid > 0 => self.close_block(block),
             Phase::Erasing => self.erase_or_retire(block),
             Phase::Failed => unreachable!("block {block} failed"),
@@ -167,7 +168,7 @@ impl PageMap {
         1
     }
 
-    /// Whether a block is erased and nothing was programmed into it.
+    /// Returns true if a block is erased and no page of it was programmed.
     pub fn is_erased(&self, block: EraseBlock) -> bool {
         self.states[block.index() as usize].phase == Phase::Free
     }

@@ -1,10 +1,10 @@
-//! TrimLog of what was trimmed, and of what became unreadable: what makes a trim durable.
+//! Log of trims and of units that became unreadable, which makes trims durable.
 //!
-//! A trim changes the map at once. On the medium the old copies are still there, so a record with the trim's number has
-//! to be programmed before it is durable: at a flush, when a page of records is full, and before a block is erased from
-//! which a unit was trimmed that is not on record yet (or an even older copy, elsewhere, would be taken for the newest
-//! after a power cut). A record that was programmed stays; that real controllers work records into their map and drop
-//! them is not modelled.
+//! A trim changes the map at once. The old copies are still on the medium, so a record with the number of the trim has
+//! to be programmed before the trim is durable. The layer programs records at a flush, when a page of records is full,
+//! and before it erases a block from which a unit was trimmed without a record (otherwise an even older copy elsewhere
+//! would be taken for the newest after a power cut). A programmed record stays. Not modelled: real controllers merge
+//! records into their map and then drop them.
 
 use super::PageMap;
 use super::place::{Entry, Mapped};
@@ -21,37 +21,38 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a record.
 const RECORD_BYTES: u64 = 8;
 
-/// A range of units that was trimmed, or a unit that was lost.
+/// Range of units that was trimmed, or a unit that was lost.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct TrimRecord {
     first: u32,
     count: u32,
     number: u64,
-    /// Not trimmed, but unreadable where it was moved from.
+    /// True if the unit was not trimmed but could not be read when it was moved.
     unreadable: bool,
 }
 
-/// A trim, of which some records are not durable.
+/// Trim of which some records are not durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Trim {
     number: u64,
-    /// Nothing before this unit was changed by it, nor at or behind `end`.
+    /// The trim changed no unit before `first`, and none at or after `end`.
     first: u32,
     end: u32,
 }
 
-/// What is not on record yet.
+/// Records that are not durable yet, and the state of their programs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TrimLog {
-    /// TrimLog of a page.
+    /// Number of records that fit in a page.
     page: usize,
-    /// In order of their numbers; those of one trim in order of their units, which do not overlap.
+    /// Pending records in the order of their numbers. Records of one trim are in the order of their units and do not
+    /// overlap.
     pending: VecDeque<TrimRecord>,
-    /// The trims that they are of, in order.
+    /// Trims of the pending records, in order.
     trims: VecDeque<Trim>,
-    /// How many of them are in the page that is being written.
+    /// Number of pending records in the page that is being written.
     writing: Option<usize>,
-    /// TrimLog up to this number are to be written soon.
+    /// Records up to this number are to be written soon.
     wanted: u64,
     /// Empty blocks that wait for records.
     waiting: Vec<u32>,
@@ -68,20 +69,20 @@ impl TrimLog {
             waiting: Vec::new(),
         }
     }
-    /// The number of the oldest trim that is not durable.
+    /// Returns the number of the oldest trim that is not durable.
     pub(super) fn oldest(&self) -> Option<u64> {
         let written = if fault("record-is-durable-when-issued") { self.writing.unwrap_or(0) } else { 0 };
         self.pending.get(written).map(|record| record.number)
     }
-    /// Whether blocks wait for records before they are erased.
+    /// Returns true if blocks wait for records before they are erased.
     pub(super) fn holds_blocks(&self) -> bool {
         !self.waiting.is_empty()
     }
-    /// Whether the trim of `number` is durable.
+    /// Returns true if the trim of `number` is durable.
     pub(super) fn is_durable(&self, number: u64) -> bool {
         self.oldest().is_none_or(|oldest| number < oldest)
     }
-    /// Whether a trim of the unit with one of these numbers is not durable.
+    /// Returns true if a trim of `unit` with a number in `numbers` is not durable.
     fn covers(&self, unit: u32, numbers: Range<u64>) -> bool {
         let trims = self.trims.iter().filter(|trim| numbers.contains(&trim.number));
         trims.filter(|trim| trim.first <= unit && unit < trim.end).any(|trim| {
@@ -98,7 +99,7 @@ impl TrimLog {
             _ => self.trims.push_back(Trim { number: record.number, first: record.first, end }),
         }
     }
-    /// Takes the oldest record, which is durable.
+    /// Removes the oldest record, which is durable.
     fn pop(&mut self) -> Option<TrimRecord> {
         let record = self.pending.pop_front()?;
         while self.trims.front().is_some_and(|trim| self.oldest().is_none_or(|oldest| trim.number < oldest)) {
@@ -106,7 +107,7 @@ impl TrimLog {
         }
         Some(record)
     }
-    /// Forgets what was not durable, but for what is unreadable still.
+    /// Drops the records that were not durable, except those of units that are still unreadable.
     pub(super) fn cut(&mut self) {
         self.pending.retain(|record| record.unreadable);
         self.trims.clear();
@@ -122,15 +123,16 @@ impl PageMap {
     /// Unmaps `count` units from `first`. Until a flush, a power cut may bring their old content back.
     ///
     /// # Panics
-    /// Where the range is not within the capacity.
+    /// If the range is not within the capacity.
     pub fn trim(&mut self, first: u32, count: u32) {
         self.trim_all([(first, count)]);
     }
 
-    /// Unmaps several ranges as one: each a first unit and how many, in ascending order, none overlapping another.
+    /// Unmaps several ranges as one trim. Each range is a first unit and a number of units. The ranges are in ascending
+    /// order and do not overlap.
     ///
     /// # Panics
-    /// Where a range is not within the capacity.
+    /// If a range is not within the capacity.
     pub fn trim_all(&mut self, ranges: impl IntoIterator<Item = (u32, u32)>) {
         let number = self.accepted + 1;
         ranges.into_iter().for_each(|(first, count)| self.trim_range(first, count, number));
@@ -142,7 +144,8 @@ impl PageMap {
             "{count} units from {first} of {}",
             self.layout.units
         );
-        // What had been trimmed before is on an older record: this one names what it changed.
+        // Units that were trimmed before are on an older record. The new record names only the units that this trim
+        // changed.
         let mut start = None;
         for unit in first..first + count {
             match (self.trim_unit(unit, number), start) {
@@ -195,25 +198,25 @@ impl PageMap {
         }
     }
 
-    /// The copy at `place` is void from the trim of `number` on; returns the unit's entry.
+    /// Voids the copy at `place` from the trim of `number` on. Returns the unit's new entry.
     pub(super) fn trim_place(&mut self, place: u32, number: u64) -> Entry {
         self.invalidate(place);
         self.mark_trimmed(place, number)
     }
 
-    /// There is a void copy at `place`, of a unit trimmed by `number`; returns the unit's entry.
+    /// Records that `place` holds a void copy of a unit trimmed by `number`. Returns the unit's new entry.
     pub(super) fn mark_trimmed(&mut self, place: u32, number: u64) -> Entry {
         let history = &mut self.histories[self.layout.block_of(place) as usize];
         history.trimmed = history.trimmed.max(number);
         Entry::trimmed(place)
     }
 
-    /// Whether the trim of `unit` by `number` is not on record.
+    /// Returns true if the trim of `unit` by `number` is not on record.
     pub(super) fn is_pending(&self, unit: u32, number: u64) -> bool {
         self.trim_log.covers(unit, number..number + 1)
     }
 
-    /// The unit, whose copy at `place` cannot be read, has no content from now on.
+    /// Marks the content of `unit` as lost, because its copy at `place` cannot be read.
     pub(super) fn mark_unreadable(&mut self, unit: u32, place: u32) {
         self.counters.lost += 1;
         let number = self.accepted + 1;
@@ -235,7 +238,7 @@ impl PageMap {
         }
     }
 
-    /// TrimLog up to `number` are to be programmed soon.
+    /// Requests that the records up to `number` are programmed soon.
     pub(super) fn log_trims_up_to(&mut self, number: u64) {
         self.trim_log.wanted = self.trim_log.wanted.max(number);
         self.start_log_page();
@@ -252,7 +255,7 @@ impl PageMap {
         self.dispatch_needed = true;
     }
 
-    /// The page of records is durable.
+    /// Records that the page of records is durable.
     pub(super) fn log_page_written(&mut self) {
         let mut written = self.trim_log.writing.take().expect("a page of records was being written");
         if fault("record-covers-later-trims") {
@@ -272,7 +275,8 @@ impl PageMap {
         self.start_log_page();
     }
 
-    /// Forgets where a trimmed unit was, unless it was written and trimmed again since, which the `last` trim never was.
+    /// Drops the old place of a trimmed unit, unless the unit was written and trimmed again since. After the `last`
+    /// pending trim this cannot have happened.
     fn forget_trimmed(&mut self, unit: u32, last: bool) {
         let slot = match self.l2p[unit as usize].decode() {
             Mapped::Slot(slot) => Some(slot),
@@ -280,8 +284,8 @@ impl PageMap {
         };
         let entry = slot.map_or(self.l2p[unit as usize], |slot| self.buffer(unit).slot(slot).committed);
         let Mapped::Trimmed(place) = entry.decode() else { return };
-        // Only trims that changed something are pending: this one was before the first write to the buffer since, or is of
-        // what that wrote.
+        // Only trims that changed the map are pending. Such a trim either precedes the first write to the buffer since,
+        // or trims the data of that write.
         let by = match slot {
             Some(slot) => {
                 let buffer = self.buffer(unit);
@@ -299,7 +303,7 @@ impl PageMap {
         }
     }
 
-    /// Erases an empty block, or retires one that failed, after the record of what was trimmed in it.
+    /// Erases an empty block, or retires a failed one, after the trims in it are on record.
     pub(super) fn erase_or_retire(&mut self, block: u32) {
         self.states[block as usize].phase = Phase::Erasing;
         if !self.erase_or_retire_if_logged(block) {
@@ -320,13 +324,13 @@ impl PageMap {
         is_logged
     }
 
-    /// Ranges that were trimmed and would come back after a power cut now.
+    /// Returns the trimmed ranges that would come back after a power cut at this instant.
     pub(super) fn pending_trims(&self) -> Vec<(u32, u32)> {
         let trims = self.trim_log.pending.iter().filter(|record| !record.unreadable);
         trims.map(|record| (record.first, record.count)).collect()
     }
 
-    /// Walks the records.
+    /// Checks the records.
     pub(super) fn check_trim_log(&self) -> Result<(), Inconsistent> {
         let TrimLog { page, pending, trims, writing, wanted, waiting } = &self.trim_log;
         ensure!(*page == TrimLog::new(self.parameters.unit).page, "records are pages of {page}");
@@ -359,7 +363,8 @@ impl PageMap {
         Ok(())
     }
 
-    /// At rest all `erasing` blocks wait for records, and what was trimmed without one is in a record to come.
+    /// Checks a layer at rest: all `erasing` blocks wait for records, and each trim without a durable record is in a
+    /// pending record.
     pub(super) fn check_trim_log_at_rest(&self, erasing: u32) -> Result<(), Inconsistent> {
         let waiting = self.trim_log.waiting.len();
         ensure!(
