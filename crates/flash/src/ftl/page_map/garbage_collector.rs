@@ -1,8 +1,9 @@
-//! Collection: a die's victim is read page by page, and its valid units are programmed elsewhere.
+//! Garbage collection: the layer reads a die's victim page by page and programs its valid units elsewhere.
 //!
-//! One victim a die at a time. A page is read when space is owed to the host, when free blocks run out, when the device
-//! is idle, or when the data must move for another reason (a failed program, wear leveling). Wholly invalid pages cost
-//! nothing. A victim is begun only if there is room for all its valid units, so that what was begun can be finished.
+//! A die has one victim at a time. The layer reads a page of the victim when the host has consumed more space than
+//! garbage collection has freed, when free blocks run out, when the device is idle, or when the data must move for
+//! another reason (a failed program, wear leveling). Pages without valid units cost no read. The layer starts a victim
+//! only if there is room for all its valid units, so it can always finish the victim.
 
 use super::{PageMap, Streams};
 
@@ -12,11 +13,11 @@ use super::state::{BlockState, Phase, Stream};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
 
-/// Reads of a victim that may be under way.
+/// Maximum number of reads of a victim in flight.
 const VICTIM_READS_MAX: u32 = 2;
 
 impl PageMap {
-    /// Does what there is to do on a die: programs what was gathered, reads more.
+    /// Runs garbage collection on a die: programs gathered units and reads further pages of the victim.
     #[inline(never)]
     pub(super) fn collect_garbage(&mut self, die: u32) {
         self.program_moved_pages(die);
@@ -30,8 +31,9 @@ impl PageMap {
         }
     }
 
-    /// Does background work on dies that have nothing to do: folds the SLC buffer, and collects up to the free blocks of
-    /// the parameters. To be called when the host asks for nothing; whether there is something to poll for.
+    /// Does background work on dies without operations in flight: folds the SLC buffer, and collects until the number
+    /// of free blocks reaches `idle_free`. The caller calls it while the host is idle. Returns true if there are
+    /// operations to poll.
     pub fn idle(&mut self) -> bool {
         let dies = self.layout.dies;
         for n in 0..dies {
@@ -51,7 +53,7 @@ impl PageMap {
         self.free_beyond_slc(die) < self.parameters.idle_free && self.can_free_a_block(die)
     }
 
-    /// Whether collection of a die can free a block in the end.
+    /// Returns true if garbage collection of a die can eventually free a block.
     fn can_free_a_block(&self, die: u32) -> bool {
         self.candidates.invalid_units(die) >= u64::from(self.layout.units_per_block)
     }
@@ -68,7 +70,8 @@ impl PageMap {
         self.free_beyond_slc(die) <= self.parameters.floor()
     }
 
-    /// Whether a page of the die's victim should be read now, though the die owes nothing.
+    /// Returns true if the next page of the die's victim should be read although the garbage-collection backlog is
+    /// empty.
     #[inline(never)]
     fn must_read_victim(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
@@ -85,7 +88,7 @@ impl PageMap {
             || self.host_waits_for_folding(die)
     }
 
-    /// Reads the next page that has valid units, if one should be read; whether something was done.
+    /// Reads the next victim page that has valid units, if one should be read. Returns true if it made progress.
     #[inline]
     fn read_next_victim_page(&mut self, die: u32) -> bool {
         let state = &self.dies[die as usize];
@@ -99,7 +102,7 @@ impl PageMap {
         self.read_victim_page(die, victim)
     }
 
-    /// Reads the next page of a die's victim that has valid units; whether something was done.
+    /// Reads the next page of a die's victim that has valid units. Returns true if it made progress.
     #[inline]
     fn read_victim_page(&mut self, die: u32, victim: EraseBlock) -> bool {
         let per_page = self.layout.units_per_page;
@@ -135,7 +138,7 @@ impl PageMap {
         true
     }
 
-    /// Nothing valid is left to be read of a die's victim; whether that is known only now.
+    /// Finishes a die's victim, which has no valid units left to read. Returns false while reads of it are in flight.
     #[cold]
     fn finish_victim(&mut self, die: u32, block: u32) -> bool {
         let state = &mut self.dies[die as usize];
@@ -150,8 +153,8 @@ impl PageMap {
         true
     }
 
-    /// Loads the map's lines for the valid units of a page of a die's victim, and of the pages about it: what is loaded
-    /// together is loaded at the same time.
+    /// Prefetches the map entries of the valid units of a page of a die's victim and of the neighbouring pages, so that
+    /// the memory accesses overlap.
     #[inline]
     fn prefetch_victim(&mut self, die: u32, block: u32, page: u32) {
         let pages = self.layout.pages_per_line;
@@ -168,7 +171,7 @@ impl PageMap {
         }
     }
 
-    /// Where a victim's valid units go.
+    /// Returns the stream that the valid units of a victim go to.
     pub(super) fn destination(&self, block: u32) -> Stream {
         let state = &self.states[block as usize];
         match (state.stream, self.parameters.streams) {
@@ -183,7 +186,7 @@ impl PageMap {
         }
     }
 
-    /// Chooses the die's next victim; whether something was done.
+    /// Chooses the die's next victim. Returns true if it made progress.
     #[inline(never)]
     fn choose_victim(&mut self, die: u32) -> bool {
         if let Some(block) = self.dies[die as usize].failed_blocks.pop_front() {
@@ -224,7 +227,7 @@ impl PageMap {
         let state = &self.dies[die as usize];
         let rests = (state.reads, state.programs, state.move_programs) == (0, 0, 0)
             && state.full_pages.front().is_none();
-        // What waits for its page to become full may be all that the buffer holds.
+        // The units that wait for a full page may be all that the buffer holds.
         let pads = wanted.iter().flatten().next().is_some() || (rests && self.host_waits_for_folding(die));
         let padded = pads && self.pad_gathered_page(die);
         let state = &mut self.dies[die as usize];
@@ -234,7 +237,8 @@ impl PageMap {
         padded
     }
 
-    /// Whether there are pages for all valid units of a block and what waits to go with them, with `kept` blocks left.
+    /// Returns true if there are pages for all valid units of a block and for the units that already wait on the die,
+    /// with `kept` free blocks left over.
     fn has_room_for_victim(&self, die: u32, block: u32, kept: u32) -> bool {
         let to = self.destination(block) as usize;
         let state = &self.dies[die as usize];
@@ -248,7 +252,7 @@ impl PageMap {
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
     }
 
-    /// Programs what waits for its page to become full, so that the victims it came from can be erased.
+    /// Programs the units that wait for a full page, so that the victims they came from can be erased.
     fn pad_gathered_page(&mut self, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
         let Some(id) = state.gathering.iter_mut().find_map(Option::take) else { return false };
@@ -257,8 +261,8 @@ impl PageMap {
         true
     }
 
-    /// Programs all that was read on a die and has a place, since nothing else can be done: what waits for its page to become
-    /// full, or behind what has no place, holds the blocks that it was read from.
+    /// Programs all gathered units of a die that have a free page, when no other work is possible. Units that wait for
+    /// a full page, or behind units without a free page, prevent the erase of the blocks that they were read from.
     pub(super) fn program_all_gathered(&mut self, die: u32) {
         while self.pad_gathered_page(die) {}
         for _ in 0..self.dies[die as usize].full_pages.len() {
@@ -297,7 +301,7 @@ impl PageMap {
         prefetch(&self.p2l, self.layout.place(block, 0) as usize);
     }
 
-    /// The valid units of a page that was read wait for pages of their own.
+    /// Gathers the valid units of a page that was read, or marks them as unreadable.
     pub(super) fn read_finished(&mut self, operation: &Operation, uncorrectable: bool) {
         let die = operation.tag;
         let block = operation.block.index();
@@ -317,7 +321,7 @@ impl PageMap {
         self.collect_garbage(die);
     }
 
-    /// The units at places from `base` on, for each bit of `mask`, wait for a page to be full.
+    /// Gathers the units at places from `base` on, one for each set bit of `mask`, until they fill a page.
     #[inline]
     fn gather(&mut self, die: u32, block: u32, base: u32, mask: u64) {
         if mask == 0 {
@@ -342,7 +346,7 @@ impl PageMap {
         }
     }
 
-    /// Units that were read from `block` are on their way no more.
+    /// Records that `units` units read from `block` are programmed elsewhere.
     #[inline]
     pub(super) fn moves_finished(&mut self, block: u32, units: u32) {
         let state = &mut self.states[block as usize];
@@ -352,7 +356,7 @@ impl PageMap {
         }
     }
 
-    /// Nothing in `block` is valid, and nothing read from it is on its way.
+    /// Erases or retires `block`, which holds no valid units and has no moves in flight.
     fn victim_emptied(&mut self, block: u32) {
         assert_eq!(self.valid_in(block), 0, "block {block} was drained");
         self.erase_or_retire(block);

@@ -1,4 +1,4 @@
-//! Open blocks, and the pages that are programmed into them.
+//! Open blocks and the programs of their pages.
 
 use super::place::{LINE, NO_UNIT};
 use super::programs::{Part, Program, Source};
@@ -7,36 +7,38 @@ use super::{PageMap, Streams};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
 
-/// Programs of accepted units, and of moved ones, that a die may have under way: one in the array and one in transfer.
+/// Maximum number of programs in flight on a die, for accepted units and for moved units separately: one in the array
+/// and one in transfer.
 pub(super) const PROGRAMS_PER_DIE_MAX: u32 = 2;
 
-/// What a unit of a page that is being programmed is.
+/// Content of a unit in a page that is being programmed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Nothing: the page was flushed before it was full.
+    /// Padding: the page was flushed before it was full.
     Padding,
     /// A unit that was written.
     New {
-        /// Its logical number; map pages follow the host's units, and the record of trims follows those.
+        /// Logical number: the map pages follow the host's units, and the unit of the trim records follows the map
+        /// pages.
         unit: u32,
-        /// The number of the write.
+        /// Number of the write.
         version: u64,
     },
     /// A unit that is moved.
     Copy {
-        /// Its logical number.
+        /// Logical number.
         unit: u32,
-        /// Where it was read.
+        /// Block from which the unit was read.
         block: EraseBlock,
-        /// The page there.
+        /// Page in that block.
         page: u32,
-        /// Which unit of the page.
+        /// Index of the unit in the page.
         index: u32,
     },
 }
 
 impl PageMap {
-    /// Free blocks of a die that are not set aside to be used with one bit a cell.
+    /// Returns the number of free blocks of a die, without those reserved for the SLC buffer.
     pub(super) fn free_beyond_slc(&self, die: u32) -> u32 {
         let die = &self.dies[die as usize];
         match &self.parameters.slc {
@@ -45,12 +47,13 @@ impl PageMap {
         }
     }
 
-    /// Whether the die's collection must keep pace with the host.
+    /// Returns true if the die's garbage collection must keep pace with the host.
     pub(super) fn gc_keeps_pace_with_host(&self, die: u32) -> bool {
         self.free_beyond_slc(die) <= self.parameters.reserve
     }
 
-    /// The block of a die that a stream writes; more than `floor` blocks must be free if a new one is needed.
+    /// Returns the block of a die that a stream writes. A new block is opened only if more than `floor` blocks are
+    /// free.
     #[inline]
     fn open_block(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
         match self.dies[die as usize].open[stream as usize] {
@@ -91,7 +94,7 @@ impl PageMap {
         Some(block.index())
     }
 
-    /// Programs pages of accepted units while there are any and a die takes one.
+    /// Programs pages of accepted units as long as pages wait and a die accepts one.
     #[inline(always)]
     pub(super) fn program_data(&mut self) {
         while self.data.page_waits(self.layout.units_per_page) {
@@ -105,24 +108,25 @@ impl PageMap {
         }
     }
 
-    /// Follows a change of a die: whether it takes a page of the host's data now.
+    /// Updates the flag of a die that accepts a page of host data, after a change of the die's state.
     #[inline(always)]
     pub(super) fn update_writable(&mut self, die: u32) {
         let can_program = self.can_program(die, Stream::Host, self.parameters.floor());
         self.writable_dies.set(die, can_program);
     }
 
-    /// Programs pages of the map and of records while there are any and a die takes one.
+    /// Programs pages of the map and of trim records as long as pages wait and a die accepts one.
     #[inline]
     pub(super) fn program_map(&mut self) {
         while self.map.page_waits(self.layout.units_per_page) && self.program_map_page() {}
     }
 
-    /// Programs a page of the map, if a die takes it.
+    /// Programs a page of the map, if a die accepts it.
     #[cold]
     fn program_map_page(&mut self) -> bool {
         let dies = self.layout.dies;
-        // The last block but one is kept for this, and the last where blocks wait for a record before they are erased.
+        // The last free block but one is reserved for map pages. The last one serves trim records if blocks wait for a
+        // record before they are erased.
         let floor = if self.trim_log.holds_blocks() { 0 } else { self.parameters.floor() - 1 };
         let Some(die) = (0..dies)
             .map(|n| wrap(self.next_map_die + n, dies))
@@ -138,7 +142,7 @@ impl PageMap {
         true
     }
 
-    /// Whether a die may program a page of accepted units now.
+    /// Returns true if a die may program a page of accepted units now.
     #[inline]
     pub(super) fn can_program(&self, die: u32, stream: Stream, floor: u32) -> bool {
         let state = &self.dies[die as usize];
@@ -152,15 +156,16 @@ impl PageMap {
         state.programs < PROGRAMS_PER_DIE_MAX && (is_open || self.may_open(die, stream, floor))
     }
 
-    /// Whether the rest of the open block is needed for what is moved, which goes there too where there is one stream for all:
-    /// else the host takes the room that was counted for a victim, and no block becomes free again.
+    /// Returns true if the rest of the open block is reserved for moved units, which share the block if there is one
+    /// stream for all data. Without this reservation, the host would take the room that was counted for a victim, and
+    /// no block would become free again.
     #[inline]
     fn is_reserved_for_moves(&self, die: u32, stream: Stream, floor: u32) -> bool {
         let is_shared = stream == Stream::Host && self.parameters.streams == Streams::One;
         is_shared && self.parameters.slc.is_none() && self.dies[die as usize].free < floor
     }
 
-    /// A page of accepted units takes space that collection, or folding, has to give back.
+    /// Adds the space of a page of accepted units to the backlog of garbage collection or of folding.
     fn charge_gc(&mut self, die: u32, block: u32) {
         let units = i64::from(self.layout.units_per_page);
         let foreground = self.gc_keeps_pace_with_host(die);
@@ -178,7 +183,7 @@ impl PageMap {
         }
     }
 
-    /// Forms the program of a page of accepted units, the next of `block`.
+    /// Forms a program of a page of accepted units and assigns the next page of `block` to it.
     fn program_accepted(&mut self, die: u32, block: u32, source: Source) {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
         let count = self.layout.units_per_page.min(buffer.waiting());
@@ -194,7 +199,7 @@ impl PageMap {
         self.assign_page(id, die, block, cause);
     }
 
-    /// Programs the pages of moved units of a die that are full, as far as they can be.
+    /// Programs the full pages of moved units of a die, as far as blocks and the limit of programs in flight allow.
     #[inline(always)]
     pub(super) fn program_moved_pages(&mut self, die: u32) {
         while self.dies[die as usize].move_programs < PROGRAMS_PER_DIE_MAX
@@ -218,8 +223,8 @@ impl PageMap {
         }
     }
 
-    /// A block for a page of moved units, and the die it is on: another one that has more than it needs, if this one has
-    /// none.
+    /// Returns a block for a page of moved units, and the die of the block. If this die has no block, another die with
+    /// more free blocks than it needs provides one.
     #[inline]
     fn block_for_moves(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
         if let Some(block) = self.open_block(die, stream, 0) {
@@ -243,7 +248,8 @@ impl PageMap {
         Some((other, self.open_block(other, stream, floor)?))
     }
 
-    /// A program gets the next page of `block`, which is open on the die `on`, and is ready to be issued.
+    /// Assigns the next page of `block`, which is open on the die `on`, to a program and makes the program ready to be
+    /// issued.
     #[inline(always)]
     fn assign_page(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
         let state = &mut self.states[block as usize];
@@ -258,7 +264,7 @@ impl PageMap {
         let program = self.programs.get_mut(id);
         (program.place, program.block, program.is_issued) = (place, block, true);
         let count = program.count as usize;
-        // What the block's next pages write to.
+        // The next pages of the block write to these entries.
         prefetch(&self.p2l, (place + LINE) as usize);
         let units = &mut self.p2l[place as usize..(place + per_page) as usize];
         for (unit, part) in units.iter_mut().zip(self.programs.parts(id)) {
@@ -270,15 +276,15 @@ impl PageMap {
         if self.versions.is_some() {
             self.record_versions(id);
         }
-        // A page is transferred as a whole, padding too.
+        // A page is transferred as a whole, including its padding.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
         self.ready.push(Operation { kind, block: EraseBlock::new(block), page, slc, cause, tag: id });
     }
 
-    /// What a program that is under way writes as unit `index` of its page.
+    /// Returns the content that a program in flight writes as unit `index` of its page.
     ///
     /// # Panics
-    /// Where the operation is no program of this layer that is under way.
+    /// If the operation is not a program of this layer in flight.
     pub fn content(&self, operation: &Operation, index: u32) -> Content {
         let id = operation.tag;
         let program = self.programs.get(id);
@@ -301,7 +307,7 @@ impl PageMap {
     }
 }
 
-/// `n` modulo `of`, where it is below twice that.
+/// Returns `n` modulo `of`, for `n` below `2 * of`.
 #[inline]
 fn wrap(n: u32, of: u32) -> u32 {
     if n >= of { n - of } else { n }
