@@ -1,4 +1,4 @@
-//! A walk through the whole structure, for one that was made here and one that was read back.
+//! Consistency check of the whole structure, for a layer that was created here and for one that was read back.
 
 use super::place::{Entry, Layout, Mapped};
 use super::programs::Source;
@@ -11,25 +11,25 @@ use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
-/// Counts that no device comes near, so that counting on overflows nothing: 2^40 units of 4 KiB are 4 EiB.
+/// Limit for counts that no device comes near, so that counting on cannot overflow: 2^40 units of 4 KiB are 4 EiB.
 const COUNT_MAX: u64 = 1 << 40;
 
 impl PageMap {
-    /// Walks the whole structure: every unit, every place, every block, every list.
+    /// Checks the whole structure: every unit, every place, every block, every list.
     ///
     /// # Panics
-    /// With what is wrong.
+    /// If the structure is inconsistent; the message names the inconsistency.
     pub fn check(&self) {
         if let Err(inconsistent) = self.walk() {
             panic!("{inconsistent}");
         }
     }
 
-    /// Whether a layer that was read back is one of these parameters and this seed, at rest and in order, so that it can be
-    /// used like one that was made here.
+    /// Checks that a layer that was read back has these parameters and this seed, is at rest and is consistent, so that
+    /// the caller can use it like a layer that was created here.
     ///
     /// # Errors
-    /// With what is wrong.
+    /// If the layer has other parameters, is not at rest or is inconsistent.
     pub fn validate_restored(&self, parameters: &PageMapParameters, seed: u64) -> Result<(), Inconsistent> {
         ensure!(self.parameters == *parameters && self.seed == seed, "it is a layer of other parameters");
         self.walk()?;
@@ -51,7 +51,8 @@ impl PageMap {
         self.check_counters()
     }
 
-    /// Everything has the size that the parameters give it, and every number of a block, a die, a place or a program is one.
+    /// Checks that every structure has the size that follows from the parameters, and that every number of a block, a
+    /// die, a place or a program is in range.
     fn check_shape(&self) -> Result<(), Inconsistent> {
         let Layout { blocks, dies, units_per_page, .. } = self.layout;
         ensure!(self.layout == Layout::new(&self.parameters), "the sizes are not those of the parameters");
@@ -111,7 +112,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// The blocks that are closed are candidates, with their valid units.
+    /// Checks that the closed blocks are candidates, with their numbers of valid units.
     fn check_candidates(&self) -> Result<(), Inconsistent> {
         let shape = (self.layout.dies, self.layout.blocks, self.layout.units_per_block);
         self.candidates.validate(self.parameters.victim, shape, self.accepted, &|block| {
@@ -128,7 +129,7 @@ impl PageMap {
         }
     }
 
-    /// The slots are of units of their buffers, and the map names each unit's newest.
+    /// Checks that the slots hold units of their buffers, and that the map names the newest slot of each unit.
     fn check_buffers(&self) -> Result<(), Inconsistent> {
         let mut newest = 0;
         for (buffer, units) in
@@ -157,7 +158,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// Every program's units are where it says; every block knows how many of its units are on their way.
+    /// Checks that the units of every program are at their sources, and that every block counts its moves in flight.
     fn check_programs(&self) -> Result<(), Inconsistent> {
         let mut moving = vec![0u32; self.states.len()];
         for id in self.programs.live() {
@@ -194,7 +195,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// Every unit's place holds it, and nothing else is valid.
+    /// Checks that the place of every mapped unit holds the unit, and that no other place is valid.
     fn check_map(&self) -> Result<(), Inconsistent> {
         let mut mapped = 0;
         for unit in 0..self.layout.logical() {
@@ -254,7 +255,7 @@ impl PageMap {
             };
             ensure!(right, "block {block}, used: {used}, bad: {bad}: {state:?}");
         }
-        // Free, open, closed and bad blocks are all blocks, each in one phase; the pool's counts agree.
+        // Each block is in one phase, and the pool's counts of free and bad blocks agree.
         let free = self.count(|phase| phase == Phase::Free);
         ensure!(free == self.blocks.free_count_total(), "{free} free blocks, not those of the pool");
         let bad = self.count(|phase| phase == Phase::Bad);
@@ -318,7 +319,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// Programs are what they were for.
+    /// Checks that the units programmed by cause add up to the units of all programs.
     fn check_counters(&self) -> Result<(), Inconsistent> {
         ensure!(self.counters.most() < COUNT_MAX, "more was counted than is possible");
         let programmed = self.counters.pages * u64::from(self.layout.units_per_page);
@@ -327,7 +328,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// Nothing is under way, and what waits is where it is looked for.
+    /// Checks that no operation is in flight, and that every waiting program, block and slot is in its list.
     fn check_at_rest(&self) -> Result<(), Inconsistent> {
         ensure!(self.ready.is_empty() && self.outstanding == 0, "operations are under way");
         let programs = self.states.iter().map(|state| u32::from(state.programs));
@@ -378,7 +379,8 @@ impl PageMap {
         self.check_trim_log_at_rest(self.count(|phase| phase == Phase::Erasing))
     }
 
-    /// Of the pages of victims that have been read, every valid unit is on its way, once; of the others none is.
+    /// Checks that every valid unit of the pages of a victim that were read is being moved once, and that no unit of
+    /// its other pages is.
     fn check_victims(&self) -> Result<(), Inconsistent> {
         let mut moving = BTreeSet::new();
         for id in self.programs.live() {

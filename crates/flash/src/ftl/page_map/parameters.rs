@@ -1,4 +1,4 @@
-//! What a page-mapped translation layer is made of, and what no such layer can be.
+//! Parameters of a page-mapped translation layer, and their limits.
 
 use super::place::PLACES_MAX;
 use super::slc::Slc;
@@ -9,60 +9,63 @@ use crate::nand::{Cell, Endurance, Geometry};
 use alloc::format;
 use serde::{Deserialize, Serialize};
 
-/// Which data is kept apart: each stream fills erase blocks of its own, one open on each die.
+/// Separation of data into streams: each stream fills erase blocks of its own, one open block on each die.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Streams {
-    /// What the host writes and what collection moves go to the same blocks.
+    /// Host data and data moved by garbage collection go to the same blocks.
     One,
-    /// What survived a collection is kept apart from what the host writes.
+    /// Data that survived a garbage collection is separated from host data.
     #[default]
     Two,
-    /// What survived one collection is kept apart from what survived several.
+    /// Data that survived one garbage collection is separated from data that survived several.
     HotCold,
 }
 
-/// The parameters of a page-mapped translation layer.
+/// Parameters of a page-mapped translation layer.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PageMapParameters {
-    /// The array.
+    /// Geometry of the array.
     pub geometry: Geometry,
-    /// Bits in a cell: how many pages a block has fewer when it is used with one bit.
+    /// Cell type. A block used with one bit per cell has fewer pages, by a factor of the number of bits per cell.
     pub cell: Cell,
-    /// Bytes of a unit: what one map entry covers.
+    /// Bytes of a unit, which one map entry covers.
     pub unit: u64,
-    /// Bytes that the host can address. What the array has more is spare.
+    /// Bytes that the host can address. The remaining bytes of the array are over-provisioning.
     pub capacity: u64,
-    /// Map pages of one unit each that the controller keeps in the array, too; 0: the map needs none.
+    /// Number of map pages, of one unit each, that the controller also stores in the array; 0: the map needs none.
     pub map_pages: u32,
-    /// Which block is collected next.
+    /// Victim selection policy.
     pub victim: VictimPolicy,
-    /// Which data is kept apart.
+    /// Separation of data into streams.
     pub streams: Streams,
-    /// Free blocks of a die at which collection begins while the host writes.
+    /// Number of free blocks of a die at which garbage collection starts while the host writes.
     pub reserve: u32,
-    /// Free blocks of a die up to which is collected when the host is idle; 0: not at all.
+    /// Number of free blocks of a die up to which garbage collection runs while the host is idle; 0: no idle garbage
+    /// collection.
     pub idle_free: u32,
     /// Bytes of the write buffer.
     pub write_buffer: u64,
-    /// Blocks used with one bit a cell, which the host's data goes to first.
+    /// SLC buffer: blocks used with one bit per cell, which host data goes to first.
     pub slc: Option<Slc>,
-    /// How wear is spread.
+    /// Wear leveling policy.
     pub leveling: LevelingPolicy,
-    /// How long blocks last; `None`: for ever.
+    /// Endurance of the blocks; `None`: blocks last for ever.
     pub endurance: Option<Endurance>,
 }
 
-/// Units of a page: a page's valid units fit in a machine word.
+/// Maximum number of units of a page, so that the valid bits of a page fit in a machine word.
 const UNITS_PER_PAGE_MAX: u64 = 64;
 
 impl PageMapParameters {
-    /// Free blocks that a die keeps for what collection moves, however much the host writes: one for each stream that
-    /// may need a block in the middle of a collection, and one for map pages and records.
+    /// Returns the number of free blocks of a die that are reserved for moved data, however much the host writes: one
+    /// for each stream that may need a block in the middle of a garbage collection, and one for map pages and trim
+    /// records.
     pub(super) fn floor(&self) -> u32 {
         2 + u32::from(self.streams == Streams::HotCold)
     }
 
-    /// Blocks of a die that data can never fill: the reserve, the open blocks, and those used with one bit a cell.
+    /// Returns the number of blocks of a die that data can never fill: the reserve, the open blocks, and the blocks
+    /// used with one bit per cell.
     fn overhead(&self) -> u32 {
         let streams = match self.streams {
             Streams::One => 1,
@@ -73,23 +76,24 @@ impl PageMapParameters {
         self.reserve + streams + leveling + 1 + self.slc.map_or(0, |slc| slc.blocks)
     }
 
-    /// Slots of the write buffer.
+    /// Returns the number of slots of the write buffer.
     pub(super) fn data_slots(&self) -> u32 {
         (self.write_buffer / self.unit) as u32
     }
 
-    /// Units of the host and of the map.
+    /// Returns the number of units of the host and of the map.
     pub fn units(&self) -> u64 {
         self.capacity / self.unit + u64::from(self.map_pages)
     }
 
-    /// Units that `blocks` can hold besides the reserve, the open blocks, and those used with one bit a cell.
+    /// Returns the number of units that `blocks` blocks can hold, without the reserve, the open blocks and the blocks
+    /// used with one bit per cell.
     pub fn room(&self, blocks: u32) -> u64 {
         let overhead = u64::from(self.overhead()) * u64::from(self.geometry.die_count());
         u64::from(blocks).saturating_sub(overhead) * (self.geometry.block_bytes() / self.unit)
     }
 
-    /// Refuses what no layer can be.
+    /// Checks that the parameters are possible.
     pub fn check(&self) -> Result<(), Impossible> {
         self.geometry.check()?;
         self.victim.check()?;
@@ -171,8 +175,8 @@ impl PageMapParameters {
         self.check_factory_bad(units)
     }
 
-    /// Refuses a device that would probably be read-only when new: that cannot lose as many blocks as may be bad at four
-    /// standard deviations.
+    /// Rejects a device that would probably be read-only when new, because it cannot lose as many blocks as may be bad
+    /// at four standard deviations.
     fn check_factory_bad(&self, units: u64) -> Result<(), Impossible> {
         let Some(Endurance { factory_bad_ppm: ppm @ 1.., .. }) = self.endurance else { return Ok(()) };
         let blocks = self.geometry.block_count();

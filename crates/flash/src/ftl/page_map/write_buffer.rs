@@ -1,10 +1,11 @@
-//! A controller's write buffer: units that were accepted and are not programmed yet.
+//! Write buffer of a controller: units that were accepted and are not programmed yet.
 //!
-//! A unit is accepted into a slot. Written again before its program is formed, it stays in its slot (the writes
-//! coalesce); written again after that, it gets another slot, and the two are linked as older and newer copies of one
-//! unit. The map's entry names the newest slot, and that slot remembers what the map said of the copy in the array: no
-//! search, no hash map. Slots that wait for a program are queued in the order of acceptance, but for those whose program
-//! failed: they go before all others.
+//! The buffer accepts a unit into a slot. If the unit is written again before its program is formed, it stays in its
+//! slot (the writes coalesce). If it is written again after that, it gets another slot, and the two slots are linked as
+//! older and newer copies of one unit. The map entry of the unit names the newest slot, and that slot stores the former
+//! map entry, which describes the copy in the array. The buffer therefore needs no search and no hash map. Slots that
+//! wait for a program are queued in the order of acceptance, except slots whose program failed: those precede all
+//! others.
 
 use super::place::Entry;
 use crate::ftl::Inconsistent;
@@ -15,42 +16,42 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 crate::index::index! {
-    /// Link to a slot. Outside of links a slot has a plain number, so that finding it takes nothing.
+    /// Link to a slot. Outside of links, a slot has a plain number, so that access to it needs no conversion.
     pub(crate) struct SlotLink;
 }
 
-/// Use of a slot.
+/// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum SlotState {
     Vacant,
-    /// Queued for a program.
+    /// The slot is queued for a program.
     Waiting,
-    /// Queued for another program, since the last one failed.
+    /// The slot is queued for another program, because the last one failed.
     WaitingAgain,
-    /// In a program.
+    /// The slot is in a program.
     Programming,
 }
 
-/// A unit in the buffer.
+/// Slot of the buffer with its unit.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Slot {
     pub(crate) unit: u32,
-    /// Of the newest slot of a unit: what the map would say without the buffer.
+    /// In the newest slot of a unit: the map entry that the unit would have without the buffer.
     pub(crate) committed: Entry,
     /// Slots that hold an older and a newer copy of the same unit.
     pub(crate) older: Option<SlotLink>,
     pub(crate) newer: Option<SlotLink>,
-    /// The next vacant slot.
+    /// Next vacant slot.
     next: Option<SlotLink>,
     state: SlotState,
-    /// A newer copy has become durable before it.
+    /// True if a newer copy became durable before this one.
     pub(crate) overtaken: bool,
-    /// Of the newest slot of a unit: what is committed is void by the first trim of a copy in the buffer.
+    /// In the newest slot of a unit: true if the first trim of a copy in the buffer voided the committed copy.
     pub(crate) committed_is_trimmed: bool,
-    /// The number of the oldest write in it, and of the newest.
+    /// Numbers of the oldest and of the newest write in the slot.
     pub(crate) accepted: u64,
     pub(crate) version: u64,
-    /// The number of the trim that made it void, or 0.
+    /// Number of the trim that voided the slot, or 0.
     pub(crate) trimmed: u64,
 }
 
@@ -68,7 +69,7 @@ impl Slot {
         version: 0,
         trimmed: 0,
     };
-    /// Whether it is the only copy of its unit in the buffer, and was not trimmed.
+    /// Returns true if the slot is the only copy of its unit in the buffer and was not trimmed.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
         self.older.is_none() && self.newer.is_none() && !self.overtaken && self.trimmed == 0
@@ -80,19 +81,20 @@ impl Slot {
     }
 }
 
-/// The slots of a buffer.
+/// A write buffer and its slots.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WriteBuffer {
     slots: Vec<Slot>,
-    /// Slots it may have.
+    /// Maximum number of slots.
     capacity: u32,
     /// Head of the list of vacant slots.
     vacant: Option<SlotLink>,
     used: u32,
-    /// The slots that wait to be programmed, in order, and their units. Beside the slots: what is known of one that was accepted
-    /// long ago is in no cache near, and the next ones are not to wait for it.
+    /// Slots that wait to be programmed, in order, with their units. The queue stores the units beside the slots
+    /// because a slot that was accepted long ago is in no near processor cache, and the next slots should not wait for
+    /// it.
     waiting: VecDeque<(u32, u32)>,
-    /// What was accepted up to this number is to be programmed even if a page does not become full.
+    /// Units accepted up to this number are to be programmed even if their page does not become full.
     pub(crate) flush_to: u64,
 }
 
@@ -117,7 +119,7 @@ impl WriteBuffer {
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
     }
-    /// Slots that wait for a program.
+    /// Returns the number of slots that wait for a program.
     #[inline]
     pub(crate) fn waiting(&self) -> u32 {
         self.waiting.len() as u32
@@ -131,23 +133,23 @@ impl WriteBuffer {
         &mut self.slots[slot as usize]
     }
 
-    /// Whether a page of so many units is to be programmed: one that becomes full, or one that is flushed.
+    /// Returns true if a page of `units` units is to be programmed, because it is full or is being flushed.
     #[inline]
     pub(crate) fn page_waits(&self, units: u32) -> bool {
         let is_flushed = |first: &(u32, u32)| self.slot(first.0).accepted <= self.flush_to;
         self.waiting() >= units || self.waiting.front().is_some_and(is_flushed)
     }
 
-    /// The number of the oldest write that waits.
+    /// Returns the number of the oldest write that waits.
     pub(crate) fn oldest_waiting(&self) -> Option<u64> {
-        // Those that failed were accepted before all that did not.
+        // Slots whose program failed were accepted before all others.
         let failed = |slot: &u32| self.slot(*slot).state == SlotState::WaitingAgain;
         let fresh = self.queue().find(|slot| !failed(slot));
         let failed = self.queue().take_while(failed);
         failed.chain(fresh).map(|slot| self.slot(slot).accepted).min()
     }
 
-    /// Takes a slot for write `number` of `unit`, whose copy in the array is as `committed` says; queues it.
+    /// Takes a slot for write `number` of `unit`, whose copy in the array `committed` describes, and queues the slot.
     #[inline]
     pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> u32 {
         let slot = self.vacant.map_or_else(|| self.grow(), SlotLink::index);
@@ -160,14 +162,14 @@ impl WriteBuffer {
         slot
     }
 
-    /// Adds a slot, where none is vacant.
+    /// Adds a slot, if none is vacant.
     #[cold]
     fn grow(&mut self) -> u32 {
         self.slots.push(Slot::VACANT);
         self.slots.len() as u32 - 1
     }
 
-    /// Takes the first that waits into a program; the slot and its unit.
+    /// Takes the first waiting slot into a program. Returns the slot and its unit.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
         let (slot, unit) = self.waiting.pop_front()?;
@@ -175,7 +177,7 @@ impl WriteBuffer {
         Some((slot, unit))
     }
 
-    /// The program of a slot failed: it waits again, before all others.
+    /// Queues a slot whose program failed again, before all others.
     pub(crate) fn requeue(&mut self, slot: u32) {
         let failed = self.slot_mut(slot);
         failed.state = SlotState::WaitingAgain;
@@ -183,7 +185,7 @@ impl WriteBuffer {
         self.waiting.push_front((slot, unit));
     }
 
-    /// Links the newest copy of a unit to the one before it, and takes over what that knew.
+    /// Links the newest copy of a unit to the previous one and copies `committed_is_trimmed` from it.
     pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
         self.slot_mut(older).newer = Some(SlotLink::new(newer));
         let committed_is_trimmed = self.slot(older).committed_is_trimmed;
@@ -192,13 +194,13 @@ impl WriteBuffer {
         newest.committed_is_trimmed = committed_is_trimmed;
     }
 
-    /// A slot and those of the older copies of its unit, newest first.
+    /// Returns a slot and the slots of the older copies of its unit, newest first.
     fn and_older(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
         core::iter::successors(Some(slot), |slot| self.slot(*slot).older.map(SlotLink::index))
     }
 
-    /// Of the copies of a unit that are newer than what is committed, of which `newest` is the newest: the number of the
-    /// first write, and of the first trim, or 0.
+    /// Returns the number of the first write and of the first trim (or 0) among the copies of a unit that are newer
+    /// than the committed copy. `newest` is the newest of these copies.
     pub(crate) fn first_changes(&self, newest: u32) -> (u64, u64) {
         let mut first = (self.slot(newest).accepted, 0);
         let copies = self.and_older(newest).map(|slot| self.slot(slot));
@@ -208,14 +210,14 @@ impl WriteBuffer {
         first
     }
 
-    /// The number of the first trim of `slot` or of a newer copy of its unit, or 0.
+    /// Returns the number of the first trim of `slot` or of a newer copy of its unit, or 0.
     pub(crate) fn first_trim(&self, slot: u32) -> u64 {
         let mut copies =
             core::iter::successors(Some(slot), |slot| self.slot(*slot).newer.map(SlotLink::index));
         copies.find_map(|slot| Some(self.slot(slot).trimmed).filter(|number| *number > 0)).unwrap_or(0)
     }
 
-    /// Marks all copies older than `slot`: a newer one is durable.
+    /// Marks all copies older than `slot` as overtaken, because a newer copy is durable.
     #[inline]
     pub(crate) fn mark_overtaken(&mut self, slot: u32) {
         let mut next = self.slot(slot).older;
@@ -226,13 +228,14 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether one of the copies of a unit, of which `newest` is the newest, was accepted up to `number` and is not durable.
+    /// Returns true if a copy of a unit was accepted up to `number` and is not durable. `newest` is the newest copy of
+    /// the unit.
     pub(crate) fn holds(&self, newest: u32, number: u64) -> bool {
         let mut copies = self.and_older(newest).map(|slot| self.slot(slot));
         copies.any(|slot| slot.accepted <= number && !slot.overtaken)
     }
 
-    /// Gives back a slot whose program has ended, and which is the only copy of its unit.
+    /// Releases a slot whose program has ended and which is the only copy of its unit.
     #[inline]
     pub(crate) fn release(&mut self, slot: u32) {
         let vacant = &mut self.slots[slot as usize];
@@ -242,7 +245,7 @@ impl WriteBuffer {
         self.used -= 1;
     }
 
-    /// Takes a slot out of the copies of its unit.
+    /// Unlinks a slot from the other copies of its unit.
     pub(crate) fn unlink(&mut self, slot: u32) {
         let Slot { older, newer, .. } = *self.slot(slot);
         if let Some(older) = older {
@@ -253,28 +256,28 @@ impl WriteBuffer {
         }
     }
 
-    /// What is in the buffer, in no order.
+    /// Returns the used slots, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let used = |(_, slot): &(u32, &Slot)| slot.state != SlotState::Vacant;
         (0..).zip(&self.slots).filter(used).map(|(number, _)| number)
     }
 
-    /// What waits, in order.
+    /// Returns the waiting slots, in order.
     fn queue(&self) -> impl Iterator<Item = u32> + '_ {
         self.waiting.iter().map(|(slot, _)| *slot)
     }
 
-    /// Loses everything.
+    /// Drops all units.
     pub(crate) fn clear(&mut self) {
         *self = WriteBuffer::new(self.capacity);
     }
 
-    /// The slot of that number, taken or vacant.
+    /// Returns the slot with that number, used or vacant.
     pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
         self.slots.get(slot as usize)
     }
 
-    /// Walks the lists of a buffer of `capacity` slots, to which `accepted` writes and trims were told.
+    /// Checks the lists of a buffer of `capacity` slots. `accepted` is the number of the last accepted write or trim.
     pub(crate) fn validate(&self, capacity: u32, accepted: u64) -> Result<(), Inconsistent> {
         ensure!(
             self.capacity == capacity && self.slots.len() <= capacity as usize,
@@ -298,7 +301,7 @@ impl WriteBuffer {
         self.check_copies()
     }
 
-    /// The list of vacant slots, and how many are used.
+    /// Checks the list of vacant slots and the number of used slots.
     fn check_vacant(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
         let mut next = self.vacant.map(SlotLink::index);
         while let Some(slot) = next {
@@ -314,7 +317,7 @@ impl WriteBuffer {
         Ok(())
     }
 
-    /// The list of slots that wait: those whose program failed, then all others in the order of acceptance.
+    /// Checks the list of waiting slots: slots whose program failed, then all others in the order of acceptance.
     fn check_queue(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
         let mut last: Option<&Slot> = None;
         for &(next, unit) in &self.waiting {
@@ -335,7 +338,7 @@ impl WriteBuffer {
         Ok(())
     }
 
-    /// Copies of one unit are linked both ways; the lists have been walked.
+    /// Checks that the copies of one unit are linked both ways. The lists have been checked before.
     fn check_copies(&self) -> Result<(), Inconsistent> {
         let used = |slot: u32| self.get(slot).filter(|slot| slot.state != SlotState::Vacant);
         for slot in self.iter() {
@@ -375,7 +378,7 @@ mod tests {
             steps in prop::collection::vec((0u32..4, any::<prop::sample::Index>()), 0..200),
         ) {
             let mut buffer = WriteBuffer::new(8);
-            // Numbers of what waits, and slots and numbers of what is programmed.
+            // Numbers of the waiting writes; slots and numbers of the writes in programs.
             let (mut waiting, mut programmed) = (VecDeque::new(), Vec::new());
             for (number, (step, index)) in (1u64..).zip(steps) {
                 match step {
