@@ -1,4 +1,4 @@
-//! Which granules of a device are mapped: one bit each.
+//! A bitmap of the mapped granules of a device.
 
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// A bit a granule.
+/// A bitmap with one bit per granule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct MappedGranules {
     granule: Stride,
@@ -21,14 +21,15 @@ impl MappedGranules {
         MappedGranules { granule: Stride::new(granule), words }
     }
 
-    /// Whether the granule at byte `offset` is mapped.
+    /// Returns true if the granule at byte `offset` is mapped.
     #[inline]
     pub(super) fn contains(&self, offset: u64) -> bool {
         let granule = self.granule.index(offset);
         self.words[(granule / 64) as usize] >> (granule % 64) & 1 == 1
     }
 
-    /// Returns how many whole granules at the beginning of `range`, which begins with a granule, are mapped.
+    /// Returns the number of mapped granules at the beginning of `range`, which must begin at a granule boundary;
+    /// counts whole granules only.
     #[inline]
     pub(super) fn run(&self, range: Range<u64>) -> u64 {
         let (first, end) = (self.granule.index(range.start), self.granule.index(range.end));
@@ -43,17 +44,17 @@ impl MappedGranules {
         at.min(end) - first
     }
 
-    /// Granules that can be asked for.
+    /// Returns the number of bits in the bitmap.
     pub(super) fn len(&self) -> usize {
         self.words.len() * 64
     }
 
-    /// Tells the processor that `offset` will be asked for soon.
+    /// Prefetches the bit of `offset` into the processor's cache.
     pub(super) fn prefetch(&self, offset: u64) {
         flashlab_sim::prefetch(&self.words, (self.granule.index(offset) / 64) as usize);
     }
 
-    /// Compares its size with that of `like`; nothing beyond `capacity` is mapped.
+    /// Compares the size with that of `like`, and checks that nothing beyond `capacity` is mapped.
     pub(super) fn validate(&self, capacity: u64, like: &MappedGranules) -> Result<(), Inconsistent> {
         ensure!(
             self.granule == like.granule && self.words.len() == like.words.len(),
@@ -78,14 +79,14 @@ impl MappedGranules {
         }
     }
 
-    /// Unmaps those granules that `range` touches of which `lies`, asked with their first byte, does not hold.
+    /// Unmaps the granules that `range` touches for which `lies` returns false. `lies` receives a granule's first byte.
     pub(super) fn retain(&mut self, range: &Range<u64>, lies: impl Fn(u64) -> bool) {
         let granule = self.granule.bytes();
         for start in self.touched(range).map(|at| at * granule).filter(|start| !lies(*start)) {
             self.set(start..start + granule, false);
         }
     }
-    /// MappedGranules bytes of the granules that begin in `range`.
+    /// Returns the bytes of the mapped granules that begin in `range`.
     pub(super) fn bytes(&self, range: &Range<u64>) -> u64 {
         let granule = self.granule.bytes();
         let granules = range.start.div_ceil(granule)..range.end.div_ceil(granule);
@@ -93,12 +94,12 @@ impl MappedGranules {
         masks(granules).map(count).sum::<u64>() * granule
     }
 
-    /// MappedGranules bytes in all.
+    /// Returns the total of mapped bytes.
     pub(super) fn bytes_total(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule.bytes()
     }
 
-    /// Adds the runs of mapped granules that begin in `range` to `to`, as bytes.
+    /// Adds the runs of mapped granules that begin in `range` to `to`, as byte ranges.
     pub(super) fn collect(&self, range: &Range<u64>, to: &mut Vec<Range<u64>>) {
         let granule = self.granule.bytes();
         for at in range.start.div_ceil(granule)..range.end.div_ceil(granule) {
@@ -112,12 +113,12 @@ impl MappedGranules {
         }
     }
 
-    /// The granules that `range` touches.
+    /// Returns the indices of the granules that `range` touches.
     pub(super) fn touched(&self, range: &Range<u64>) -> Range<u64> {
         self.granule.index(range.start)..range.end.div_ceil(self.granule.bytes())
     }
 
-    /// The bytes of the granules that lie wholly in `range`.
+    /// Returns the byte range of the granules that lie completely in `range`.
     pub(super) fn whole(&self, range: &Range<u64>) -> Range<u64> {
         let granule = self.granule.bytes();
         let start = range.start.next_multiple_of(granule);
@@ -125,7 +126,7 @@ impl MappedGranules {
     }
 }
 
-/// The words of a bitmap that hold bits `range`, with a mask of these bits in each.
+/// Returns the words of a bitmap that hold the bits `range`, with a mask of these bits for each word.
 fn masks(range: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
     let first = (range.start / 64) as usize;
     let words = if range.is_empty() { first..first } else { first..range.end.div_ceil(64) as usize };

@@ -1,9 +1,10 @@
-//! A card's array at work: erase blocks taken, filled page by page, given back; times and counts of it.
+//! The NAND array of a card: the allocation, programming and release of its erase blocks, with times and counters.
 //!
-//! A block is erased when it is taken, and pays t_BERS with its first page. Where the card has a fast mode
-//! ([`Nand::t_prog_slc`]), a block in it holds one bit a cell, so a part of its bytes, and is programmed faster.
-//! Data of full cells is copied by way of fast blocks, as a controller does that cannot hold what full cells take at once.
-//! These blocks are the controller's own: their wear is left out, they stand many times the cycles.
+//! A block is erased when it is allocated; t_BERS is charged with its first page. If the card has a fast (SLC) mode
+//! ([`Nand::t_prog_slc`]), a block in this mode holds one bit per cell, so only a part of its bytes, and is programmed
+//! faster. Data in full-density cells is copied by way of SLC blocks, because the controller cannot buffer all the data
+//! that full-density cells take at once. These SLC blocks belong to the controller: the model omits their wear, because
+//! they endure many times the cycles.
 
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Inconsistent, ReadOnly, Wear};
@@ -15,26 +16,26 @@ use serde::{Deserialize, Serialize};
 /// Pages that are programmed one after the other in one erase block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Copies that have to be made first, since no place is left.
+    /// Time of the copies that free space before the first page.
     pub merge: Duration,
-    /// The erasure before the first page.
+    /// Time to erase the block before the first page.
     pub erase: Duration,
-    /// How many pages.
+    /// Number of pages.
     pub pages: u64,
-    /// The time of each.
+    /// Time to program one page.
     pub each: Duration,
 }
 
-/// What a write makes the array do, in this order.
+/// Operations of the array for one write, in this order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Rewriting what is overwritten in part.
+    /// Time to rewrite rewrite units that are overwritten in part.
     pub read_modify_write: Duration,
-    /// Closing what has to give way.
+    /// Time to merge rewrite units that are closed to make room.
     pub merge: Duration,
-    /// The pages of the write itself.
+    /// Programs of the write itself.
     pub runs: Vec<Run>,
-    /// Moving data for the sake of wear, after the last page.
+    /// Time to move data for wear leveling, after the last page.
     pub leveling: Duration,
 }
 
@@ -47,7 +48,7 @@ impl Work {
     }
 }
 
-/// Work of the array that requests cause, counted.
+/// Counters of the array's operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counters {
     pub(super) host_written_bytes: u64,
@@ -83,7 +84,7 @@ pub(super) struct Medium {
     pub(super) nand: Nand,
     pub(super) blocks: Blocks,
     variation: Variation,
-    /// Good blocks that the layer cannot do without.
+    /// Number of good blocks that the translation layer needs.
     needed: u32,
     read_only: bool,
     pub(super) counters: Counters,
@@ -102,7 +103,7 @@ impl Medium {
         }
     }
 
-    /// Compares what it was made from with that of `like`, and walks its blocks.
+    /// Checks that the array has the parameters and the seed of `like`, and validates its blocks.
     pub(super) fn validate(&self, like: &Medium) -> Result<(), Inconsistent> {
         let made = |m: &Medium| {
             (m.blocks.count(), m.blocks.pool_count(), m.blocks.policy(), m.blocks.seed(), m.needed)
@@ -134,7 +135,7 @@ impl Medium {
         self.blocks.validate()
     }
 
-    /// Whether `filling` is a used block that is filled as blocks are.
+    /// Returns true if `open_block` refers to a used block and its fill level and mode are possible.
     pub(super) fn can_write_to(&self, open_block: &OpenBlock) -> bool {
         let OpenBlock { block, factor, filled, slc } = *open_block;
         block.index() < self.blocks.count()
@@ -145,7 +146,7 @@ impl Medium {
             && filled <= if slc { self.slc_bytes() } else { self.nand.erase_block }
     }
 
-    /// Whether writes are taken: not when too many blocks are bad.
+    /// Returns an error if too many blocks are bad to accept writes.
     pub(super) fn admits_writes(&mut self) -> Result<(), ReadOnly> {
         self.read_only |= self.blocks.usable_count() < self.needed;
         if self.read_only { Err(ReadOnly) } else { Ok(()) }
@@ -159,7 +160,7 @@ impl Medium {
         self.variation.factor(u64::from(block.index()))
     }
 
-    /// Takes an erased block.
+    /// Allocates an erased block.
     pub(super) fn take(&mut self, slc: bool) -> Result<OpenBlock, ReadOnly> {
         match self.blocks.take_erased_of_any() {
             Some(block) => Ok(self.open_block(block, slc)),
@@ -170,7 +171,7 @@ impl Medium {
         }
     }
 
-    /// Takes an erased block for data that leveling moves.
+    /// Allocates an erased block for data that wear leveling moves.
     pub(super) fn take_worn(&mut self, pool: u32) -> Result<OpenBlock, ReadOnly> {
         match self.blocks.take_worn_erased(pool) {
             Some(block) => Ok(self.open_block(block, false)),
@@ -182,13 +183,13 @@ impl Medium {
         OpenBlock { block, factor: self.factor(block), filled: 0, slc }
     }
 
-    /// Bytes that a block takes.
+    /// Returns the number of bytes that still fit into a block.
     pub(super) fn room(&self, open_block: &OpenBlock) -> u64 {
         let bytes = if open_block.slc { self.slc_bytes() } else { self.nand.erase_block };
         bytes - open_block.filled
     }
 
-    /// Bytes of a block in fast mode.
+    /// Returns the bytes of a block in SLC mode.
     fn slc_bytes(&self) -> u64 {
         let pages = self.nand.erase_block / self.nand.page;
         pages.div_ceil(u64::from(self.nand.cell_bits())) * self.nand.page
@@ -202,7 +203,7 @@ impl Medium {
         open_block.factor.of(t_prog)
     }
 
-    /// Programs `pages` pages, for which there is room.
+    /// Programs `pages` pages, for which the block must have room.
     #[inline]
     pub(super) fn program(&mut self, open_block: &mut OpenBlock, pages: u64) -> Run {
         let erase = if open_block.filled == 0 { self.nand.t_bers } else { Duration::ZERO };
@@ -211,22 +212,23 @@ impl Medium {
         Run { merge: Duration::ZERO, erase, pages, each: self.page_time(open_block) }
     }
 
-    /// The time in which `bytes` stream out of the array.
+    /// Returns the time to stream `bytes` out of the array.
     pub(super) fn stream(&self, bytes: u64) -> Duration {
         Duration::from_ratio_secs(bytes, self.nand.read_rate)
     }
 
-    /// Copies `bytes` of full cells behind what is in `to`, as whole pages; the caller has made room.
+    /// Copies `bytes` of full-density cells to whole pages behind the content of `to`, which must have room. Returns
+    /// the time.
     pub(super) fn copy(&mut self, to: &mut OpenBlock, bytes: u64) -> Duration {
         if bytes == 0 { Duration::ZERO } else { self.stage(bytes) + self.fold(to, bytes) }
     }
 
-    /// Copies `bytes` out of the fast blocks, or from where they were staged.
+    /// Copies `bytes` to `to` from the SLC blocks that hold or stage them. Returns the time.
     pub(super) fn fold(&mut self, to: &mut OpenBlock, bytes: u64) -> Duration {
         self.stream(bytes) + self.program(to, bytes.div_ceil(self.nand.page)).time()
     }
 
-    /// The time in which `bytes` of full cells, on their way to others, are programmed in fast blocks, where there are any.
+    /// Returns the time to stage `bytes` of full-density cells in SLC blocks; zero for an array without SLC mode.
     fn stage(&mut self, bytes: u64) -> Duration {
         let Some(t_prog) = self.nand.t_prog_slc else { return Duration::ZERO };
         self.counters.staged_bytes += bytes;
@@ -250,7 +252,7 @@ impl Medium {
 }
 
 impl Run {
-    /// The array's time for all of it, without the copies before it.
+    /// Returns the time to erase the block and to program all pages, without the copies before them.
     pub fn time(&self) -> Duration {
         self.erase + self.each * self.pages
     }

@@ -1,5 +1,4 @@
-//! The translation layer of a card: rewrite units, log blocks or log-structured erase blocks, and
-//! a cache of map pages.
+//! The translation layer of a card: rewrite units, log blocks or log-structured erase blocks, and a cache of map pages.
 
 mod log_blocks;
 mod log_structured;
@@ -20,40 +19,42 @@ use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// What a card does when part of a sequentially mapped rewrite unit is overwritten.
+/// The card's handling of a partial overwrite of a sequentially mapped rewrite unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Overwrite {
-    /// The rewrite unit is read and rewritten in page-mapped form at once; later overwrites in it cost one program.
+    /// The card reads the rewrite unit and rewrites it in page-mapped form at once; each later overwrite in it costs
+    /// one program.
     Convert,
-    /// The rewrite unit is opened and its new data logged; it is merged when it has to give way to another one.
+    /// The card opens the rewrite unit and logs its new data. The rewrite unit is merged when another one needs its
+    /// place.
     Log,
 }
 
 /// The parameters of a card's translation layer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mapping {
-    /// Bytes after which nothing is left open in the array, and what the card buffers; a write command that begins or
-    /// ends inside one pays `t_commit`.
+    /// Program unit in bytes, which is also the size of the card's buffer. A write that ends at a multiple of it leaves
+    /// nothing open in the array; a write command that begins or ends inside a program unit pays `t_commit`.
     pub program_unit: u64,
-    /// Time to make a write durable that leaves a program unit open, or does not go on where one before it ended: its
-    /// log record and map pages.
+    /// Time to make a write durable that leaves a program unit open or does not continue where an earlier write ended:
+    /// the time to write its log record and map pages.
     pub t_commit: Duration,
-    /// Bytes that one entry of the map covers where data was written in sequence.
+    /// Bytes that one entry of the map covers where data was written sequentially.
     pub map_unit: u64,
     /// Bytes that are rewritten together when part of them is overwritten; a whole number of map units.
     pub rewrite_unit: u64,
-    /// What an overwrite does.
+    /// Handling of a partial overwrite.
     pub overwrite: Overwrite,
-    /// How many rewrite units can be open at a time.
+    /// Greatest number of rewrite units that are open at the same time.
     pub open_units: u32,
-    /// Bytes of the controller's memory that hold map pages; `None`: the whole map fits.
+    /// Bytes of the controller's memory that hold map pages; `None` if the whole map fits.
     pub map_cache: Option<u64>,
-    /// Bytes of a map page: what one load brings.
+    /// Bytes of a map page, which is loaded as a whole.
     pub map_page: u64,
 }
 
 impl Mapping {
-    /// Refuses what no translation layer can have, given the array's page size in bytes.
+    /// Checks that the parameters are possible for an array whose pages have `page` bytes.
     pub fn check(&self, page: u64) -> Result<(), Impossible> {
         let whole = |path, bytes: u64, of: u64, what: &str| {
             if bytes >= of && bytes.is_multiple_of(of) {

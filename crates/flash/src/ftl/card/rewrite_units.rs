@@ -1,17 +1,18 @@
-//! Which map units are mapped, in what form, and what a write to one costs in copies.
+//! The mapping state of map units and rewrite units, and the bytes that a write to them copies.
 //!
-//! A map unit that was written in sequence is *sequential*: it has one map entry. One that was written piecemeal is
-//! *page-mapped*: an entry a granule. State is real: a granule is mapped because something wrote it.
+//! A map unit that was written sequentially is *sequential* and has one map entry. A map unit that was written in
+//! random order is *page-mapped* and has one entry per granule. The state is exact: a granule is mapped only if a write
+//! mapped it.
 //!
-//! Rewrite units are what is rewritten together. A write that starts at a rewrite unit's first byte, or continues where
-//! the last one ended, streams: the rewrite unit is *open*, nothing is copied, and when its end is reached it is
-//! sequential. A write elsewhere in sequential data either converts the rewrite unit ([`Overwrite::Convert`]: its
-//! sequential data is read and rewritten in page-mapped form at once) or is logged in an open one
-//! ([`Overwrite::Log`]). When more would be open than [`Mapping::open_units`], the least recently used is merged: what
-//! is left of its old data is copied.
+//! A rewrite unit is a group of map units that is rewritten together. A write that starts at the first byte of a
+//! rewrite unit, or continues where the last one ended, streams: the rewrite unit is *open*, nothing is copied, and the
+//! rewrite unit is sequential once its end is reached. A write elsewhere in sequential data either converts the rewrite
+//! unit ([`Overwrite::Convert`]: its sequential data is read and rewritten in page-mapped form at once) or is logged in
+//! an open rewrite unit ([`Overwrite::Log`]). If more than [`Mapping::open_units`] would be open, the least recently
+//! used one is merged: the rest of its old data is copied.
 //!
-//! Where the data lies is not said here: rewrite units of this kind share erase blocks that are filled in the order of the
-//! writes. (Logged rewrite units of an erase block each are mapped by blocks.)
+//! This module does not know the physical location of the data. Rewrite units of this kind share erase blocks that are
+//! filled in write order. (Logged rewrite units of one erase block each are block-mapped instead.)
 
 use super::mapped_granules::MappedGranules;
 use super::{Mapping, Overwrite};
@@ -23,26 +24,26 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// Copies that a write causes, in bytes read and programmed again.
+/// Bytes that a write causes to be read and programmed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copies {
-    /// Rewriting a rewrite unit because part of it was overwritten.
+    /// Bytes copied to rewrite a rewrite unit of which a part was overwritten.
     pub read_modify_write: u64,
-    /// Completing a rewrite unit that had to be closed.
+    /// Bytes copied to complete a rewrite unit that had to be closed.
     pub merge: u64,
 }
 
-/// How a map unit is mapped.
+/// Granularity of a map unit's entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// By one entry (also when nothing is mapped).
+    /// One entry for the map unit (also if nothing is mapped).
     Sequential,
-    /// By one entry a granule.
+    /// One entry per granule.
     PageMapped,
 }
 
-/// A map unit in four bytes, since random reads miss the processor's caches here: the form in the lowest bit, above it
-/// the physical erase block that its last write went to.
+/// State of a map unit in four bytes, because random reads miss the processor's caches here. The lowest bit holds the
+/// form; the bits above it hold the physical erase block of the last write.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct MapUnit(u32);
 
@@ -67,7 +68,7 @@ impl MapUnit {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct OpenUnit {
     rewrite_unit: usize,
-    /// Where the stream continues, as bytes into the rewrite unit; `None` once it was written out of order.
+    /// Device offset at which the stream continues; `None` once the rewrite unit was written out of order.
     next: Option<u64>,
 }
 
@@ -81,11 +82,11 @@ pub struct RewriteUnits {
     open_max: usize,
     units: Vec<MapUnit>,
     mapped: MappedGranules,
-    /// Least recently used first.
+    /// Open rewrite units, least recently used first.
     open: Vec<OpenUnit>,
-    /// The last write went on with a stream, began one, or wrote a rewrite unit whole.
+    /// True if the last write continued a stream, began one, or wrote a whole rewrite unit.
     is_sequential: bool,
-    /// What the last write copied, as bytes: rewritten, and merged.
+    /// Byte ranges that the last write rewrote (`rewritten`) and merged (`merged`).
     #[serde(skip)]
     rewritten: Vec<Range<u64>>,
     #[serde(skip)]
@@ -93,7 +94,7 @@ pub struct RewriteUnits {
 }
 
 impl RewriteUnits {
-    /// An unmapped device of `capacity` bytes whose finest map entry covers `granule` bytes.
+    /// Creates the state of an unmapped device of `capacity` bytes whose finest map entry covers `granule` bytes.
     pub fn new(capacity: u64, granule: u64, mapping: &Mapping) -> Self {
         let count = capacity.div_ceil(mapping.map_unit) as usize;
         RewriteUnits {
@@ -111,27 +112,27 @@ impl RewriteUnits {
         }
     }
 
-    /// Whether the granule at byte `offset` is mapped.
+    /// Returns true if the granule at byte `offset` is mapped.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
         self.mapped.contains(offset)
     }
 
-    /// How the map unit at byte `offset` is mapped, and the erase block where it was last written.
+    /// Returns the form of the map unit at byte `offset`, and the erase block of its last write.
     #[inline]
     pub fn form_and_block(&self, offset: u64) -> (Form, u32) {
         let unit = &self.units[self.unit.index(offset) as usize];
         (unit.form(), unit.last_block())
     }
 
-    /// Tells the processor that `offset` will be asked for soon.
+    /// Prefetches the state of `offset` into the processor's cache.
     pub fn prefetch(&self, offset: u64) {
         self.mapped.prefetch(offset);
         flashlab_sim::prefetch(&self.units, self.unit.index(offset) as usize);
     }
 
-    /// Writes `range` of device bytes; returns what had to be copied for it. `block` is the physical erase block in
-    /// which programming begins: all of what is written and copied is said to lie there.
+    /// Writes `range` of device bytes; returns the bytes that the write copied. `block` is the physical erase block in
+    /// which programming begins: all written and copied data is recorded in this block.
     pub fn write(&mut self, range: Range<u64>, block: u32) -> Copies {
         let mut copies = Copies::default();
         self.rewritten.clear();
@@ -148,25 +149,26 @@ impl RewriteUnits {
         copies
     }
 
-    /// The last write, of `range`, failed: only granules whose first byte `lies` somewhere are mapped.
+    /// Handles a failure of the last write, of `range`: only granules for whose first byte `is_stored` returns true
+    /// stay mapped.
     pub(super) fn write_failed(&mut self, range: &Range<u64>, is_stored: impl Fn(u64) -> bool) {
         self.mapped.retain(range, is_stored);
     }
 
-    /// Whether the last write went on with a stream, began one, or wrote a rewrite unit whole.
+    /// Returns true if the last write continued a stream, began one, or wrote a whole rewrite unit.
     pub fn is_sequential(&self) -> bool {
         self.is_sequential
     }
-    /// The bytes that the last write rewrote: [`Copies::read_modify_write`].
+    /// Returns the byte ranges that the last write rewrote: [`Copies::read_modify_write`].
     pub fn rewritten(&self) -> &[Range<u64>] {
         &self.rewritten
     }
-    /// The bytes that the last write merged: [`Copies::merge`].
+    /// Returns the byte ranges that the last write merged: [`Copies::merge`].
     pub fn merged(&self) -> &[Range<u64>] {
         &self.merged
     }
 
-    /// Unmaps `range`, rounded inwards to whole granules. A map unit of which nothing is left is blank again.
+    /// Unmaps `range`, rounded inwards to whole granules. A map unit without mapped granules is sequential again.
     pub fn trim(&mut self, range: Range<u64>) {
         let unit_bytes = self.unit.bytes();
         let Range { start, end } = self.mapped.whole(&range);
@@ -187,7 +189,7 @@ impl RewriteUnits {
         });
     }
 
-    /// Calls `each` with the parts of `range` in map units that are mapped in sequence, or in all.
+    /// Calls `each` with the part of `range` in each map unit; skips page-mapped map units if `sequential_only` is set.
     fn parts(&self, range: &Range<u64>, sequential_only: bool, mut each: impl FnMut(Range<u64>)) {
         let unit_bytes = self.unit.bytes();
         for unit in self.units_of(range) {
@@ -199,19 +201,19 @@ impl RewriteUnits {
         }
     }
 
-    /// Bytes of `range` that are mapped, in sequential form only or in any.
+    /// Returns the mapped bytes of `range`; if `sequential_only` is set, only those in sequential form.
     fn mapped_bytes(&self, range: Range<u64>, sequential_only: bool) -> u64 {
         let mut bytes = 0;
         self.parts(&range, sequential_only, |part| bytes += self.mapped.bytes(&part));
         bytes
     }
 
-    /// Adds what is mapped of `range` to `to`.
+    /// Adds the mapped parts of `range` to `to`.
     fn collect(&self, range: Range<u64>, sequential_only: bool, to: &mut Vec<Range<u64>>) {
         self.parts(&range, sequential_only, |part| self.mapped.collect(&part, to));
     }
 
-    /// The bytes of a rewrite unit; the device's last one may be cut short.
+    /// Returns the byte range of a rewrite unit. The last one ends at the device's capacity.
     fn span(&self, rewrite_unit: usize) -> Range<u64> {
         let start = rewrite_unit as u64 * self.bytes;
         start..(start + self.bytes).min(self.capacity)
@@ -231,7 +233,7 @@ impl RewriteUnits {
         self.units[units].iter_mut().for_each(|unit| unit.set_last_block(block));
     }
 
-    /// Writes `range`, which lies in one rewrite unit.
+    /// Writes `range`, which must lie in one rewrite unit.
     fn write_in_unit(&mut self, rewrite_unit: usize, range: Range<u64>, block: u32, copies: &mut Copies) {
         let span = self.span(rewrite_unit);
         self.is_sequential = true;
@@ -286,20 +288,20 @@ impl RewriteUnits {
         }
     }
 
-    /// The map units that `range` touches, whole.
+    /// Extends `range` to whole map units.
     fn whole_units(&self, range: &Range<u64>) -> Range<u64> {
         let unit = self.unit.bytes();
         range.start - range.start % unit..range.end.next_multiple_of(unit).min(self.capacity)
     }
 
-    /// Old data in sequential form behind what an open rewrite unit's stream has written.
+    /// Returns the bytes of old data in sequential form behind the end of an open rewrite unit's stream.
     fn sequential_rest(&self, open: &OpenUnit) -> u64 {
         let span = self.span(open.rewrite_unit);
         self.mapped_bytes(open.next.unwrap_or(span.start)..span.end, true)
     }
 
-    /// Closes an open rewrite unit before it was filled: the old data that is left is copied behind the new. Page-mapped
-    /// data may stay where it is, unless the card logs; where nothing is copied, the stream stays as it was written.
+    /// Closes an open rewrite unit that is not full: copies the rest of the old data behind the new data. Page-mapped
+    /// data stays in place unless the card logs overwrites. If nothing is copied, the stream becomes page-mapped.
     fn close(&mut self, open: &OpenUnit, block: u32, copies: &mut Copies) {
         let span = self.span(open.rewrite_unit);
         let written = open.next.unwrap_or(span.start);
@@ -317,8 +319,8 @@ impl RewriteUnits {
         }
     }
 
-    /// Compares its sizes with those of `like`, which was made from the same parameters; `blocks` are the erase blocks that
-    /// data can lie in.
+    /// Checks the state, and compares its sizes with those of `like`, which was created with the same parameters.
+    /// `blocks` is the number of erase blocks that can hold data.
     pub(super) fn validate(&self, like: &RewriteUnits, blocks: u32) -> Result<(), Inconsistent> {
         let shape = |s: &RewriteUnits| {
             let RewriteUnits { capacity, bytes, unit, overwrite, open_max, .. } = *s;
@@ -349,15 +351,15 @@ impl RewriteUnits {
     pub(super) fn mapped(&self) -> &MappedGranules {
         &self.mapped
     }
-    /// Bytes that are mapped in all.
+    /// Returns the total of mapped bytes.
     pub fn mapped_bytes_total(&self) -> u64 {
         self.mapped.bytes_total()
     }
-    /// Rewrite units that are open.
+    /// Returns the number of open rewrite units.
     pub fn open_count(&self) -> usize {
         self.open.len()
     }
-    /// Map units in page-mapped form.
+    /// Returns the number of map units in page-mapped form.
     pub fn page_mapped_count(&self) -> usize {
         self.units.iter().filter(|unit| unit.form() == Form::PageMapped).count()
     }
@@ -487,7 +489,8 @@ mod tests {
         assert_eq!(s.write(UNIT + GRANULE..UNIT + 2 * GRANULE, 0), Copies::default());
     }
 
-    /// N open units in LRU order, random writes over R of them: a share 1 - N/R of the writes costs a full copy.
+    /// With N open units in LRU order and random writes over R rewrite units, a share of 1 - N/R of the writes costs a
+    /// full copy.
     #[test]
     fn random_writes_over_more_units_than_can_be_open_cost_a_copy_each_miss() {
         for (open, over) in [(4u32, 4u64), (4, 8), (8, 32)] {

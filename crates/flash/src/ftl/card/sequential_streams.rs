@@ -1,37 +1,38 @@
-//! Which writes continue one another.
+//! Detection of sequential streams in the sequence of writes.
 //!
-//! A card keeps a record of as many runs of writes as it has open units. A write that begins where one of them ended adds
-//! to its run, and the map need not be told; any other write begins a run, and the least recently used one is forgotten.
+//! A card tracks as many sequential streams as it has open units. A write that begins at the end of a stream continues
+//! that stream and needs no map update. Any other write begins a new stream, which replaces the least recently used
+//! one.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// The ends of the latest runs of writes.
+/// The end offsets of the most recent streams.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SequentialStreams {
-    /// Least recently used first.
+    /// End offsets, least recently used first.
     ends: Vec<u64>,
     most: usize,
 }
 
 impl SequentialStreams {
-    /// Follows at most `most` runs.
+    /// Creates an empty set of at most `most` streams.
     pub(super) fn new(most: usize) -> Self {
         SequentialStreams { ends: Vec::with_capacity(most), most }
     }
 
-    /// Forgets all runs: the power was off.
+    /// Removes all streams after a loss of power.
     pub(super) fn clear(&mut self) {
         self.ends.clear();
     }
 
-    /// Whether it follows as many runs as it may, and not more.
+    /// Returns true if the limit equals that of `like` and is not exceeded.
     pub(super) fn is_like(&self, like: &SequentialStreams) -> bool {
         self.most == like.most && self.ends.len() <= self.most
     }
 
-    /// Takes note of a write; returns whether it continues a run.
+    /// Records a write; returns true if it continues a stream.
     pub(super) fn write(&mut self, range: &Range<u64>) -> bool {
         let known = self.ends.iter().position(|end| *end == range.start);
         match known {
