@@ -1,27 +1,32 @@
-//! Block mapping with log blocks (BAST; "switch", "partial" and "full" merge in the literature), where a rewrite unit is an
-//! erase block and overwrites are logged.
+//! Block mapping with log blocks (BAST; the literature calls its merges "switch", "partial" and "full" merge). A
+//! rewrite unit is an erase block, and overwrites are logged.
 //!
-//! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens it: it gets a block of its own.
-//! A write from the first byte on *streams* into that block, in place; when the end is reached, the block becomes the
-//! data block and the old one is free, without a copy. Any other write is *logged*, page behind page; when the log is
-//! full, what is valid is copied together. When more would be open than [`Mapping::open_units`](super::Mapping), the least
-//! recently used is closed: behind a stream the rest of the old data is copied, of a log all that is valid.
+//! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens the rewrite unit, which
+//! then gets another block. A write that starts at the first byte *streams* into that block, in place; when the stream
+//! reaches the end, its block becomes the data block and the old data block is released without a copy (switch merge).
+//! Any other write is *logged*: its pages are appended to the log block. A full log is merged: the valid data is copied
+//! together. If more than [`Mapping::open_units`](super::Mapping) rewrite units would be open, the least recently used
+//! one is closed: behind a stream the rest of the old data is copied (partial merge), of a log all valid data (full
+//! merge).
 //!
-//! A run's page that is not full yet is programmed in a block for such pages, and again in its place when it is full.
+//! The last page of a sequential run that is not full yet is programmed in a separate block for partial pages, and
+//! again in its final place when it is full.
 //!
-//! A stream that is broken off and begun again costs no copies: it begins in a new block, and the one before is dead as soon
-//! as it gets as far as that. What was no more than a page is no stream and is logged. When a run that is logged from the
-//! first byte on has overwritten all that is mapped, what lies before it is dead and given back.
+//! A stream that is abandoned and restarted costs no copies: the new stream begins in a new block, and the block of the
+//! abandoned stream is invalid as soon as the new stream reaches the end of the abandoned one. A stream of at most one
+//! page is not restarted but logged. When a logged run that starts at the first byte has overwritten everything that is
+//! mapped, all older blocks are invalid and are released.
 //!
-//! An open rewrite unit has two blocks at most beside its data block, or three for a stream that was begun again.
+//! An open rewrite unit has at most two blocks beside its data block, or three if its stream was restarted.
 //!
-//! With a fast mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written from its first byte again before any
-//! other is, goes into fast blocks, as many as there are bits in a cell; it stays there until another one is written, and
-//! is folded then.
+//! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written again from its
+//! first byte, with no write to another rewrite unit in between, goes into SLC blocks, as many as a cell has bits. The
+//! data stays there until another rewrite unit is opened, and is then folded into a block of full-density cells.
 //!
 //! # Guarantees
-//! [`LogBlocks::validate`]: every used block is the data block of one rewrite unit, or open for one, or the one for partial
-//! pages. No state changes where there is no block for it: the write fails as a whole.
+//! [`LogBlocks::validate`] checks that every used block has one use: the data block of one rewrite unit, a block of one
+//! open rewrite unit, or the block for partial pages. If no block is available, the state does not change: the write
+//! fails as a whole.
 
 mod validate;
 
@@ -41,21 +46,21 @@ crate::index::index! {
     struct UnitIndex;
 }
 
-/// The most streams of a rewrite unit that were broken off and are not dead.
+/// Greatest number of abandoned streams of a rewrite unit that still hold valid data.
 const ABANDONED_MAX: usize = 2;
 
 /// A rewrite unit that is being written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct OpenUnit {
     rewrite_unit: u32,
-    /// Where the stream continues; `None` once it is logged.
+    /// Device offset at which the stream continues; `None` once the rewrite unit is logged.
     next: Option<u64>,
-    /// The run that is logged.
+    /// The current sequential run in the log.
     run: Option<LoggedRun>,
-    /// Blocks that are full: fast ones, or the first of two log blocks.
+    /// Full blocks: SLC blocks, or the first of two log blocks.
     full: Vec<EraseBlock>,
     open_block: OpenBlock,
-    /// SequentialStreams that were broken off before this one began.
+    /// Streams that were abandoned before the current one began.
     abandoned: Vec<AbandonedStream>,
 }
 
@@ -66,30 +71,30 @@ impl OpenUnit {
     }
 }
 
-/// A stream that was begun again from the first byte on.
+/// A stream that was abandoned because a write restarted at the first byte.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct AbandonedStream {
     block: EraseBlock,
     end: u64,
 }
 
-/// Logged writes that each begin where the one before ended.
+/// A sequential run of logged writes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct LoggedRun {
     start: u64,
     end: u64,
-    /// Full blocks that hold nothing of it.
+    /// Number of full blocks that were written before the run began.
     before: usize,
 }
 
-/// A rewrite unit whose data is in fast blocks.
+/// A rewrite unit whose data is in SLC blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct SlcCopy {
     rewrite_unit: u32,
     blocks: Vec<EraseBlock>,
 }
 
-/// The rewrite units of a card and the erase blocks that they lie in.
+/// The rewrite units of a card and the erase blocks that hold them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LogBlocks {
     capacity: u64,
@@ -101,15 +106,15 @@ pub(super) struct LogBlocks {
     data: Vec<Option<EraseBlock>>,
     /// The rewrite unit of each erase block that is a data block.
     owner: Vec<Option<UnitIndex>>,
-    /// Where each rewrite unit was written last.
+    /// The erase block of each rewrite unit's last write.
     last_block: Vec<u32>,
-    /// Least recently used first.
+    /// Open rewrite units, least recently used first.
     open: Vec<OpenUnit>,
     partial: Option<OpenBlock>,
     slc_copy: Option<SlcCopy>,
     /// The rewrite unit that was written last.
     latest: Option<UnitIndex>,
-    /// A rewrite unit was completed since leveling last looked.
+    /// True if a rewrite unit was merged since the last wear leveling.
     has_merged: bool,
 }
 
@@ -134,14 +139,15 @@ impl LogBlocks {
         }
     }
 
-    /// Good blocks without which it cannot go on: one a rewrite unit, three for each open one, one to copy to, one for
-    /// partial pages; in fast mode what two rewrite units take there beyond one block.
+    /// Returns the number of good blocks that the layer needs: one per rewrite unit, three per open rewrite unit, one
+    /// to copy to and one for partial pages. An SLC mode adds the blocks that two rewrite units occupy there beyond one
+    /// block each.
     pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
         let slc_blocks = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)));
         capacity.div_ceil(erase_block) + 3 * u64::from(open_units) + 2 + slc_blocks
     }
 
-    /// The erase block that `offset` was last written to.
+    /// Returns the erase block of the last write to the rewrite unit of `offset`.
     #[inline]
     pub(super) fn last_block(&self, offset: u64) -> u32 {
         self.last_block[self.bytes.index(offset) as usize]
@@ -152,7 +158,7 @@ impl LogBlocks {
         flashlab_sim::prefetch(&self.last_block, self.bytes.index(offset) as usize);
     }
 
-    /// Writes `range`; what the array does for it is added to `work`.
+    /// Writes `range`, and adds the operations of the array to `work`.
     pub(super) fn write(
         &mut self,
         range: &Range<u64>,
@@ -177,7 +183,7 @@ impl LogBlocks {
         Ok(())
     }
 
-    /// Unmaps the whole granules of `range`; a rewrite unit of which nothing is left gives its blocks back.
+    /// Unmaps the whole granules of `range`; releases the blocks of a rewrite unit in which nothing stays mapped.
     pub(super) fn trim(&mut self, range: &Range<u64>, medium: &mut Medium) {
         let range = self.mapped.whole(range);
         if range.is_empty() {
@@ -196,7 +202,7 @@ impl LogBlocks {
         }
     }
 
-    /// The erase block that was written last.
+    /// Returns the erase block of the last write.
     pub(super) fn latest_block(&self) -> u32 {
         self.latest.map_or(0, |latest| self.last_block[latest.index() as usize])
     }
@@ -210,7 +216,7 @@ impl LogBlocks {
         start..(start + self.bytes.bytes()).min(self.capacity)
     }
 
-    /// Whether anything holds data of a rewrite unit.
+    /// Returns true if any block holds data of a rewrite unit.
     fn is_stored(&self, rewrite_unit: u32) -> bool {
         let slc_copy = self.slc_copy.as_ref().is_some_and(|slc_copy| slc_copy.rewrite_unit == rewrite_unit);
         slc_copy || self.data[rewrite_unit as usize].is_some() || self.open_index(rewrite_unit).is_some()
@@ -220,7 +226,7 @@ impl LogBlocks {
         self.open.iter().position(|open| open.rewrite_unit == rewrite_unit)
     }
 
-    /// Writes `range`, which lies in one rewrite unit.
+    /// Writes `range`, which must lie in one rewrite unit.
     fn write_in_unit(
         &mut self,
         rewrite_unit: u32,
@@ -276,13 +282,14 @@ impl LogBlocks {
         Ok(OpenUnit { rewrite_unit, next, run: None, full: Vec::new(), open_block, abandoned: Vec::new() })
     }
 
-    /// Whether a stream that is begun again gets a new block: it was more than a page, and there may be one.
+    /// Returns true if a restarted stream gets a new block: the old stream is longer than a page, is not in SLC blocks,
+    /// and may still be added to the abandoned streams.
     fn may_restart_stream(&self, open: &OpenUnit) -> bool {
         let written = open.next.map_or(0, |next| next - self.span(open.rewrite_unit).start);
         written > self.page && !open.open_block.is_slc() && open.abandoned.len() < ABANDONED_MAX
     }
 
-    /// SequentialStreams `range`, from the first byte on, into a new block.
+    /// Restarts the stream: writes `range`, which starts at the first byte, into a new block.
     fn restart_stream(
         &mut self,
         open: &mut OpenUnit,
@@ -321,7 +328,7 @@ impl LogBlocks {
         Ok(())
     }
 
-    /// Programs the pages of `range` behind what has been logged.
+    /// Appends the pages of `range` to the log.
     fn write_to_log(
         &mut self,
         open: &mut OpenUnit,
@@ -355,8 +362,8 @@ impl LogBlocks {
         Ok(())
     }
 
-    /// Makes room in the log: by another block, or, where it has two, or three for a run from the first byte on, by
-    /// copying what is valid.
+    /// Makes room in the log: adds another block, or merges the log if it already has two blocks (three for a run that
+    /// starts at the first byte).
     fn extend_log(&mut self, open: &mut OpenUnit, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let start = self.span(open.rewrite_unit).start;
         let most = if open.run.is_some_and(|run| run.start == start) { 2 } else { 1 };
@@ -368,8 +375,8 @@ impl LogBlocks {
         Ok(Duration::ZERO)
     }
 
-    /// Gives back what a stream or a run from the first byte on has overwritten: streams that were broken off no further
-    /// than this, and, where nothing behind is mapped, all that lies before.
+    /// Releases the blocks whose content a stream, or a run from the first byte on, has overwritten: abandoned streams
+    /// that end at or before the current end, and all older blocks if nothing behind the current end is mapped.
     fn release_overwritten(&mut self, open: &mut OpenUnit, medium: &mut Medium) {
         let span = self.span(open.rewrite_unit);
         let run_end = open.run.and_then(|run| (run.start == span.start).then_some(run.end));
@@ -393,7 +400,8 @@ impl LogBlocks {
         }
     }
 
-    /// A page that is not full, in the block for such pages. What is in it before is superseded by the time it is full.
+    /// Programs a page that is not full, in the block for partial pages. The earlier pages of that block are superseded
+    /// by the time it is full.
     fn program_partial(&mut self, medium: &mut Medium) -> Result<Run, ReadOnly> {
         let mut open_block = match self.partial {
             Some(open_block) if medium.room(&open_block) > 0 => open_block,
@@ -410,7 +418,7 @@ impl LogBlocks {
         Ok(run)
     }
 
-    /// A stream has reached the end: its block is the data block.
+    /// Completes a stream that has reached the end of its rewrite unit: its block becomes the data block.
     fn switch_merge(&mut self, open: OpenUnit, medium: &mut Medium) {
         let rewrite_unit = open.rewrite_unit;
         self.release_data_blocks(rewrite_unit, medium);
@@ -425,12 +433,12 @@ impl LogBlocks {
         self.has_merged = true;
     }
 
-    /// Closes the least recently used rewrite unit.
+    /// Closes the least recently used rewrite unit. Returns the time of the copies.
     fn merge_least_recently_used(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let oldest = &self.open[0];
         let (rewrite_unit, span) = (oldest.rewrite_unit, self.span(oldest.rewrite_unit));
         let (bytes, in_place) = match oldest.next {
-            // The page that was not full is completed with the rest.
+            // The partial page is completed with the rest.
             Some(next) if !oldest.open_block.is_slc() => {
                 (self.mapped.bytes(&(next..span.end)) + next % self.page, true)
             }
@@ -454,7 +462,8 @@ impl LogBlocks {
         Ok(time)
     }
 
-    /// Copies what is valid of a rewrite unit whose log is full to a new block. It goes on behind that.
+    /// Copies the valid data of a rewrite unit whose log is full to a new block; the log continues behind that data, or
+    /// in another block if there is no room.
     fn merge_log(&mut self, open: &mut OpenUnit, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let (rewrite_unit, span) = (open.rewrite_unit, self.span(open.rewrite_unit));
         let bytes = self.mapped.bytes(&span);
@@ -485,7 +494,7 @@ impl LogBlocks {
         Ok(time)
     }
 
-    /// Copies the rewrite unit in the fast blocks to a block of full cells.
+    /// Copies the rewrite unit in the SLC blocks to a block of full-density cells.
     fn fold(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let Some(SlcCopy { rewrite_unit, .. }) = self.slc_copy else { return Ok(Duration::ZERO) };
         let bytes = self.mapped.bytes(&self.span(rewrite_unit));
@@ -497,7 +506,7 @@ impl LogBlocks {
         Ok(time)
     }
 
-    /// Moves data for leveling's sake: one rewrite unit a pool, and more where the policy cannot wait.
+    /// Moves data for wear leveling: one rewrite unit per pool, and more if the policy demands it.
     fn level_wear(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
@@ -512,10 +521,12 @@ impl LogBlocks {
         time
     }
 
-    /// Copies what lies in a block to another one. A rewrite unit that is open, or lies in fast blocks, is closed by that.
+    /// Copies the data of a block to another block. A rewrite unit that is open, or in SLC blocks, is closed by the
+    /// copy.
     fn relocate(&mut self, from: EraseBlock, pool: u32, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         if self.partial.is_some_and(|partial| partial.block == from) {
-            // Of its pages, only the last of each open run is not programmed in its place.
+            // Of the pages in this block, only the last page of each open run has not been programmed in its final
+            // place.
             let mut to = medium.take_worn(pool)?;
             let time = medium.fold(&mut to, self.page);
             self.partial = Some(to);
@@ -553,7 +564,7 @@ impl LogBlocks {
         }
     }
 
-    /// Gives back what holds a rewrite unit's data, open blocks aside.
+    /// Releases the data block and the SLC blocks of a rewrite unit, but not its open blocks.
     fn release_data_blocks(&mut self, rewrite_unit: u32, medium: &mut Medium) {
         if let Some(block) = self.data[rewrite_unit as usize].take() {
             self.owner[block.index() as usize] = None;

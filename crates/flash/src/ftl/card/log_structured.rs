@@ -1,18 +1,19 @@
-//! Where data lies on a card that fills erase blocks in the order of its writes.
+//! Log-structured data placement: a card that fills erase blocks in write order.
 //!
-//! Each granule's place is known (erase block and slot), and what each block holds, so that live data is counted to the
-//! granule. A block of which nothing lives is free. SequentialStreams, what is written piecemeal, and what leveling moves go to
-//! blocks of their own, so that what is overwritten together dies together.
+//! The layer records the location of each granule (erase block and slot) and the content of each block, so it counts
+//! valid data by granule. A block without valid data is free. Sequential streams, random writes and data that wear
+//! leveling moves go to separate blocks, so that data that is overwritten together is in the same blocks.
 //!
-//! When next to no blocks are free, the closed one with the least live data is collected: its live granules are written,
-//! packed, behind what is written piecemeal. A card collects ahead of that where it does not hurt, as long as an eighth of
-//! the victim is dead: while it is idle, page by page, until as many blocks are free as it has to spare (a page that would
-//! not be done when the next command comes is not begun); and up to two victims for each block that a stream fills, until
-//! three quarters as many are free, so that small writes find free blocks.
+//! When almost no blocks are free, garbage collection takes the closed block with the least valid data and appends its
+//! valid granules, packed, to the block for random writes. A card also collects ahead of need where this costs little,
+//! provided that at least an eighth of the victim is invalid. While it is idle, it collects page by page until all of
+//! its spare blocks are free; it does not begin a page that would not be finished when the next command arrives. For
+//! each block that a stream fills, it collects up to two victims until three quarters of the spare blocks are free, so
+//! that small writes find free blocks.
 //!
 //! # Guarantees
-//! [`LogStructured::validate`]: a granule's place holds that granule, each block's live count is the number of such places, a
-//! closed block without any is free.
+//! [`LogStructured::validate`] checks that the location of a granule holds that granule, that each block's valid count
+//! is the number of such locations, and that a closed block without valid data is free.
 
 mod validate;
 
@@ -27,54 +28,54 @@ use core::ops::Range;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Location of a granule that lies nowhere, and granule of a slot that holds none. Not an `Option`: whole runs of locations
-/// are compared and shifted together.
+/// Location of an unmapped granule, and content of an unused slot. It is not an `Option`, because whole runs of
+/// locations are compared and shifted together.
 const UNMAPPED: u32 = u32::MAX;
-/// Free blocks that collection keeps: one to collect into, one for what leveling moves.
+/// Free blocks reserved for garbage collection: one to collect into, one for data that wear leveling moves.
 const RESERVE: u32 = 2;
-/// The most blocks that are collected for each one that a stream fills.
+/// Greatest number of blocks that are collected ahead of need for each block that a stream fills.
 const VICTIMS_AHEAD_MAX: u32 = 2;
-/// Granules in a chunk of the map; chunks are made when something in them is written.
+/// Granules in a chunk of the map. A chunk is allocated when a granule in it is first written.
 const CHUNK: usize = 1024;
 
-/// What a block is filled with.
+/// The kind of data in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Stream {
-    /// What is written in sequence.
+    /// Sequential writes.
     Sequential,
-    /// What is written piecemeal, rewritten because of that, or collected.
+    /// Random writes, data that is rewritten because of them, and data from garbage collection.
     Random,
 }
 
-/// The places of all granules.
+/// The locations of all granules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LogStructured {
     granule: u64,
     page: u64,
-    /// Slots of an erase block; one granule each.
+    /// Slots of an erase block; a slot holds one granule.
     slots: u32,
-    /// Bits of a place that say the slot; above them is the block.
+    /// Number of low bits of a location that hold the slot; the bits above hold the block.
     slot_bits: u32,
-    /// Each granule's place.
+    /// The location of each granule, by chunk.
     locations: Vec<Option<Box<[u32]>>>,
     /// The granule that was written to each slot of a block that is not free.
     reverse_map: Vec<Box<[u32]>>,
-    /// How many granules live in each block.
+    /// Number of valid granules in each block.
     valid: Vec<u32>,
-    /// The blocks that are full, by how many live in them.
+    /// The closed blocks, by their number of valid granules.
     candidates: Candidates,
-    /// Blocks that are full.
+    /// True for each closed block.
     closed: Vec<bool>,
-    /// What is left of the block that is collected while the card is idle.
+    /// The victim of garbage collection while the card is idle, and the granules that are still to be moved out of it.
     idle_victim: Option<EraseBlock>,
     idle_remaining: Vec<u32>,
-    /// Blocks that the capacity takes.
+    /// Number of blocks that the capacity occupies.
     data_blocks: u32,
-    /// The blocks being filled, by what they are filled with; with what leveling moves, one a pool.
+    /// The open blocks for sequential data, for random data, and for data that wear leveling moves (one per pool).
     sequential: Option<OpenBlock>,
     random: Option<OpenBlock>,
     leveled: Vec<Option<OpenBlock>>,
-    /// What was written last.
+    /// The stream of the last write.
     latest: Stream,
 }
 
@@ -102,19 +103,19 @@ impl LogStructured {
         }
     }
 
-    /// Good blocks without which it cannot go on: for the capacity, half a per cent more so that collection always gains
-    /// something, those that are filled, and the reserve.
+    /// Returns the number of good blocks that the layer needs: those for the capacity, half a per cent more so that
+    /// garbage collection always gains space, the open blocks, and the reserve.
     pub(super) fn needed(capacity: u64, erase_block: u64, pools: u32) -> u64 {
         let data = capacity.div_ceil(erase_block);
         data + data / 200 + 2 + u64::from(pools) + u64::from(RESERVE)
     }
 
-    /// Whether places of that many blocks and granules can be numbered.
+    /// Returns true if the locations in `blocks` blocks fit into 32 bits.
     pub(super) fn can_index(blocks: u64, erase_block: u64, granule: u64) -> bool {
         blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(UNMAPPED)
     }
 
-    /// The block that was written last.
+    /// Returns the block of the last write.
     pub(super) fn last_block(&self) -> u32 {
         self.open_block(self.latest).map_or(0, |open_block| open_block.block.index())
     }
@@ -175,7 +176,7 @@ impl LogStructured {
         while at < range.end {
             let mut merge = Duration::ZERO;
             let mut open_block = self.open(stream, medium, &mut merge)?;
-            // Whole pages at once, up to the end of the block; else one that is written in part.
+            // Whole pages at once, up to the end of the block; otherwise one partial page.
             let whole = if at.is_multiple_of(page) { (range.end - at) / page } else { 0 };
             let pages = whole.min(medium.room(&open_block) / page).max(1);
             let end = range.end.min((at / page + pages) * page);
@@ -184,7 +185,7 @@ impl LogStructured {
             let run = medium.program(&mut open_block, pages);
             *self.open_block_mut(stream) = Some(open_block);
             match work.runs.last_mut() {
-                // Pages that continue the run before it, of which only the last may be partial.
+                // These pages continue the run before them, of which only the last page may be partial.
                 Some(last)
                     if last.each == run.each && run.erase == Duration::ZERO && merge == Duration::ZERO =>
                 {
@@ -198,7 +199,7 @@ impl LogStructured {
         Ok(())
     }
 
-    /// Whether the granule that begins at `offset` lies anywhere.
+    /// Returns true if the granule that begins at `offset` has a location.
     pub(super) fn is_stored(&self, offset: u64) -> bool {
         self.location_of((offset / self.granule) as u32) != UNMAPPED
     }
@@ -214,17 +215,17 @@ impl LogStructured {
         }
     }
 
-    /// Good blocks beyond those that the capacity takes.
+    /// Returns the number of good blocks beyond those that the capacity occupies.
     fn spare(&self, medium: &Medium) -> u32 {
         medium.blocks.usable_count().saturating_sub(self.data_blocks)
     }
 
-    /// The most live granules of a block that is collected ahead of need.
+    /// Returns the greatest number of valid granules in a victim that is collected ahead of need.
     fn valid_max_ahead_of_need(&self) -> u32 {
         self.slots / 8 * 7
     }
 
-    /// Collects while the card is idle for `gap`.
+    /// Collects garbage while the card is idle for `gap`.
     pub(super) fn collect_while_idle(&mut self, mut gap: Duration, medium: &mut Medium) {
         let (read, t_prog) = (medium.stream(self.page), medium.nand.t_prog);
         let of_page = (self.page / self.granule) as usize;
@@ -237,7 +238,7 @@ impl LogStructured {
                 let kept = self.idle_remaining.len().saturating_sub(most);
                 granules.extend(self.idle_remaining.drain(kept..).rev());
             }
-            // Some have been overwritten since.
+            // Some of the remaining granules have been overwritten since.
             while granules.len() < most
                 && let Some(granule) = self.idle_remaining.pop()
             {
@@ -254,8 +255,8 @@ impl LogStructured {
         }
     }
 
-    /// Returns the block that is collected while the card is idle. After its last granule, the next one is chosen, unless
-    /// enough blocks are free.
+    /// Returns the victim of garbage collection during idle time. Chooses the next one after the last granule of the
+    /// old victim, unless enough blocks are free.
     fn idle_victim(&mut self, medium: &mut Medium) -> Option<EraseBlock> {
         if !self.idle_remaining.is_empty() {
             return self.idle_victim;
@@ -270,8 +271,8 @@ impl LogStructured {
         self.idle_victim
     }
 
-    /// How many pages that are each read first are begun by the end of `gap`, without another block to fill: at least
-    /// one.
+    /// Returns the number of pages, each read before it is programmed, that begin before the end of `gap` and fit into
+    /// the open block; at least one.
     fn pages_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
         let Some(mut open_block) = self.random.filter(|open_block| open_block.filled > 0) else { return 1 };
         let each = read + medium.program(&mut open_block, 0).each;
@@ -279,7 +280,8 @@ impl LogStructured {
         (gap.as_ns() / each.as_ns() + 1).min(room).max(1)
     }
 
-    /// The block to go on in, with room for a page; a new one is taken, and others collected, where that is needed.
+    /// Returns the open block of a stream, with room for at least a page. Takes a new block if necessary, and collects
+    /// others if too few are free.
     fn open(
         &mut self,
         stream: Stream,
@@ -309,7 +311,7 @@ impl LogStructured {
                 *time += self.collect_victim(victim, medium)?;
             }
         }
-        // Collecting may have filled it.
+        // Garbage collection may have filled the block.
         match self.open_block(stream) {
             Some(open_block) if medium.room(&open_block) > 0 => Ok(open_block),
             _ => self.open(stream, medium, time),
@@ -323,24 +325,24 @@ impl LogStructured {
         Ok(open_block)
     }
 
-    /// The closed block with the least live data, if no more than `most` granules live in it.
+    /// Returns the closed block with the least valid data if at most `most` granules in it are valid.
     fn victim(&mut self, most: u32) -> Option<EraseBlock> {
         let least = self.candidates.choose(0, 0)?;
         (self.valid[least as usize] <= most).then_some(EraseBlock::new(least))
     }
 
-    /// The live granules of a block.
+    /// Returns the valid granules of a block.
     fn valid_granules_in(&self, block: EraseBlock) -> Vec<u32> {
         let reverse_map = &self.reverse_map[block.index() as usize];
         let (mut valid, mut count) = (vec![UNMAPPED; reverse_map.len() + 1], 0);
         let mut location = self.location(block, 0);
-        // What was written together lies in one chunk of the map.
+        // Granules that were written together are often in one chunk of the map.
         for of_chunk in reverse_map.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
             let locations = self.locations.get(of_chunk[0] as usize / CHUNK).and_then(Option::as_deref);
             if let Some(locations) = locations.and_then(|locations| <&[u32; CHUNK]>::try_from(locations).ok())
             {
                 for (location, granule) in (location..).zip(of_chunk) {
-                    // Without a branch, which could not be foretold.
+                    // No branch here, because the processor could not predict it.
                     valid[count] = *granule;
                     count += usize::from(locations[*granule as usize % CHUNK] == location);
                 }
@@ -351,7 +353,7 @@ impl LogStructured {
         valid
     }
 
-    /// Writes what lives in a block to another; the block is free then.
+    /// Moves the valid data of a block to another block and releases the block.
     fn collect_victim(&mut self, block: EraseBlock, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let granules = self.valid_granules_in(block);
         medium.counters.gc_blocks += 1;
@@ -360,7 +362,7 @@ impl LogStructured {
         Ok(read + self.move_out(block, &granules, medium)?)
     }
 
-    /// Writes granules that lie in `from` behind what is written piecemeal, packed; returns the time to program them.
+    /// Appends granules of block `from` to the block for random data, packed; returns the time to program them.
     fn move_out(
         &mut self,
         from: EraseBlock,
@@ -385,12 +387,12 @@ impl LogStructured {
         Ok(time)
     }
 
-    /// Granules for which there is room.
+    /// Returns the number of granules that fit into an open block.
     fn room(&self, open_block: &OpenBlock, medium: &Medium) -> usize {
         (medium.room(open_block) / self.granule) as usize
     }
 
-    /// Writes granules that lie in `from` to `filling`, which has room, packed.
+    /// Moves granules of block `from` to `open_block`, which must have room, packed. Returns the time to program them.
     fn move_into(
         &mut self,
         open_block: &mut OpenBlock,
@@ -417,8 +419,8 @@ impl LogStructured {
         medium.program(open_block, pages).time()
     }
 
-    /// Moves what lives in little worn blocks, for leveling's sake: of one block a pool, and of more where the policy
-    /// cannot wait.
+    /// Moves the valid data of the least worn blocks for wear leveling: of one block per pool, and of more if the
+    /// policy demands it.
     fn level_wear(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
@@ -464,13 +466,13 @@ impl LogStructured {
             .map_or(UNMAPPED, |locations| locations[granule as usize % CHUNK])
     }
 
-    /// `granule` lies in `slot` of `block` from now on.
+    /// Maps `granule` to `slot` of `block`.
     #[inline]
     fn map_granule(&mut self, block: EraseBlock, slot: u32, granule: u64, medium: &mut Medium) {
         self.map_granules(block, slot, granule..granule + 1, medium);
     }
 
-    /// `granules` lie in `block` from `slot` on.
+    /// Maps `granules` to consecutive slots of `block`, starting at `slot`.
     #[inline]
     fn map_granules(&mut self, block: EraseBlock, slot: u32, granules: Range<u64>, medium: &mut Medium) {
         let count = (granules.end - granules.start) as u32;
@@ -489,7 +491,7 @@ impl LogStructured {
             let chunk = (at - 1) / CHUNK;
             let mut locations =
                 self.locations[chunk].take().unwrap_or_else(|| vec![UNMAPPED; CHUNK].into_boxed_slice());
-            // The granules that lay in one block are counted together.
+            // Granules whose old locations are in the same block are counted together.
             let mut rest = &mut locations[within];
             while let Some(old) = rest.first().map(|location| *location >> bits) {
                 let together;
@@ -504,7 +506,8 @@ impl LogStructured {
         }
     }
 
-    /// `count` granules do not live in a block any more; [`UNMAPPED`]'s: they lay nowhere.
+    /// Counts `count` granules of a block as invalid. The block number of [`UNMAPPED`] stands for granules that had no
+    /// location.
     fn invalidate(&mut self, block: u32, count: u32, medium: &mut Medium) {
         if block == UNMAPPED >> self.slot_bits || count == 0 {
             return;
@@ -523,7 +526,7 @@ impl LogStructured {
         }
     }
 
-    /// A block is full.
+    /// Closes a full block: makes it a candidate for garbage collection, or releases it if nothing in it is valid.
     fn close_block(&mut self, block: EraseBlock, medium: &mut Medium) {
         let valid = self.valid[block.index() as usize];
         if valid == 0 {
@@ -542,12 +545,13 @@ impl LogStructured {
     }
 }
 
-/// Returns how many of `places`, from the first on, are in the same block; `bits` is the number of bits of a slot.
+/// Returns the number of entries at the start of `locations` that are in the same block; `bits` is the number of slot
+/// bits.
 fn run_in_one_block(locations: &[u32], bits: u32) -> usize {
     const TOGETHER: usize = 16;
     let first = locations[0];
     let differs = |location: &u32| (*location ^ first) >> bits != 0;
-    // Without a branch a place, so that the compiler compares several at once.
+    // No branch per location, so that the compiler compares several at once.
     let any_differs =
         |chunk: &[u32]| chunk.iter().fold(0, |all, location| all | (*location ^ first)) >> bits != 0;
     let run = locations.chunks(TOGETHER).take_while(|chunk| !any_differs(chunk)).count() * TOGETHER;

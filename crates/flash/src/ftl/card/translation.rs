@@ -1,10 +1,9 @@
-//! A card's firmware as one thing: rewrite units, map cache and the array's clock-work.
+//! The translation layer of a card: rewrite units, map cache and the timing of the array.
 //!
-//! It answers in durations and changes state; *when* that happens is the card's business.
+//! The functions return durations and change the state; the card decides *when* that happens.
 //!
-//! Two ways of using erase blocks stand behind it. Where rewrite units are erase blocks and overwrites are logged, each
-//! rewrite unit lies in one block (and its log block). Elsewhere blocks are filled in the order of the writes, and what is
-//! dead is collected.
+//! There are two ways to place data. If rewrite units are erase blocks and overwrites are logged, each rewrite unit is
+//! in one block (and its log block). Otherwise blocks are filled in write order, and invalid data is garbage collected.
 
 use super::log_blocks::LogBlocks;
 use super::log_structured::{LogStructured, Stream};
@@ -23,16 +22,16 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a map entry.
 const ENTRY: u64 = 4;
-/// Bytes that the finest map entry covers, where the array's page is not smaller.
+/// Bytes that the finest map entry covers, unless the array's page is smaller.
 const GRANULE_MAX: u64 = 4 << 10;
 
-/// Where data lies.
+/// Placement of data in erase blocks.
 #[allow(clippy::large_enum_variant, reason = "a card has one, which stays where it is")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Placement {
-    /// Each rewrite unit in an erase block of its own.
+    /// Each rewrite unit is in an erase block of its own.
     BlockMapped(LogBlocks),
-    /// In erase blocks that are filled in the order of the writes.
+    /// Erase blocks are filled in write order.
     LogStructured { rewrite_units: RewriteUnits, log: LogStructured },
 }
 
@@ -47,21 +46,21 @@ pub struct Translation {
     granule_stream: Duration,
     placement: Placement,
     streams: SequentialStreams,
-    /// Map pages with one entry a map unit.
+    /// Cache of the map pages that have one entry per map unit.
     map_cache: Option<MapCache>,
-    /// The map page with one entry a granule that was loaded last: there is one buffer for them, so that they do not
-    /// push out the others.
+    /// The last loaded map page of those with one entry per granule. These pages have a single buffer, so that they do
+    /// not evict the others.
     granule_map_page_loaded: u64,
     granule_loads: u64,
     unit_map_page: Stride,
     granule_map_page: Stride,
-    /// Filled by each write.
+    /// Operations of the last write.
     #[serde(skip)]
     work: Work,
 }
 
 impl Translation {
-    /// A card's firmware over an empty array of `capacity` bytes, on the medium of `seed`.
+    /// Creates the translation layer over an empty array of `capacity` bytes; `seed` selects the medium.
     pub fn new(capacity: u64, nand: Nand, mapping: Mapping, wear: &Wear, seed: u64) -> Self {
         let granule = GRANULE_MAX.min(nand.page);
         let entries = mapping.map_page / ENTRY;
@@ -95,7 +94,7 @@ impl Translation {
         }
     }
 
-    /// Refuses wear that does not go with the rest.
+    /// Checks that the wear parameters are possible together with the others.
     pub fn check_wear(capacity: u64, nand: &Nand, mapping: &Mapping, wear: &Wear) -> Result<(), Impossible> {
         let needed = needed(capacity, nand, mapping, wear.pools());
         wear.check(capacity, nand.erase_block, needed)?;
@@ -112,20 +111,20 @@ impl Translation {
         Ok(())
     }
 
-    /// Bytes of a page of the array.
+    /// Returns the bytes of a page of the array.
     pub fn page(&self) -> u64 {
         self.medium.nand.page
     }
-    /// Bytes that the finest map entry covers.
+    /// Returns the bytes that the finest map entry covers.
     pub fn granule(&self) -> u64 {
         self.granule.bytes()
     }
-    /// Where the granule of `offset` ends.
+    /// Returns the end of the granule that contains `offset`.
     #[inline]
     pub fn granule_end(&self, offset: u64) -> u64 {
         self.granule.end(offset)
     }
-    /// Where the map unit of `offset` ends: one look-up is enough up to there.
+    /// Returns the end of the map unit that contains `offset`. One look-up is enough up to this end.
     #[inline]
     pub fn unit_end(&self, offset: u64) -> u64 {
         self.unit.end(offset)
@@ -138,8 +137,7 @@ impl Translation {
         }
     }
 
-    /// Finds the data at `offset`; returns the time to load the map pages that were not there. Each is a read of the
-    /// array.
+    /// Looks up the data at `offset`; returns the time to load the missing map pages. Each load is a read of the array.
     #[inline]
     pub fn look_up(&mut self, offset: u64) -> Duration {
         let Some(cache) = &mut self.map_cache else { return Duration::ZERO };
@@ -159,7 +157,7 @@ impl Translation {
         }
     }
 
-    /// Whether something was written to the granule at `offset`; if not, the array is not asked for it.
+    /// Returns true if the granule at `offset` is mapped. Unmapped granules are not read from the array.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
         match &self.placement {
@@ -168,7 +166,8 @@ impl Translation {
         }
     }
 
-    /// Returns how many whole granules at the beginning of `range`, which begins with a granule, are mapped.
+    /// Returns the number of mapped granules at the beginning of `range`, which must begin at a granule boundary;
+    /// counts whole granules only.
     #[inline]
     pub fn mapped_run(&self, range: Range<u64>) -> u64 {
         match &self.placement {
@@ -177,21 +176,21 @@ impl Translation {
         }
     }
 
-    /// Time from a look-up to the first byte of the granule at `offset`.
+    /// Returns the time from a look-up to the first byte of the granule at `offset`.
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
         let (_, block) = form_and_block(&self.placement, offset);
         self.medium.factor(EraseBlock::new(block)).of(self.medium.nand.t_read)
     }
 
-    /// Time in which `bytes` stream out of the array once it has been accessed.
+    /// Returns the time to stream `bytes` out of the array after the access.
     #[inline]
     pub fn stream(&self, bytes: u64) -> Duration {
         if bytes == self.granule.bytes() { self.granule_stream } else { self.medium.stream(bytes) }
     }
 
-    /// Maps `range` to where its pages are programmed; returns what the array does for it. An error changes nothing that
-    /// was written before.
+    /// Writes `range`: maps it to the pages that are programmed. Returns the operations of the array. An error changes
+    /// nothing that was written before.
     pub fn write(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
         self.medium.admits_writes()?;
         self.work.clear();
@@ -208,8 +207,9 @@ impl Translation {
         Ok(&self.work)
     }
 
-    /// The time to make a write to `range` durable beyond its programs: t_commit where it begins a run of writes, which
-    /// the map must be told, or leaves a program unit open; nothing where it goes on with a run in whole units.
+    /// Returns the time to make a write to `range` durable, beyond its programs: t_commit if the write begins a new
+    /// stream, which needs a map update, or leaves a program unit open; zero if it continues a stream in whole program
+    /// units.
     pub fn commit(&mut self, range: &Range<u64>) -> Duration {
         let whole = |offset: u64| offset.is_multiple_of(self.mapping.program_unit);
         if self.streams.write(range) && whole(range.start) && whole(range.end) {
@@ -217,7 +217,7 @@ impl Translation {
         }
         self.t_commit()
     }
-    /// The time to write map pages alone.
+    /// Returns the time to write map pages alone.
     pub fn t_commit(&self) -> Duration {
         let block = match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.latest_block(),
@@ -226,8 +226,8 @@ impl Translation {
         self.medium.factor(EraseBlock::new(block)).of(self.mapping.t_commit)
     }
 
-    /// Time to read the old content of granules of which `range` overwrites only a part: nothing where the ends are
-    /// whole granules or not mapped.
+    /// Returns the time to read the old content of granules that `range` overwrites only in part; zero if the ends are
+    /// on granule boundaries or not mapped.
     fn read_partly_overwritten(&self, range: &Range<u64>) -> Duration {
         let torn = |offset: u64| {
             let granule = offset - offset % self.granule.bytes();
@@ -239,7 +239,7 @@ impl Translation {
             + if same && head.is_some() { Duration::ZERO } else { tail.unwrap_or_default() }
     }
 
-    /// The card has been idle for `gap`.
+    /// Advances background work after an idle period of `gap`.
     #[inline]
     pub fn idle(&mut self, gap: Duration) {
         if let Placement::LogStructured { log, .. } = &mut self.placement
@@ -262,11 +262,11 @@ impl Translation {
         }
     }
 
-    /// What the last write made the array do.
+    /// Returns the operations of the last write.
     pub fn work(&self) -> &Work {
         &self.work
     }
-    /// Bytes of `range` that are mapped.
+    /// Returns the mapped bytes of `range`.
     pub fn mapped_bytes(&self, range: &Range<u64>) -> u64 {
         match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.mapped.bytes(range),
@@ -274,8 +274,9 @@ impl Translation {
         }
     }
 
-    /// Begins anew after the power was off: the controller's memory is empty. Returns the time in which the array finds
-    /// the ends of what was open, by halving: a read for each bit of the number of a block's pages, and one for its root.
+    /// Restarts the controller after a power cycle: its memory is empty. Returns the time in which it finds the ends of
+    /// the open blocks by binary search: a read for each bit of the number of pages of a block, and one read for the
+    /// root.
     pub fn power_up(&mut self) -> Duration {
         if let Some(cache) = &mut self.map_cache {
             cache.clear();
@@ -290,20 +291,21 @@ impl Translation {
         self.medium.nand.t_read * (1 + open * u64::from((pages - 1).ilog2() + 1))
     }
 
-    /// The erase blocks.
+    /// Returns the erase blocks.
     pub fn blocks(&self) -> &Blocks {
         &self.medium.blocks
     }
-    /// Bytes that hosts have written, and that were programmed.
+    /// Returns the bytes that hosts have written and the bytes that were programmed.
     pub fn written_and_programmed(&self) -> (u64, u64) {
         let c = &self.medium.counters;
         (c.host_written_bytes, c.programs * self.medium.nand.page)
     }
-    /// Whether it has refused a write, since too many blocks are bad: it refuses every one from then on.
+    /// Returns true if the card is read-only: too many blocks are bad, and it rejects every write.
     pub fn is_read_only(&self) -> bool {
         self.medium.is_read_only()
     }
-    /// Good bytes beyond the capacity and what must stay free or half filled, over the capacity; in millionths.
+    /// Returns the effective over-provisioning in millionths of the capacity: the good bytes beyond the capacity,
+    /// without the blocks that must stay free or partly filled.
     fn effective_spare_ppm(&self) -> u64 {
         let blocks = &self.medium.blocks;
         let needed = needed(self.capacity, &self.medium.nand, &self.mapping, blocks.pool_count());
@@ -312,7 +314,7 @@ impl Translation {
         (u128::from(good.saturating_sub(self.capacity)) * 1_000_000 / u128::from(self.capacity)) as u64
     }
 
-    /// Reports what was counted.
+    /// Reports the counters.
     pub fn observe(&self, to: &mut dyn Observer) {
         self.medium.observe(to);
         to.count("effective_spare_ppm", self.effective_spare_ppm());
@@ -336,27 +338,28 @@ impl Translation {
         }
     }
 
-    /// Walks all of it.
+    /// Validates the complete state.
     ///
     /// # Panics
-    /// With what is wrong.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         if let Err(inconsistent) = self.validate_as(self) {
             panic!("{inconsistent}");
         }
     }
 
-    /// Takes over a state that was read back, if it is one of this array and these parameters, and in order.
+    /// Replaces the state by `state`, read from a state file, if `state` is consistent and has this array and these
+    /// parameters.
     ///
     /// # Errors
-    /// With what is wrong; nothing has changed then.
+    /// Returns the first inconsistency; the old state stays unchanged.
     pub fn restore(&mut self, state: Translation) -> Result<(), Inconsistent> {
         state.validate_as(self)?;
         *self = state;
         Ok(())
     }
 
-    /// Walks all of it, and compares what it was made from with that of `like`.
+    /// Validates the complete state, and compares its parameters with those of `like`.
     fn validate_as(&self, like: &Translation) -> Result<(), Inconsistent> {
         let made = |t: &Translation| {
             (t.capacity, t.granule, t.unit, t.granule_stream, t.unit_map_page, t.granule_map_page)
@@ -401,7 +404,7 @@ impl Ftl for Translation {
         let unit = self.granule();
         Translation::trim(self, first * unit..(first + count) * unit);
     }
-    /// There is no volatile buffer.
+    /// Does nothing: there is no volatile buffer.
     fn flush(&mut self) {}
     fn blocks(&self) -> &Blocks {
         Translation::blocks(self)
@@ -414,7 +417,7 @@ impl Ftl for Translation {
     }
 }
 
-/// Writes `range` behind what has been written.
+/// Appends `range` to the log, with the copies that its rewrite units require.
 fn write_log_structured(
     rewrite_units: &mut RewriteUnits,
     log: &mut LogStructured,
@@ -443,12 +446,12 @@ fn form_and_block(placement: &Placement, offset: u64) -> (Form, u32) {
     }
 }
 
-/// Whether rewrite units are mapped by blocks: they are logged, and each is an erase block.
+/// Returns true if rewrite units are block-mapped: overwrites are logged, and each rewrite unit is an erase block.
 fn is_block_mapped(nand: &Nand, mapping: &Mapping) -> bool {
     mapping.overwrite == Overwrite::Log && mapping.rewrite_unit == nand.erase_block
 }
 
-/// Good blocks without which the layer cannot go on.
+/// Returns the number of good blocks that the layer needs.
 fn needed(capacity: u64, nand: &Nand, mapping: &Mapping, pools: u32) -> u64 {
     if is_block_mapped(nand, mapping) {
         let bits = nand.t_prog_slc.map(|_| nand.cell_bits());

@@ -1,4 +1,4 @@
-//! A walk through all rewrite units, for those that were made here and those that were read back.
+//! Validation of the rewrite units, both of a running device and of a state file.
 
 use super::{ABANDONED_MAX, LogBlocks, OpenUnit, UnitIndex};
 use crate::ftl::Inconsistent;
@@ -8,10 +8,11 @@ use crate::nand::EraseBlock;
 use alloc::vec::Vec;
 
 impl LogBlocks {
-    /// Walks all of it, and compares its sizes with those of `like`, which was made from the same parameters.
+    /// Validates the complete state, and compares its sizes with those of `like`, which was created with the same
+    /// parameters.
     ///
     /// # Errors
-    /// With what is wrong. Where nothing is, no call that keeps to the contract panics.
+    /// Returns the first inconsistency. A state that passes makes no call panic that keeps to the contract.
     pub(in crate::ftl) fn validate(&self, like: &LogBlocks, medium: &Medium) -> Result<(), Inconsistent> {
         let shape = |l: &LogBlocks| (l.capacity, l.bytes, l.page, l.open_max);
         let lengths = |l: &LogBlocks| (l.data.len(), l.owner.len(), l.last_block.len());
@@ -49,7 +50,7 @@ impl LogBlocks {
         self.validate_use(medium)
     }
 
-    /// Data blocks have owners, and what is mapped lies somewhere.
+    /// Checks that data blocks have owners, and that mapped data is in some block.
     fn validate_data(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let blocks = medium.blocks.count();
         for (rewrite_unit, block) in (0..).zip(&self.data) {
@@ -94,7 +95,7 @@ impl LogBlocks {
         streams && logs && open.abandoned.len() <= ABANDONED_MAX && (open.abandoned.is_empty() || !is_slc)
     }
 
-    /// Every used block is used for one thing.
+    /// Checks that every used block has exactly one use.
     fn validate_use(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let mut used: Vec<EraseBlock> = self.data.iter().flatten().copied().collect();
         used.extend(self.open.iter().flat_map(OpenUnit::blocks));

@@ -1,4 +1,4 @@
-//! A walk through all places, for those that were made here and those that were read back.
+//! Validation of the locations of granules, both of a running device and of a state file.
 
 use super::{CHUNK, LogStructured, UNMAPPED};
 use crate::ftl::Inconsistent;
@@ -11,10 +11,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 
 impl LogStructured {
-    /// Walks all of it, and compares its sizes with those of `like`, which was made from the same parameters.
+    /// Validates the complete state, and compares its sizes with those of `like`, which was created with the same
+    /// parameters.
     ///
     /// # Errors
-    /// With what is wrong. Where nothing is, no call that keeps to the contract panics.
+    /// Returns the first inconsistency. A state that passes makes no call panic that keeps to the contract.
     pub(in crate::ftl) fn validate(
         &self,
         like: &LogStructured,
@@ -32,7 +33,7 @@ impl LogStructured {
         self.validate_idle()
     }
 
-    /// What is mapped lies in a slot that knows it, and nothing else lies anywhere.
+    /// Checks that each mapped granule is in a slot that records it, and that no other granule has a location.
     fn validate_places(&self, mapped: &MappedGranules, medium: &Medium) -> Result<(), Inconsistent> {
         let blocks = medium.blocks.count();
         let mut valid = vec![0; blocks as usize];
@@ -68,7 +69,7 @@ impl LogStructured {
         self.candidates.validate(VictimPolicy::Greedy, (1, blocks, self.slots), 0, &said)
     }
 
-    /// A used block is being filled, or full and closed.
+    /// Checks that each used block is either open, or full and closed.
     fn validate_blocks(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let open_block = || self.leveled.iter().chain([&self.sequential, &self.random]).flatten();
         let is_sound = |open_block: &OpenBlock| medium.can_write_to(open_block) && !open_block.is_slc();
@@ -98,7 +99,7 @@ impl LogStructured {
         Ok(())
     }
 
-    /// What is left to collect is in the block that is collected, in the order in which it was written.
+    /// Checks that the remaining granules of the idle victim are in that block, in write order.
     fn validate_idle(&self) -> Result<(), Inconsistent> {
         if self.idle_remaining.is_empty() {
             return Ok(());
