@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 /// The bit that is set in every index.
 pub(crate) const HIGHEST_BIT: NonZeroU32 = NonZeroU32::new(1 << 31).expect("it is not 0");
 
-/// A number that is no index, in a state that was read.
+/// A number in a state file that is too large for an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLarge(pub(crate) u32);
 
@@ -18,8 +18,8 @@ impl fmt::Display for TooLarge {
 
 impl core::error::Error for TooLarge {}
 
-/// Declares an index below 2^31. It is stored with the highest bit set, so that zero stands for `None`, and neither direction
-/// takes a branch.
+/// Declares an index below 2^31. The index is stored with the highest bit set, so that zero stands for `None` and
+/// neither conversion needs a branch.
 macro_rules! index {
     ($(#[$meta:meta])* $visibility:vis struct $name:ident;) => {
         $(#[$meta])*

@@ -1,15 +1,16 @@
-//! The erase blocks of an array as a translation layer handles them: which are free, used or bad, how often each was
-//! erased, which is next.
+//! The erase blocks of an array as a translation layer handles them: the state of each (free, used or bad), its erase
+//! count, and the choice of the next block.
 //!
-//! Blocks lie in pools (one a die); a policy ([`super::wear_leveling`]) decides within each. A layer works in one of two
-//! ways. *Erase first*: it erases what it no longer needs ([`Blocks::erased`]) and takes it later
-//! ([`Blocks::take`]). *Erase last*: it gives it back as it is ([`Blocks::release`]) and erases a block when it takes one
-//! ([`Blocks::take_erased`]), so that no block stands erased for long; the card does so.
+//! Blocks are grouped into pools (one per die); a policy ([`super::wear_leveling`]) decides within each pool. A layer
+//! uses one of two modes. *Erase first*: the layer erases a block that it no longer needs ([`Blocks::erased`]) and
+//! allocates it later ([`Blocks::take`]). *Erase last*: the layer releases the block as it is ([`Blocks::release`]) and
+//! erases a block when it allocates it ([`Blocks::take_erased`]), so that no block stays erased for long; the card uses
+//! this mode.
 //!
 //! # Guarantees
 //! - free + used + bad = all, at every step ([`Blocks::check`]).
-//! - A block is never erased more often than [`Endurance::limit`] says; the erase that would be one more fails, and the
-//!   block is bad from then on.
+//! - A block is never erased more often than [`Endurance::limit`] says. The next erase fails, and the block is bad from
+//!   then on.
 //! - The same calls give the same answers.
 
 mod validate;
@@ -28,12 +29,12 @@ enum State {
     Bad,
 }
 
-/// How an erase ended.
+/// Result of an erase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Erased {
     /// The block is free.
     Free,
-    /// It failed: the block is bad.
+    /// The erase failed and the block is bad.
     WornOut,
 }
 
@@ -47,38 +48,38 @@ pub struct Blocks {
     endurance: Option<Endurance>,
     seed: u64,
     erases: u64,
-    /// Blocks that are bad, in ascending order.
+    /// Bad blocks in ascending order.
     bad: Vec<u32>,
     factory_bad: u32,
     first_failure: Option<u64>,
-    /// The pool that gave the last block.
+    /// The pool of the last allocation by [`Blocks::take_erased_of_any`].
     taken_last: u32,
 }
 
-/// Wear in a few numbers, over all blocks that were not bad from the factory.
+/// Summary of wear over all blocks except the factory-bad ones.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct WearSummary {
-    /// Blocks counted.
+    /// Number of blocks in the summary.
     pub blocks: u32,
     /// Mean erase count.
     pub mean: f64,
-    /// Least erase count.
+    /// Smallest erase count.
     pub min: u32,
     /// Greatest erase count.
     pub max: u32,
     /// Standard deviation of the erase counts.
     pub deviation: f64,
-    /// Erases in all.
+    /// Total of erases.
     pub erases: u64,
-    /// Blocks that have failed in use.
+    /// Number of blocks that failed in use.
     pub failures: u32,
     /// Erases in all when the first block failed.
     pub first_failure: Option<u64>,
 }
 
 impl Blocks {
-    /// `count` free blocks, block b in pool b % `pools`, but for those that are bad from the factory. Without
-    /// `endurance` none is, and none wears out.
+    /// Creates `count` free blocks, block b in pool b % `pools`, except for the factory-bad ones. Without `endurance`
+    /// no block is bad and none wears out.
     pub fn new(
         count: u32,
         pools: u32,
@@ -105,7 +106,7 @@ impl Blocks {
         for block in &blocks.bad {
             blocks.states[*block as usize] = State::Bad;
         }
-        // In descending order, so that what is used last-in-first-out begins at block 0 too.
+        // Blocks are freed in descending order, so that last-in-first-out use begins at block 0 too.
         let last_in_first_out = policy == LevelingPolicy::None;
         for n in 0..count {
             let block = EraseBlock::new(if last_in_first_out { count - 1 - n } else { n });
@@ -116,31 +117,31 @@ impl Blocks {
         blocks
     }
 
-    /// A free block for new data, by the policy; it is used from now on. `None`: no block of the pool is free.
+    /// Allocates a free block for new data by the policy. Returns `None` if no block of the pool is free.
     pub fn take(&mut self, pool: u32) -> Option<EraseBlock> {
         let block = self.pools[pool as usize].policy_mut().take()?;
         self.use_block(block);
         Some(block)
     }
 
-    /// A free block for data that [`Blocks::relocate`] said should move.
+    /// Allocates a free block for data that [`Blocks::relocate`] selected.
     pub fn take_worn(&mut self, pool: u32) -> Option<EraseBlock> {
         let block = self.pools[pool as usize].policy_mut().take_worn()?;
         self.use_block(block);
         Some(block)
     }
 
-    /// Like [`Blocks::take`], and erases the block first. Blocks that cannot be erased are retired on the way.
+    /// Like [`Blocks::take`], but erases the block first. Retires blocks whose erase fails.
     pub fn take_erased(&mut self, pool: u32) -> Option<EraseBlock> {
         self.erase_and_use(pool, |policy| policy.take())
     }
 
-    /// Like [`Blocks::take_worn`], and erases the block first.
+    /// Like [`Blocks::take_worn`], but erases the block first.
     pub fn take_worn_erased(&mut self, pool: u32) -> Option<EraseBlock> {
         self.erase_and_use(pool, |policy| policy.take_worn())
     }
 
-    /// Like [`Blocks::take_erased`], of the pools in turn.
+    /// Like [`Blocks::take_erased`], but allocates from the pools in turn.
     pub fn take_erased_of_any(&mut self) -> Option<EraseBlock> {
         let pools = self.pool_count();
         let first = (self.taken_last + 1) % pools;
@@ -151,7 +152,7 @@ impl Blocks {
         })
     }
 
-    /// A used block is erased now: it is free, or retired where the erase fails.
+    /// Erases a used block, which becomes free, or is retired if the erase fails.
     pub fn erased(&mut self, block: EraseBlock) -> Erased {
         self.leave(block);
         if self.erase(block) {
@@ -163,13 +164,13 @@ impl Blocks {
         }
     }
 
-    /// A used block holds nothing any more: it is free, and is erased when it is taken.
+    /// Releases a used block without valid data. The block becomes free and is erased when it is allocated.
     pub fn release(&mut self, block: EraseBlock) {
         self.leave(block);
         self.free_block(block);
     }
 
-    /// A block is not used any more: a program in it failed. It may be free or used; its data has been moved.
+    /// Retires a free or used block in which a program failed. The caller has moved its data.
     pub fn retire(&mut self, block: EraseBlock) {
         let erases = self.erase_count(block);
         match self.state(block) {
@@ -180,72 +181,73 @@ impl Blocks {
         self.fail(block);
     }
 
-    /// The used block of a pool whose data should move now, for leveling's sake, to what [`Blocks::take_worn`] gives.
+    /// Returns the used block of a pool whose data should move now for wear leveling, to a block from
+    /// [`Blocks::take_worn`].
     pub fn relocate(&self, pool: u32) -> Option<EraseBlock> {
         self.relocate_among(pool, &|_| true)
     }
 
-    /// The same among the blocks that are `movable`: full, not being written.
+    /// Like [`Blocks::relocate`], but only among the blocks that are `movable`: full and not being written.
     pub fn relocate_among(&self, pool: u32, movable: &dyn Fn(EraseBlock) -> bool) -> Option<EraseBlock> {
         self.pools[pool as usize].policy().relocate(movable)
     }
 
-    /// Whether [`Blocks::relocate`] has to be followed at once for the policy to keep its promise; otherwise it may take
-    /// its time.
+    /// Returns true if the move that [`Blocks::relocate`] selects must happen at once to keep the policy's guarantee;
+    /// otherwise the move may be delayed.
     pub fn must_relocate(&self, pool: u32) -> bool {
         self.pools[pool as usize].policy().must_relocate()
     }
 
-    /// All blocks.
+    /// Returns the number of blocks.
     pub fn count(&self) -> u32 {
         self.states.len() as u32
     }
-    /// Pools.
+    /// Returns the number of pools.
     pub fn pool_count(&self) -> u32 {
         self.pools.len() as u32
     }
-    /// The policy.
+    /// Returns the wear leveling policy.
     pub fn policy(&self) -> LevelingPolicy {
         self.policy
     }
-    /// Free blocks of a pool.
+    /// Returns the number of free blocks of a pool.
     pub fn free_count(&self, pool: u32) -> u32 {
         self.pools[pool as usize].policy().free_count()
     }
-    /// Free blocks of all pools.
+    /// Returns the number of free blocks of all pools.
     pub fn free_count_total(&self) -> u32 {
         self.pools.iter().map(|pool| pool.policy().free_count()).sum()
     }
-    /// Blocks that are bad, from the factory or since.
+    /// Returns the number of bad blocks, from the factory or since.
     pub fn bad_count(&self) -> u32 {
         self.bad.len() as u32
     }
-    /// Blocks that were bad from the factory.
+    /// Returns the number of factory-bad blocks.
     pub fn factory_bad_count(&self) -> u32 {
         self.factory_bad
     }
-    /// Blocks that are not bad.
+    /// Returns the number of blocks that are not bad.
     pub fn usable_count(&self) -> u32 {
         self.count() - self.bad_count()
     }
-    /// How often a block was erased.
+    /// Returns the erase count of a block.
     #[inline]
     pub fn erase_count(&self, block: EraseBlock) -> u32 {
         self.erase_counts[block.index() as usize]
     }
-    /// How often each block was erased.
+    /// Returns the erase count of each block.
     pub fn erase_counts(&self) -> &[u32] {
         &self.erase_counts
     }
-    /// Erases in all.
+    /// Total of erases.
     pub fn erases(&self) -> u64 {
         self.erases
     }
-    /// Whether a block is bad.
+    /// Returns true if a block is bad.
     pub fn is_bad(&self, block: EraseBlock) -> bool {
         self.state(block) == State::Bad
     }
-    /// Whether a block is used.
+    /// Returns true if a block is used.
     pub fn is_used(&self, block: EraseBlock) -> bool {
         self.state(block) == State::Used
     }
@@ -253,16 +255,16 @@ impl Blocks {
     pub fn first_failure(&self) -> Option<u64> {
         self.first_failure
     }
-    /// How long blocks last; `None`: for ever.
+    /// Returns the endurance of the blocks; `None` if they never wear out.
     pub fn endurance(&self) -> Option<&Endurance> {
         self.endurance.as_ref()
     }
-    /// The seed of the medium.
+    /// Returns the seed of the medium.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Wear in a few numbers.
+    /// Returns a summary of wear.
     pub fn summary(&self) -> WearSummary {
         let factory_bad = |block: u32| {
             self.erase_counts[block as usize] == 0
@@ -295,7 +297,7 @@ impl Blocks {
         }
     }
 
-    /// Reports erases, free and bad blocks, and each block's wear; `bytes` are those of a block.
+    /// Reports erases, free and bad blocks, and the wear of each block; `bytes` is the size of a block.
     pub fn observe(&self, bytes: u64, to: &mut dyn Observer) {
         to.count("erase_count", self.erases);
         to.count("free_block_count", u64::from(self.free_count_total()));
@@ -310,10 +312,10 @@ impl Blocks {
         });
     }
 
-    /// Walks all of it.
+    /// Validates the complete state.
     ///
     /// # Panics
-    /// With what is wrong.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         if let Err(inconsistent) = self.validate() {
             panic!("{inconsistent}");
@@ -363,7 +365,7 @@ impl Blocks {
         self.pool_of(block).freed(block, erases);
     }
 
-    /// Erases a block if it stands it.
+    /// Erases a block. Returns false if the erase fails.
     fn erase(&mut self, block: EraseBlock) -> bool {
         let erases = &mut self.erase_counts[block.index() as usize];
         let fails =

@@ -1,7 +1,8 @@
-//! Translation layers at count level: requests finish at once, and what they wrote, moved and erased is counted.
+//! Translation layers without timing: requests finish at once, and the layer counts the bytes it writes, moves and
+//! erases.
 //!
-//! This is what the two families share, page-mapped ([`PageMap`]) and in allocation units, so that closed forms and
-//! reports of wear can ask either.
+//! The page-mapped layer ([`PageMap`]) and the layer of a card share this interface, so that closed forms and wear
+//! reports work with either.
 
 use super::Blocks;
 use super::page_map::{Accepted, PageMap};
@@ -10,28 +11,28 @@ use flashlab_sim::Observer;
 
 /// A translation layer without time.
 pub trait Ftl {
-    /// Bytes of what it maps.
+    /// Returns the bytes of a mapped unit.
     fn unit_bytes(&self) -> u64;
-    /// Units that the host can address.
+    /// Returns the number of units that the host can address.
     fn unit_count(&self) -> u64;
     /// Writes `count` units from `first`.
     fn write(&mut self, first: u64, count: u64) -> Result<(), ReadOnly>;
     /// Unmaps `count` units from `first`.
     fn trim(&mut self, first: u64, count: u64);
-    /// Programs what is buffered.
+    /// Programs the buffered data.
     fn flush(&mut self);
-    /// The erase blocks and their wear.
+    /// Returns the erase blocks and their wear.
     fn blocks(&self) -> &Blocks;
-    /// Walks the whole structure.
+    /// Validates the complete state.
     ///
     /// # Panics
-    /// With what is wrong.
+    /// Panics if the state is inconsistent.
     fn check(&self);
     /// Reports counters and wear.
     fn observe(&self, to: &mut dyn Observer);
 }
 
-/// The device takes no writes: it has too few good blocks.
+/// The device accepts no writes, because it has too few good blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadOnly;
 

@@ -1,9 +1,9 @@
-//! Division by a number that is known at the start.
+//! Division by a number that is fixed when the device is created.
 
 use serde::{Deserialize, Serialize};
 
-/// A divisor: a division by it is a multiplication (exact for all 32-bit dividends, since the
-/// reciprocal has 64 bits), or nothing for 1.
+/// A divisor. A division by it is a multiplication (exact for all 32-bit dividends, since the reciprocal has 64 bits),
+/// or no operation for the divisor 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Divisor {
     by: u32,

@@ -1,17 +1,17 @@
-//! What is wrong with a structure that was not made here: a state that was kept and read back, or a mistake of ours.
+//! Errors that the validation of a structure finds: in a state file that was read, or because of a bug in this crate.
 //!
-//! A walk through a structure that says so serves both: one that is read back is refused, and `check` panics.
+//! One validation serves both purposes: a state file that fails it is rejected, and `check` panics.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Counts that no device comes near, so that counting on overflows nothing: 2^60 bytes are an EiB.
+/// Limit of counters. No device comes near it, so that further counting cannot overflow: 2^60 bytes are an EiB.
 pub(super) const COUNT_MAX: u64 = 1 << 60;
 
 /// A structure contradicts itself, or its parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inconsistent {
-    /// What does not fit.
+    /// Description of the inconsistency.
     pub what: String,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Inconsistent {
 
 impl core::error::Error for Inconsistent {}
 
-/// Returns an [`Inconsistent`] with the text behind the condition where it does not hold.
+/// Returns an [`Inconsistent`] with the given message if the condition is false.
 macro_rules! ensure {
     ($holds:expr, $($what:tt)+) => {
         if !$holds {

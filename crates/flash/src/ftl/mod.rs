@@ -1,4 +1,5 @@
-//! Flash translation layers: the one of a card ([`card`]), the page-mapped one of an SSD ([`page_map`]), and what both use.
+//! Flash translation layers: that of a card ([`card`]), the page-mapped one of an SSD ([`page_map`]), and the code that
+//! both share.
 
 pub mod card;
 pub mod gc;

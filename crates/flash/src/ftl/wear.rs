@@ -1,4 +1,4 @@
-//! What a card's profile says about wear, as typed there and as it resolves.
+//! The wear parameters of a card's profile, as written there and with their defaults resolved.
 
 use super::wear_leveling::LevelingPolicy;
 use crate::Impossible;
@@ -17,34 +17,35 @@ pub enum LevelingKind {
     Static,
 }
 
-/// The parameters of a card's wear; each may be left out.
+/// The parameters of a card's wear. All are optional.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Wear {
-    /// Bytes of the erase blocks that hold data, bad ones and spare ones included. Left out: an eighth more than the
-    /// capacity, and at least what the layer cannot do without. 2^n bytes of flash sold as 10^m leave 5 to 7 %, and dies
-    /// have some per cent of blocks beyond their nominal 2^n.
+    /// Bytes of the erase blocks that hold data, bad and spare blocks included. Default: an eighth more than the
+    /// capacity, and at least the blocks that the translation layer needs. 2^n bytes of flash sold as 10^m leave 5 to 7
+    /// %, and dies have some per cent of blocks beyond their nominal 2^n.
     pub raw: Option<u64>,
-    /// The policy. Left out: dynamic.
+    /// The policy. Default: dynamic.
     pub leveling: Option<LevelingKind>,
-    /// See [`LevelingPolicy::Static`]. Left out: 64.
+    /// See [`LevelingPolicy::Static`]. Default: 64.
     pub threshold: Option<u32>,
-    /// See [`LevelingPolicy::Static`]. Left out: the threshold.
+    /// See [`LevelingPolicy::Static`]. Default: the threshold.
     pub relief: Option<u32>,
-    /// Groups of erase blocks that are leveled each on its own, such as dies. Left out: 1.
+    /// Number of groups of erase blocks, such as dies, that are leveled independently. Default: 1.
     pub pools: Option<u32>,
-    /// Erases that every block stands. Left out: blocks do not wear out.
+    /// Number of erases that every block endures. Default: blocks do not wear out.
     pub cycles: Option<u32>,
-    /// Further erases after which 63 % of the blocks have failed (Weibull). Left out: a quarter of `cycles`.
+    /// Further erases after which 63 % of the blocks have failed (Weibull). Default: a quarter of `cycles`.
     pub beyond: Option<u32>,
-    /// Share of the blocks that are bad from the factory, in millionths. Left out: 0.
+    /// Share of factory-bad blocks in millionths. Default: 0.
     pub factory_bad: Option<u32>,
 }
 
-/// Shape of the distribution of lives past the rated cycles.
+/// Shape of the distribution of block lives beyond the rated cycles.
 const SHAPE: f64 = 2.0;
 
 impl Wear {
-    /// Refuses what no card can have, given capacity and erase block in bytes and the blocks that the layer needs.
+    /// Checks that the parameters are possible, given the capacity and the erase block in bytes and the number of
+    /// blocks that the translation layer needs.
     pub fn check(&self, capacity: u64, erase_block: u64, needed: u64) -> Result<(), Impossible> {
         self.policy().check()?;
         if self.pools() == 0 {
@@ -85,7 +86,7 @@ impl Wear {
         Ok(())
     }
 
-    /// Erase blocks in all.
+    /// Returns the total of erase blocks.
     pub fn raw_blocks(&self, capacity: u64, erase_block: u64, needed: u64) -> u64 {
         match self.raw {
             Some(raw) => raw / erase_block,
@@ -93,7 +94,7 @@ impl Wear {
         }
     }
 
-    /// Pools; without leveling all blocks lie in one, since nothing chooses between them.
+    /// Returns the number of pools. Without leveling all blocks are in one pool, since no policy chooses between them.
     pub fn pools(&self) -> u32 {
         match self.leveling {
             Some(LevelingKind::None) => 1,
@@ -101,7 +102,7 @@ impl Wear {
         }
     }
 
-    /// The policy with its numbers.
+    /// Returns the policy with its parameters.
     pub fn policy(&self) -> LevelingPolicy {
         match self.leveling.unwrap_or(LevelingKind::Dynamic) {
             LevelingKind::None => LevelingPolicy::None,
@@ -113,7 +114,7 @@ impl Wear {
         }
     }
 
-    /// How long blocks last; `None`: for ever, and none is bad.
+    /// Returns the endurance of the blocks; `None` if they never wear out and none is factory-bad.
     pub fn endurance(&self) -> Option<Endurance> {
         if self.cycles.is_none() && self.factory_bad.is_none() {
             return None;

@@ -1,4 +1,4 @@
-//! A walk through all of the blocks, for those that were made here and those that were read back.
+//! Validation of the erase blocks, both of a running device and of a state file.
 
 use super::{Blocks, State};
 use crate::ftl::Inconsistent;
@@ -7,14 +7,14 @@ use crate::ftl::wear_leveling::{Leveler, LevelingPolicy};
 use crate::nand::EraseBlock;
 use alloc::vec;
 
-/// Erases of a block that no medium comes near, so that counting on overflows nothing.
+/// Limit of a block's erase count. No medium comes near it, so that further counting cannot overflow.
 const ERASES_MAX: u32 = 1 << 31;
 
 impl Blocks {
-    /// Walks all of it.
+    /// Validates the complete state.
     ///
     /// # Errors
-    /// With what is wrong. Where nothing is, no call that keeps to the contract panics.
+    /// Returns the first inconsistency. A state that passes makes no call panic that keeps to the contract.
     pub fn validate(&self) -> Result<(), Inconsistent> {
         let count = self.states.len();
         ensure!(
@@ -44,7 +44,7 @@ impl Blocks {
         self.check_pools(of(State::Free))
     }
 
-    /// Each pool's policy holds its free blocks and what it knows of the used ones.
+    /// Checks that the policy of each pool holds the pool's free blocks, and that its data on used blocks is right.
     fn check_pools(&self, free: usize) -> Result<(), Inconsistent> {
         let mut seen = vec![false; self.states.len()];
         for (pool, leveler) in self.pools.iter().enumerate() {

@@ -300,7 +300,8 @@ impl Translation {
         let c = &self.medium.counters;
         (c.host_written_bytes, c.programs * self.medium.nand.page)
     }
-    /// Returns true if the card is read-only: too many blocks are bad, and it rejects every write.
+    /// Returns true if the card is read-only: it has rejected a write because too many blocks are bad, and rejects
+    /// every later write.
     pub fn is_read_only(&self) -> bool {
         self.medium.is_read_only()
     }

@@ -1,4 +1,4 @@
-//! A set of blocks for each pool, from which one can be drawn or removed in constant time.
+//! A set of blocks per pool, with random draws and removals in constant time.
 
 use super::valid_counts::ValidCounts;
 use alloc::vec;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ClosedBlocks {
     pools: Vec<Vec<u32>>,
-    /// Where each block stands in its pool.
+    /// Position of each block in its pool.
     positions: Vec<u32>,
 }
 
@@ -27,7 +27,7 @@ impl ClosedBlocks {
         self.positions[block as usize] = members.len() as u32;
         members.push(block);
     }
-    /// Removes a member; the last one takes its position.
+    /// Removes a member; the last member takes its position.
     pub(super) fn remove(&mut self, pool: u32, block: u32) {
         let members = &mut self.pools[pool as usize];
         let position = self.positions[block as usize] as usize;
@@ -37,7 +37,7 @@ impl ClosedBlocks {
             self.positions[*moved as usize] = position as u32;
         }
     }
-    /// Whether each pool's members are its candidates, and stand where it is noted.
+    /// Returns true if the members of each pool are its candidates, and their recorded positions are right.
     pub(super) fn is_sound(&self, counts: &ValidCounts) -> bool {
         let stands = |(pool, members): (usize, &Vec<u32>)| {
             let stands = |(position, block): (usize, &u32)| {
@@ -54,7 +54,7 @@ impl ClosedBlocks {
     pub(super) fn members(&self, pool: u32) -> &[u32] {
         &self.pools[pool as usize]
     }
-    /// A member, each as likely as any other.
+    /// Returns a random member; all members are equally likely.
     pub(super) fn draw(&self, pool: u32, rng: &mut Rng) -> Option<u32> {
         let members = self.members(pool);
         (!members.is_empty()).then(|| members[rng.below(members.len() as u64) as usize])

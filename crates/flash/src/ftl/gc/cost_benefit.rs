@@ -1,8 +1,9 @@
-//! The block with the greatest (1 - u) age / 2u (Rosenblum and Ousterhout, "The design and implementation of a
-//! log-structured file system", 1992): what is old and still valid is cold, and worth collecting at a higher share.
+//! Cost-benefit victim selection: the block with the greatest (1 - u) age / 2u, where u is its share of valid units
+//! (Rosenblum and Ousterhout, "The design and implementation of a log-structured file system", 1992). Data that is old
+//! and still valid is cold, so its block is worth collecting at a higher share of valid units.
 //!
-//! Age is counted in units that the host wrote since the block was closed, so that it does not depend on speed. All
-//! closed blocks of the pool are compared, once for each victim.
+//! Age is the number of units that the host wrote since the block was closed, so that age does not depend on speed.
+//! Each victim selection compares all closed blocks of the pool.
 
 use super::Policy;
 use super::closed_blocks::ClosedBlocks;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CostBenefit {
     closed: ClosedBlocks,
-    /// When each block was closed.
+    /// Number of units that the host had written when each block was closed.
     closed_at: Vec<u64>,
 }
 
@@ -23,10 +24,11 @@ impl CostBenefit {
         CostBenefit { closed: ClosedBlocks::new(counts), closed_at: vec![0; counts.block_count() as usize] }
     }
 
-    /// Benefit and cost: (1 - u) age and u, both in units; compared as fractions, without rounding.
+    /// Returns benefit and cost, (1 - u) age and u, both in units. The caller compares them as fractions, without
+    /// rounding.
     fn score(&self, counts: &ValidCounts, block: u32, now: u64) -> (u128, u128) {
         let valid = counts.valid(block);
-        // A block that was closed just now is not worthless.
+        // A block that was just closed has a benefit too.
         let age = u128::from(now - self.closed_at[block as usize]) + 1;
         (u128::from(counts.units() - valid) * age, u128::from(valid))
     }

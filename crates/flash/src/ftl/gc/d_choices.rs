@@ -1,4 +1,5 @@
-//! The block with the fewest valid units of `d` that are drawn at random, with repetition (Van Houdt 2013).
+//! D-choices victim selection: of `d` blocks drawn at random, with repetition, the one with the fewest valid units (Van
+//! Houdt 2013).
 
 use super::Policy;
 use super::closed_blocks::ClosedBlocks;
@@ -14,7 +15,7 @@ pub(crate) struct DChoices {
 }
 
 impl DChoices {
-    /// How many are drawn.
+    /// Returns the number of draws per selection.
     pub(super) fn draws(&self) -> u32 {
         self.d
     }

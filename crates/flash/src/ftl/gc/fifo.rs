@@ -1,4 +1,4 @@
-//! The block that was closed first: one list a pool.
+//! FIFO victim selection: the block that was closed first. Each pool has a list.
 
 use super::Policy;
 use super::valid_counts::ValidCounts;

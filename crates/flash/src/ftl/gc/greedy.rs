@@ -1,8 +1,9 @@
-//! The block with the fewest valid units, and of several the one that changed last: the one of the least rank.
+//! Greedy victim selection: the block with the fewest valid units. Of several such blocks, the one that changed last is
+//! chosen. This is the block with the least rank.
 //!
-//! A rank only falls as long as the block is a candidate, so that the least rank of each group of blocks follows a change
-//! by one comparison, and a victim is found among the groups. Lists by the number of valid units would touch a block's
-//! neighbours, and the heads, for every unit that becomes invalid.
+//! The rank of a candidate never rises. A change therefore updates the least rank of its group of blocks by one
+//! comparison, and the selection compares only the groups. Lists by the number of valid units would access the block's
+//! neighbours and the list heads for every unit that becomes invalid.
 
 use super::Policy;
 use super::valid_counts::{GROUP, NOT_A_CANDIDATE, ValidCounts};
@@ -16,7 +17,7 @@ pub(crate) struct Greedy {
     least: Vec<u64>,
 }
 
-/// The place of the least of some ranks, and that.
+/// Returns the position and the value of the least of some ranks.
 fn least_of(ranks: &[u64]) -> (usize, u64) {
     let least = ranks.iter().fold(u64::MAX, |least, rank| least.min(*rank));
     (ranks.iter().position(|rank| *rank == least).unwrap_or(0), least.min(NOT_A_CANDIDATE))
@@ -26,7 +27,7 @@ impl Greedy {
     pub(super) fn new(counts: &ValidCounts) -> Self {
         Greedy { least: vec![NOT_A_CANDIDATE; counts.words().len() / GROUP] }
     }
-    /// The rank at `place` has fallen.
+    /// Updates the group's least rank after the rank at `place` fell to `rank`.
     #[inline]
     pub(super) fn fell(&mut self, place: usize, rank: u64) {
         let least = &mut self.least[place / GROUP];

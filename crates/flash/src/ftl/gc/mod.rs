@@ -1,8 +1,9 @@
-//! Which erase block is collected next: one policy a file; and how many units of each block are valid (`valid_counts.rs`).
+//! Victim selection for garbage collection, one policy per file, and the number of valid units of each block
+//! (`valid_counts.rs`).
 //!
-//! A policy knows the closed blocks of each pool (a die), reads their valid units in the counts, and chooses the next
-//! victim. It guarantees that a choice depends on nothing but what it was told and the seed. It does not know what a
-//! victim is worth: a caller that cannot gain anything must not ask.
+//! A policy knows the closed blocks of each pool (a die), reads their valid units from the counts, and selects the next
+//! victim. A selection depends only on the calls before it and on the seed. A policy does not know whether a victim
+//! frees any space: a caller that cannot gain space must not ask for one.
 
 mod closed_blocks;
 mod cost_benefit;
@@ -24,26 +25,27 @@ use crate::Impossible;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 
-/// How a victim is chosen among a die's closed blocks.
+/// Selection of a victim among a die's closed blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum VictimPolicy {
-    /// The one with the fewest valid units.
+    /// The block with the fewest valid units.
     Greedy,
-    /// The one with the greatest (1 - u) age / 2u, u its share of valid units (Rosenblum and Ousterhout 1992).
+    /// The block with the greatest (1 - u) age / 2u, where u is its share of valid units (Rosenblum and Ousterhout
+    /// 1992).
     CostBenefit,
-    /// The one closed first.
+    /// The block that was closed first.
     Fifo,
-    /// Any.
+    /// A random block.
     Random,
-    /// The one with the fewest valid units of `d` drawn at random (Van Houdt 2013).
+    /// Of `d` blocks drawn at random, the one with the fewest valid units (Van Houdt 2013).
     DChoices {
-        /// How many are drawn.
+        /// Number of blocks drawn.
         d: u32,
     },
 }
 
 impl VictimPolicy {
-    /// Refuses what no policy can be.
+    /// Checks that the policy's parameters are possible.
     pub fn check(self) -> Result<(), Impossible> {
         if self == (VictimPolicy::DChoices { d: 0 }) {
             return Err(Impossible::new("ftl.victim", "draws 0 blocks; expected at least 1"));
@@ -54,14 +56,14 @@ impl VictimPolicy {
 
 /// The closed blocks of all pools under one policy.
 trait Policy {
-    /// `block` of `pool` is closed, `now` units after the device's first.
+    /// Adds `block` of `pool`, which was closed when `now` units had been written, to the candidates.
     fn insert(&mut self, counts: &ValidCounts, pool: u32, block: u32, now: u64);
-    /// `block` is no candidate any more.
+    /// Removes `block` from the candidates.
     fn remove(&mut self, counts: &ValidCounts, pool: u32, block: u32);
-    /// The next victim of `pool`; it stays a candidate until it is removed.
+    /// Returns the next victim of `pool`, which stays a candidate until the caller removes it.
     fn choose(&mut self, counts: &ValidCounts, pool: u32, now: u64) -> Option<u32>;
-    /// Whether it knows the counts' candidates and no others, and its lists hold together, when `now` units had been
-    /// written.
+    /// Returns true if the policy's lists are consistent and hold exactly the candidates of the counts, when `now`
+    /// units have been written.
     fn is_sound(&self, counts: &ValidCounts, now: u64) -> bool;
 }
 
@@ -121,13 +123,14 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    /// No candidates, of `blocks` of at most `units` units in `pools`, block b in pool b % `pools`.
+    /// Creates an empty set of candidates for `blocks` blocks of at most `units` units in `pools` pools, block b in
+    /// pool b % `pools`.
     pub(crate) fn new(victim: VictimPolicy, pools: u32, blocks: u32, units: u32, seed: u64) -> Self {
         let counts = ValidCounts::new(pools, blocks, units);
         let policies = Policies::new(victim, &counts, seed);
         Candidates { counts, policies }
     }
-    /// Invalid units in the candidates of `pool`.
+    /// Returns the number of invalid units in the candidates of `pool`.
     pub(crate) fn invalid_units(&self, pool: u32) -> u64 {
         self.counts.invalid_units(pool)
     }
@@ -145,27 +148,28 @@ impl Candidates {
             greedy.fell(place, rank);
         }
     }
-    /// `block` of `pool` is closed, with so many `valid` units, when `now` units have been written.
+    /// Adds `block` of `pool` to the candidates: a closed block with `valid` valid units, when `now` units have been
+    /// written.
     pub(crate) fn insert(&mut self, pool: u32, block: u32, valid: u32, now: u64) {
         self.counts.insert(block, valid);
         self.policies.policy_mut().insert(&self.counts, pool, block, now);
     }
-    /// `block` of `pool` is no candidate any more.
+    /// Removes `block` of `pool` from the candidates.
     pub(crate) fn remove(&mut self, pool: u32, block: u32) {
         self.counts.remove(block);
         self.policies.policy_mut().remove(&self.counts, pool, block);
     }
-    /// The next victim of `pool`; it stays a candidate until it is removed.
+    /// Returns the next victim of `pool`, which stays a candidate until the caller removes it.
     pub(crate) fn choose(&mut self, pool: u32, now: u64) -> Option<u32> {
         self.policies.policy_mut().choose(&self.counts, pool, now)
     }
-    /// Loads what is known of `block` into the processor's cache.
+    /// Prefetches the counts of `block` into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, block: u32) {
         flashlab_sim::prefetch(self.counts.words(), self.counts.place_of(block));
     }
-    /// Walks the candidates of `blocks` blocks of at most `units` units in `pools`, when `now` units had been written, and
-    /// compares with what the caller says of each block: its valid units if it is closed.
+    /// Validates the candidates of `blocks` blocks of at most `units` units in `pools` pools, when `now` units have
+    /// been written. `said` returns the caller's count for each block: its valid units if the block is closed.
     pub(crate) fn validate(
         &self,
         victim: VictimPolicy,
@@ -202,7 +206,7 @@ mod tests {
     const UNITS: u32 = 8;
     const BLOCKS: u32 = 12;
 
-    /// What a policy must know, written down plainly: (block, valid, closed at) in the order of closing.
+    /// Reference for the policies: (block, valid, closed at) in the order of closing.
     #[derive(Default)]
     struct Reference {
         closed: Vec<(u32, u32, u64)>,
@@ -211,7 +215,7 @@ mod tests {
     fn allowed(victim: VictimPolicy, reference: &Reference, pool: u32, now: u64, chosen: u32) -> bool {
         let mine: Vec<_> = reference.closed.iter().filter(|(block, ..)| block % 2 == pool).collect();
         let (_, valid, at) = **mine.iter().find(|(block, ..)| *block == chosen).expect("a candidate");
-        // An empty block costs nothing: its score is infinite, however old it is.
+        // A block without valid units costs nothing to collect: its score is infinite, regardless of its age.
         let score =
             |valid: u32, at: u64| f64::from(UNITS - valid) * (now - at + 1) as f64 / (2.0 * f64::from(valid));
         match victim {
@@ -255,7 +259,7 @@ mod tests {
                         reference.closed[at].1 -= units;
                         policy.invalidate_units(block, units);
                     }
-                    // Of a block that is no candidate nobody keeps count.
+                    // Invalid units of a block that is no candidate are not counted.
                     (2, None) => policy.invalidate(block),
                     _ => {}
                 }

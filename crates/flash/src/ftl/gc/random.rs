@@ -1,4 +1,4 @@
-//! Any block, each as likely as any other.
+//! Random victim selection: all closed blocks are equally likely.
 
 use super::Policy;
 use super::closed_blocks::ClosedBlocks;

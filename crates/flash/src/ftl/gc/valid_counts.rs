@@ -1,10 +1,10 @@
-//! Which blocks are candidates for collection, and how many units of each are valid: one word a block.
+//! The candidates for garbage collection and the number of valid units of each: one word per block.
 //!
-//! A unit that becomes invalid touches this word and no other line of memory here. The word of a candidate is its rank:
-//! its valid units, and below them how few changes there have been since its own. So ranks differ, the least is that of
-//! the block with the fewest valid units (of several the one that changed last), and a rank only falls as long as the
-//! block is a candidate. Nobody asks for the valid units of other blocks: they are counted when a block becomes a
-//! candidate, and not at each program.
+//! A unit that becomes invalid accesses only this word and no other cache line of this module. The word of a candidate
+//! is its rank: the number of valid units in the high bits, and below them the complement of the number of the block's
+//! last change. Ranks therefore differ, the least rank is that of the block with the fewest valid units (of several
+//! such blocks the one that changed last), and the rank of a candidate never rises. The valid units of other blocks are
+//! not needed, so they are counted when a block becomes a candidate and not at each program.
 
 use crate::ftl::divisor::Divisor;
 use alloc::vec;
@@ -12,13 +12,13 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// Words of a group; a pool has whole groups.
+/// Words of a group. A pool has a whole number of groups.
 pub(super) const GROUP: usize = 64;
-/// Bits of a rank for changes; those above are for valid units. Beyond 2^39 changes, 2 PiB in units of 4 KiB, the order
-/// of equals is another one.
+/// Bits of a rank for changes; the bits above are for valid units. Beyond 2^39 changes, 2 PiB in units of 4 KiB, the
+/// order of blocks with equal valid units is different.
 const CHANGE_BITS: u32 = 39;
 const CHANGES: u64 = (1 << CHANGE_BITS) - 1;
-/// A valid unit.
+/// One valid unit in a rank.
 const ONE_UNIT: u64 = 1 << CHANGE_BITS;
 /// The word of a block that is no candidate; every rank is less.
 pub(super) const NOT_A_CANDIDATE: u64 = 1 << 63;
@@ -27,11 +27,11 @@ pub(super) const NOT_A_CANDIDATE: u64 = 1 << 63;
 pub(super) struct ValidCounts {
     pools: Divisor,
     blocks: u32,
-    /// Units of a block.
+    /// Number of units of a block.
     units: u32,
-    /// Words of a pool.
+    /// Number of words per pool.
     stride: usize,
-    /// By pool, and the blocks of each in order.
+    /// The words of all blocks, by pool and in block order within each pool.
     words: Vec<u64>,
     changes: u64,
     /// Invalid units in the candidates of each pool.
@@ -39,7 +39,7 @@ pub(super) struct ValidCounts {
 }
 
 impl ValidCounts {
-    /// Blocks without valid units, none a candidate; block b lies in pool b % `pools`.
+    /// Creates the counts of blocks of which none is a candidate; block b is in pool b % `pools`.
     pub(super) fn new(pools: u32, blocks: u32, units: u32) -> Self {
         let stride = (blocks.div_ceil(pools) as usize).next_multiple_of(GROUP);
         ValidCounts {
@@ -53,23 +53,23 @@ impl ValidCounts {
         }
     }
 
-    /// Where a block's word is, and its pool.
+    /// Returns the position of a block's word, and the block's pool.
     #[inline]
     fn place(&self, block: u32) -> (usize, usize) {
         let (index, pool) = self.pools.split(block);
         (pool as usize * self.stride + index as usize, pool as usize)
     }
-    /// The place of a block's word among all.
+    /// Returns the position of a block's word.
     #[inline]
     pub(super) fn place_of(&self, block: u32) -> usize {
         self.place(block).0
     }
-    /// The places of a pool's words.
+    /// Returns the positions of a pool's words.
     pub(super) fn places_of(&self, pool: u32) -> Range<usize> {
         let first = pool as usize * self.stride;
         first..first + self.stride
     }
-    /// The block whose word is at a place.
+    /// Returns the block whose word is at a position.
     pub(super) fn block_at(&self, place: usize) -> u32 {
         (place % self.stride) as u32 * self.invalid_units.len() as u32 + (place / self.stride) as u32
     }
@@ -83,12 +83,12 @@ impl ValidCounts {
     pub(super) fn block_count(&self) -> u32 {
         self.blocks
     }
-    /// Units of a block.
+    /// Number of units of a block.
     pub(super) fn units(&self) -> u32 {
         self.units
     }
 
-    /// Valid units of a candidate.
+    /// Returns the number of valid units of a candidate.
     #[inline]
     pub(super) fn valid(&self, block: u32) -> u32 {
         (self.words[self.place_of(block)] >> CHANGE_BITS) as u32
@@ -96,7 +96,7 @@ impl ValidCounts {
     pub(super) fn is_candidate(&self, block: u32) -> bool {
         self.words[self.place_of(block)] != NOT_A_CANDIDATE
     }
-    /// Whether these are the candidates, each once.
+    /// Returns true if `blocks` yields every candidate exactly once and no other block.
     pub(super) fn are_all_candidates(&self, blocks: impl Iterator<Item = u32>) -> bool {
         let mut seen = vec![false; self.words.len()];
         let once = |block: u32| {
@@ -112,7 +112,8 @@ impl ValidCounts {
         self.invalid_units[pool as usize]
     }
 
-    /// Counts `units` units of a block as invalid, in one change; returns the place and the new rank of a candidate.
+    /// Counts `units` units of a block as invalid, in one change. Returns the position and the new rank if the block is
+    /// a candidate.
     #[inline]
     pub(super) fn invalidate(&mut self, block: u32, units: u32) -> Option<(usize, u64)> {
         let (place, pool) = self.place(block);
@@ -126,21 +127,21 @@ impl ValidCounts {
         Some((place, *word))
     }
 
-    /// A block becomes a candidate, of which so many units are valid.
+    /// Makes a block with `valid` valid units a candidate.
     pub(super) fn insert(&mut self, block: u32, valid: u32) {
         let (place, pool) = self.place(block);
         self.changes += 1;
         self.words[place] = latest(u64::from(valid) * ONE_UNIT, self.changes);
         self.invalid_units[pool] += u64::from(self.units - valid);
     }
-    /// A block is no candidate any more.
+    /// Removes a block from the candidates.
     pub(super) fn remove(&mut self, block: u32) {
         let (place, pool) = self.place(block);
         self.invalid_units[pool] -= u64::from(self.units - self.valid(block));
         self.words[place] = NOT_A_CANDIDATE;
     }
 
-    /// Whether it is of so many blocks of so many units in so many pools, and all words are possible.
+    /// Returns true if the counts are for these numbers of pools, blocks and units, and all words are possible.
     pub(super) fn is_sound(&self, pools: u32, blocks: u32, units: u32) -> bool {
         let new = ValidCounts::new(pools, blocks, units);
         let shape = |counts: &ValidCounts| (counts.pools, counts.blocks, counts.units, counts.stride);
@@ -164,7 +165,7 @@ impl ValidCounts {
     }
 }
 
-/// The rank of a candidate whose change was the last of so many.
+/// Returns the rank of a candidate whose last change is the change number `changes`.
 #[inline]
 fn latest(rank: u64, changes: u64) -> u64 {
     rank >> CHANGE_BITS << CHANGE_BITS | !changes & CHANGES

@@ -1,7 +1,8 @@
-//! Dynamic leveling: the least worn free block is used first; of equals, the one that has been free longest.
+//! Dynamic wear leveling: the least worn free block is used first; of equally worn blocks, the one that has been free
+//! longest.
 //!
-//! Wear spreads over the blocks that become free. A block whose data is never written again is never erased: of raw
-//! blocks in service of which a share c rho holds such data, the life is (1 - c rho) of what it could be.
+//! Wear spreads over the blocks that become free. A block whose data is never rewritten is never erased. If a share c
+//! rho of the raw blocks in service holds such data, the device lives for (1 - c rho) of its possible life.
 
 use super::Leveling;
 use crate::nand::EraseBlock;
@@ -11,32 +12,32 @@ use serde::{Deserialize, Serialize};
 /// Free blocks in order of their erase counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DynamicLeveling {
-    /// Erase count, when it was freed, block.
+    /// Erase count, number of releases before this one, and block.
     free: BTreeSet<(u32, u64, EraseBlock)>,
     freed: u64,
 }
 
 impl DynamicLeveling {
-    /// Erase count of the least worn free block.
+    /// Returns the erase count of the least worn free block.
     pub(super) fn least(&self) -> Option<u32> {
         self.free.first().map(|(erases, ..)| *erases)
     }
-    /// Erase count of the second least worn free block.
+    /// Returns the erase count of the second least worn free block.
     pub(super) fn second(&self) -> Option<u32> {
         self.free.iter().nth(1).map(|(erases, ..)| *erases)
     }
-    /// Erase count of the most worn free block.
+    /// Returns the erase count of the most worn free block.
     pub(super) fn most(&self) -> Option<u32> {
         self.free.last().map(|(erases, ..)| *erases)
     }
-    /// Whether it holds free blocks with their counts.
+    /// Returns true if all entries are free blocks with their erase counts.
     pub(in crate::ftl) fn is_sound(&self, free: &dyn Fn(EraseBlock) -> Option<u32>) -> bool {
         let known = |(erases, freed, block): &(u32, u64, EraseBlock)| {
             free(*block) == Some(*erases) && *freed < self.freed
         };
         self.freed < 1 << 60 && self.free.iter().all(known)
     }
-    /// Takes the most worn free block that was erased at most `most` times.
+    /// Allocates the most worn free block that was erased at most `most` times.
     pub(super) fn take_most(&mut self, most: u32) -> Option<EraseBlock> {
         let entry = *self.free.range(..=(most, u64::MAX, EraseBlock::new(0))).next_back()?;
         self.free.remove(&entry);

@@ -1,8 +1,8 @@
-//! Wear leveling: which free erase block is written next, and whose data is moved so that wear spreads.
+//! Wear leveling: the choice of the free erase block to write next, and of the data to move so that wear spreads.
 //!
-//! A policy sees the blocks of one pool. It answers for *free* blocks ([`Leveling::take`], [`Leveling::take_worn`]) and
-//! names a *used* block whose data should move ([`Leveling::relocate`]); the layer above moves the data and tells what
-//! became free. One file a policy: [`NoLeveling`], [`DynamicLeveling`], [`StaticLeveling`].
+//! A policy manages the blocks of one pool. It selects *free* blocks ([`Leveling::take`], [`Leveling::take_worn`]) and
+//! names a *used* block whose data should move ([`Leveling::relocate`]). The translation layer moves the data and
+//! reports the blocks that become free. One file per policy: [`NoLeveling`], [`DynamicLeveling`], [`StaticLeveling`].
 
 mod dynamic_leveling;
 mod no_leveling;
@@ -16,54 +16,56 @@ use crate::Impossible;
 use crate::nand::EraseBlock;
 use serde::{Deserialize, Serialize};
 
-/// What a policy is told and asked, for the blocks of one pool. `erases` is always the block's count at that moment.
+/// A wear leveling policy for the blocks of one pool. `erases` is always the block's erase count at that moment.
 pub trait Leveling {
-    /// `block` is free.
+    /// Adds `block` to the free blocks.
     fn freed(&mut self, block: EraseBlock, erases: u32);
-    /// `block`, which was taken, holds data from now on; `erases` may be one more than when it was free.
+    /// Records that `block`, which was allocated, holds data from now on. `erases` may be one more than when the block
+    /// was free.
     fn used(&mut self, _block: EraseBlock, _erases: u32) {}
-    /// `block`, which was used, holds no data any more: it will be freed, or it is retired.
+    /// Records that `block`, which was used, holds no data any more. The block will be freed or retired.
     fn unused(&mut self, _block: EraseBlock, _erases: u32) {}
-    /// `block`, which was free, is retired.
+    /// Removes `block`, which was free and is now retired.
     fn withdrawn(&mut self, block: EraseBlock, erases: u32);
-    /// The free block that new data goes to; it is not free any more.
+    /// Allocates the free block for new data.
     fn take(&mut self) -> Option<EraseBlock>;
-    /// The free block that data goes to which leveling moves, since it is expected to stay.
+    /// Allocates the free block for data that wear leveling moves. This data is expected to stay in place.
     fn take_worn(&mut self) -> Option<EraseBlock> {
         self.take()
     }
-    /// The used block whose data should move to the block that [`Leveling::take_worn`] would give, if any should and
-    /// `movable` allows it.
+    /// Returns the used block whose data should move to the block that [`Leveling::take_worn`] would return, if there
+    /// is one and `movable` allows it.
     fn relocate(&self, _movable: &dyn Fn(EraseBlock) -> bool) -> Option<EraseBlock> {
         None
     }
-    /// Whether the policy's promise breaks if nothing is moved before the next block is taken.
+    /// Returns true if the policy's guarantee breaks unless data is moved before the next allocation.
     fn must_relocate(&self) -> bool {
         false
     }
-    /// Free blocks.
+    /// Returns the number of free blocks.
     fn free_count(&self) -> u32;
 }
 
 /// A leveling policy as a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum LevelingPolicy {
-    /// What was freed last is used first.
+    /// The block that was freed last is used first.
     #[default]
     None,
-    /// The least worn free block is used first; data that stays where it is keeps its block from wearing.
+    /// The least worn free block is used first. A block whose data is never rewritten does not wear.
     Dynamic,
-    /// Dynamic, and data is moved out of little worn blocks.
+    /// Dynamic leveling that also moves data out of little worn blocks.
     Static {
-        /// Difference of erase counts, most worn free block to least worn used one, at which data begins to move.
+        /// Difference of the erase counts of the most worn free block and the least worn used block at which moving
+        /// begins.
         threshold: u32,
-        /// Difference below which moving ends again; `threshold` moves no more than it must.
+        /// Difference below which moving ends. With `relief` equal to `threshold`, no more data moves than necessary.
         relief: u32,
     },
 }
 
 impl LevelingPolicy {
-    /// Refuses what no policy can keep.
+    /// Checks that the policy's parameters are possible.
     pub fn check(&self) -> Result<(), Impossible> {
         let LevelingPolicy::Static { threshold, relief } = *self else { return Ok(()) };
         if threshold == 0 {
@@ -81,7 +83,7 @@ impl LevelingPolicy {
         Ok(())
     }
 
-    /// The policy for one pool, without blocks.
+    /// Creates the policy for one pool, without blocks.
     pub(super) fn start(&self) -> Leveler {
         match *self {
             LevelingPolicy::None => Leveler::None(NoLeveling::default()),
@@ -93,7 +95,7 @@ impl LevelingPolicy {
     }
 }
 
-/// One pool's policy with its state; an enum, so that it can be cloned and kept.
+/// A pool's policy with its state; an enum, so that it can be cloned and stored in a state file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Leveler {
     None(NoLeveling),

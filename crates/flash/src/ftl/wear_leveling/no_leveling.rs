@@ -1,6 +1,6 @@
-//! No leveling: the block that was freed last is used first.
+//! No wear leveling: the block that was freed last is used first.
 //!
-//! Writes to one place wear as many blocks as hold it, and one more that they share.
+//! Repeated writes to one place wear only the blocks that hold it and one more block that these blocks share.
 
 use super::Leveling;
 use crate::nand::EraseBlock;

@@ -1,22 +1,24 @@
-//! Static leveling: dynamic, and data is moved out of little worn blocks into much worn ones.
+//! Static wear leveling: dynamic leveling that also moves data out of little worn blocks into much worn ones.
 //!
 //! Moving begins when the most worn free block has been erased `threshold` times more often than the least worn used
-//! one. The least worn used block's data goes to the most worn free block, where it is expected to stay; the young block
-//! becomes free. It ends when the difference is below `relief`: with `relief` = `threshold` after a move or two, with a
-//! smaller one after most of the free blocks have been exchanged (a burst).
+//! block. The data of the least worn used block moves to the most worn free block, where it is expected to stay, and
+//! the little worn block becomes free. Moving ends when the difference is below `relief`. If `relief` equals
+//! `threshold`, moving ends after a move or two; if `relief` is smaller, it ends after most of the free blocks have
+//! been exchanged (a burst).
 //!
-//! Data moves only if it is cold: it has stayed while as many blocks were taken as the pool has, each of them once in the
-//! mean. The young block goes to the next data that is written, and is the least worn used one again; were that data moved
-//! as well, it would be rewritten where it is expected to stay, the most worn block would be the first to wear on, and
-//! moving would not end.
+//! Only cold data moves: data that has stayed in place while as many blocks were allocated as the pool has, so that
+//! each block was allocated once on average. The little worn block goes to the next data that is written, and is the
+//! least worn used block again. If that data moved too, it would soon be rewritten in the most worn block, where it is
+//! expected to stay; the most worn block would wear first, and moving would not end.
 //!
 //! # Guarantee
-//! If the layer above moves what [`Leveling::relocate`] names until it names nothing before it takes the next block,
-//! and erases one block for each that it takes, then the erase counts of a pool never differ by more than
-//! `threshold` + 1, whatever is written. For that, a block that is so worn stays free until the least worn one has been
-//! erased again, and as soon as fewer than two other blocks are free, the least worn blocks are moved round in turn
-//! until that has happened, cold or not. (A workload must seek out the data that leveling has moved for it to come so
-//! far.) What the layer above says cannot be moved is not bound by this.
+//! The erase counts of a pool never differ by more than `threshold` + 1, whatever the workload, under two conditions on
+//! the translation layer: before each allocation it moves the data that [`Leveling::relocate`] names until the policy
+//! names none, and it erases one block per allocation. To guarantee this, a block at the limit stays free until the
+//! least worn block has been erased again. As soon as fewer than two other blocks are free, the data of the least worn
+//! blocks moves in turn until that has happened, cold or not. (This happens only if a workload specifically rewrites
+//! the data that leveling has moved.) The guarantee does not cover blocks that the translation layer declares
+//! immovable.
 
 use super::{DynamicLeveling, Leveling};
 use crate::nand::EraseBlock;
@@ -29,16 +31,16 @@ pub struct StaticLeveling {
     threshold: u32,
     relief: u32,
     free: DynamicLeveling,
-    /// With each used one, how many blocks of the pool had been taken before it.
+    /// Used blocks by erase count, each with the number of allocations in the pool before its own.
     used: BTreeMap<(u32, EraseBlock), u64>,
-    /// Blocks taken so far.
+    /// Number of allocations so far.
     taken: u64,
-    /// Moving has begun and not ended.
+    /// True from the beginning to the end of moving.
     moving: bool,
 }
 
 impl StaticLeveling {
-    /// Without blocks.
+    /// Creates a policy without blocks.
     pub fn new(threshold: u32, relief: u32) -> Self {
         StaticLeveling {
             threshold,
@@ -50,7 +52,8 @@ impl StaticLeveling {
         }
     }
 
-    /// Whether it has these numbers, and holds free blocks and all `count` used ones with their counts.
+    /// Returns true if the policy has these parameters and holds free blocks and all `count` used blocks with their
+    /// erase counts.
     pub(in crate::ftl) fn is_sound(
         &self,
         numbers: (u32, u32),
@@ -68,14 +71,14 @@ impl StaticLeveling {
             && self.taken < 1 << 60
     }
 
-    /// The count above which a free block must not be used.
+    /// Returns the erase count above which a free block must not be used.
     fn ceiling(&self) -> u32 {
         let used = self.least_used();
         let least = used.into_iter().chain(self.free.least()).min();
         least.unwrap_or_default().saturating_add(self.threshold)
     }
 
-    /// How much more worn the most worn free block is than the least worn used one.
+    /// Returns the difference of the erase counts of the most worn free block and the least worn used block.
     fn gap(&self) -> u32 {
         match (self.free.most(), self.least_used()) {
             (Some(most), Some(least)) => most.saturating_sub(least),
@@ -83,24 +86,25 @@ impl StaticLeveling {
         }
     }
 
-    /// Erase count of the least worn used block.
+    /// Returns the erase count of the least worn used block.
     fn least_used(&self) -> Option<u32> {
         self.used.first_key_value().map(|((erases, _), _)| *erases)
     }
 
-    /// Whether the data of a block that was taken after `since` others has stayed while as many were taken as the pool has.
+    /// Returns true if the data of a block is cold: the block was allocated after `since` others, and more allocations
+    /// than the pool has blocks have followed.
     fn is_cold(&self, since: u64) -> bool {
         self.taken - since > self.used.len() as u64 + u64::from(self.free.free_count())
     }
 
-    /// Follows a change of `free` or `used`.
+    /// Updates `moving` after a change of `free` or `used`.
     fn changed(&mut self) {
         let gap = self.gap();
         self.moving = gap >= if self.moving { self.relief } else { self.threshold };
     }
 
-    /// Whether the least worn used blocks must move round: too few free blocks may be used. One alone is not enough where
-    /// what is freed next is above the ceiling.
+    /// Returns true if the data of the least worn used blocks must move because too few free blocks may be used. A
+    /// single free block is not enough if the next block to become free is above the ceiling.
     fn is_pressed(&self) -> bool {
         let (Some(least), Some(((most, _), _))) = (self.least_used(), self.used.last_key_value()) else {
             return false;
