@@ -73,7 +73,7 @@ pub struct WearSummary {
     pub erases: u64,
     /// Number of blocks that failed in use.
     pub failures: u32,
-    /// Erases in all when the first block failed.
+    /// Total of erases when the first block failed in use.
     pub first_failure: Option<u64>,
 }
 
@@ -239,7 +239,7 @@ impl Blocks {
     pub fn erase_counts(&self) -> &[u32] {
         &self.erase_counts
     }
-    /// Total of erases.
+    /// Returns the total of erases.
     pub fn erases(&self) -> u64 {
         self.erases
     }
@@ -251,7 +251,7 @@ impl Blocks {
     pub fn is_used(&self, block: EraseBlock) -> bool {
         self.state(block) == State::Used
     }
-    /// Erases in all when the first block failed in use.
+    /// Returns the total of erases when the first block failed in use.
     pub fn first_failure(&self) -> Option<u64> {
         self.first_failure
     }

@@ -34,7 +34,7 @@ impl MapCache {
         false
     }
 
-    /// Drops all pages, as a loss of power does.
+    /// Removes all pages after a loss of power.
     pub fn clear(&mut self) {
         self.pages.clear();
     }

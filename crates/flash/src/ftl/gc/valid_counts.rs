@@ -83,7 +83,7 @@ impl ValidCounts {
     pub(super) fn block_count(&self) -> u32 {
         self.blocks
     }
-    /// Number of units of a block.
+    /// Returns the number of units of a block.
     pub(super) fn units(&self) -> u32 {
         self.units
     }
@@ -107,7 +107,7 @@ impl ValidCounts {
         blocks.by_ref().all(once)
             && seen.iter().zip(&self.words).all(|(seen, word)| *seen == (*word != NOT_A_CANDIDATE))
     }
-    /// Invalid units in the candidates of a pool.
+    /// Returns the number of invalid units in the candidates of a pool.
     pub(super) fn invalid_units(&self, pool: u32) -> u64 {
         self.invalid_units[pool as usize]
     }
