@@ -1,8 +1,8 @@
-//! How many flash operations a CPU second the exact scheduler handles.
+//! Benchmark of the event-exact scheduler: flash operations per CPU second.
 //!
-//! `cargo bench -p flashlab-flash --bench array`. A closed loop on 8 channels of 4 dies: as soon as one operation ends
-//! the next is submitted, to a random block. Figures are medians of several runs; the loop without an array
-//! is printed too, so that what it costs can be taken off. Nothing here is a test: it prints.
+//! `cargo bench -p flashlab-flash --bench array`. A closed loop runs on 8 channels of 4 dies: as soon as an operation
+//! ends, the loop submits the next one to a random block. The figures are medians of several runs. The benchmark also
+//! prints the cost of the loop without an array, so that a reader can subtract it. The benchmark asserts nothing.
 
 use cpu_time::ProcessTime;
 use flashlab_flash::nand::{
@@ -96,7 +96,7 @@ fn operation(rng: &mut Rng, tag: u32, reads: fn(u32) -> bool) -> Operation {
     }
 }
 
-/// CPU seconds to decide whether a page of a block erased about `cycles` times is read at once.
+/// Returns the CPU seconds per read that the decoder takes to draw the outcome for a block erased about `cycles` times.
 fn decode(cycles: u32) -> f64 {
     let decoder = Decoder::new(&RELIABILITY);
     let (mut rng, age, start) = (Rng::new(1), Duration::from_secs(86_400), ProcessTime::now());
@@ -106,7 +106,7 @@ fn decode(cycles: u32) -> f64 {
     start.elapsed().as_secs_f64() / f64::from(OPERATIONS)
 }
 
-/// CPU seconds an operation.
+/// Returns the CPU seconds per operation.
 fn closed_loop(depth: u32, scheduling: &Scheduling, reads: fn(u32) -> bool) -> f64 {
     let mut channels = Channels::new(&GEOMETRY, &TIMING, scheduling, 1);
     let mut rng = Rng::new(1);

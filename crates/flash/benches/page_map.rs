@@ -1,13 +1,13 @@
-//! How fast the page-mapped translation layer is: host writes and array operations per CPU second, at count level and on
-//! the event-exact array.
+//! Benchmark of the page-mapped translation layer: host writes and array operations per CPU second, at count level and
+//! on the event-exact array.
 //!
-//! `cargo bench -p flashlab-flash --bench page_map [-- GIB]`. A device of 64 GiB, 8 channels of 4 dies, pages of 16 KiB
-//! with four units each, 256 pages a block; written once in sequence, then at random until collection is steady (six
-//! drive writes; `--quick`: two, when it is not quite), then measured. The yardstick is MQSim with 88 to 104 thousand
-//! steady writes a CPU second.
+//! `cargo bench -p flashlab-flash --bench page_map [-- GIB]`. The device has 64 GiB, 8 channels of 4 dies, pages of
+//! 16 KiB with four units each, and 256 pages per block. The benchmark writes it once in sequence, then at random until
+//! garbage collection is steady (six drive writes; with `--quick` two, after which it is not quite steady), and then
+//! measures. For comparison, MQSim reaches 88 to 104 thousand steady writes per CPU second.
 //!
-//! The maps are read and written all over, so memory comes in huge pages, as in the program. Nothing here is a test: it
-//! prints.
+//! Accesses to the maps are scattered, so the benchmark allocates huge pages, as the program does. The benchmark asserts
+//! nothing.
 
 use cpu_time::ProcessTime;
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -18,11 +18,11 @@ use flashlab_sim::{Duration, Histogram, Instant, Rng};
 
 const GIB: u64 = 1 << 30;
 const MILLION: f64 = 1e6;
-/// Requests drawn ahead, whose map lines are loaded meanwhile.
+/// Number of requests drawn ahead, so that their lines of the map are prefetched.
 const AHEAD: usize = 16;
-/// How often each is measured; the machine may be shared.
+/// Number of repetitions of each measurement, because other programs may run on the machine.
 const REPEATS: usize = 3;
-/// As the program has it.
+/// Allocator of the program.
 #[global_allocator]
 static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
 
@@ -49,7 +49,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> PageMapParameters {
     let (channels, dies, pages, page) = (8, 4, 256, 16_384);
     let block = u64::from(pages) * page;
     let raw = capacity / 100 * (100 + spare_percent);
-    // Spare is what data can use: without the reserve of each die and what is unwritten in its two open blocks.
+    // The spare space excludes the reserve of each die and the unwritten part of its two open blocks.
     let reserve = 3;
     let blocks = raw.div_ceil(block * u64::from(channels * dies)) as u32 + reserve + 1;
     PageMapParameters {
@@ -69,7 +69,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> PageMapParameters {
     }
 }
 
-/// A steady device and the requests to come.
+/// Device in its steady state, and the requests drawn ahead.
 struct Writer {
     map: PageMap,
     rng: Rng,
@@ -78,7 +78,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Written in sequence, then `warm_up` times at random.
+    /// Creates a device and writes it once in sequence, then `warm_up` times at random.
     fn new(capacity: u64, spare_percent: u64, warm_up: u64) -> Self {
         let map = PageMap::new(&parameters(capacity, spare_percent), 1);
         let mut writer = Writer { map, rng: Rng::new(1), ahead: [0; AHEAD], place: 0 };
@@ -103,7 +103,7 @@ impl Writer {
         self.map.settle();
     }
 
-    /// So many drive writes at count level.
+    /// Does `drive_writes` drive writes at count level.
     fn count(&mut self, drive_writes: u64) {
         for _ in 0..drive_writes * u64::from(self.map.units()) {
             let unit = self.next();
@@ -111,7 +111,7 @@ impl Writer {
         }
     }
 
-    /// Prints the rates of a drive write.
+    /// Measures `drive_write` several times and prints its rates.
     fn report(&mut self, what: &str, mut drive_write: impl FnMut(&mut Writer)) {
         let before = self.map.written();
         let mut seconds: Vec<f64> = (0..REPEATS)
@@ -124,7 +124,7 @@ impl Writer {
         seconds.sort_by(f64::total_cmp);
         let written = self.map.written().since(&before);
         let (requests, repeats) = (f64::from(self.map.units()), REPEATS as f64);
-        // Each moved page was read as well, roughly.
+        // Approximation: each moved page was also read once.
         let operations =
             (written.total() + written.gc) as f64 / repeats / f64::from(self.map.units_per_page());
         let mapped = self.map.valid_units() as f64;
@@ -143,7 +143,7 @@ impl Writer {
     }
 }
 
-/// The array in simulated time, and a host that writes as fast as the write buffer takes it.
+/// Array in simulated time, with a host that writes as fast as the write buffer accepts data.
 struct Exact {
     channels: Channels,
     now: Instant,
@@ -168,7 +168,7 @@ impl Exact {
         Exact { channels, now: Instant::ZERO, latency: Histogram::new() }
     }
 
-    /// One drive write.
+    /// Does one drive write.
     fn write(&mut self, writer: &mut Writer) {
         for _ in 0..writer.map.units() {
             let unit = writer.next();

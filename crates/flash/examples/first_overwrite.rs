@@ -1,4 +1,5 @@
-//! Why the first small write into data that was written in sequence is slow, and the second is not.
+//! Shows why the first small write into sequentially written data is slow and the second is not: only the first one
+//! reads and programs other data of its rewrite unit again.
 
 use flashlab_flash::ftl::card::{Mapping, Overwrite, RewriteUnits};
 use flashlab_sim::Duration;

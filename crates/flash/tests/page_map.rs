@@ -1,4 +1,4 @@
-//! The page-mapped translation layer from outside.
+//! Tests of the page-mapped translation layer through its public interface.
 
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -40,7 +40,8 @@ fn random_overwrites_go_on_for_ever() {
     println!("{:?} {}", map.written(), map.written().amplification());
 }
 
-/// What is left of the buffer's blocks does not fill a page, and nothing else can be folded: the page is programmed as it is.
+/// The last units in the blocks of the SLC buffer do not fill a page, and no other units can be folded with them. The
+/// layer programs the partial page.
 #[test]
 fn a_full_slc_buffer_is_folded_to_its_last_unit() {
     let mut parameters = small();

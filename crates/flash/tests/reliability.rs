@@ -1,11 +1,11 @@
-//! Bit errors, codewords and retries against their closed forms, to four deviations.
+//! Bit errors, codewords and read retries against their closed forms, within four standard deviations.
 
 use flashlab_flash::nand::{Decoder, ReadOutcome, Reliability};
 use flashlab_sim::{Duration, Rng};
 
 const DAY: u64 = 86_400;
 
-/// A code of 1 KiB and parity that corrects 72 bits, on cells that wear fast enough for tests.
+/// Code with codewords of 1 KiB plus parity that corrects 72 bits, on cells that wear fast enough for tests.
 const TLC: Reliability = Reliability {
     fresh: 1e-4,
     worn: 4e-4,
@@ -42,7 +42,7 @@ fn errors_rise_as_the_power_of_cycles_and_with_age() {
 
 #[test]
 fn a_codeword_fails_as_often_as_its_bits_say() {
-    // E1 against bits thrown one by one, with a small code.
+    // E1 against bit errors that are drawn one by one, with a small code.
     let code = Reliability { codeword_bits: 60, correctable: 3, codewords: 2, ..TLC };
     for (seed, p) in [(1, 0.01), (2, 0.05), (3, 0.1)] {
         let mut rng = Rng::new(seed);

@@ -19,10 +19,10 @@ fn an_slc_buffer_is_full_after_its_size_over_what_is_not_folded_meanwhile() {
             ..parameters(VictimPolicy::Greedy, 0.5, 96)
         };
         let mut map = PageMap::new(&parameters, 1);
-        // Blocks with one bit a cell have a third of the pages.
+        // A block in SLC mode has a third of the pages of a TLC block.
         let size = f64::from(slc.blocks) * 32.0;
         let mut host = 0u32;
-        // The cliff: the host waits for a whole page to be folded for each that it writes.
+        // The cliff: from here on, each page that the host writes waits until a whole page has been folded.
         let cliff = loop {
             assert!(matches!(map.write(host % map.units()), Accepted::Buffered(_)));
             host += 1;
@@ -32,7 +32,7 @@ fn an_slc_buffer_is_full_after_its_size_over_what_is_not_folded_meanwhile() {
             }
         };
         let expected = size / (1.0 - f64::from(fold_ppm) / 1e6);
-        // The open block and the one being folded blur it by a block each.
+        // The open block and the block being folded each shift the cliff by up to a block.
         let blur = 100.0 * 3.0 * 32.0 / size;
         assert_within(blur, cliff, expected, &format!("cliff with {fold_ppm} ppm folded"));
         map.check();
@@ -44,13 +44,13 @@ fn a_write_buffer_takes_a_burst_of_its_size() {
     let parameters =
         PageMapParameters { write_buffer: 64 * UNIT, ..parameters(VictimPolicy::Greedy, 0.8, 32) };
     let mut map = PageMap::new(&parameters, 1);
-    // Nothing is programmed while the array is asked for nothing.
+    // The map programs nothing until the test polls it.
     let mut burst = 0;
     while matches!(map.write(burst), Accepted::Buffered(_)) {
         burst += 1;
     }
     assert_eq!(burst, 64);
-    // After that, one is accepted for each that is programmed.
+    // From here on, the map accepts one unit for each unit that it programs.
     for unit in burst..burst + 200 {
         assert_eq!(map.write(unit), Accepted::Full);
         let program = map.poll().expect("pages wait");
@@ -62,8 +62,8 @@ fn a_write_buffer_takes_a_burst_of_its_size() {
 
 #[test]
 fn a_steady_write_costs_the_programs_reads_and_erases_that_limit_throughput() {
-    // Steady random writes take WA programs, WA - 1 reads and WA / b erases each, in units: with times for them that is
-    // the closed form of throughput where dies limit.
+    // In the steady state, a random write of a unit costs WA programs, WA - 1 reads and WA / b erases. Weighted with
+    // the times of these operations, the sum is the closed form of the throughput where the dies are the limit.
     let b = 32;
     let (mut map, steady) = uniform(&parameters(VictimPolicy::Greedy, 0.8333, b), 2);
     let mut rng = flashlab_sim::Rng::new(3);

@@ -1,4 +1,5 @@
-//! A device to compare with a closed form: one die, since the forms know none, and one unit a page.
+//! Device that the tests compare with closed forms. The device has a single die and one unit per page, because the
+//! closed forms contain neither dies nor partial pages.
 
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -9,11 +10,13 @@ use flashlab_sim::Rng;
 
 pub(crate) const BLOCKS: u32 = 4_096;
 pub(crate) const UNIT: u64 = 4_096;
-/// Drive writes until a device is steady, and those measured.
+/// Number of drive writes until a device is in its steady state.
 pub(crate) const WARM_UP: u64 = 6;
+/// Number of drive writes of the measurement.
 pub(crate) const MEASURED: u64 = 2;
 
-/// `BLOCKS` blocks of `b` units, of which a share `rho` can be addressed, with the smallest reserve there is.
+/// Returns the parameters of a device with `BLOCKS` blocks of `b` units and the smallest possible reserve. The host can
+/// address a share `rho` of the units.
 pub(crate) fn parameters(victim: VictimPolicy, rho: f64, b: u32) -> PageMapParameters {
     let units = f64::from(BLOCKS * b) * rho;
     PageMapParameters {
@@ -33,14 +36,15 @@ pub(crate) fn parameters(victim: VictimPolicy, rho: f64, b: u32) -> PageMapParam
     }
 }
 
-/// What a steady device did: its amplification, and rho as it was on average.
+/// Write amplification of a device in its steady state, and the mean of the effective rho.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steady {
     pub(crate) amplification: f64,
     pub(crate) rho: f64,
 }
 
-/// Writes all units in order, then `writes` gives the units of `WARM_UP` and of `MEASURED` drive writes.
+/// Writes all units in order, then calls `write` once per unit of `WARM_UP` and of `MEASURED` drive writes. Returns the
+/// results of the measured drive writes.
 pub(crate) fn steady(map: &mut PageMap, mut write: impl FnMut(&mut PageMap)) -> Steady {
     let units = map.unit_count();
     Ftl::write(map, 0, units).expect("it has spare");
@@ -59,7 +63,7 @@ pub(crate) fn steady(map: &mut PageMap, mut write: impl FnMut(&mut PageMap)) -> 
     Steady { amplification: written.amplification(), rho: mapped as f64 / effective as f64 }
 }
 
-/// The same under uniform random writes.
+/// Runs a new device as [`steady`] does, under uniform random writes.
 pub(crate) fn uniform(parameters: &PageMapParameters, seed: u64) -> (PageMap, Steady) {
     let mut map = PageMap::new(parameters, seed);
     let mut rng = Rng::new(seed);

@@ -1,8 +1,8 @@
-//! The closed forms, solved numerically.
+//! Closed forms of write amplification, solved numerically.
 
-/// The principal branch of the Lambert W function, for arguments from -1/e to 0: w e^w = x, by Halley's method.
+/// Returns the principal branch of the Lambert W function, w e^w = x, for x from -1/e to 0, by Halley's method.
 pub(crate) fn lambert_w0(x: f64) -> f64 {
-    // Near the branch point a series in p is the better start.
+    // Near the branch point, a series in p is the better start.
     let p = (2.0 * (std::f64::consts::E * x + 1.0)).max(0.0).sqrt();
     let mut w = if x < -0.2 { -1.0 + p - p * p / 3.0 } else { x };
     for _ in 0..100 {
@@ -17,13 +17,13 @@ pub(crate) fn lambert_w0(x: f64) -> f64 {
     w
 }
 
-/// FIFO cleaning under uniform writes, of whatever block size.
+/// FIFO victim selection under uniform writes, for any block size.
 pub(crate) fn fifo(rho: f64) -> f64 {
     let alpha = 1.0 / rho;
     alpha / (alpha + lambert_w0(-alpha * (-alpha).exp()))
 }
 
-/// Greedy cleaning under uniform writes, blocks of `b` pages.
+/// Greedy victim selection under uniform writes, for blocks of `b` pages.
 pub(crate) fn greedy(rho: f64, b: f64) -> f64 {
     let alpha = 1.0 / rho;
     let k = 1.0 + 1.0 / (2.0 * b);
@@ -31,28 +31,29 @@ pub(crate) fn greedy(rho: f64, b: f64) -> f64 {
     b / (b - (x0 - 1.0))
 }
 
-/// A random victim under uniform writes.
+/// Random victim selection under uniform writes.
 pub(crate) fn random(rho: f64) -> f64 {
     1.0 / (1.0 - rho)
 }
 
-/// Agarwal and Marrow's form, which is known to be too low.
+/// Closed form of Agarwal and Marrow, which is known to be too low.
 pub(crate) fn agarwal(rho: f64) -> f64 {
     1.0 / (2.0 * (1.0 - rho))
 }
 
-/// The best of `d` random victims under uniform writes: the fixed point of the mean field equations, found by following
-/// them in time. `m[i]` is the share of blocks with i valid units.
+/// Best of `d` random victims under uniform writes: the fixed point of the mean field equations, found by integrating
+/// the equations over time. `m[i]` is the share of blocks with i valid units.
 pub(crate) fn d_choices(rho: f64, b: usize, d: u32) -> f64 {
     let mut m = vec![0.0; b + 1];
-    // Two counts round the mean, so that it is rho from the beginning; the equations keep it.
+    // The blocks start with the two counts next to the mean, so that the mean is rho from the start. The equations
+    // preserve the mean.
     let mean = rho * b as f64;
     let low = mean.floor() as usize;
     m[low] = 1.0 - (mean - low as f64);
     m[low + 1] = mean - low as f64;
     let mut amplification = 0.0;
     for step in 0..2_000_000 {
-        // S[i] = P(at least i valid); a victim has i with probability S[i]^d - S[i+1]^d.
+        // A victim has i valid units with probability S[i]^d - S[i+1]^d, where S[i] = P(at least i valid).
         let mut s = vec![0.0; b + 2];
         for i in (0..=b).rev() {
             s[i] = s[i + 1] + m[i];
@@ -79,9 +80,9 @@ pub(crate) fn d_choices(rho: f64, b: usize, d: u32) -> f64 {
     amplification
 }
 
-/// FIFO cleaning with one stream under a mix of rates: `(share of writes, share of pages)` of each part.
+/// FIFO victim selection with one stream under a mix of rates. Each of `parts` is `(share of writes, share of pages)`.
 pub(crate) fn fifo_of_mix(rho: f64, parts: &[(f64, f64)]) -> f64 {
-    // x = 1/WA solves sum r x / (1 - exp(-r x / (f rho))) = 1; the sum grows with x.
+    // x = 1/WA solves sum r x / (1 - exp(-r x / (f rho))) = 1, and the sum grows with x.
     let sum = |x: f64| -> f64 { parts.iter().map(|(r, f)| r * x / (1.0 - (-r * x / (f * rho)).exp())).sum() };
     let (mut low, mut high) = (1e-9, 1.0);
     for _ in 0..200 {
@@ -93,7 +94,7 @@ pub(crate) fn fifo_of_mix(rho: f64, parts: &[(f64, f64)]) -> f64 {
 
 #[test]
 fn the_forms_give_the_published_table() {
-    // OP, rho, FIFO, greedy of 32, 64, 128, 256 pages, random.
+    // Over-provisioning, FIFO, greedy with blocks of 32, 64, 128 and 256 pages, random.
     let table = [
         (0.05, 10.672, [8.077, 9.192, 9.876, 10.258], 21.00),
         (0.07, 7.817, [6.343, 7.001, 7.386, 7.595], 15.29),

@@ -1,4 +1,4 @@
-//! Writes of which some parts are hotter than others (G6 to G8).
+//! Skewed writes: parts of the address space are hotter than others (G6 to G8).
 
 use crate::device::{Steady, assert_within, parameters, steady, uniform};
 use crate::forms;
@@ -8,7 +8,7 @@ use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_sim::Rng;
 
-/// A steady device, of whose writes a share `r` goes to the first share `f` of units.
+/// Runs a device to its steady state, with a share `r` of the writes to the first share `f` of the units.
 fn hot_and_cold(parameters: &PageMapParameters, r: f64, f: f64, seed: u64) -> Steady {
     let mut map = PageMap::new(parameters, seed);
     let mut rng = Rng::new(seed);
@@ -33,7 +33,7 @@ fn a_mix_of_rates_under_fifo_in_one_stream_meets_its_form() {
 
 #[test]
 fn separated_pools_meet_the_sum_of_their_forms() {
-    // Two devices, which is what pools are: 0.8 of the writes to one that holds 0.2 of the units.
+    // Pools behave as two devices: the first receives 0.8 of the writes and holds 0.2 of the units.
     let (r, f) = (0.8, 0.2);
     let (rho_hot, rho_cold) = (0.75, 0.9);
     let (_, hot) = uniform(&parameters(VictimPolicy::Greedy, rho_hot, 32), 2);
@@ -41,16 +41,16 @@ fn separated_pools_meet_the_sum_of_their_forms() {
     let found = r * hot.amplification + (1.0 - r) * cold.amplification;
     let expected = r * forms::greedy(hot.rho, 32.0) + (1.0 - r) * forms::greedy(cold.rho, 32.0);
     assert_within(1.0, found, expected, "two pools");
-    // The same rho everywhere gives the uniform value, whatever the shares.
+    // The same rho in both pools gives the uniform value for any shares.
     let rho = 0.8696;
     let pooled = r * forms::fifo(rho) + (1.0 - r) * forms::fifo(rho);
     assert!((pooled - forms::fifo(rho)).abs() < 1e-12);
-    // A layer that keeps hot and cold apart without being told which is which comes between one stream and the best
-    // split of the spare space that pools could have.
+    // A layer that separates hot from cold data without hints from the host lies between one stream and the best split
+    // of the spare space between pools.
     let total = 1.0 / rho;
     let best = (1..1_000)
         .map(|n| {
-            // The hot pool's raw space, in units of all mapped ones.
+            // Raw space of the hot pool, as a multiple of the mapped units of both pools.
             let hot = f + (total - 1.0) * f64::from(n) / 1_000.0;
             let cold = total - hot;
             r * forms::fifo(f / hot) + (1.0 - r) * forms::fifo((1.0 - f) / cold)
@@ -82,7 +82,7 @@ fn a_static_share_under_dynamic_leveling_takes_spare_and_never_wears() {
         let Steady { amplification, rho, .. } = steady(&mut map, |map| {
             Ftl::write(map, cold + rng.below(units - cold), 1).expect("it has spare");
         });
-        // The cold units were written first, in order: they fill blocks of their own.
+        // The cold units were written first, in order, so they fill blocks of their own.
         let expected = forms::greedy((1.0 - c) * rho / (1.0 - c * rho), 32.0);
         assert_within(1.0, amplification, expected, &format!("static share {c}, rho {rho:.4}"));
         let never = map.blocks().erase_counts().iter().filter(|erases| **erases == 0).count();

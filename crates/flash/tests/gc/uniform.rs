@@ -35,7 +35,7 @@ fn random_victims_meet_their_form() {
     }
 }
 
-/// The form that is known to be wrong is not met within the tolerance of those that are.
+/// Asserts that `found` differs by more than 2 % from the form that is known to be wrong.
 #[track_caller]
 fn assert_apart(found: f64, wrong: f64) {
     assert!((found / wrong - 1.0).abs() > 0.02, "{found} meets {wrong}, which it must not");
@@ -53,7 +53,7 @@ fn the_best_of_d_victims_meets_the_mean_field() {
 
 #[test]
 fn trims_make_spare() {
-    // Each request trims with probability q, only what is mapped or any unit.
+    // Each request is a trim with probability q, either of a mapped unit or of any unit.
     for (q, only_mapped) in [(0.1, true), (0.25, true), (0.1, false), (0.3, false)] {
         let parameters = parameters(VictimPolicy::Greedy, 0.9, 32);
         let mut map = PageMap::new(&parameters, 5);
@@ -74,13 +74,13 @@ fn trims_make_spare() {
         let share = map.valid_units() as f64 / units as f64;
         let expected = if only_mapped { (1.0 - 2.0 * q) / (1.0 - q) } else { 1.0 - q };
         assert_within(1.0, share, expected, &format!("mapped share, q {q}"));
-        // The effective rho is that of the mapped units already.
+        // The effective rho counts mapped units only, so it already accounts for the trims.
         let form = forms::greedy(steady.rho, 32.0);
         assert_within(1.0, steady.amplification, form, &format!("trims with q {q}, rho {:.4}", steady.rho));
     }
 }
 
-/// A set of units from which one can be drawn.
+/// Set of mapped units, from which a random one can be drawn.
 struct Mapped {
     members: Vec<u32>,
     positions: Vec<u32>,

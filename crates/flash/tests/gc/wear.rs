@@ -44,7 +44,7 @@ fn a_device_dies_after_its_raw_bytes_times_its_cycles_over_its_amplification() {
     assert_within(3.0, host as f64, raw * f64::from(cycles) / amplification, "units written in a life");
 }
 
-/// As [`parameters`], with fewer blocks: wear needs many erases.
+/// Returns [`parameters`] with fewer blocks, because wear takes many erases.
 fn small(rho: f64) -> PageMapParameters {
     let mut parameters = parameters(VictimPolicy::Greedy, rho, 32);
     parameters.geometry.blocks = 512;
@@ -73,7 +73,7 @@ fn static_leveling_costs_at_most_about_one_over_its_threshold() {
         let host = written.host as f64;
         let cost = (written.total() as f64 - dynamic.total() as f64) / host / dynamic.amplification();
         let wear = leveled.blocks().summary();
-        // Moving itself, and that what was moved lies beside other data afterwards.
+        // The cost is that of the moves and that of the mixing: moved data shares blocks with other data afterwards.
         let moved = written.leveling as f64 / written.total() as f64 * f64::from(threshold);
         println!("threshold {threshold}: {moved:.2}/threshold moved, {cost:.3} more amplification, {wear:?}");
         assert!(moved <= 1.5, "threshold {threshold}: {moved}");
@@ -86,7 +86,7 @@ fn static_leveling_costs_at_most_about_one_over_its_threshold() {
 
 #[test]
 fn uniform_load_wears_evenly() {
-    // One measurement of deviation over mean: about 1.4 % at 87 mean erases, of blocks that all take part.
+    // One measurement of the deviation over the mean: about 1.4 % at a mean of 87 erases, where all blocks take part.
     let parameters = PageMapParameters { leveling: LevelingPolicy::Dynamic, ..small(0.8) };
     let mut map = PageMap::new(&parameters, 4);
     let mut rng = Rng::new(4);

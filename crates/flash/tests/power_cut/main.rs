@@ -1,4 +1,4 @@
-//! Power cuts at any instant, on an array that is stricter than a real one, against a plain map as reference.
+//! Power cuts at any instant, on an array that is stricter than a real one. A plain map is the reference.
 
 mod reference;
 mod world;
@@ -14,7 +14,8 @@ use world::{Failures, World};
 const CUTS: u32 = 10_000;
 const CUTS_OF_A_WORLD: u32 = 20;
 
-/// A device so small that collection, failures and cuts meet in it all the time; another for every seed.
+/// Returns the parameters of a device for `seed`. The device is so small that garbage collection, failures and power
+/// cuts often coincide.
 fn tiny(seed: u64) -> PageMapParameters {
     let victims = [
         VictimPolicy::Greedy,
@@ -52,7 +53,8 @@ fn tiny(seed: u64) -> PageMapParameters {
         ][pick(31, 3) as usize],
         endurance: None,
     };
-    // 16 blocks of each die less what is set aside hold data: the rest is spare, a part of which may fail.
+    // Of the 24 blocks of each die, 22 less those set aside hold data. The rest is spare, and a part of the spare blocks
+    // may fail.
     let set_aside = 9 + slc.map_or(0, |slc| slc.blocks);
     let data = u64::from((22 - set_aside) * geometry.die_count()) * geometry.block_bytes();
     let parameters =
@@ -69,7 +71,7 @@ fn failures(seed: u64) -> Failures {
     }
 }
 
-/// Runs a world through its cuts; returns the hash of all that happened.
+/// Runs a world through up to `cuts` power cuts. Returns the hash of all events and the number of cuts.
 fn run(seed: u64, cuts: u32) -> (u64, u32) {
     let mut world = World::new(&tiny(seed), failures(seed / 100), seed);
     let mut done = 0;
@@ -94,8 +96,8 @@ fn what_was_flushed_survives_ten_thousand_cuts() {
     println!("{cuts} cuts in {seed} worlds");
 }
 
-/// A trim that is on record, and another one, of a write since, that is not: that write was never in the array, so undoing its
-/// trim brings nothing back.
+/// A unit has two trims: the first is on record, and the second, of a later write, is not. The later write never reached
+/// the array, so undoing the second trim must not restore any data.
 #[test]
 fn a_trim_on_record_stays_when_a_later_one_is_undone() {
     let mut map = PageMap::new(&PageMapParameters { write_buffer: 1 << 16, ..tiny(3) }, 1);
@@ -112,7 +114,7 @@ fn a_trim_on_record_stays_when_a_later_one_is_undone() {
     map.write(0);
     map.trim(0, 1);
     map.write(0);
-    // In the same erase block.
+    // The data of unit 1 is in the same erase block.
     map.trim(1, 1);
     map.finished(&data, Outcome::Ok);
     map.finished(&record, Outcome::Ok);
@@ -162,7 +164,8 @@ proptest! {
     }
 }
 
-/// A device at the edge of what [`PageMapParameters::check`] admits: no more spare than it must have.
+/// Returns the parameters of a device at the limit of [`PageMapParameters::check`]: the device has no more spare space
+/// than it needs.
 fn edge(seed: u64) -> PageMapParameters {
     let mut rng = flashlab_sim::Rng::new(seed);
     let mut below = |n: u64| rng.below(n) as u32;
@@ -204,7 +207,7 @@ fn edge(seed: u64) -> PageMapParameters {
         endurance: None,
     };
     parameters.reserve += u32::from(parameters.streams == Streams::HotCold);
-    // As few blocks as there may be, or some more.
+    // The smallest number of blocks that the check accepts, plus up to five.
     let more = below(6);
     let fewest = (2..64).find(|blocks| {
         let geometry = Geometry { blocks: *blocks, ..geometry };
@@ -218,7 +221,7 @@ fn edge(seed: u64) -> PageMapParameters {
     parameters
 }
 
-/// Two of the seeds are of devices that once did not.
+/// The seeds 1886 and 5820 are regression cases: their devices once stopped accepting writes.
 #[test]
 fn a_device_of_which_nothing_fails_takes_writes_for_ever() {
     for seed in (0..500).chain([1_886, 5_820]) {

@@ -1,26 +1,28 @@
-//! The plain map: for each unit what it may read as, from what is durable up to what was accepted last.
+//! Reference for the power-cut tests: a plain map of the contents that each unit may have, from the last durable content
+//! to the last accepted one.
 
-/// What a unit reads as.
+/// Content that a read of a unit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
-    /// Nothing was ever written, or it was trimmed.
+    /// The unit was never written, or it was trimmed.
     Nothing,
-    /// What that write wrote.
+    /// Data of the write with this number.
     Version(u64),
-    /// An error.
+    /// The read fails.
     Unreadable,
 }
 
-/// One unit: every content it had since it was durable for sure, and the number of the write or trim that gave it.
+/// One unit of the reference.
 #[derive(Clone, Debug)]
 struct Unit {
+    /// Contents since the last one that is known to be durable, each with the number of its write or trim.
     contents: Vec<(u64, Content)>,
-    /// All trims, but for those that a power cut undid.
+    /// Numbers of all trims except those that a power cut undid.
     trims: Vec<u64>,
-    /// Promised for this unit alone.
+    /// Number up to which this unit alone is promised to be durable.
     durable: u64,
-    /// Newest version of which a copy in the array could not be read, or 0: this version and those before it may be lost,
-    /// later ones are not.
+    /// Newest version with a copy in the array that could not be read, or 0. This version and older ones may be lost;
+    /// newer ones are not.
     lost: u64,
 }
 
@@ -43,23 +45,23 @@ impl Reference {
         self.units[unit as usize].contents.push((number, Content::Nothing));
         self.units[unit as usize].trims.push(number);
     }
-    /// Notes that a page with a copy of `version` of the unit could not be read.
+    /// Records that a page with a copy of `version` of the unit could not be read.
     pub(crate) fn lose(&mut self, unit: u32, version: u64) {
         let lost = &mut self.units[unit as usize].lost;
         *lost = version.max(*lost);
     }
-    /// Everything up to `number` is promised.
+    /// Records the promise that every write and trim up to `number` is durable.
     pub(crate) fn promise(&mut self, number: u64) {
         assert!(number >= self.durable, "what was durable is so for ever");
         self.durable = number;
     }
-    /// The unit as of `number` is promised.
+    /// Records the promise that the unit is durable up to `number`.
     pub(crate) fn promise_unit(&mut self, unit: u32, number: u64) {
         let durable = &mut self.units[unit as usize].durable;
         *durable = number.max(*durable);
     }
 
-    /// What a read of a running device must give.
+    /// Asserts that a read of a running device found the newest content, or an error if that content was lost.
     pub(crate) fn assert_newest(&self, unit: u32, found: Content) {
         let of = &self.units[unit as usize];
         let newest = of.contents.last().expect("there is always one").1;
@@ -67,13 +69,14 @@ impl Reference {
         assert!(found == newest || lost, "unit {unit} reads {found:?}: {of:?}");
     }
 
-    /// A page of records is in the array: all trims up to `number` are.
+    /// Records that a page of trim records is in the array, which makes all trims up to `number` durable.
     pub(crate) fn record(&mut self, number: u64) {
         self.recorded = number;
     }
 
-    /// A read after a cut: old or new or an error, but nothing older than what was promised; and exactly what a scan of
-    /// all spare areas finds, under the trims on record. From now on it is durable.
+    /// Asserts that a read after a power cut found a possible content: an old one, a new one or an error, but none older
+    /// than the promised one. The content must also match `scanned`, the version that a scan of all spare areas finds,
+    /// after the trims on record are applied. From then on the content counts as durable.
     pub(crate) fn assert_possible(&mut self, unit: u32, found: Content, scanned: Option<u64>) {
         let of = &mut self.units[unit as usize];
         let durable = self.durable.max(of.durable);
@@ -83,8 +86,8 @@ impl Reference {
         assert!(may_be(found) || lost, "unit {unit} reads {found:?}, promised up to {durable}: {of:?}");
         let trimmed = of.trims.iter().copied().rfind(|trim| *trim <= self.recorded).unwrap_or(0);
         let newest = scanned.filter(|version| *version > trimmed).map_or(Content::Nothing, Content::Version);
-        // A scan may find the lost version, or an older one. A unit that was lost and trimmed since is an error still, or
-        // nothing.
+        // A scan may find the lost version or an older one. A unit that was lost and then trimmed either still reads as an
+        // error or is unmapped.
         let is_lost = scanned.is_none_or(|version| version <= of.lost);
         let gone = is_lost && matches!(found, Content::Unreadable | Content::Nothing);
         assert!(found == newest || gone, "unit {unit} reads {found:?}, the array has {newest:?}: {of:?}");

@@ -1,5 +1,5 @@
-//! A page map on a strict array, operations that end in any order that each die's own allows, and a host that does
-//! anything.
+//! Random world of the power-cut tests: a page map on a strict array, and a host that issues random requests.
+//! Operations end in any order that is possible within each die.
 
 use crate::reference::{Content, Reference};
 use flashlab_flash::ftl::page_map::{
@@ -9,7 +9,7 @@ use flashlab_flash::nand::strict::{End, Spare, StrictNand};
 use flashlab_flash::nand::{EraseBlock, Kind, Operation};
 use flashlab_sim::{Rng, mix};
 
-/// How often operations fail, in millionths.
+/// Failure rates of operations, in parts per million.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failures {
     pub(crate) program_ppm: u64,
@@ -25,7 +25,7 @@ pub(crate) struct World {
     map: PageMap,
     nand: StrictNand,
     reference: Reference,
-    /// Units that were written with FUA and are not durable yet.
+    /// Units that were written with FUA and are not yet durable.
     forced: Vec<(u32, Ticket)>,
     failures: Failures,
     rng: Rng,
@@ -55,7 +55,7 @@ impl World {
             seed,
         }
     }
-    /// A hash of everything that happened.
+    /// Returns a hash of all events.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
@@ -73,7 +73,7 @@ impl World {
         ppm > 0 && self.rng.below(1_000_000) < ppm
     }
 
-    /// The host and the array do `steps` things.
+    /// Does `steps` random actions of the host or the array.
     pub(crate) fn live(&mut self, steps: u32) {
         for _ in 0..steps {
             match self.rng.below(100) {
@@ -116,7 +116,7 @@ impl World {
         });
     }
 
-    /// Half of all accesses go to an eighth of the units.
+    /// Draws a unit. Half of all accesses go to an eighth of the units, the others to any unit.
     fn unit(&mut self) -> u32 {
         let units = u64::from(self.map.units());
         let of = if self.rng.below(2) == 0 { units.div_ceil(8) } else { units };
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Issues all that the map has to do, or a part of it.
+    /// Submits up to five operations that the map has ready.
     fn issue(&mut self) {
         for _ in 0..self.rng.below(6) {
             let Some(operation) = self.map.poll() else { return };
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// What a program writes into the spare area: a copy says what its original says.
+    /// Returns the spare areas that a program writes. A copy has the same spare area as its original.
     fn spares(&self, operation: &Operation) -> Vec<Option<Spare>> {
         if !matches!(operation.kind, Kind::Program { .. }) {
             return Vec::new();
@@ -196,7 +196,7 @@ impl World {
         (0..self.map.units_per_page()).map(spare).collect()
     }
 
-    /// One operation ends, of those that are next on their die.
+    /// Ends one random operation among those that can end next on their die.
     fn end_one(&mut self) {
         let next: Vec<Operation> = self.nand.next().collect();
         if next.is_empty() {
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// Blocks that the map has given up are touched no more.
+    /// Retires the bad blocks of the map in the array, which rejects further operations on these blocks.
     fn retire(&mut self) {
         for block in (0..self.map.blocks().count()).map(EraseBlock::new) {
             if self.map.blocks().is_bad(block) {
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// A page of records makes all trims durable that were accepted before it.
+    /// Records that a page of trim records makes all trims durable that were accepted before the page.
     fn note_record(&mut self, operation: &Operation) {
         let record = self.map.units() + self.map.parameters().map_pages;
         for index in 0..self.map.units_per_page() {
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// Lets everything end that is under way.
+    /// Flushes the map and lets all outstanding operations end.
     pub(crate) fn finish(&mut self) {
         let flushed = self.map.flush();
         let mut idle = 0;
@@ -267,7 +267,7 @@ impl World {
                 if self.nand.counts() == before && self.nand.next().next().is_none() { idle + 1 } else { 0 };
         }
         if !self.map.is_read_only() {
-            // What is lost in the meantime goes on record later.
+            // The record of data that is lost in the meantime follows later.
             assert!(self.map.durable(flushed), "a flush ends");
             self.promise_forced();
             assert_eq!(self.forced, [], "what a flush covers is durable unit by unit");
@@ -277,7 +277,7 @@ impl World {
         assert_eq!(whole.map_err(|inconsistent| inconsistent.to_string()), Ok(()), "at rest it can be kept");
     }
 
-    /// The power fails; the map recovers; every unit is compared with the reference and with a scan of the array.
+    /// Cuts the power and recovers the map. Compares every unit with the reference and with a scan of the array.
     pub(crate) fn power_cut(&mut self) {
         let rng = &mut self.rng;
         let cut = self.nand.power_cut(|_| rng.below(2) == 0);
@@ -306,7 +306,8 @@ impl World {
         }
     }
 
-    /// What a unit reads as; what is in the write buffer is the newest by construction and is compared by its number.
+    /// Returns the content of a unit. Data in the write buffer is the newest by construction and is identified by its
+    /// number.
     fn read(&self, unit: u32) -> Content {
         match self.map.read(unit) {
             Found::Unmapped => Content::Nothing,
