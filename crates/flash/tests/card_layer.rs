@@ -1,5 +1,5 @@
-//! A card's translation layer at count level: closed forms of log blocks and of collection, wear, and all of its structure
-//! after every step of random workloads.
+//! Translation layer of a card at count level: closed forms of log blocks and of garbage collection, wear, and checks of
+//! the whole structure after every step of random workloads.
 
 use flashlab_flash::ftl::card::{Mapping, Overwrite, Translation};
 use flashlab_flash::ftl::{Ftl, LevelingKind, ReadOnly, Wear};
@@ -36,7 +36,7 @@ fn mapping(overwrite: Overwrite, rewrite_unit: u64, open_units: u32) -> Mapping 
     }
 }
 
-/// A card that logs, of `blocks` rewrite units of `pages` pages.
+/// Returns a card with log blocks and `blocks` rewrite units of `pages` pages.
 fn logging(blocks: u64, pages: u64, open_units: u32, wear: Wear) -> Translation {
     let (nand, mapping) = (nand(pages), mapping(Overwrite::Log, pages * PAGE, open_units));
     let capacity = blocks * pages * PAGE;
@@ -51,7 +51,7 @@ fn fill(card: &mut Translation) {
     }
 }
 
-/// Bytes programmed for each byte that `writes` write.
+/// Returns the bytes programmed per byte that `writes` writes.
 fn amplification(card: &mut Translation, writes: impl FnOnce(&mut Translation)) -> f64 {
     let (written, programmed) = card.written_and_programmed();
     writes(card);
@@ -59,7 +59,8 @@ fn amplification(card: &mut Translation, writes: impl FnOnce(&mut Translation)) 
     (programmed_now - programmed) as f64 / (written_now - written) as f64
 }
 
-/// L1: one log block for each open rewrite unit, page writes at random. A write to one that is not open costs a full merge.
+/// L1: random page writes with one log block per open rewrite unit. A write to a rewrite unit that is not open costs a
+/// full merge.
 #[test]
 fn random_page_writes_over_log_blocks_amplify_by_the_share_that_is_not_open() {
     for (blocks, open, pages) in [(64, 16, 64), (100, 10, 128), (32, 24, 64)] {
@@ -77,7 +78,8 @@ fn random_page_writes_over_log_blocks_amplify_by_the_share_that_is_not_open() {
     }
 }
 
-/// L3: over as many rewrite units as can be open, writes cost what the log's filling costs; over more, a copy each miss.
+/// L3: if the writes cover no more rewrite units than can be open, writes cost only the merges of full log blocks. If
+/// they cover more, every miss copies a block.
 #[test]
 fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
     let (pages, open) = (64u64, 8u64);
@@ -99,7 +101,8 @@ fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
     }
 }
 
-/// L4: with one open rewrite unit, the first page of each in turn: every write rewrites a block.
+/// L4: with a single open rewrite unit and writes to the first page of each rewrite unit in turn, every write rewrites a
+/// block.
 #[test]
 fn single_pages_of_one_rewrite_unit_after_another_amplify_by_the_pages_of_a_block() {
     let (blocks, pages) = (20, 32);
@@ -127,7 +130,8 @@ fn sequential_overwrites_amplify_by_nothing() {
     card.check();
 }
 
-/// A stream that is broken off and begun again, with all else streaming past it, costs no copies.
+/// A sequential stream that stops and starts again at the beginning, over more rewrite units than can be open, costs no
+/// copies.
 #[test]
 fn a_stream_that_begins_again_and_again_leaves_nothing_to_copy() {
     let mut card = logging(20, 32, 2, Wear::default());
@@ -140,7 +144,7 @@ fn a_stream_that_begins_again_and_again_leaves_nothing_to_copy() {
     assert_eq!(found, 1.0);
 }
 
-/// A card that fills blocks in the order of writes.
+/// Returns a card that fills blocks in the order of the writes.
 fn convert(blocks: u64, pages: u64, wear: Wear) -> Translation {
     let (nand, mapping) = (nand(pages), mapping(Overwrite::Convert, 512 * PAGE, 4));
     let capacity = blocks * pages * PAGE;
@@ -148,17 +152,17 @@ fn convert(blocks: u64, pages: u64, wear: Wear) -> Translation {
     Translation::new(capacity, nand, mapping, &wear, 1)
 }
 
-/// Greedy collection of random page writes (G2), with a share of the data that is written but once (G8): the blocks of
-/// that share are full, so the rest has all of the spare space.
+/// Greedy garbage collection under random page writes (G2), also with a share of the data that is written only once
+/// (G8). The blocks of that share stay fully valid, so the rest of the data has all of the spare space.
 #[test]
 fn greedy_collection_amplifies_as_in_closed_form() {
-    // Raw blocks that hold data, capacity over them, and the closed form for blocks of 64 pages.
+    // Raw blocks that hold data. The table has the spare space over the capacity and the closed form for 64 pages.
     let (raw, pages) = (2_048u64, 64u64);
     for (spare, expected) in [(0.28, 2.402), (0.15, 3.799)] {
         for cold in [0.0, 0.5] {
-            // What the reserve and the blocks being filled take is not in service.
+            // The reserve and the blocks being filled are not in service.
             let service = (raw - 4) as f64;
-            // With a cold share c of U, the rest has (1 - c) U of T - c U.
+            // With a cold share c of the mapped blocks U, the rest has (1 - c) U mapped blocks in T - c U blocks.
             let rho = 1.0 / (1.0 + spare);
             let mapped = service / (1.0 + spare * (1.0 - cold));
             let hot = mapped * (1.0 - cold);
@@ -183,7 +187,8 @@ fn greedy_collection_amplifies_as_in_closed_form() {
     }
 }
 
-/// W1, W2: under static leveling all blocks are used up before the card ends; without leveling next to none.
+/// W1, W2: under static leveling, all blocks wear out before the card becomes read-only; otherwise only the spare blocks
+/// and the block of the written rewrite unit do.
 #[test]
 fn a_card_lives_as_long_as_its_leveling_lets_it() {
     let (blocks, pages, cycles, spare) = (100u64, 16u64, 200u32, 28u64);
@@ -209,14 +214,14 @@ fn a_card_lives_as_long_as_its_leveling_lets_it() {
     };
     let (none, dynamic, all) =
         (life(LevelingKind::None), life(LevelingKind::Dynamic), life(LevelingKind::Static));
-    // The block that the rewrite unit lies in is warm, too.
+    // The block of the written rewrite unit wears along with the spare blocks.
     let (warm, whole) = ((spare + 1) * u64::from(cycles), (blocks + spare) * u64::from(cycles));
     assert!((0.9..=1.0).contains(&(dynamic as f64 / warm as f64)), "{dynamic} of {warm}");
     assert!(
         none <= dynamic && none as f64 > 0.7 * warm as f64,
         "spare blocks are used one after another: {none}"
     );
-    // Moving data costs a share of about one in the threshold; the last blocks fail within it.
+    // Moves cost a share of about 1 / threshold. The last blocks fail with erase counts within the threshold.
     assert!((0.8..1.0).contains(&(all as f64 / whole as f64)), "{all} of {whole}");
 }
 
@@ -238,7 +243,7 @@ fn wears() -> impl Strategy<Value = Wear> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is written and trimmed, until the card ends and beyond.
+    /// Checks the structure under random writes and trims, until the card becomes read-only and after that.
     #[test]
     fn the_structure_holds_after_every_step(
         logs in any::<bool>(),
@@ -289,7 +294,7 @@ proptest! {
     }
 }
 
-/// Blocks all fail within a few erases of one another, so that cards end in the middle of a write.
+/// All blocks fail within a few erases of one another, so that cards become read-only in the middle of a write.
 #[test]
 fn a_card_that_ends_in_the_middle_of_a_write_is_whole_and_can_be_kept() {
     for seed in 0..300 {

@@ -1,4 +1,4 @@
-//! The scheduler against closed forms of queueing theory and event-exact reference figures.
+//! Scheduler of the array against closed forms of queueing theory and event-exact reference figures.
 
 use flashlab_flash::nand::{
     Cause, Cell, Channels, EraseBlock, Finished, Geometry, Kind, Operation, Scheduling, Timing,
@@ -10,7 +10,7 @@ const NS: f64 = 1e9;
 fn array(channels: u32, dies: u32) -> Geometry {
     Geometry { channels, dies, planes: 2, blocks: 64, pages: 256, page: 16_384 }
 }
-/// t_R 50 us +-25 %, 4 KiB in 3.333 us.
+/// t_R is 50 us +-25 %; the transfer of 4 KiB takes 3.333 us.
 const TLC: Timing = Timing {
     cell: Cell::Tlc,
     t_read: Duration::from_us(50),
@@ -22,7 +22,7 @@ const TLC: Timing = Timing {
     channel_rate: 1_228_800_000,
     t_command: Duration::ZERO,
 };
-/// So fast a channel that only the arrays count.
+/// Channel so fast that only the array times matter.
 const WIDE: Timing = Timing { channel_rate: 1_000_000_000_000, ..TLC };
 
 fn read(block: u32, bytes: u32) -> Operation {
@@ -36,15 +36,16 @@ fn read(block: u32, bytes: u32) -> Operation {
     }
 }
 
-/// What a closed loop saw.
+/// Measurements of a closed loop.
 struct Seen {
     latencies: Moments,
-    /// Every latency in nanoseconds, for exact percentiles.
+    /// All latencies in nanoseconds, for exact percentiles.
     each: Vec<u64>,
     from: Instant,
     to: Instant,
-    /// Time that arrays and channels worked, in nanoseconds.
+    /// Total busy time of the arrays in nanoseconds.
     array: u64,
+    /// Total busy time of the channels in nanoseconds.
     transfer: u64,
 }
 
@@ -54,7 +55,7 @@ impl Seen {
     }
 }
 
-/// Keeps `depth` operations outstanding until `count` have ended after a warm-up of a tenth.
+/// Keeps `depth` operations outstanding until `count` have ended after a warm-up of `count` / 10.
 fn closed_loop(
     channels: &mut Channels,
     depth: u32,
@@ -102,7 +103,7 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
 
 #[test]
 fn random_reads_meet_the_event_exact_reference_figures() {
-    // The percentile is of several seeds together: a slow die stays slow for long, so that of one seed wanders by 5 %.
+    // The percentile covers several seeds: a slow die stays slow for long, so the percentile of one seed varies by 5 %.
     let rows =
         [(16, 232.0, 69.0, 175.0, 0.02), (64, 458.0, 140.0, 497.0, 0.02), (256, 559.0, 457.0, 1_890.0, 0.04)];
     for (depth, kiops, mean_us, p99_us, p99_tolerance) in rows {
@@ -122,7 +123,7 @@ fn random_reads_meet_the_event_exact_reference_figures() {
 
 #[test]
 fn littles_law_holds_at_every_depth() {
-    // Q1. What is outstanding at both ends of the window is counted on one side only: a share of depth / count.
+    // Q1. Operations outstanding at an end of the window count on one side only: an error of depth / count.
     for depth in [1, 4, 32, 128] {
         let seen = random_reads(depth, 200_000, 5);
         let outstanding = seen.throughput() * seen.latencies.mean_ns() / NS;
@@ -139,8 +140,8 @@ fn at_depth_1_a_read_takes_the_sum_of_its_stages() {
     assert_eq!((seen.latencies.min_ns(), seen.latencies.max_ns()), (53_333, 53_333));
 }
 
-/// Waiting times at one die under Poisson arrivals of rate u / S, with array times drawn by `service`; the mean and how
-/// much it may be off: four deviations of the mean over twenty batches.
+/// Simulates one die under Poisson arrivals of rate u / S, with array times drawn by `service`. Returns the mean waiting
+/// time and its tolerance, four standard deviations of the mean over twenty batches.
 fn poisson_wait(u: f64, mean_ns: f64, seed: u64, mut service: impl FnMut(&mut Rng) -> u64) -> (f64, f64) {
     let mut channels = Channels::new(&array(1, 1), &WIDE, &Scheduling::FIRST_COME, seed);
     let mut rng = Rng::for_purpose(seed, 2);
@@ -180,7 +181,7 @@ fn waits_for_a_die_with_constant_times_are_those_of_an_m_d_1_queue() {
 
 #[test]
 fn waits_for_a_die_with_any_times_are_those_of_an_m_g_1_queue() {
-    // Q3: lambda E[S^2] / (2 (1 - u)), for exponential times, and for reads among a tenth of programs.
+    // Q3: lambda E[S^2] / (2 (1 - u)), for exponential times and for reads mixed with 10 % programs.
     let exponential = |rng: &mut Rng| (-(1.0 - rng.unit()).ln() * 50_000.0) as u64;
     let mixed = |rng: &mut Rng| if rng.below(10) == 0 { 600_000 } else { 50_000 };
     let mixed_mean = 0.1 * 600_000.0 + 0.9 * 50_000.0;
@@ -207,7 +208,7 @@ fn waits_for_a_die_with_any_times_are_those_of_an_m_g_1_queue() {
 
 #[test]
 fn exponential_dies_in_a_closed_loop_are_busy_as_the_closed_form_says() {
-    // Q4: utilisation Q / (Q + D - 1), exactly.
+    // Q4: the utilisation is exactly Q / (Q + D - 1).
     for (dies, depth) in [(4, 1), (4, 4), (8, 16), (32, 32), (32, 128)] {
         let mut channels = Channels::new(&array(1, dies), &WIDE, &Scheduling::FIRST_COME, 1);
         let mut rng = Rng::for_purpose(u64::from(depth), 3);
@@ -223,7 +224,8 @@ fn exponential_dies_in_a_closed_loop_are_busy_as_the_closed_form_says() {
 
 #[test]
 fn read_bandwidth_is_bounded_by_channels_or_by_dies_and_comes_near_the_bound() {
-    // Q6: min(channels x rate, dies x planes x page / t_R), dies being free again after their transfer.
+    // Q6: min(channels x rate, dies x planes x page / t_R). A die is busy until the end of its transfer, so its time
+    // includes the transfer.
     for (channels, dies, rate, near) in
         [(8, 4, 300_000_000, 0.9), (8, 4, 4_000_000_000, 0.9), (2, 1, 1_200_000_000, 0.95)]
     {
@@ -246,7 +248,7 @@ fn read_bandwidth_is_bounded_by_channels_or_by_dies_and_comes_near_the_bound() {
 
 #[test]
 fn write_bandwidth_is_bounded_by_channels_or_by_dies_and_comes_near_the_bound() {
-    // Q6 with t_PROG: lower, middle and upper pages in turn take 600 us on average.
+    // Q6 with t_PROG: the mean over lower, middle and upper pages is 600 us.
     for (rate, near) in [(150_000_000, 0.9), (1_200_000_000, 0.95)] {
         let timing = Timing { channel_rate: rate, ..TLC };
         let mut array = Channels::new(&array(4, 4), &timing, &Scheduling::FIRST_COME, 1);

@@ -53,8 +53,7 @@ fn tiny(seed: u64) -> PageMapParameters {
         ][pick(31, 3) as usize],
         endurance: None,
     };
-    // Of the 24 blocks of each die, 22 less those set aside hold data. The rest is spare, and a part of the spare blocks
-    // may fail.
+    // 22 blocks of each die less those set aside hold data. The rest is spare, and some of the spare blocks may fail.
     let set_aside = 9 + slc.map_or(0, |slc| slc.blocks);
     let data = u64::from((22 - set_aside) * geometry.die_count()) * geometry.block_bytes();
     let parameters =
@@ -96,8 +95,8 @@ fn what_was_flushed_survives_ten_thousand_cuts() {
     println!("{cuts} cuts in {seed} worlds");
 }
 
-/// A unit has two trims: the first is on record, and the second, of a later write, is not. The later write never reached
-/// the array, so undoing the second trim must not restore any data.
+/// A unit has two trims. The first one is on record; the second one, of a later write, is not. The later write never
+/// reached the array, so undoing the second trim must not restore any data.
 #[test]
 fn a_trim_on_record_stays_when_a_later_one_is_undone() {
     let mut map = PageMap::new(&PageMapParameters { write_buffer: 1 << 16, ..tiny(3) }, 1);

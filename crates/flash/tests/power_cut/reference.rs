@@ -1,5 +1,5 @@
-//! Reference for the power-cut tests: a plain map of the contents that each unit may have, from the last durable content
-//! to the last accepted one.
+//! Reference for the power-cut tests: a plain map of the contents that each unit may have, from the last durable
+//! content to the last accepted one.
 
 /// Content that a read of a unit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,8 +74,8 @@ impl Reference {
         self.recorded = number;
     }
 
-    /// Asserts that a read after a power cut found a possible content: an old one, a new one or an error, but none older
-    /// than the promised one. The content must also match `scanned`, the version that a scan of all spare areas finds,
+    /// Asserts that a read after a power cut found a possible content: old, new or an error, but none older than the
+    /// promised one. The content must also match `scanned`, the version that a scan of all spare areas finds,
     /// after the trims on record are applied. From then on the content counts as durable.
     pub(crate) fn assert_possible(&mut self, unit: u32, found: Content, scanned: Option<u64>) {
         let of = &mut self.units[unit as usize];
@@ -86,8 +86,8 @@ impl Reference {
         assert!(may_be(found) || lost, "unit {unit} reads {found:?}, promised up to {durable}: {of:?}");
         let trimmed = of.trims.iter().copied().rfind(|trim| *trim <= self.recorded).unwrap_or(0);
         let newest = scanned.filter(|version| *version > trimmed).map_or(Content::Nothing, Content::Version);
-        // A scan may find the lost version or an older one. A unit that was lost and then trimmed either still reads as an
-        // error or is unmapped.
+        // A scan may find the lost version or an older one. A unit that was lost and then trimmed either still reads as
+        // an error or is unmapped.
         let is_lost = scanned.is_none_or(|version| version <= of.lost);
         let gone = is_lost && matches!(found, Content::Unreadable | Content::Nothing);
         assert!(found == newest || gone, "unit {unit} reads {found:?}, the array has {newest:?}: {of:?}");

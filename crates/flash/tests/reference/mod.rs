@@ -1,5 +1,5 @@
-//! A slow simulator of dies and channels that is right at a glance: one list of operations, looked through from end to
-//! end for whatever happens next. What [`Channels`](flashlab_flash::nand::Channels) does must be what this does.
+//! Slow reference simulator of dies and channels, simple enough to be verified by reading. The simulator searches one
+//! list of operations for the next event. [`Channels`](flashlab_flash::nand::Channels) must give the same results.
 
 use flashlab_flash::nand::{Cut, Geometry, Kind, Operation, Scheduling, Timing};
 use flashlab_sim::{Duration, Instant};
@@ -7,15 +7,15 @@ use flashlab_sim::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Queued,
-    /// A read in the array, until.
+    /// A read occupies the array until this time.
     Sensing(u64),
-    /// Asks for the channel, since.
+    /// The operation has waited for the channel since this time.
     Asking(u64),
-    /// On the channel, until.
+    /// The transfer occupies the channel until this time.
     Moving(u64),
-    /// A program or an erase in the array, until.
+    /// A program or an erase occupies the array until this time.
     Working(u64),
-    /// What is left of a program or an erase.
+    /// A program or an erase is suspended with this much array time left.
     Suspended(u64),
     Done,
 }
@@ -28,15 +28,15 @@ struct Op {
     array: u64,
     transfer: u64,
     state: State,
-    /// When the array began a read.
+    /// Time at which the array started a read, or at which the transfer of a program ended.
     sensed: u64,
-    /// What the array had left when it last began or went on.
+    /// Array time left at the last start or resume; the end time once the operation is done.
     left: u64,
-    /// Urgent reads that went before it while it was its die's eldest.
+    /// Number of urgent reads that overtook the operation while it was the oldest of its die.
     overtaken: u32,
 }
 
-/// An end: which operation, submitted when, ended when.
+/// Completed operation with the times of its submission and of its end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Ended {
     pub(crate) operation: Operation,
@@ -75,7 +75,7 @@ impl Reference {
         self.scheduling.reads_first && self.ops[op].operation.urgent()
     }
 
-    /// The first operation of a die for which `is` holds, in the order of submission.
+    /// Returns the first operation of a die, in the order of submission, that satisfies `is`.
     fn first(&self, die: u32, is: impl Fn(usize) -> bool) -> Option<usize> {
         (0..self.ops.len()).find(|&op| self.die(op) == die && is(op))
     }
@@ -121,7 +121,7 @@ impl Reference {
         };
     }
 
-    /// A die with nothing under way takes what is next.
+    /// Starts or resumes the next operation of a die that has none in progress.
     fn turn(&mut self, die: u32, now: u64) {
         let read = self.first(die, |op| self.ops[op].state == Queued && self.urgent(op));
         let suspended = self.first(die, |op| matches!(self.ops[op].state, Suspended(_)));
@@ -144,7 +144,7 @@ impl Reference {
         }
     }
 
-    /// Suspends what the array of `die` works on for a read that waits, if it may.
+    /// Suspends the program or erase in the array of `die` in favour of a waiting urgent read, if the settings allow it.
     fn suspend(&mut self, die: u32, now: u64) {
         let Some(suspend) = self.scheduling.suspend else { return };
         let Some(read) = self.first(die, |op| self.ops[op].state == Queued && self.urgent(op)) else {
@@ -168,7 +168,7 @@ impl Reference {
         self.begin(read, now + suspend.t_suspend.as_ns());
     }
 
-    /// What happens next: when, on which channel, what, on which of its dies, to which operation.
+    /// Returns the next event: time, channel, event, die, operation.
     fn next(&self) -> Option<(u64, u32, Event, u32, usize)> {
         let mut next: Option<(u64, u32, Event, u32, usize)> = None;
         for op in 0..self.ops.len() {
@@ -198,7 +198,7 @@ impl Reference {
         next
     }
 
-    /// When the channel's last transfer ended: the latest instant at which one of its operations left it.
+    /// Returns the time at which the last transfer on the channel ended.
     fn free(&self, channel: u32) -> u64 {
         (0..self.ops.len())
             .filter(|&op| self.channel(op) == channel)
@@ -257,7 +257,7 @@ impl Reference {
 }
 
 impl Op {
-    /// When its transfer ended, if it has.
+    /// Returns the time at which the operation's transfer ended, or 0 if the transfer has not ended.
     fn moved(&self) -> u64 {
         match (self.operation.kind, self.state) {
             (Kind::Read { .. }, Done) => self.left,
