@@ -6,8 +6,8 @@
 //! garbage collection is steady (six drive writes; with `--quick` two, after which it is not quite steady), and then
 //! measures. For comparison, MQSim reaches 88 to 104 thousand steady writes per CPU second.
 //!
-//! Accesses to the maps are scattered, so the benchmark allocates huge pages, as the program does. The benchmark asserts
-//! nothing.
+//! Accesses to the maps are scattered, so the benchmark allocates huge pages, as the program does. The benchmark
+//! asserts nothing.
 
 use cpu_time::ProcessTime;
 use flashlab_flash::ftl::gc::VictimPolicy;

@@ -1,5 +1,5 @@
-//! Translation layer of a card at count level: closed forms of log blocks and of garbage collection, wear, and checks of
-//! the whole structure after every step of random workloads.
+//! Translation layer of a card at count level: closed forms of log blocks and of garbage collection, wear, and checks
+//! of the whole structure after every step of random workloads.
 
 use flashlab_flash::ftl::card::{Mapping, Overwrite, Translation};
 use flashlab_flash::ftl::{Ftl, LevelingKind, ReadOnly, Wear};
@@ -101,8 +101,8 @@ fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
     }
 }
 
-/// L4: with a single open rewrite unit and writes to the first page of each rewrite unit in turn, every write rewrites a
-/// block.
+/// L4: with a single open rewrite unit and writes to the first page of each rewrite unit in turn, every write rewrites
+/// a block.
 #[test]
 fn single_pages_of_one_rewrite_unit_after_another_amplify_by_the_pages_of_a_block() {
     let (blocks, pages) = (20, 32);
@@ -187,8 +187,8 @@ fn greedy_collection_amplifies_as_in_closed_form() {
     }
 }
 
-/// W1, W2: under static leveling, all blocks wear out before the card becomes read-only; otherwise only the spare blocks
-/// and the block of the written rewrite unit do.
+/// W1, W2: under static leveling, all blocks wear out before the card becomes read-only; otherwise only the spare
+/// blocks and the block of the written rewrite unit do.
 #[test]
 fn a_card_lives_as_long_as_its_leveling_lets_it() {
     let (blocks, pages, cycles, spare) = (100u64, 16u64, 200u32, 28u64);

@@ -140,8 +140,8 @@ fn at_depth_1_a_read_takes_the_sum_of_its_stages() {
     assert_eq!((seen.latencies.min_ns(), seen.latencies.max_ns()), (53_333, 53_333));
 }
 
-/// Simulates one die under Poisson arrivals of rate u / S, with array times drawn by `service`. Returns the mean waiting
-/// time and its tolerance, four standard deviations of the mean over twenty batches.
+/// Simulates one die under Poisson arrivals of rate u / S, with array times drawn by `service`. Returns the mean
+/// waiting time and its tolerance, four standard deviations of the mean over twenty batches.
 fn poisson_wait(u: f64, mean_ns: f64, seed: u64, mut service: impl FnMut(&mut Rng) -> u64) -> (f64, f64) {
     let mut channels = Channels::new(&array(1, 1), &WIDE, &Scheduling::FIRST_COME, seed);
     let mut rng = Rng::for_purpose(seed, 2);

@@ -1,4 +1,4 @@
-//! Wear leveling on the least that has it: units of one erase block each, some spare blocks.
+//! Wear leveling on a minimal model: units of one erase block each, and some spare blocks.
 
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::ftl::{Blocks, Erased};
@@ -8,12 +8,12 @@ use proptest::prelude::*;
 
 const STATIC: fn(u32) -> LevelingPolicy = |threshold| LevelingPolicy::Static { threshold, relief: threshold };
 
-/// Every unit lies in a block of its own; an overwrite takes another block.
+/// Model in which every unit occupies a block of its own. An overwrite of a unit takes another block.
 #[derive(Clone)]
 struct Units {
     blocks: Blocks,
     place: Vec<EraseBlock>,
-    /// Erases a block when it is taken, not when it is given back.
+    /// True if a block is erased when it is taken, false if it is erased when it is released.
     erases_last: bool,
     moves: u64,
 }
@@ -33,7 +33,7 @@ impl Units {
         }
     }
 
-    /// Overwrites a unit; `None` when no block is free.
+    /// Overwrites a unit. Returns `None` if no block is free.
     fn write(&mut self, unit: usize) -> Option<()> {
         let new = if self.erases_last { self.blocks.take_erased(0) } else { self.blocks.take(0) }?;
         let old = std::mem::replace(&mut self.place[unit], new);
@@ -71,8 +71,8 @@ fn without_leveling_a_range_shares_one_spare_block_evenly() {
     assert_eq!(worn, [100; 11]);
 }
 
-/// W3: with a share of data that is never written, dynamic leveling alone leaves its blocks as they are, and the life
-/// is 1 - c rho of that under perfect leveling.
+/// W3: dynamic leveling alone does not erase the blocks of data that is never written. With a share c of such data, the
+/// life is 1 - c rho of that under perfect leveling.
 #[test]
 fn dynamic_leveling_lives_as_long_as_the_blocks_that_are_not_cold() {
     let cycles = 300;
@@ -84,7 +84,7 @@ fn dynamic_leveling_lives_as_long_as_the_blocks_that_are_not_cold() {
             writes += 1;
         }
         let warm = u64::from(hot + spare);
-        // Units go on in blocks that stand no further erase: each holds one more write than it stands erases.
+        // A block that can no longer be erased still holds its last unit, so each block takes one more write than erases.
         let most = warm * u64::from(cycles) + u64::from(spare);
         assert!(writes <= most && writes as f64 > 0.99 * most as f64, "{writes} writes of {most}");
         let never = units.blocks.erase_counts().iter().filter(|e| **e == 0).count();
@@ -93,7 +93,7 @@ fn dynamic_leveling_lives_as_long_as_the_blocks_that_are_not_cold() {
     }
 }
 
-/// W2: static leveling uses all cycles of all blocks, but for the threshold.
+/// W2: static leveling uses all cycles of all blocks, except for the threshold.
 #[test]
 fn static_leveling_lives_as_long_as_all_blocks() {
     let (cycles, threshold) = (300, 8);
@@ -109,8 +109,8 @@ fn static_leveling_lives_as_long_as_all_blocks() {
     }
 }
 
-/// W4: a move erases a block as well, and buys threshold - 1 erases to threshold; in bursts that go down to a smaller
-/// difference, no fewer than that.
+/// W4: a move also erases a block, and lasts for threshold - 1 to threshold erases. With bursts of moves down to a
+/// smaller difference (`relief`), the number of moves per write is no smaller.
 #[test]
 fn static_leveling_costs_about_one_move_in_threshold_writes() {
     for threshold in [4, 16, 64] {
@@ -128,8 +128,9 @@ fn static_leveling_costs_about_one_move_in_threshold_writes() {
     }
 }
 
-/// W4 where data is rewritten in turn, as a ring is, in far more room than it takes, and a few units seldom. What is written
-/// to the blocks out of which these were moved lies in the least worn ones for long; but it is rewritten anyway.
+/// W4 with a ring of data that is rewritten in turn in far more space than it needs, and with a few units that are seldom
+/// written. The data written to the blocks that those units left stays in the least worn blocks for long, but it is
+/// rewritten anyway.
 #[test]
 fn static_leveling_does_not_move_what_is_rewritten_anyway() {
     for (threshold, relief) in [(8, 8), (8, 4), (64, 32)] {
@@ -140,7 +141,7 @@ fn static_leveling_does_not_move_what_is_rewritten_anyway() {
                 let seldom = rng.below(4_000) == 0;
                 units.write(if seldom { 16 + rng.below(4) as usize } else { n as usize % 16 }).unwrap();
             }
-            // Four blocks of 200 are left behind; each is moved when the others have been erased so much more often.
+            // Four of 200 blocks fall behind. Each is moved when the others have this many more erases.
             let moves = units.moves as f64 * 200.0 / (4 * writes) as f64;
             let (least, most) = (1.0 / f64::from(threshold), 1.0 / f64::from(relief - 1));
             assert!(
@@ -152,10 +153,10 @@ fn static_leveling_does_not_move_what_is_rewritten_anyway() {
     }
 }
 
-/// W4 whatever is written, where the threshold is well above what counts differ by anyway.
+/// W4 under any load, with a threshold well above the natural spread of the erase counts.
 #[test]
 fn static_leveling_costs_at_most_one_move_in_relief_writes_under_any_load() {
-    /// The unit that the nth write goes to, of how many.
+    /// Returns the unit of the nth write. The second argument is the number of units, the third is n.
     type Load = fn(&mut Rng, usize, usize) -> usize;
     let loads: [(&str, Load); 4] = [
         ("uniform", |rng, units, _| rng.below(units as u64) as usize),
@@ -186,8 +187,8 @@ fn static_leveling_costs_at_most_one_move_in_relief_writes_under_any_load() {
     }
 }
 
-/// W5-like: writes over all units at random. What differs is at most the threshold, so deviation over mean falls with
-/// the mean; at 87 erases it is of the order of a per cent.
+/// Similar to W5: random writes over all units. Erase counts differ by at most the threshold, so the deviation over the
+/// mean falls with the mean. At 87 erases, it is of the order of one per cent.
 #[test]
 fn under_uniform_load_wear_is_even_to_a_few_per_cent() {
     for (policy, most) in [(LevelingPolicy::Dynamic, 0.06), (STATIC(4), 0.02)] {
@@ -231,7 +232,7 @@ fn blocks_that_are_bad_from_the_factory_are_never_handed_out() {
     assert_eq!(blocks.summary().failures, 0);
 }
 
-/// What a plain list of blocks says that a policy should give.
+/// State of a block in the plain list that serves as the reference.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Is {
     Free(u64),
@@ -240,7 +241,7 @@ enum Is {
 }
 
 proptest! {
-    /// Whatever is written, and however small threshold and spare are.
+    /// Holds for any writes, and for the smallest thresholds and numbers of spare blocks.
     #[test]
     fn under_static_leveling_erase_counts_never_differ_by_more_than_the_threshold_and_one(
         units in 1u32..20,
@@ -282,7 +283,8 @@ proptest! {
         let order = |n: u32| u64::from(if dynamic { n } else { count - 1 - n });
         let mut list: Vec<(Is, u32)> = (0..count).map(|n| (Is::Free(order(n)), 0)).collect();
         let mut clock = u64::from(count);
-        // The least worn and longest free, or the last freed.
+        // Dynamic leveling takes the least worn block, and among those the longest free one. Without leveling, the next
+        // block is the last one freed.
         let next = |list: &[(Is, u32)], pool: u32| {
             let free = (0..count).filter(|b| b % pools == pool).filter_map(|b| match list[b as usize] {
                 (Is::Free(since), erases) => Some((erases, since, b)),

@@ -144,7 +144,7 @@ impl Reference {
         }
     }
 
-    /// Suspends the program or erase in the array of `die` in favour of a waiting urgent read, if the settings allow it.
+    /// Suspends the program or erase in the array of `die` for a waiting urgent read, if the settings allow it.
     fn suspend(&mut self, die: u32, now: u64) {
         let Some(suspend) = self.scheduling.suspend else { return };
         let Some(read) = self.first(die, |op| self.ops[op].state == Queued && self.urgent(op)) else {
