@@ -10,7 +10,7 @@ use flashlab_sim::{Duration, Instant, Rng};
 use proptest::prelude::*;
 use reference::Reference;
 
-/// Returns a small geometry. With few dies and times of a few nanoseconds, operations often collide, even at one instant.
+/// Returns a small geometry. With few dies and times of a few nanoseconds, operations often collide at one instant.
 fn small(channels: u32, dies: u32) -> Geometry {
     Geometry { channels, dies, planes: 1, blocks: 4, pages: 6, page: 512 }
 }
@@ -153,7 +153,7 @@ fn an_operation_is_overtaken_so_often_and_then_runs_to_its_end() {
     for tag in 0..8 {
         channels.submit(at(1), &read(0, tag));
     }
-    // The erase is suspended at 1 with 29 ns left. Three reads run from 3 on. The erase resumes and ends at 24 + 1 + 29.
+    // The erase is suspended at 1 with 29 ns left. Three reads run from 3 on. The erase ends at 24 + 1 + 29.
     let ends = ends(&mut channels);
     assert_eq!(ends[..4], [(0, 10), (1, 17), (2, 24), (100, 54)]);
     assert_eq!(ends[4..], [(3, 61), (4, 68), (5, 75), (6, 82), (7, 89)]);
@@ -206,8 +206,8 @@ fn a_cut_leaves_void_what_the_array_had_not_begun() {
     channels.submit(at(0), &program(2, 4));
     assert_eq!(channels.complete(at(6)), None);
     channels.submit(at(6), &read(2, 5));
-    // At 7, the first program is in the array, the second is on the channel, and the erase is being suspended for a read,
-    // which takes until 8.
+    // At 7, the first program is in the array, the second is on the channel, and the erase is being suspended for a
+    // read, which takes until 8.
     let cut = channels.power_cut(at(7));
     let cut: Vec<_> = cut.into_iter().map(|(operation, cut)| (operation.tag, cut)).collect();
     assert_eq!(cut, [(1, Cut::Torn), (2, Cut::Void), (3, Cut::Torn), (4, Cut::Void), (5, Cut::Void)]);
@@ -369,8 +369,8 @@ impl Run {
         self.clone.iter_mut().for_each(each);
     }
 
-    /// Completes the next operation on the scheduler, the clone and the reference, and asserts that all agree. Returns the
-    /// time of its end.
+    /// Completes the next operation on the scheduler, the clone and the reference, and asserts that all agree. Returns
+    /// the time of its end.
     fn take(&mut self, limit: Instant) -> Option<Instant> {
         let (due, now) = (self.channels.next_due(), self.now);
         let expected = self.reference.complete(limit);

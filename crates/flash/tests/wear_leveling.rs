@@ -84,7 +84,7 @@ fn dynamic_leveling_lives_as_long_as_the_blocks_that_are_not_cold() {
             writes += 1;
         }
         let warm = u64::from(hot + spare);
-        // A block that can no longer be erased still holds its last unit, so each block takes one more write than erases.
+        // A block that cannot be erased again still holds its last unit, so a block takes one more write than erases.
         let most = warm * u64::from(cycles) + u64::from(spare);
         assert!(writes <= most && writes as f64 > 0.99 * most as f64, "{writes} writes of {most}");
         let never = units.blocks.erase_counts().iter().filter(|e| **e == 0).count();
@@ -128,8 +128,8 @@ fn static_leveling_costs_about_one_move_in_threshold_writes() {
     }
 }
 
-/// W4 with a ring of data that is rewritten in turn in far more space than it needs, and with a few units that are seldom
-/// written. The data written to the blocks that those units left stays in the least worn blocks for long, but it is
+/// W4 with a ring of data that is rewritten in turn in far more space than it needs, and with a few seldom written
+/// units. The data written to the blocks that those units left stays in the least worn blocks for long, but it is
 /// rewritten anyway.
 #[test]
 fn static_leveling_does_not_move_what_is_rewritten_anyway() {

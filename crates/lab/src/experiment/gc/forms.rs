@@ -4,8 +4,8 @@
 //! Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012); G1 also in Xiang and Kurkoski, "An improved
 //! analytic expression for write amplification in NAND flash" (ICNC 2012). G3: the mean of all blocks. G5: Van Houdt,
 //! "A mean field model for a class of garbage collection algorithms in flash-based solid state drives" (SIGMETRICS
-//! 2013). G6 and G7: Desnoyers (2012). G4, 1 / (2 (1 - rho)) by Agarwal and Marrow (2010), is known to be too low; the
-//! experiment has a bound that it is not met.
+//! 2013). G6 and G7: Desnoyers (2012). G4, 1 / (2 (1 - rho)) by Agarwal and Marrow (2010), is known to be too low; a
+//! bound of the experiment requires that the simulation does not meet G4.
 
 /// Returns the principal branch of the Lambert W function, w e^w = x, for x from -1/e to 0, by Halley's method.
 fn lambert_w0(x: f64) -> f64 {
@@ -38,8 +38,8 @@ pub(super) fn greedy(rho: f64, b: u32) -> f64 {
     b / (b - (x0 - 1.0))
 }
 
-/// G3: random victims under any writes. A random victim has the mean share of valid units, which is rho whatever is
-/// written.
+/// G3: random victims under any writes. A random victim has the mean share of valid units, which is rho for any
+/// distribution of the writes.
 pub(super) fn random(rho: f64) -> f64 {
     1.0 / (1.0 - rho)
 }

@@ -50,9 +50,9 @@ use flashlab_sim::Rng;
 use policy::{Fill, Policy, Pools};
 use serde::Deserialize;
 
-/// Bytes of a unit, which is also the page: the forms know no partial pages.
+/// Bytes of a unit, and of a page: the closed forms do not cover partial pages.
 const UNIT: u64 = 4_096;
-/// Number of writes between two samples of the fill level, and between two looks at the progress.
+/// Number of writes between two samples of the fill level, and between two updates of the progress.
 const BATCH: u64 = 256;
 
 /// Size and duration of the simulations.
@@ -113,11 +113,13 @@ struct Simulated {
 
 /// The counts of a device in its steady state.
 struct Steady {
-    /// Units programmed for the host, and for any cause.
+    /// Units programmed for the host.
     host: u64,
+    /// Units programmed for any cause.
     programmed: u64,
-    /// Sums over samples: mapped units, and units that data can occupy.
+    /// Sum of the mapped units over the samples.
     mapped: u64,
+    /// Sum, over the samples, of the units that data can occupy.
     effective: u64,
 }
 
@@ -232,7 +234,7 @@ impl Scene<'_> {
     fn units(&self) -> u64 {
         u64::from(self.settings.blocks) * u64::from(self.fill.pages)
     }
-    /// Number of drive writes, with the first one in order.
+    /// Number of drive writes, including the first one in order.
     fn drive_writes(&self) -> u64 {
         1 + self.settings.warm_up + self.settings.measured
     }
@@ -289,7 +291,7 @@ impl Scene<'_> {
         Ok((vec![hot, cold], vec![r, 1.0 - r]))
     }
 
-    /// Runs a device of `units` units, which has `spare` more besides the blocks that it needs to continue.
+    /// Runs a device of `units` units with `spare` more units, in addition to the reserve and the open blocks.
     fn run_device(
         &self,
         units: u64,

@@ -3,7 +3,7 @@
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Streams;
 
-/// A way to choose victims and to separate data.
+/// Policy for victim selection and for the separation of hot and cold data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Policy {
     pub(super) victim: VictimPolicy,
@@ -21,7 +21,7 @@ pub(super) enum Pools {
     Best,
 }
 
-/// A fill level and a block size.
+/// Fill level and block size of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Fill {
     /// Spare space as a share of the mapped units.
@@ -30,7 +30,7 @@ pub(super) struct Fill {
     pub(super) pages: u32,
 }
 
-/// Returns the pairs of `key=value,...`.
+/// Splits `key=value,...` into pairs.
 fn pairs(keys: &str) -> Result<Vec<(&str, &str)>, String> {
     let pair = |text| match str::split_once(text, '=') {
         Some((key, value)) => Ok((key.trim(), value.trim())),
