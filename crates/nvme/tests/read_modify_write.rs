@@ -77,7 +77,7 @@ fn a_part_of_what_cannot_be_read_is_not_written() {
     );
 }
 
-/// Both commands take the same time until they request the link, but the partial write requests it only after its read.
+/// The two commands take the same time until they request the link, but the partial write requests it only after its read.
 #[test]
 fn the_link_takes_data_in_the_order_in_which_it_is_asked_for() {
     let mut parameters = small();

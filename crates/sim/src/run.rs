@@ -10,7 +10,7 @@ use crate::{Arrival, Instant, Model, Workload};
 ///
 /// # Panics
 /// Panics if the workload waits for a completion while no request is in flight, or if either side breaks its contract.
-/// Both are bugs in a model or a workload.
+/// Either case is a bug in a model or a workload.
 pub fn run(model: &mut dyn Model, workload: &mut (impl Workload + ?Sized), start: Instant) -> Instant {
     let mut now = start;
     let mut outstanding: u64 = 0;
