@@ -43,7 +43,7 @@ fn fio_and_bench_verify_each_others_data() {
         check_success(&bench(&folder, &format!("--rw=read {method}")), method);
         check_success(&bench(&folder, &format!("--rw=randwrite {method}")), method);
         check_success(&fio(&folder, &format!("--rw=read {method}")), method);
-        // Both programs detect a changed byte in the middle of a block.
+        // fio and bench each detect a changed byte in the middle of a block.
         let path = folder.path("disk.img");
         let mut bytes = std::fs::read(&path).expect("it is there");
         bytes[40_000] ^= 1;
