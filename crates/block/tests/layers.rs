@@ -4,11 +4,8 @@ use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_r
 use flashlab_block::layer::{Fault, Faults, Kind, Log, Overlay, ReadOnly, Stats, Tally};
 use flashlab_block::model::{Throttle, Throttled, Untimed};
 use flashlab_block::{BlockDevice, Context, Geometry, Io, IoError, Memory, Pages, Started, Timed, Workers};
-use flashlab_sim::{
-    Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, StoreError, conformance,
-};
+use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, conformance};
 use std::io::Write;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
@@ -25,29 +22,7 @@ fn geometry(capacity: u64) -> Geometry {
     Geometry { capacity, block: 512, request_max: MIB }
 }
 
-/// A store that several owners share.
-#[derive(Clone)]
-struct Shared(Arc<Memory>);
-
-impl Store for Shared {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        Store::read(&*self.0, offset, buffer)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        Store::write(&*self.0, offset, bytes)
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        self.0.discard(offset, length)
-    }
-    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        self.0.data_in(range)
-    }
-    fn sync(&self) -> Result<(), StoreError> {
-        self.0.sync()
-    }
-}
-
-fn overlaid(base: &Shared, size: u64, changes: &Shared) -> Timed {
+fn overlaid(base: &Arc<Memory>, size: u64, changes: &Arc<Memory>) -> Timed {
     let overlay = Overlay::new(Box::new(base.clone()), size, Box::new(changes.clone()));
     let model = Untimed::new(Geometry { block: 1, ..geometry(size) });
     Timed::new(Box::new(model), Box::new(overlay.expect("memory can be read")))
@@ -87,16 +62,15 @@ fn stats_log_and_faults_without_rules_change_no_data() {
 #[test]
 fn an_overlay_reads_like_a_copy_and_leaves_its_base_unchanged() {
     for (seed, size) in [(1, MIB), (2, 4096), (3, 300_001), (4, 777)] {
-        let (base, changes) =
-            (Shared(Arc::new(memory(size))), Shared(Arc::new(memory(Overlay::changes_size(size)))));
+        let (base, changes) = (Arc::new(memory(size)), Arc::new(memory(Overlay::changes_size(size))));
         agrees_with_an_array(&overlaid(&base, size, &changes), seed, 300);
-        assert_eq!(base.0.data_in(0..size), Ok(None), "the base was written to");
+        assert_eq!(base.data_in(0..size), Ok(None), "the base was written to");
     }
     let size = 5 * 4096 + 100;
-    let base = Shared(Arc::new(memory(size)));
+    let base = Arc::new(memory(size));
     let noise: Vec<u8> = (0..size).map(|n| (n % 251) as u8 + 1).collect();
     Store::write(&base, 0, &noise).expect("there is memory");
-    let changes = Shared(Arc::new(memory(Overlay::changes_size(size))));
+    let changes = Arc::new(memory(Overlay::changes_size(size)));
     let (mut copy, mut rng) = (noise.clone(), Rng::new(9));
     for round in 0..200 {
         // Each round opens the overlay again, which must find the earlier changes.
@@ -113,7 +87,7 @@ fn an_overlay_reads_like_a_copy_and_leaves_its_base_unchanged() {
         assert!(execute(&device, io).is_ok());
         assert!(read(&device, 0, size as usize) == copy, "round {round}");
     }
-    assert!(read(&*base.0, 0, size as usize) == noise, "the base is as it was");
+    assert!(read(&*base, 0, size as usize) == noise, "the base is as it was");
 }
 
 #[test]

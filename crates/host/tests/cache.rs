@@ -6,37 +6,13 @@ use flashlab_block::conformance::{execute, read, wait_for};
 use flashlab_block::{BlockDevice, Context, Io, Memory, Pages, Timed};
 use flashlab_host::driver::mmc::{Controller, Kernel, Mmc, MmcModel};
 use flashlab_sd::{Card, Identity, Link, Mode, Native};
-use flashlab_sim::{
-    Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, StoreError, conformance,
-};
+use flashlab_sim::{Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, conformance};
 use std::ops::Range;
 use std::sync::Arc;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 4096 * MIB;
-
-/// A store that the test and the card share.
-#[derive(Clone)]
-struct Shared(Arc<Memory>);
-
-impl Store for Shared {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        Store::read(&*self.0, offset, buffer)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        Store::write(&*self.0, offset, bytes)
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        Store::discard(&*self.0, offset, length)
-    }
-    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        Store::data_in(&*self.0, range)
-    }
-    fn sync(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 fn memory() -> Memory {
     Memory::new(CAPACITY, Pages::Small).expect("a size that is possible")
@@ -50,8 +26,8 @@ fn card(cache: bool, store: Option<Box<dyn Store>>) -> Card {
 }
 
 /// Returns a host with a card in its slot, and the card's bytes.
-fn host(cache: bool) -> (Mmc, Shared) {
-    let bytes = Shared(Arc::new(memory()));
+fn host(cache: bool) -> (Mmc, Arc<Memory>) {
+    let bytes = Arc::new(memory());
     let card = card(cache, Some(Box::new(bytes.clone())));
     let mut mmc = Mmc::new(Native::new(Some(card)), Controller::SDHCI, Kernel::V6_1);
     mmc.start_host();
@@ -66,7 +42,7 @@ fn cut(mmc: &mut Mmc) -> Vec<Range<u64>> {
     cut.undecided.into_iter().filter(|(_, fate)| *fate == Fate::Old).map(|(range, _)| range).collect()
 }
 
-fn bytes_at(bytes: &Shared, offset: u64, length: u64) -> Vec<u8> {
+fn bytes_at(bytes: &Arc<Memory>, offset: u64, length: u64) -> Vec<u8> {
     let mut found = vec![0; length as usize];
     Store::read(bytes, offset, &mut found).expect("memory does not fail");
     found

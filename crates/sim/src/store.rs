@@ -1,5 +1,6 @@
 //! The [`Store`] trait: bytes without time.
 
+use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
@@ -20,6 +21,25 @@ pub trait Store: Send + Sync {
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError>;
     /// Returns when all completed writes are as durable as the store's medium can make them.
     fn sync(&self) -> Result<(), StoreError>;
+}
+
+/// A store that several owners share.
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        (**self).read(offset, buffer)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        (**self).write(offset, bytes)
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        (**self).discard(offset, length)
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        (**self).data_in(range)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        (**self).sync()
+    }
 }
 
 /// Error of a store.

@@ -8,36 +8,13 @@ use flashlab_sd::quirk::Planned;
 use flashlab_sd::spi::hal::Wires;
 use flashlab_sd::spi::{ChipSelect, Spi};
 use flashlab_sd::{Card, CardParameters, Identity, Mode};
-use flashlab_sim::{Duration, Store, StoreError};
+use flashlab_sim::{Duration, Store};
 use std::io::{Cursor, Write};
-use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
-
-/// A store that the test inspects while the card uses it.
-#[derive(Clone)]
-pub(crate) struct Shared(pub(crate) Arc<Memory>);
-
-impl Store for Shared {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        Store::read(&*self.0, offset, buffer)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        Store::write(&*self.0, offset, bytes)
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        Store::discard(&*self.0, offset, length)
-    }
-    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        Store::data_in(&*self.0, range)
-    }
-    fn sync(&self) -> Result<(), StoreError> {
-        Store::sync(&*self.0)
-    }
-}
 
 pub(crate) fn parameters(capacity: u64) -> CardParameters {
     let us = Duration::from_us;
@@ -70,12 +47,12 @@ pub(crate) fn parameters(capacity: u64) -> CardParameters {
 }
 
 /// Returns a card of `capacity` bytes with these quirks, and its bytes.
-pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Shared) {
+pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Arc<Memory>) {
     let parameters = parameters(capacity);
     let mut identity = Identity::new(&parameters);
     // With extension registers.
     identity.scr.set_commands(0b0111);
-    let bytes = Shared(Arc::new(Memory::new(capacity, Pages::Small).expect("a size that can be had")));
+    let bytes = Arc::new(Memory::new(capacity, Pages::Small).expect("a size that can be had"));
     let mut card = Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1);
     for quirk in quirks {
         card.quirks_mut().add(quirk.parse::<Planned>().expect("it is one"));
@@ -95,7 +72,7 @@ pub(crate) fn wires(card: Card) -> Wires {
 pub(crate) const PARTITION: u64 = MIB;
 
 /// Writes a partition table with one partition, and in it a FAT filesystem with a file, as a PC would.
-pub(crate) fn format(bytes: &Shared, length: u64) {
+pub(crate) fn format(bytes: &Arc<Memory>, length: u64) {
     let mut table = [0u8; 512];
     let (first, count) = ((PARTITION / 512) as u32, ((length - PARTITION) / 512) as u32);
     table[446 + 4] = 0x0c;
