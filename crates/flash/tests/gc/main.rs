@@ -7,7 +7,6 @@
 //! 1 %, and 1.5 % for mixes of rates.
 
 mod device;
-mod forms;
 
 mod buffers;
 mod mixed;

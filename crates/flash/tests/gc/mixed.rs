@@ -1,9 +1,9 @@
 //! Skewed writes: parts of the address space are hotter than others (G6 to G8).
 
 use crate::device::{Steady, assert_within, parameters, steady, uniform};
-use crate::forms;
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
+use flashlab_flash::ftl::gc::closed_forms as forms;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_sim::Rng;
@@ -39,7 +39,7 @@ fn separated_pools_meet_the_sum_of_their_forms() {
     let (_, hot) = uniform(&parameters(VictimPolicy::Greedy, rho_hot, 32), 2);
     let (_, cold) = uniform(&parameters(VictimPolicy::Greedy, rho_cold, 32), 3);
     let found = r * hot.amplification + (1.0 - r) * cold.amplification;
-    let expected = r * forms::greedy(hot.rho, 32.0) + (1.0 - r) * forms::greedy(cold.rho, 32.0);
+    let expected = r * forms::greedy(hot.rho, 32) + (1.0 - r) * forms::greedy(cold.rho, 32);
     assert_within(1.0, found, expected, "two pools");
     // The same rho in both pools gives the uniform value for any shares.
     let rho = 0.8696;
@@ -83,7 +83,7 @@ fn a_static_share_under_dynamic_leveling_takes_spare_and_never_wears() {
             Ftl::write(map, cold + rng.below(units - cold), 1).expect("it has spare");
         });
         // The cold units were written first, in order, so they fill blocks of their own.
-        let expected = forms::greedy((1.0 - c) * rho / (1.0 - c * rho), 32.0);
+        let expected = forms::greedy((1.0 - c) * rho / (1.0 - c * rho), 32);
         assert_within(1.0, amplification, expected, &format!("static share {c}, rho {rho:.4}"));
         let never = map.blocks().erase_counts().iter().filter(|erases| **erases == 0).count();
         let share = never as f64 / f64::from(map.blocks().count());

@@ -1,9 +1,9 @@
 //! Uniform random writes, sequential writes, and trims (G1 to G5, G9, G10).
 
 use crate::device::{Steady, assert_within, parameters, steady, uniform};
-use crate::forms;
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
+use flashlab_flash::ftl::gc::closed_forms as forms;
 use flashlab_flash::ftl::page_map::PageMap;
 use flashlab_sim::Rng;
 
@@ -20,7 +20,7 @@ fn fifo_cleaning_meets_its_form_whatever_the_block_size() {
 fn greedy_cleaning_meets_its_form_at_each_block_size() {
     for (rho, b) in [(0.9346, 32), (0.8696, 32), (0.7812, 64), (0.5, 16)] {
         let (_, Steady { amplification, rho, .. }) = uniform(&parameters(VictimPolicy::Greedy, rho, b), 2);
-        let expected = forms::greedy(rho, f64::from(b));
+        let expected = forms::greedy(rho, b);
         assert_within(1.0, amplification, expected, &format!("greedy, b {b}, rho {rho:.4}"));
         assert_apart(amplification, forms::agarwal(rho));
     }
@@ -75,7 +75,7 @@ fn trims_make_spare() {
         let expected = if only_mapped { (1.0 - 2.0 * q) / (1.0 - q) } else { 1.0 - q };
         assert_within(1.0, share, expected, &format!("mapped share, q {q}"));
         // The effective rho counts mapped units only, so it already accounts for the trims.
-        let form = forms::greedy(steady.rho, 32.0);
+        let form = forms::greedy(steady.rho, 32);
         assert_within(1.0, steady.amplification, form, &format!("trims with q {q}, rho {:.4}", steady.rho));
     }
 }
@@ -142,5 +142,5 @@ fn several_dies_and_units_to_a_page_change_nothing() {
         ..one
     };
     let (_, Steady { amplification, rho, .. }) = uniform(&several, 7);
-    assert_within(1.0, amplification, forms::greedy(rho, 32.0), "4 dies, 4 units to a page");
+    assert_within(1.0, amplification, forms::greedy(rho, 32), "4 dies, 4 units to a page");
 }

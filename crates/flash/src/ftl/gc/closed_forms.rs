@@ -4,16 +4,19 @@
 //! Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012); G1 also in Xiang and Kurkoski, "An improved
 //! analytic expression for write amplification in NAND flash" (ICNC 2012). G3: the mean of all blocks. G5: Van Houdt,
 //! "A mean field model for a class of garbage collection algorithms in flash-based solid state drives" (SIGMETRICS
-//! 2013). G6 and G7: Desnoyers (2012). G4, 1 / (2 (1 - rho)) by Agarwal and Marrow (2010), is known to be too low; a
-//! bound of the experiment requires that the simulation does not meet G4.
+//! 2013). G6 and G7: Desnoyers (2012). G4 is by Agarwal and Marrow (2010).
+
+use alloc::vec;
+use alloc::vec::Vec;
+use libm::{exp, expm1, floor, pow, sqrt};
 
 /// Returns the principal branch of the Lambert W function, w e^w = x, for x from -1/e to 0, by Halley's method.
 fn lambert_w0(x: f64) -> f64 {
     // Near the branch point, a series in p is the better start.
-    let p = (2.0 * (std::f64::consts::E * x + 1.0)).max(0.0).sqrt();
+    let p = sqrt((2.0 * (core::f64::consts::E * x + 1.0)).max(0.0));
     let mut w = if x < -0.2 { -1.0 + p - p * p / 3.0 } else { x };
     for _ in 0..100 {
-        let e = w.exp();
+        let e = exp(w);
         let f = w * e - x;
         let step = f / (e * (w + 1.0) - (w + 2.0) * f / (2.0 * w + 2.0));
         w -= step;
@@ -25,23 +28,28 @@ fn lambert_w0(x: f64) -> f64 {
 }
 
 /// G1: FIFO under uniform writes, for any block size.
-pub(super) fn fifo(rho: f64) -> f64 {
+pub fn fifo(rho: f64) -> f64 {
     let alpha = 1.0 / rho;
-    alpha / (alpha + lambert_w0(-alpha * (-alpha).exp()))
+    alpha / (alpha + lambert_w0(-alpha * exp(-alpha)))
 }
 
 /// G2: greedy under uniform writes, for blocks of `b` units.
-pub(super) fn greedy(rho: f64, b: u32) -> f64 {
+pub fn greedy(rho: f64, b: u32) -> f64 {
     let (alpha, b) = (1.0 / rho, f64::from(b));
     let k = 1.0 + 1.0 / (2.0 * b);
-    let x0 = 0.5 - b / alpha * lambert_w0(-k * alpha * (-k * alpha).exp());
+    let x0 = 0.5 - b / alpha * lambert_w0(-k * alpha * exp(-k * alpha));
     b / (b - (x0 - 1.0))
 }
 
 /// G3: random victims under any writes. A random victim has the mean share of valid units, which is rho for any
 /// distribution of the writes.
-pub(super) fn random(rho: f64) -> f64 {
+pub fn random(rho: f64) -> f64 {
     1.0 / (1.0 - rho)
+}
+
+/// G4: an approximation for greedy that is known to be too low. A simulation must not meet it.
+pub fn agarwal(rho: f64) -> f64 {
+    1.0 / (2.0 * (1.0 - rho))
 }
 
 /// Maximum number of steps to the fixed point of [`d_choices`].
@@ -51,12 +59,12 @@ const STEADY: f64 = 1e-8;
 
 /// G5: the best of `d` random victims under uniform writes, for blocks of `b` units: the fixed point of the mean field
 /// equations, found by integrating them over time. `share[i]` is the share of blocks with i valid units.
-pub(super) fn d_choices(rho: f64, b: u32, d: u32) -> f64 {
+pub fn d_choices(rho: f64, b: u32, d: u32) -> f64 {
     let units = f64::from(b);
     let b = b as usize;
     // The mean is rho from the start, and the equations preserve it.
     let mean = rho * units;
-    let low = (mean.floor() as usize).min(b - 1);
+    let low = (floor(mean) as usize).min(b - 1);
     let mut share = vec![0.0; b + 1];
     share[low] = 1.0 - (mean - low as f64);
     share[low + 1] = mean - low as f64;
@@ -68,7 +76,7 @@ pub(super) fn d_choices(rho: f64, b: u32, d: u32) -> f64 {
         moved = 0.0;
         for i in (0..=b).rev() {
             at_least += share[i];
-            let power = at_least.powi(d as i32);
+            let power = pow(at_least, f64::from(d));
             chosen[i] = power - above;
             moved += i as f64 * chosen[i];
             above = power;
@@ -92,13 +100,13 @@ pub(super) fn d_choices(rho: f64, b: u32, d: u32) -> f64 {
 }
 
 /// G6: FIFO with one stream under a mix of rates. Each part is its share of the writes and its share of the units.
-pub(super) fn fifo_of_mix(rho: f64, parts: &[(f64, f64)]) -> f64 {
+pub fn fifo_of_mix(rho: f64, parts: &[(f64, f64)]) -> f64 {
     // x = 1/WA solves sum r x / (1 - exp(-r x / (f rho))) = 1, and the sum grows with x.
     let sum = |x: f64| -> f64 {
         let of_part = |(r, f): &(f64, f64)| match r * x / (f * rho) {
             // The limit for units that are never written.
             tiny if tiny < 1e-12 => f * rho,
-            exponent => r * x / -(-exponent).exp_m1(),
+            exponent => r * x / -expm1(-exponent),
         };
         parts.iter().map(of_part).sum()
     };
@@ -111,8 +119,8 @@ pub(super) fn fifo_of_mix(rho: f64, parts: &[(f64, f64)]) -> f64 {
 }
 
 /// Returns the share of the writes and of the units for each of `n` units under a Zipf law.
-pub(super) fn zipf_parts(n: u64, theta: f64) -> Vec<(f64, f64)> {
-    let weights: Vec<f64> = (1..=n).map(|rank| (rank as f64).powf(-theta)).collect();
+pub fn zipf_parts(n: u64, theta: f64) -> Vec<(f64, f64)> {
+    let weights: Vec<f64> = (1..=n).map(|rank| pow(rank as f64, -theta)).collect();
     let sum: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| (weight / sum, 1.0 / n as f64)).collect()
 }
@@ -123,7 +131,7 @@ const SPLITS: u32 = 2_000;
 /// Splits `spare` between a pool with share `f` of the mapped units, which receives a share `r` of the writes, and a
 /// pool with the others. `spare` is in mapped units of both pools. Returns the first pool's part of the spare space for
 /// which G7, the mean of `form` weighted by writes, is smallest.
-pub(super) fn best_split(r: f64, f: f64, spare: f64, form: impl Fn(f64) -> f64) -> f64 {
+pub fn best_split(r: f64, f: f64, spare: f64, form: impl Fn(f64) -> f64) -> f64 {
     let amplification = |part: f64| {
         let rho = |mapped: f64, spare: f64| mapped / (mapped + spare);
         r * form(rho(f, part * spare)) + (1.0 - r) * form(rho(1.0 - f, (1.0 - part) * spare))

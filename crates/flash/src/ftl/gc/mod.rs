@@ -6,6 +6,7 @@
 //! frees any space: a caller that cannot gain space must not ask for one.
 
 mod closed_blocks;
+pub mod closed_forms;
 mod cost_benefit;
 mod d_choices;
 mod fifo;

@@ -28,7 +28,6 @@
 //! excludes the free reserve and the unwritten part of open blocks. With `pools=`, hot and cold units are on two
 //! devices that share the spare space, as if the host said which data is hot; the distribution then has two zones.
 
-mod forms;
 mod policy;
 
 use super::definition::{Definition, Step};
@@ -42,7 +41,7 @@ use crate::results::{Reference, ReferenceKind};
 use flashlab_fio::job::Distribution;
 use flashlab_fio::random::Sampler;
 use flashlab_flash::ftl::Ftl;
-use flashlab_flash::ftl::gc::VictimPolicy;
+use flashlab_flash::ftl::gc::{VictimPolicy, closed_forms as forms};
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
