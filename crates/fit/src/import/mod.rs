@@ -1,0 +1,1 @@
+//! Readers of the outputs of other measuring programs.

@@ -1,0 +1,1 @@
+//! Observations of a device, and the file that stores them.
