@@ -1,7 +1,7 @@
 //! Power cuts compared with a reference that records every version of every block.
 
+use super::models::{BLOCK, BLOCKS, LATENCY, VolatileModel};
 use super::{timed, write};
-use crate::models::{BLOCK, BLOCKS, LATENCY, VolatileModel};
 use flashlab_block::conformance::{execute, read, wait_for};
 use flashlab_block::{BlockDevice, Context, Io, IoError, Memory, Outcome, Pages, Started, Timed};
 use flashlab_flash::ftl::Wear;
