@@ -97,7 +97,7 @@ fn every_number_of_a_shipped_profile_has_a_source() {
 #[test]
 fn a_library_folder_adds_to_what_is_built_in() {
     let folder = Folder::new("adds");
-    folder.write("profiles/sd/mine.toml", include_str!("profiles/right.toml"));
+    folder.write("profiles/sd/mine.toml", include_str!("../profiles/right.toml"));
     folder.write("profiles/README.md", "not a profile");
     folder.write("experiments/mine/experiment.toml", "kind = \"matrix\"");
     folder.write("experiments/mine/golden/table.txt", "1");
@@ -118,7 +118,7 @@ fn a_library_folder_that_is_wrong_is_refused_with_its_path() {
         }
         folder.say(&Library::open(&[&folder.0]).unwrap_err())
     };
-    let right = include_str!("profiles/right.toml");
+    let right = include_str!("../profiles/right.toml");
     assert_snapshot!(
         [
             say("empty", &[]),
@@ -135,7 +135,7 @@ fn a_library_folder_that_is_wrong_is_refused_with_its_path() {
 #[test]
 fn profiles_that_do_not_go_together_are_found() {
     let folder = Folder::new("inconsistencies");
-    let right = include_str!("profiles/right.toml")
+    let right = include_str!("../profiles/right.toml")
         .replace("raspberry-pi-4", "raspberry-pi-5")
         .replace("raw write 1M/x", "a table/x");
     folder.write("profiles/sd/a.toml", &right);
@@ -221,7 +221,7 @@ fn a_copy_whose_numbers_were_fitted_for_another_device_is_refused() {
 #[test]
 fn a_draft_without_sources_runs_and_is_marked_unsourced() {
     let folder = Folder::new("draft");
-    let text = include_str!("profiles/right.toml");
+    let text = include_str!("../profiles/right.toml");
     let draft = &text[..text.find("[source]").unwrap()];
     folder.write("profiles/sd/draft.toml", draft);
     let library = Library::open(&[&folder.0]).unwrap();

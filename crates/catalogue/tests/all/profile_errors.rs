@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 
 /// A valid profile of a card.
-const RIGHT: &str = include_str!("profiles/right.toml");
+const RIGHT: &str = include_str!("../profiles/right.toml");
 
 fn wrong(change: &str, to: &str) -> String {
     assert!(RIGHT.contains(change), "{change} is not in the text");

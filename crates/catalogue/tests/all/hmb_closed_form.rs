@@ -7,7 +7,7 @@ use flashlab_nvme::hmb::PAGE;
 use flashlab_sim::Duration;
 use std::collections::BTreeMap;
 
-const EXPERIMENT: &str = include_str!("../../../experiments/hmb/experiment.toml");
+const EXPERIMENT: &str = include_str!("../../../../experiments/hmb/experiment.toml");
 
 /// Returns the random reads over `range` GiB, in thousands per second, with the firmware as the only bottleneck. A read
 /// costs one command plus the look-up of its map page, which depends on whether the page is in the controller's memory,
