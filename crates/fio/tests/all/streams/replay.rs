@@ -1,6 +1,6 @@
 //! Tests of the replay of recorded iologs.
 
-use crate::fake::{Event, EventLog, FixedLatency, jobs};
+use super::fake::{Event, EventLog, FixedLatency, jobs};
 use flashlab_fio::iolog::{Action, Iolog};
 use flashlab_fio::job::Job;
 use flashlab_fio::workload::{File, Jobs, Task, WorkloadError};

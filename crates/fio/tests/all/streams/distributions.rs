@@ -4,8 +4,8 @@
 //! with the smallest statistic. A wrong rotation increases the statistic by orders of magnitude, so this choice does
 //! not hide a wrong distribution, as `a_slightly_different_exponent_is_detected` shows.
 
-use crate::fake::{jobs, offsets};
-use crate::recorded::numbers;
+use super::fake::{jobs, offsets};
+use super::recorded::numbers;
 use flashlab_fio::job::Distribution;
 
 fn recorded(name: &str) -> (String, Vec<u64>) {

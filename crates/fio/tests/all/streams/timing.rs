@@ -1,6 +1,6 @@
 //! Tests of the times of submissions and completions: depth, batches, rates, think times, ramps, limits and flushes.
 
-use crate::fake::{
+use super::fake::{
     Event, EventLog, FixedLatency, is_read, jobs, run_jobs, run_options, run_stopped, shares_of,
 };
 use flashlab_fio::job::{Engine, Job};

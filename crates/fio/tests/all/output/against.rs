@@ -1,7 +1,7 @@
 //! Tests of the comparison of simulated runs with real ones.
 
-use crate::fake::{self, ms, one};
-use crate::recorded;
+use super::fake::{self, ms, one};
+use super::recorded;
 use flashlab_fio::against::{AgainstError, BYTES_MAX, Comparison, Measure, RealRun};
 use flashlab_fio::job::{Direction, Mix};
 use flashlab_fio::output::{Run, json};

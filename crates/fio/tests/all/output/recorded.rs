@@ -3,7 +3,7 @@
 //!
 //! The log contains neither the windows of bw and iops nor the latencies of fsync. Closed forms test those.
 
-use crate::fake;
+use super::fake;
 use flashlab_fio::cmdline::TerseVersion;
 use flashlab_fio::job::{BlockSize, Direction, Engine, Job, Mix};
 use flashlab_fio::output::normal::Normal;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub(crate) const NAMES: [&str; 6] = ["depth", "fsync", "usec", "msec", "trim", "unified"];
 
 fn read(file: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/output/data").join(file);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/all/output/data").join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -1,6 +1,6 @@
 //! Tests that our JSON has the paths, types and key order of fio's.
 
-use crate::{fake, recorded};
+use super::{fake, recorded};
 use flashlab_fio::job::{Direction, Mix};
 use flashlab_fio::output::{Run, json};
 use flashlab_fio::workload::Record;

@@ -1,7 +1,7 @@
 //! Comparison of our JSON with that of an installed fio, if there is one.
 
-use crate::fake;
-use crate::shape::assert_same_shape;
+use super::fake;
+use super::shape::assert_same_shape;
 use flashlab_fio::job::{Direction, Engine, Job, Mix};
 use flashlab_fio::output::{Run, json};
 use flashlab_fio::workload::Record;

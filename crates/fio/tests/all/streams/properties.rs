@@ -1,6 +1,6 @@
 //! Properties of every stream.
 
-use crate::fake::{FixedLatency, is_read, jobs, offsets, run_jobs, run_options};
+use super::fake::{FixedLatency, is_read, jobs, offsets, run_jobs, run_options};
 use flashlab_fio::job::{
     BlockSize, Direction, Distribution, Engine, Extent, Job, Mix, Pattern, SizeShare, SyncWrites,
 };
@@ -55,7 +55,7 @@ fn without_randrepeat_the_entropy_selects_the_offsets() {
     let of = |entropy| {
         let task = Task { entropy, ..Task::on_device(&job, 0, 1 << 20) };
         let mut wave =
-            Jobs::new(Instant::ZERO, vec![task], crate::fake::EventLog::default()).expect("it runs");
+            Jobs::new(Instant::ZERO, vec![task], super::fake::EventLog::default()).expect("it runs");
         run(&mut FixedLatency::new(Duration::from_us(10)), &mut wave, Instant::ZERO);
         wave.into_record().offsets(0)
     };
@@ -262,7 +262,7 @@ proptest! {
         let files: Vec<File> = (0..files).map(|id| File { id: FileId(id), size: capacity + u64::from(id) }).collect();
         let go = || {
             let task = Task { job: &job, files: files.clone(), number: 0, entropy: 0, iolog: None };
-            let mut wave = Jobs::new(Instant::ZERO, vec![task], crate::fake::EventLog::default()).ok()?;
+            let mut wave = Jobs::new(Instant::ZERO, vec![task], super::fake::EventLog::default()).ok()?;
             let mut model = FixedLatency::new(Duration::from_us(50));
             run(&mut model, &mut wave, Instant::ZERO);
             Some((wave.into_record(), model.depth_max))
@@ -297,8 +297,8 @@ proptest! {
         let mut in_flight = 0usize;
         for event in events.of_job(0) {
             match event {
-                crate::fake::Event::Submitted(_) => in_flight += 1,
-                crate::fake::Event::Completed(..) => in_flight -= 1,
+                super::fake::Event::Submitted(_) => in_flight += 1,
+                super::fake::Event::Completed(..) => in_flight -= 1,
                 _ => {}
             }
             prop_assert!(in_flight <= depth);

@@ -1,6 +1,6 @@
 //! Comparison of sequential streams with iologs recorded by fio 3.33: see iologs/README.md.
 
-use crate::fake::{Event, EventLog, FixedLatency, files, jobs, run_jobs};
+use super::fake::{Event, EventLog, FixedLatency, files, jobs, run_jobs};
 use flashlab_fio::iolog::{Action, Iolog, IologRecorder, Version};
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::workload::{Jobs, Task};
@@ -14,7 +14,7 @@ struct Case {
 }
 
 fn cases() -> impl Iterator<Item = Case> {
-    include_str!("../iologs/commands.txt").lines().filter(|line| !line.starts_with('#')).map(|line| {
+    include_str!("../../iologs/commands.txt").lines().filter(|line| !line.starts_with('#')).map(|line| {
         let mut fields = line.split('|').map(str::trim);
         let mut field = || fields.next().expect("a line has three fields");
         Case { name: field(), bytes: field().parse().ok(), options: field() }

@@ -1,6 +1,6 @@
 //! Tests of the statistics against closed forms.
 
-use crate::fake::{self, io, ms, one, spent, us};
+use super::fake::{self, io, ms, one, spent, us};
 use flashlab_fio::job::{Direction, Engine, Job, Mix};
 use flashlab_fio::stats::{Settings, Statistics, groups};
 use flashlab_fio::workload::{Cause, Record};

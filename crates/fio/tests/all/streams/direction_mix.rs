@@ -1,8 +1,8 @@
 //! Comparison of mixes of reads and writes with recorded runs of fio 3.33 (iologs/README.md): both follow the same
 //! rule.
 
-use crate::fake::{is_read, jobs, run_options};
-use crate::recorded::numbers;
+use super::fake::{is_read, jobs, run_options};
+use super::recorded::numbers;
 
 /// Returns the options of a recorded mix, and a flag per request that is true for a read.
 fn recorded(name: &str) -> (String, Vec<bool>) {

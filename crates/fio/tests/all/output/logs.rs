@@ -1,7 +1,7 @@
 //! Tests of the log files.
 
-use crate::fake::{self, ms, one, us};
-use crate::recorded;
+use super::fake::{self, ms, one, us};
+use super::recorded;
 use flashlab_fio::job::{Direction, Mix};
 use flashlab_fio::output::logs::files;
 use flashlab_fio::workload::Record;

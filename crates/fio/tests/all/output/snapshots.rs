@@ -1,6 +1,6 @@
 //! Snapshots of all outputs for a scripted run.
 
-use crate::fake::{self, io, ms, one, us};
+use super::fake::{self, io, ms, one, us};
 use flashlab_fio::cmdline::TerseVersion;
 use flashlab_fio::job::{Direction, Engine, Job, Mix, PercentilesOf};
 use flashlab_fio::output::normal::Normal;
