@@ -1,7 +1,7 @@
 //! Random world of the power-cut tests: a page map on a strict array, and a host that issues random requests.
 //! Operations end in any order that is possible within each die.
 
-use crate::reference::{Content, Reference};
+use super::reference::{Content, Reference};
 use flashlab_flash::ftl::page_map::{
     Accepted, Content as Unit, Found, Outcome, PageMap, PageMapParameters, Ticket,
 };

@@ -1,14 +1,12 @@
 //! Event-exact scheduler against a slow reference, and a small case for each guarantee of the scheduler.
 
-mod reference;
-
+use crate::reference::Reference;
 use flashlab_flash::nand::{
     Cause, Cell, Channels, Cut, Die, EraseBlock, Finished, Geometry, Kind, Operation, Scheduling, Suspend,
     Timing,
 };
 use flashlab_sim::{Duration, Instant, Rng};
 use proptest::prelude::*;
-use reference::Reference;
 
 /// Returns a small geometry. With few dies and times of a few nanoseconds, operations often collide at one instant.
 fn small(channels: u32, dies: u32) -> Geometry {
@@ -376,7 +374,7 @@ impl Run {
         let expected = self.reference.complete(limit);
         self.all(|channels| {
             let finished = channels.complete(limit);
-            let ended = finished.map(|f| reference::Ended {
+            let ended = finished.map(|f| crate::reference::Ended {
                 operation: f.operation,
                 submitted: f.submitted,
                 at: f.at,

@@ -1,6 +1,6 @@
 //! Write buffer, SLC buffer and throughput at count level (Q7 to Q9).
 
-use crate::device::{UNIT, assert_within, parameters, uniform};
+use super::device::{UNIT, assert_within, parameters, uniform};
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameters};

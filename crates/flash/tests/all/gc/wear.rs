@@ -1,6 +1,6 @@
 //! Erase counts (W1, W2, W4, W5).
 
-use crate::device::{BLOCKS, assert_within, parameters, uniform};
+use super::device::{BLOCKS, assert_within, parameters, uniform};
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters};

@@ -1,6 +1,6 @@
 //! Uniform random writes, sequential writes, and trims (G1 to G5, G9, G10).
 
-use crate::device::{Steady, assert_within, parameters, steady, uniform};
+use super::device::{Steady, assert_within, parameters, steady, uniform};
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::gc::closed_forms as forms;

@@ -1,6 +1,6 @@
 //! Skewed writes: parts of the address space are hotter than others (G6 to G8).
 
-use crate::device::{Steady, assert_within, parameters, steady, uniform};
+use super::device::{Steady, assert_within, parameters, steady, uniform};
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::gc::closed_forms as forms;
