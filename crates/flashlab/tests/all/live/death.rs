@@ -1,0 +1,62 @@
+//! Crash of the machine on which the server runs: the test kills a QEMU guest.
+
+use super::guest::{guest_with_us, kernel};
+use super::tools::{Folder, are_installed, skipped};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// Script of the guest: it serves a file on ext4, announces the end of a flushed copy, and then writes without end.
+const INIT: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/tools:/bin
+mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev; mount -t tmpfs none /tmp
+for round in 1 2 3 4 5; do for module in /modules/*.ko; do insmod $module 2>/dev/null; done; done
+mount -t ext4 /dev/vda /on || echo "GUEST no disk"
+flashlab serve file:/on/disk.img,size=16M --unix /tmp/s.sock 2>/dev/null &
+until [ -S /tmp/s.sock ]; do sleep 0.1; done
+uri='nbd+unix:///?socket=/tmp/s.sock'
+nbdcopy --flush /noise "$uri" && echo "GUEST flushed"
+while :; do flashlab load "$uri" --rw=randwrite --bs=64k --offset=4m --size=8m --runtime=10 >/dev/null 2>&1; done
+"#;
+
+#[test]
+fn flushed_data_survives_the_death_of_the_serving_guest() {
+    if !are_installed(&["qemu-system-x86_64", "busybox", "nbdcopy", "mke2fs", "e2fsck", "debugfs"]) {
+        return;
+    }
+    let Some((vmlinuz, modules)) = kernel() else {
+        skipped("no Debian kernel in target/guest or /boot");
+        return;
+    };
+    let folder = Folder::new("guest-death");
+    folder.noise("noise", 2 << 20);
+    let shell = |script: &str| {
+        let script = format!("set -e; PATH=$PATH:/usr/sbin:/sbin\n{script}");
+        Command::new("sh").args(["-c", &script]).current_dir(&folder).output().expect("there is a shell")
+    };
+    assert!(shell("truncate -s 64M vda; mke2fs -q -t ext4 -F vda").status.success());
+    let mut guest = guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["virtio*"]);
+    guest.args(["-drive", "file=vda,format=raw,if=virtio"]);
+    let mut guest = guest.stdout(Stdio::piped()).spawn().expect("it was found");
+    let mut printed = Vec::new();
+    for line in BufReader::new(guest.stdout.take().expect("it is piped")).lines().map_while(Result::ok) {
+        printed.push(line);
+        if printed.last().is_some_and(|line| line.contains("GUEST")) {
+            break;
+        }
+    }
+    // The child of `timeout` is QEMU, whose death loses the guest's memory with all data that was only there.
+    let killed = shell(&format!("pkill -KILL -P {}", guest.id()));
+    guest.wait().expect("it ends");
+    assert!(
+        killed.status.success() && printed.last().is_some_and(|line| line.contains("GUEST flushed")),
+        "{printed:?}"
+    );
+    // e2fsck replays the journal as the next boot would; then the served file is compared.
+    let after = shell(
+        "e2fsck -fy vda >&2 || test $? -eq 1; e2fsck -fn vda >&2
+         debugfs -R 'dump disk.img after' vda; cmp -n 2097152 noise after && echo same",
+    );
+    let (out, error) = (String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&after.stderr));
+    assert!(out.contains("same"), "{out}\n{error}");
+}

@@ -1,0 +1,26 @@
+//! End-to-end tests of served devices, with third-party tools and from the command line.
+//!
+//! If a tool is not installed, its test prints the tool's name to standard error, past the test runner's capture, and
+//! ends. `./test` installs all tools on Debian.
+
+mod card;
+mod card_ctl;
+mod card_log;
+#[path = "../../../../serve/tests/live/certificates.rs"]
+mod certificates;
+mod compose;
+mod copy;
+mod death;
+mod file;
+mod guest;
+mod inspect;
+mod metrics;
+mod mount;
+mod paths;
+mod reference;
+mod run;
+mod serve;
+mod tls;
+mod tools;
+mod verify;
+mod vsock;

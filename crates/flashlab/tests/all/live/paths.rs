@@ -1,0 +1,127 @@
+//! Live experiments: the scripts of `block-paths` run on a small experiment that this file defines.
+
+use super::guest::kernel;
+use super::tools::{Folder, are_installed, flashlab, skipped};
+use serde_json::Value;
+use std::path::Path;
+
+const ROWS: &str = r#"
+title = "a small one"
+kind = "live"
+source = "nobody"
+options = "--rw=randrw --bs=4k --ioengine=libaio --direct=1 --overwrite=1 --nrfiles=2 --time_based --group_reporting"
+reference = "loop"
+machine = { device = 384, size = 2, runtime = 1, repeats = 2 }
+guest = { device = 384, size = 2, runtime = 1, repeats = 1, memory = 2048 }
+row = [
+    { name = "loop", path = "loop", jobs = 2, depth = 4 },
+    { name = "lio", path = "lio-file", jobs = 2, depth = 4 },
+    { name = "ours", path = "ours", sockets = 2, jobs = 2, depth = 4 },
+    { name = "direct", path = "ours", how = "in-process", sockets = 2, depth = 4 },
+]
+"#;
+
+/// Returns a folder with the small experiment and the repository's scripts.
+fn small(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/block-paths");
+    for script in ["paths.sh", "guest.sh"] {
+        std::fs::copy(scripts.join(script), folder.path(script)).expect("it is there");
+    }
+    let write = |name: &str, text: &str| std::fs::write(folder.path(name), text).expect("the disk has room");
+    write("experiment.toml", ROWS);
+    write("published.toml", "row = [{ name = \"loop\", read = 478, write = 478 }]\n");
+    folder
+}
+
+/// Runs the experiment and returns the rows of its JSON.
+fn run(folder: &Folder, options: &[&str]) -> Vec<Value> {
+    let words = [&["run", ".", "--format", "json", "--html", "page.html"], options].concat();
+    let output = flashlab(&words).current_dir(folder).output().expect("it is built");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert!(json.get("digest").is_none() && json["live"].is_string());
+    let page = std::fs::read_to_string(folder.path("page.html")).expect("it was written");
+    for row in json["rows"].as_array().expect("it has rows") {
+        let name = row["row"].as_str().expect("it has a name");
+        assert!(page.contains(name), "{name}");
+    }
+    json["rows"].as_array().expect("it has rows").clone()
+}
+
+fn measured(row: &Value) -> bool {
+    ["read", "write"].iter().all(|way| row["measured"][way].as_f64().is_some_and(|figure| figure > 0.0))
+}
+
+#[test]
+fn rows_are_measured_or_have_a_reason() {
+    if !are_installed(&["fio", "mkfs.xfs", "losetup", "nbdfuse", "fusermount3"]) {
+        return;
+    }
+    let rows = run(&small("paths"), &[]);
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert!(measured(row) != row["missing"].is_string(), "{row}");
+    }
+    assert!(measured(&rows[3]), "nothing but this program is needed for {}", rows[3]);
+    assert_eq!(rows[3]["attached"], "in-process");
+    assert_eq!((&rows[0]["published_ratio"], &rows[3]["published_ratio"]), (&1.0.into(), &Value::Null));
+    if measured(&rows[0]) {
+        assert_eq!((&rows[0]["ratio"], rows[0]["runs"].as_array().map(Vec::len)), (&1.0.into(), Some(2)));
+    }
+}
+
+#[test]
+fn in_a_guest_every_path_is_measured() {
+    if !are_installed(&["qemu-system-x86_64", "busybox", "fio", "mkfs.xfs", "losetup", "nbd-client"]) {
+        return;
+    }
+    let Some((vmlinuz, modules)) = kernel() else {
+        skipped("no Debian kernel in target/guest or /boot");
+        return;
+    };
+    let folder = small("paths-guest");
+    // The program looks for the kernel in `target/guest`.
+    let links = format!(
+        "mkdir -p target/guest/boot target/guest/lib/modules && ln -s {} target/guest/boot && ln -s {} target/guest/lib/modules",
+        vmlinuz.canonicalize().expect("it is there").display(),
+        modules.canonicalize().expect("it is there").display(),
+    );
+    let linked = std::process::Command::new("sh").args(["-c", &links]).current_dir(&folder).status();
+    assert!(linked.is_ok_and(|status| status.success()));
+    let rows = run(&folder, &["--guest"]);
+    let attached: Vec<&str> = rows.iter().filter_map(|row| row["attached"].as_str()).collect();
+    assert_eq!(attached, ["loop-over-tmpfs", "tcm_loop", "kernel-client", "in-process"], "{rows:?}");
+    assert!(rows.iter().all(measured), "{rows:?}");
+}
+
+#[test]
+fn options_of_the_other_kind_of_experiment_are_refused() {
+    let folder = small("paths-refused");
+    let refused = |arguments: &[&str]| {
+        let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(&["run", "at91", "--guest"]).contains("--guest belongs to live experiments"));
+    assert!(refused(&["run", ".", "--seeds", "2"]).contains("--seeds belongs to simulated experiments"));
+    for (from, to, what) in [
+        ("kind = \"live\"", "kind = \"live\"\nsize = 3", "unknown field"),
+        ("path = \"lio-file\"", "path = \"lio file; reboot\"", "path must be one of"),
+        ("name = \"lio\"", "name = \"loop\"", "exists twice"),
+        ("reference = \"loop\"", "reference = \"lop\"", "there is no row"),
+        ("runtime = 1, repeats = 2", "runtime = 0, repeats = 2", "at least 1"),
+        (
+            "jobs = 2, depth = 4 },\n    { name = \"direct\"",
+            "depth = 4 },\n    { name = \"direct\"",
+            "devices have jobs",
+        ),
+    ] {
+        assert!(ROWS.contains(from), "{from}");
+        std::fs::write(folder.path("experiment.toml"), ROWS.replacen(from, to, 1))
+            .expect("the disk has room");
+        let printed = refused(&["run", "."]);
+        assert!(printed.contains(what), "{to}: {printed}");
+    }
+}

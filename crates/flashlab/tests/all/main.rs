@@ -1,0 +1,5 @@
+//! Tests of the program, one module per subject.
+
+mod cli;
+mod live;
+mod picture;
