@@ -1,7 +1,5 @@
 //! The card driven by commands behind the host stack, compared with the card timed as a block device.
 
-mod common;
-
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_host::driver::mmc::MmcModel;
 use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
@@ -13,7 +11,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 fn parameters(overwrite: Overwrite) -> CardParameters {
-    let mut parameters = common::parameters(8 * MIB);
+    let mut parameters = crate::common::parameters(8 * MIB);
     parameters.modes = vec![Mode::DefaultSpeed, Mode::HighSpeed];
     (parameters.mapping.overwrite, parameters.mapping.map_cache) = (overwrite, Some(16 * KIB));
     parameters.check().unwrap();

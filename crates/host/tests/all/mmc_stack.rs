@@ -1,7 +1,5 @@
 //! The host stack in cases that the recorded logs do not contain: empty slots, bad cards, hotplug, sleep.
 
-mod common;
-
 use flashlab_host::driver::mmc::{Controller, Error, Event, Kernel, Mmc, Phase};
 use flashlab_sd::quirk::Quirk;
 use flashlab_sd::{Card, CardParameters, Identity, Native};
@@ -10,7 +8,7 @@ use flashlab_sim::Duration;
 const MIB: u64 = 1 << 20;
 
 fn parameters() -> CardParameters {
-    common::parameters(4096 * MIB)
+    crate::common::parameters(4096 * MIB)
 }
 
 /// Returns a card whose CID has this serial number, with or without a cache.

@@ -1,7 +1,5 @@
 //! A card with a volatile cache: flushed data survives a power loss, and a host that does not flush loses writes.
 
-mod common;
-
 use flashlab_block::conformance::{execute, read, wait_for};
 use flashlab_block::{BlockDevice, Context, Io, Memory, Pages, Timed};
 use flashlab_host::driver::mmc::{Controller, Kernel, Mmc, MmcModel};
@@ -19,7 +17,7 @@ fn memory() -> Memory {
 }
 
 fn card(cache: bool, store: Option<Box<dyn Store>>) -> Card {
-    let parameters = common::parameters(CAPACITY);
+    let parameters = crate::common::parameters(CAPACITY);
     let mut identity = Identity::new(&parameters);
     identity.extensions.cache = cache;
     Card::new(parameters, identity, store, 1)

@@ -1,8 +1,6 @@
 //! The results that the host stack reports for failing transfers, compared with the card's bytes: data reported as
 //! written must be on the card, and a read must return the card's bytes.
 
-mod common;
-
 use flashlab_host::driver::mmc::{Controller, Error, Event, Kernel, Mmc};
 use flashlab_sd::opcode;
 use flashlab_sd::quirk::Planned;
@@ -60,7 +58,7 @@ impl Store for Blocks {
 
 /// Returns a host that has brought up a card of that capacity with these bytes.
 fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks) -> Mmc {
-    let mut parameters = common::parameters(capacity);
+    let mut parameters = crate::common::parameters(capacity);
     parameters.nand.t_prog = t_prog;
     let identity = Identity::new(&parameters);
     let card = Card::new(parameters, identity, Some(Box::new(blocks)), 1);
@@ -76,7 +74,7 @@ const TIB: u64 = 1 << 40;
 /// Returns an SDUC card of 4 TiB with `registers`, as `kernel` detects it.
 fn ultra_capacity(kernel: Kernel, registers: impl Fn(&mut Identity)) -> (Mmc, Blocks) {
     let blocks = Blocks::default();
-    let mut parameters = common::parameters(16 * MIB);
+    let mut parameters = crate::common::parameters(16 * MIB);
     parameters.capacity = 4 * TIB;
     parameters.nand.erase_block = 1 << 30;
     (parameters.mapping.map_unit, parameters.mapping.rewrite_unit) = (1 << 30, 1 << 30);

@@ -1,0 +1,8 @@
+//! Tests of the host software, one module per subject.
+
+mod cache;
+mod common;
+mod mmc_model;
+mod mmc_recovery;
+mod mmc_stack;
+mod vfat_requests;
