@@ -174,17 +174,17 @@ fn replay(name: &str, text: &str, card: &str, controller: Controller) -> Vec<Str
 
 #[test]
 fn the_log_of_pl181_is_reproduced() {
-    replay("pl181.txt", include_str!("traces/pl181.txt"), "sd/qemu-sdsc", Controller::PL181);
+    replay("pl181.txt", include_str!("../traces/pl181.txt"), "sd/qemu-sdsc", Controller::PL181);
 }
 
 #[test]
 fn the_log_of_sdhci_is_reproduced() {
-    replay("sdhci.txt", include_str!("traces/sdhci.txt"), "sd/qemu-sdsc", Controller::SDHCI);
+    replay("sdhci.txt", include_str!("../traces/sdhci.txt"), "sd/qemu-sdsc", Controller::SDHCI);
 }
 
 #[test]
 fn the_log_of_vub300_is_reproduced() {
-    let text = include_str!("traces/vub300.txt");
+    let text = include_str!("../traces/vub300.txt");
     let printed = replay("vub300.txt", text, "sd/vlab-sdhc", Controller::VUB300);
     let mut recorded = answers(text.lines());
     let mut ours = answers(printed.iter().map(String::as_str));
@@ -205,8 +205,8 @@ fn a_slot_that_does_not_tell_is_polled_once_a_second() {
         let all = text.matches("starting CMD13").count();
         all - recorded(text).iter().filter(|line| line.text.contains("starting CMD13")).count()
     };
-    assert_eq!(polls(include_str!("traces/pl181.txt")), 4, "in four seconds");
-    assert_eq!(polls(include_str!("traces/sdhci.txt")), 0);
+    assert_eq!(polls(include_str!("../traces/pl181.txt")), 4, "in four seconds");
+    assert_eq!(polls(include_str!("../traces/sdhci.txt")), 0);
     let mut mmc = host("sd/qemu-sdsc", Controller::PL181, Kernel::V6_1);
     mmc.start_host();
     mmc.take_log();
@@ -217,7 +217,8 @@ fn a_slot_that_does_not_tell_is_polled_once_a_second() {
 
 #[test]
 fn a_log_that_differs_is_told_with_its_lines() {
-    let text = include_str!("traces/sdhci.txt").replace("starting CMD9 arg 4567", "starting CMD9 arg 4568");
+    let text =
+        include_str!("../traces/sdhci.txt").replace("starting CMD9 arg 4567", "starting CMD9 arg 4568");
     let told = std::panic::catch_unwind(|| {
         replay("sdhci.txt", &text, "sd/qemu-sdsc", Controller::SDHCI);
     });
@@ -229,7 +230,7 @@ fn a_log_that_differs_is_told_with_its_lines() {
 /// The published trace of Linux 5.15 on the PL181.
 #[test]
 fn the_published_bring_up_is_reproduced_command_by_command() {
-    let published: toml::Table = include_str!("traces/bring-up-5.15.toml").parse().unwrap();
+    let published: toml::Table = include_str!("../traces/bring-up-5.15.toml").parse().unwrap();
     let commands = |section: &str| {
         let list = published[section]["command"].as_array().unwrap().clone();
         list.into_iter().map(|command| {
@@ -255,9 +256,9 @@ fn the_published_bring_up_is_reproduced_command_by_command() {
 #[test]
 fn the_registers_are_those_that_linux_showed() {
     for (text, card, controller) in [
-        (include_str!("traces/pl181.txt"), "sd/qemu-sdsc", Controller::PL181),
-        (include_str!("traces/sdhci.txt"), "sd/qemu-sdsc", Controller::SDHCI),
-        (include_str!("traces/vub300.txt"), "sd/vlab-sdhc", Controller::VUB300),
+        (include_str!("../traces/pl181.txt"), "sd/qemu-sdsc", Controller::PL181),
+        (include_str!("../traces/sdhci.txt"), "sd/qemu-sdsc", Controller::SDHCI),
+        (include_str!("../traces/vub300.txt"), "sd/vlab-sdhc", Controller::VUB300),
     ] {
         let mut mmc = host(card, controller, Kernel::V6_1);
         mmc.start_host();

@@ -140,7 +140,7 @@ fn invalid_state_files_are_reported() {
     let mut damaged = bytes.clone();
     *damaged.last_mut().unwrap() ^= 1;
     let missing = Kept(PathBuf::from("/nowhere/x"));
-    let profile = include_bytes!("../../catalogue/tests/profiles/right.toml");
+    let profile = include_bytes!("../../../catalogue/tests/profiles/right.toml");
     assert_snapshot!(
         [
             say("test/one:", &right),

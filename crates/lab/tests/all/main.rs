@@ -1,0 +1,10 @@
+//! Tests of experiments and devices of the library, one module per subject.
+
+mod conformance;
+mod experiments;
+mod follows;
+mod library;
+mod mmc_logs;
+mod stacks;
+mod state;
+mod trace;
