@@ -2,7 +2,7 @@
 //! the plain model of the tests.
 #![no_main]
 
-#[path = "../../crates/nbd/tests/pair/mod.rs"]
+#[path = "../../crates/nbd/tests/all/pair/mod.rs"]
 mod pair;
 
 use flashlab_nbd::client::{Client, ClientConfig, Event, Goal, Request, Tls as ClientTls};

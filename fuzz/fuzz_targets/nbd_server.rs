@@ -3,7 +3,7 @@
 //! checks its guarantees: progress, bounds on the bytes that it waits for, and no access beyond the received bytes.
 #![no_main]
 
-#[path = "../../crates/nbd/tests/pair/mod.rs"]
+#[path = "../../crates/nbd/tests/all/pair/mod.rs"]
 mod pair;
 
 use flashlab_nbd::server::{Policy, Tls};

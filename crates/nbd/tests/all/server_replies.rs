@@ -1,10 +1,8 @@
 //! The server's replies, byte for byte.
 
-mod raw_client;
-
+use crate::raw_client::*;
 use flashlab_nbd::server::Style;
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
-use raw_client::*;
 
 /// "Simple reply message", "Structured reply chunk message", "Extended reply chunk message", "Structured reply types".
 #[test]

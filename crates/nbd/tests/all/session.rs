@@ -1,14 +1,12 @@
 //! Whole sessions: both machines, joined by bytes in arbitrary pieces, against a reference model.
 
-mod pair;
-
+use crate::pair::client::{Op, TestClient};
+use crate::pair::disk::{BLOCK, CONTEXTS, Disk};
+use crate::pair::server::TestServer;
+use crate::pair::{Choices, Plan, run};
 use flashlab_nbd::client::{ClientConfig, Goal, Request, Tls as ClientTls};
 use flashlab_nbd::server::{Closed, Policy, Tls};
 use flashlab_nbd::wire::{CommandFlags, CommandType, TransmissionFlags};
-use pair::client::{Op, TestClient};
-use pair::disk::{BLOCK, CONTEXTS, Disk};
-use pair::server::TestServer;
-use pair::{Choices, Plan, run};
 use proptest::prelude::*;
 
 const BLOCKS: usize = 64;

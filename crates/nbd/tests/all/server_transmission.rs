@@ -1,11 +1,9 @@
 //! The server's side of the transmission phase, byte for byte. This file builds the bytes without the crate. Each
 //! test names the section of proto.md that it covers.
 
-mod raw_client;
-
+use crate::raw_client::*;
 use flashlab_nbd::server::{Closed, Command, ContextSet, Event, PAYLOAD_MAX, Request, Style};
 use flashlab_nbd::wire::TransmissionFlags as T;
-use raw_client::*;
 
 /// "Request types": the session returns each request with its flags.
 #[test]

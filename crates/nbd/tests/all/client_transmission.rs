@@ -1,11 +1,9 @@
 //! The client's side of the transmission phase, byte for byte, against servers that follow proto.md and servers that
 //! violate it.
 
-mod server_messages;
-
+use crate::server_messages::*;
 use flashlab_nbd::client::{Client, ClientConfig, ClientError, Event, Request, RequestError};
 use flashlab_nbd::wire::{ChunkError, ChunkType, CommandFlags, CommandType, ErrorNumber};
-use server_messages::*;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Style {

@@ -1,11 +1,9 @@
 //! The client's side of the handshake, byte for byte, against old servers, servers that reject options, and faulty
 //! servers. Each test names the section of proto.md that it covers.
 
-mod server_messages;
-
+use crate::server_messages::*;
 use flashlab_nbd::client::{Client, ClientConfig, ClientError, Event, Goal, OPTION_REPLIES_MAX, Tls};
 use flashlab_nbd::wire::{OptionReplyType, OptionType};
-use server_messages::*;
 
 fn option(number: u32, data: &[u8]) -> Vec<u8> {
     [b"IHAVEOPT", &number.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
