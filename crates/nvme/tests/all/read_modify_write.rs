@@ -1,9 +1,7 @@
 //! Writes of parts of units: the drive first reads the rest of the old unit like any other read, with its time and its
 //! errors.
 
-mod common;
-
-use common::{Driven, KIB, MIB, small, unreliable_cells};
+use crate::common::{Driven, KIB, MIB, small, unreliable_cells};
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::{Endurance, Reliability};
 use flashlab_nvme::SsdParameters;

@@ -1,8 +1,6 @@
 //! Requests that the model serves ahead of time end as if they were served when they arrive.
 
-mod common;
-
-use common::{Driven, KIB, MIB, suspending, unreliable_cells, us, without_firmware};
+use crate::common::{Driven, KIB, MIB, suspending, unreliable_cells, us, without_firmware};
 use flashlab_flash::nand::Scheduling;
 use flashlab_nvme::SsdParameters;
 use flashlab_sim::{Completion, Duration, Instant, Model, Op, Rng, Status};

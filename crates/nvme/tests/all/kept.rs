@@ -1,8 +1,6 @@
 //! Corrupted state files: a changed state is either rejected or yields a drive that works and passes its checks.
 
-mod common;
-
-use common::{Driven, KIB, MIB, loading, small, unreliable_cells, us};
+use crate::common::{Driven, KIB, MIB, loading, small, unreliable_cells, us};
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::Streams;

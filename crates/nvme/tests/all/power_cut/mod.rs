@@ -2,11 +2,9 @@
 //! FUA wrote, is never undecided. No earlier request is outstanding after a cut. A lost unit still fails its reads. The
 //! structures stay consistent.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod versions;
 
-use common::{KIB, MIB, loading, small, unreliable_cells, us};
+use crate::common::{KIB, MIB, loading, small, unreliable_cells, us};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::Endurance;

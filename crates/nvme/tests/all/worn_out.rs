@@ -1,8 +1,6 @@
 //! The end of a drive's life: it rejects writes, and answers each one that waits for the write buffer with an error.
 
-mod common;
-
-use common::{Driven, KIB, MIB, small};
+use crate::common::{Driven, KIB, MIB, small};
 use flashlab_flash::nand::Endurance;
 use flashlab_sim::{Op, Status};
 

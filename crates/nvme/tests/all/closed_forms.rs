@@ -1,8 +1,6 @@
 //! The drive compared with sums calculated by hand and with closed forms.
 
-mod common;
-
-use common::{Driven, KIB, MIB, loading, small, us};
+use crate::common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_flash::nand::Reliability;
 use flashlab_nvme::{Link, SsdParameters};

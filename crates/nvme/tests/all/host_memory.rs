@@ -1,8 +1,6 @@
 //! Host memory that is lent and withdrawn, and parameters that no drive can have.
 
-mod common;
-
-use common::{Driven, KIB, MIB, loading, small, us};
+use crate::common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_host::driver::hmb;

@@ -1,8 +1,6 @@
 //! Every kind of drive fulfils the contract of a model.
 
-mod common;
-
-use common::{KIB, MIB, loading, small, without_firmware};
+use crate::common::{KIB, MIB, loading, small, without_firmware};
 use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_host::driver::hmb;
 use flashlab_nvme::{Ssd, SsdParameters};
@@ -13,7 +11,7 @@ fn kinds() -> Vec<(&'static str, SsdParameters)> {
     overlapping.map.blocking = false;
     overlapping.map.loaders = 3;
     let mut suspending = small();
-    suspending.scheduling = common::suspending();
+    suspending.scheduling = crate::common::suspending();
     suspending.timing.t_read_spread_ppm = 250_000;
     let mut direct = loading(8 * KIB, MIB);
     direct.map.policy = HostMemoryPolicy::DirectTable;

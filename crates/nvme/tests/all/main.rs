@@ -1,0 +1,11 @@
+//! Tests of NVMe drives, one module per subject.
+
+mod ahead;
+mod closed_forms;
+mod common;
+mod contract;
+mod host_memory;
+mod kept;
+mod power_cut;
+mod read_modify_write;
+mod worn_out;
