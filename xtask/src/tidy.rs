@@ -25,7 +25,7 @@ const UNSAFE: [&str; 5] = [
     "crates/block/src/huge_pages.rs",
     "crates/block/src/memory/past_caches.rs",
     // A driver in a test requires a controller to implement traits with unsafe functions.
-    "crates/sd/tests/clients/controller.rs",
+    "crates/sd/tests/all/clients/controller.rs",
 ];
 
 /// Permitted licences of dependencies, as manifests name them.

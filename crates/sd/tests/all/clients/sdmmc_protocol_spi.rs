@@ -1,6 +1,6 @@
 //! sdmmc-protocol: an SPI driver that relies on the specification's limit of 250 ms of busy.
 
-use crate::bench::{GIB, card};
+use super::bench::{GIB, card};
 use embedded_hal::digital::OutputPin;
 use embedded_hal::spi::SpiBus;
 use flashlab_sd::spi::hal::{ChipSelectPin, Delay, Wires};

@@ -1,6 +1,6 @@
 //! Register parsers of two crates, applied to our registers.
 
-use crate::bench::{GIB, MIB, parameters};
+use super::bench::{GIB, MIB, parameters};
 use embedded_sdmmc_types::sdcard::{cid, csd};
 use flashlab_sd::register::Scr;
 use flashlab_sd::{Identity, Mode};

@@ -1,6 +1,6 @@
 //! embedded-sdmmc: an SPI driver for microcontrollers, with FAT.
 
-use crate::bench::{GIB, MIB, card, format, wires};
+use super::bench::{GIB, MIB, card, format, wires};
 use embedded_sdmmc::{
     Block, BlockDevice, BlockIdx, Mode, SdCard, SdCardError, TimeSource, Timestamp, VolumeIdx, VolumeManager,
 };

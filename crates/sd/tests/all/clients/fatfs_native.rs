@@ -1,6 +1,6 @@
 //! fatfs over the card in native mode: a minimal host, like a first implementation.
 
-use crate::bench::{GIB, MIB, card};
+use super::bench::{GIB, MIB, card};
 use flashlab_sd::opcode;
 use flashlab_sd::{Card, Command, Fault, Ios, Native, Power, ResponseType, Timing};
 use flashlab_sim::Duration;

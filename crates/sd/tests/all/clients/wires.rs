@@ -1,6 +1,6 @@
 //! SPI mode byte by byte.
 
-use crate::bench::{GIB, MIB, card};
+use super::bench::{GIB, MIB, card};
 use flashlab_sd::opcode;
 use flashlab_sd::spi::{ChipSelect, Spi};
 use flashlab_sd::{Command, crc16};
@@ -311,7 +311,7 @@ fn a_card_that_loses_power_in_a_block_is_silent_until_it_is_reset() {
 fn counterfeits_wrap_or_drop() {
     let write = |quirk: &str| {
         let (card, _) = card(64 * MIB, &[quirk]);
-        let mut host = crate::fatfs_native::Host::bring_up(card, 64 * MIB).expect("it is a card");
+        let mut host = super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("it is a card");
         let (low, high) = (MIB / 512, 17 * MIB / 512);
         host.write_blocks(low, &[1; 512]).expect("it can be written");
         host.write_blocks(high, &[2; 512]).expect("it says so");
@@ -333,7 +333,7 @@ fn a_power_cut_in_a_write_leaves_each_sector_old_or_new() {
         let quirk = format!("power-cut@block{nth}");
         let (card, store) = card(64 * MIB, &[&quirk]);
         store.write(0, &[1; 64 * 512]).expect("there is room");
-        let mut host = crate::fatfs_native::Host::bring_up(card, 64 * MIB).expect("it is a card");
+        let mut host = super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("it is a card");
         assert!(host.write_blocks(0, &[2; 40 * 512]).is_err(), "the card was gone");
         let mut kept = [0; 64 * 512];
         store.read(0, &mut kept).expect("it is there");

@@ -1,7 +1,7 @@
 //! sdmmc-protocol in native mode: its card driver on a controller that is a thin layer over our slot.
 
-use crate::bench::{GIB, MIB, card, parameters};
-use crate::controller::Controller;
+use super::bench::{GIB, MIB, card, parameters};
+use super::controller::Controller;
 use flashlab_sd::{Card, CardParameters, Identity, Mode, Timing};
 use flashlab_sim::{Duration, Store};
 use sdmmc_host::ProgressCause;

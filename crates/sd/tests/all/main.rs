@@ -1,0 +1,8 @@
+//! Tests of SD cards, one module per subject.
+
+mod bus;
+mod card;
+mod clients;
+mod kept;
+mod model;
+mod power_cut;
