@@ -1,8 +1,6 @@
 //! The state machine of a USB/IP session, message by message, with a device that sends received bytes back.
 
-mod common;
-
-use common::{Echo, MS};
+use crate::common::{Echo, MS};
 use flashlab_sim::Instant;
 use flashlab_usb::usbip::{BUS_ID, Session, SessionError};
 use flashlab_usb::{Carrier, IN_FLIGHT_MAX};
