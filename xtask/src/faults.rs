@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Tests of power loss of each crate that contains faults, the quick ones first: the run for a fault ends with the
-/// first test that fails.
+/// Modules with tests of power loss, for each crate that contains faults, the quick ones first: the run for a fault ends
+/// with the first test that fails.
 const SUITES: &[(&str, &[&str])] = &[
     ("flash", &["power_cut"]),
     ("nvme", &["power_cut"]),
@@ -35,6 +35,12 @@ const FAULT: &str = "FLASHLAB_FAULT";
 /// Longest time without output before a test binary counts as hung.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
+/// Test binary that contains these modules.
+const BINARY: &str = "all";
+
+/// A test binary, and the module whose tests run.
+type Suite = (PathBuf, &'static str);
+
 /// A fault and the crate that contains it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Fault {
@@ -42,7 +48,7 @@ struct Fault {
     name: String,
 }
 
-/// Result of a test binary.
+/// Result of a suite.
 enum SuiteResult {
     Passed,
     /// The named test failed.
@@ -98,8 +104,8 @@ fn find() -> Result<BTreeSet<Fault>, String> {
     Ok(found)
 }
 
-/// Builds the suites with the feature `faults`. Returns the test binaries of each crate.
-fn build() -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
+/// Builds the test binaries with the feature `faults`. Returns the suites of each crate.
+fn build() -> Result<BTreeMap<&'static str, Vec<Suite>>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args([
         "test",
@@ -109,43 +115,35 @@ fn build() -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
         "--features",
         "flashlab-sim/faults",
     ]);
-    command.args(["--package", "flashlab-sim"]);
-    for (crate_name, tests) in SUITES {
+    command.args(["--test", BINARY, "--package", "flashlab-sim"]);
+    for (crate_name, _) in SUITES {
         command.args(["--package", &format!("flashlab-{crate_name}")]);
-        tests.iter().for_each(|test| {
-            command.args(["--test", test]);
-        });
     }
     eprintln!("== {}", format!("{command:?}").replace('"', ""));
     let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{command:?}: {e}"))?;
     if !output.status.success() {
         return Err(format!("{command:?}: {}", output.status));
     }
-    let mut suites: BTreeMap<String, Vec<(usize, PathBuf)>> = BTreeMap::new();
+    let mut suites = BTreeMap::new();
     for line in output.stdout.split(|byte| *byte == b'\n') {
         let Ok(message) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
         let target = &message["target"];
-        let (Some(binary), Some(source), Some(name)) =
-            (message["executable"].as_str(), target["src_path"].as_str(), target["name"].as_str())
+        let (Some(binary), Some(source)) = (message["executable"].as_str(), target["src_path"].as_str())
         else {
             continue;
         };
         let is_source_of = |crate_name: &str| source.contains(&format!("crates/{crate_name}/"));
-        if let Some((crate_name, tests)) = SUITES.iter().find(|(crate_name, _)| is_source_of(crate_name)) {
-            let position = tests.iter().position(|test| *test == name).unwrap_or(tests.len());
-            suites.entry((*crate_name).to_owned()).or_default().push((position, PathBuf::from(binary)));
+        if let Some((crate_name, modules)) = SUITES.iter().find(|(crate_name, _)| is_source_of(crate_name)) {
+            let suite = |module: &&'static str| (PathBuf::from(binary), *module);
+            suites.insert(*crate_name, modules.iter().map(suite).collect());
         }
     }
-    let in_order = |mut binaries: Vec<(usize, PathBuf)>| {
-        binaries.sort();
-        binaries.into_iter().map(|(_, binary)| binary).collect()
-    };
-    Ok(suites.into_iter().map(|(crate_name, binaries)| (crate_name, in_order(binaries))).collect())
+    Ok(suites)
 }
 
-/// Runs all jobs, as many at a time as there are processors. Each test binary runs its tests one after the other, so
+/// Runs all jobs, as many at a time as there are processors. Each suite runs its tests one after the other, so
 /// that the first failing test is always the same.
-fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBuf>>) -> Vec<SuiteResult> {
+fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<&str, Vec<Suite>>) -> Vec<SuiteResult> {
     let next = Mutex::new(0..jobs.len());
     let results: Mutex<Vec<Option<SuiteResult>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let work = || {
@@ -154,11 +152,11 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBu
             let (fault, crate_name) = jobs[n];
             let above = ABOVE.iter().filter(|(below, _)| *below == crate_name).map(|(_, above)| *above);
             let tested_by = std::iter::once(crate_name).chain(above.filter(|_| fault.is_some()));
-            let binaries = tested_by
-                .flat_map(|tests| suites.get(tests).into_iter().flatten().map(move |binary| (tests, binary)));
+            let in_order = tested_by
+                .flat_map(|tests| suites.get(tests).into_iter().flatten().map(move |suite| (tests, suite)));
             let mut result = SuiteResult::Error("no test binaries".to_owned());
-            for (tests, binary) in binaries {
-                result = run(tests, binary, fault);
+            for (tests, suite) in in_order {
+                result = run(tests, suite, fault);
                 if !matches!(result, SuiteResult::Passed) {
                     break;
                 }
@@ -180,12 +178,13 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBu
         .collect()
 }
 
-/// Runs a test binary up to its first failing test.
-fn run(crate_name: &str, binary: &Path, fault: Option<&Fault>) -> SuiteResult {
+/// Runs a suite up to its first failing test.
+fn run(crate_name: &str, (binary, module): &Suite, fault: Option<&Fault>) -> SuiteResult {
     let mut command = Command::new(binary);
     // The working directory is the one that cargo uses. proptest generates the same cases in each run, and does not
     // store or shrink those that a fault breaks.
-    command.current_dir(Path::new("crates").join(crate_name)).args(["--test-threads=1", "--skip", SLOW]);
+    command.current_dir(Path::new("crates").join(crate_name));
+    command.args([&format!("{module}::"), "--test-threads=1", "--skip", SLOW]);
     command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env_remove(FAULT);
     if let Some(fault) = fault {

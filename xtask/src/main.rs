@@ -107,9 +107,21 @@ fn golden_check() -> Outcome {
 }
 
 fn golden() -> Outcome {
-    for (package, feature, test) in [("flashlab-lab", "default", "golden"), ("flashlab", "full", "picture")] {
+    for (package, feature, test, filter) in
+        [("flashlab-lab", "default", "golden", ""), ("flashlab", "full", "all", "picture::")]
+    {
         let mut command = Command::new(env!("CARGO"));
-        command.args(["test", "--release", "--package", package, "--features", feature, "--test", test]);
+        command.args([
+            "test",
+            "--release",
+            "--package",
+            package,
+            "--features",
+            feature,
+            "--test",
+            test,
+            filter,
+        ]);
         run(command.env("UPDATE_GOLDEN", "1"))?;
     }
     Ok(())

@@ -11,7 +11,7 @@ const LOOPS: usize = 16;
 const TESTS: [&[&str]; 3] = [
     &["--package", "flashlab-serve", "--package", "flashlab-block"],
     &["--package", "flashlab-report", "--test", "report"],
-    &["--package", "flashlab", "--features", "full", "--test", "live", "--test", "cli"],
+    &["--package", "flashlab", "--features", "full", "--test", "all"],
 ];
 
 /// Runs the tests `times` times with `arguments` for the test binaries, such as a filter or `--skip`.

@@ -15,7 +15,7 @@ fn the_documentation_matches_the_option_table() {
     assert!(
         found == expected,
         "docs/fio-options.md is not what the table of options gives (first difference in line {:?}); \
-         regenerate it: UPDATE_DOCS=1 cargo test -p flashlab-fio --test parse_docs",
+         regenerate it: UPDATE_DOCS=1 cargo test -p flashlab-fio --test all parse_docs",
         differs.map(|line| line + 1)
     );
 }
