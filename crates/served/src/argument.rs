@@ -3,12 +3,11 @@
 //! signs.
 
 use crate::error::{Problem, ServedError};
+use crate::layers;
+use flashlab_block::layer::LayerError;
 use flashlab_catalogue::profile::{SourceText, suggest};
 use flashlab_catalogue::units::{Dimension, clip};
 use std::ops::Range;
-
-/// The names of layers.
-pub(super) const LAYERS: [&str; 7] = ["overlay", "error", "log", "stats", "readonly", "delay", "rate"];
 
 /// An argument, divided into its export name and its device.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ impl Argument {
         let begins = |at: &usize| {
             let rest = &text[at + 1..];
             let word = &rest[..rest.find([':', '+']).unwrap_or(rest.len())];
-            LAYERS.contains(&word)
+            layers::names().any(|name| name == word)
         };
         let mut starts: Vec<usize> = text.match_indices('+').map(|(at, _)| at).filter(begins).collect();
         starts.push(text.len());
@@ -77,7 +76,7 @@ impl Argument {
         text[..end].match_indices('+').find_map(|(at, _)| {
             let rest = &text[at + 1..];
             let word = &rest[..rest.find([':', '+']).unwrap_or(rest.len())];
-            let nearest = suggest(word, LAYERS).filter(|nearest| *nearest != word)?;
+            let nearest = suggest(word, layers::names()).filter(|nearest| *nearest != word)?;
             let start = self.device.start + at + 1;
             let problem = Problem::NoLayer { word: clip(word), did_you_mean: nearest };
             Some(self.error(start..start + word.len(), problem))
@@ -101,6 +100,20 @@ impl<'a> Part<'a> {
 
     pub(super) fn error(&self, problem: Problem) -> ServedError {
         self.argument.error(self.span.start..self.span.end.max(self.span.start + 1), problem)
+    }
+
+    /// Returns an error of opening the layer, at its place in the argument.
+    pub(super) fn layer_error(&self, error: LayerError) -> ServedError {
+        let key = match &error {
+            LayerError::Setting { key, .. } => *key,
+            LayerError::Missing { .. } => None,
+            LayerError::File { .. } => return ServedError::Layer(error),
+        };
+        let value = key.and_then(|key| self.value(key)).map(|(_, span)| span);
+        match value {
+            Some(span) => self.argument.error(span, Problem::Layer(error)),
+            None => self.error(Problem::Layer(error)),
+        }
     }
 
     /// Returns the text between the colon and the first comma, a path. Settings follow it.

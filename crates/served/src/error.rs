@@ -1,7 +1,7 @@
 //! Errors of opening a device that stores bytes.
 
 use crate::device_files::DeviceFilesError;
-use flashlab_block::layer::{FaultError, OverlayError};
+use flashlab_block::layer::{LayerError, OverlayError};
 use flashlab_block::{FileError, MemoryError};
 use flashlab_catalogue::device::{DeviceError, StateError};
 use flashlab_catalogue::profile::Place;
@@ -30,15 +30,8 @@ pub enum ServedError {
         /// The error of the operating system.
         error: io::Error,
     },
-    /// A rule in a file of fault-injection rules is invalid.
-    Rule {
-        /// The file.
-        path: PathBuf,
-        /// The line of the rule.
-        line: usize,
-        /// The error in the rule.
-        error: FaultError,
-    },
+    /// A file that a layer uses cannot be read or written, or a line of it is invalid.
+    Layer(LayerError),
     /// The changes of an overlay cannot be read.
     Overlay(OverlayError),
     /// The files of a device with a state file do not belong together, or are damaged.
@@ -128,8 +121,8 @@ pub enum Problem {
     },
     /// A card that takes commands is required, but the argument does not name an SD card without layers.
     NotACard,
-    /// A fault-injection rule is invalid.
-    Fault(FaultError),
+    /// The settings of a layer are invalid.
+    Layer(LayerError),
 }
 
 impl fmt::Display for Problem {
@@ -163,7 +156,7 @@ impl fmt::Display for Problem {
             Problem::NotACard => f.write_str(
                 "only an SD card without layers takes commands: sd/kingston, sd/kingston:state=FILE",
             ),
-            Problem::Fault(error) => error.fmt(f),
+            Problem::Layer(error) => error.fmt(f),
         }
     }
 }
@@ -177,7 +170,7 @@ impl fmt::Display for ServedError {
             ServedError::Device(error) => error.fmt(f),
             ServedError::File(error) => error.fmt(f),
             ServedError::System { path, error } => write!(f, "{}: {error}", path.display()),
-            ServedError::Rule { path, line, error } => write!(f, "{}:{line}: {error}", path.display()),
+            ServedError::Layer(error) => error.fmt(f),
             ServedError::Overlay(error) => error.fmt(f),
             ServedError::DeviceFiles(error) => error.fmt(f),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),

@@ -3,17 +3,20 @@
 use crate::Served;
 use crate::argument::Part;
 use crate::error::{Problem, ServedError};
-use flashlab_block::layer::{Fault, Faults, Log, Overlay, ReadOnly, Stats};
+use flashlab_block::layer::{KINDS, Opened, Overlay, Settings};
 use flashlab_block::model::Throttle;
-use flashlab_block::{Access, File, Memory, Pages, read_whole_text};
+use flashlab_block::{Access, File, Memory, Pages};
 use flashlab_catalogue::units::Dimension;
 use flashlab_sim::{Duration, Store};
-use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-/// Maximum size in bytes of a file of fault-injection rules.
-const RULES_BYTES_MAX: u64 = 16 << 20;
+/// Names of the layers below the registry's: the overlay on the bytes, and the layers that change the timing.
+const BELOW: [&str; 3] = ["overlay", "delay", "rate"];
+
+/// Returns the names of all layers.
+pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
+    BELOW.into_iter().chain(KINDS.iter().map(|kind| kind.name))
+}
 
 /// Returns the pace of a layer that changes timing, or `None` for any other layer.
 pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Throttle>, ServedError> {
@@ -58,72 +61,20 @@ pub(super) fn overlay(
     Ok(Box::new(Overlay::new(base, size, changes).map_err(ServedError::Overlay)?))
 }
 
-/// Adds a layer that acts on requests or their data, not on their timing.
+/// Adds a layer of the registry. The layers that change the timing are below, and have been applied.
 pub(super) fn add(served: Served, mut part: Part<'_>, seed: u64) -> Result<Served, ServedError> {
-    let below = served.device.clone();
-    Ok(match part.word() {
-        "readonly" => {
-            part.read("readonly", &[], "nothing")?;
-            Served { device: Arc::new(ReadOnly::new(below)), ..served }
-        }
-        "stats" => {
-            part.read("stats", &[], "nothing")?;
-            let stats = Arc::new(Stats::new(below));
-            let mut all = served.stats.clone();
-            all.push(stats.clone());
-            Served { device: stats, stats: all, ..served }
-        }
-        "log" => {
-            part.read("log", &["to"], "to=requests.log")?;
-            let missing = Problem::Missing { key: "to", example: "log:to=requests.log" };
-            let (path, _) = part.value("to").ok_or_else(|| part.error(missing))?;
-            let path = Path::new(path);
-            let to = fs::OpenOptions::new().create(true).append(true).open(path);
-            let to = to.map_err(|error| ServedError::System { path: path.to_owned(), error })?;
-            Served { device: Arc::new(Log::new(below, Box::new(to))), ..served }
-        }
-        "error" => {
-            let rules = rules(&mut part)?;
-            let seed = part.count("seed")?.unwrap_or(seed);
-            let faults = Arc::new(Faults::new(below, rules, seed));
-            let mut all = served.faults.clone();
-            all.push(faults.clone());
-            Served { device: faults, faults: all, ..served }
-        }
-        "overlay" => return Err(part.error(Problem::NotOnBytes)),
-        // `Served::open` has already applied the timing layers.
-        _ => served,
-    })
-}
-
-/// Returns the rules of the settings: one rule from the keys and the rules of a file. Without any rule, the layer waits
-/// for `flashlab ctl SOCKET fault`.
-fn rules(part: &mut Part<'_>) -> Result<Vec<Fault>, ServedError> {
-    part.read("error", &["on", "at", "after", "times", "rate", "error", "seed", "rules"], "rate=0.01")?;
-    let mut rules = Vec::new();
-    if let Some((path, _)) = part.value("rules") {
-        let path = Path::new(path);
-        let text = read_whole_text(path, RULES_BYTES_MAX)
-            .map_err(|error| ServedError::System { path: path.to_owned(), error })?;
-        for (line, text) in (1..).zip(text.lines()) {
-            let rule = text.split('#').next().unwrap_or_default().trim();
-            if !rule.is_empty() {
-                let rule = rule.parse();
-                rules.push(rule.map_err(|error| ServedError::Rule { path: path.to_owned(), line, error })?);
-            }
-        }
-    }
-    let mut words = Vec::new();
-    for key in ["on", "error", "at", "after", "times", "rate"] {
-        match (key, part.value(key)) {
-            (_, None) => {}
-            ("on" | "error", Some((value, _))) => words.push(value.to_owned()),
-            (_, Some((value, _))) => words.push(format!("{key}={value}")),
-        }
-    }
-    if !words.is_empty() {
-        let rule = words.join(" ").parse();
-        rules.push(rule.map_err(|error| part.error(Problem::Fault(error)))?);
-    }
-    Ok(rules)
+    let Some(kind) = KINDS.iter().find(|kind| kind.name == part.word()) else {
+        return match part.word() {
+            "overlay" => Err(part.error(Problem::NotOnBytes)),
+            _ => Ok(served),
+        };
+    };
+    part.read(kind.name, kind.keys, kind.example)?;
+    let values = kind.keys.iter().filter_map(|key| Some((*key, part.value(key)?.0))).collect();
+    let opened = (kind.open)(served.device.clone(), &Settings { values, seed });
+    let Opened { device, faults, stats } = opened.map_err(|error| part.layer_error(error))?;
+    let mut served = Served { device, ..served };
+    served.faults.extend(faults);
+    served.stats.extend(stats);
+    Ok(served)
 }

@@ -6,15 +6,30 @@
 //! requests that pass first, `times=N`, `rate=P` between 0 and 1, and the error: `EIO` (the default), `ENOSPC`,
 //! `EPERM`, `ENOMEM`, `EINVAL`, `ESHUTDOWN`.
 
-use super::{Kind, forward};
-use crate::{BlockDevice, Context, Features, Io, IoError, Started};
+use super::{Kind, LayerError, LayerKind, Opened, Settings, forward};
+use crate::{BlockDevice, Context, Features, Io, IoError, Started, read_whole_text};
 use flashlab_sim::Rng;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// `error` in the registry.
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "error",
+    keys: &["on", "at", "after", "times", "rate", "error", "seed", "rules"],
+    example: "rate=0.01",
+    open: |inner, settings| {
+        let seed = settings.count("seed")?.unwrap_or(settings.seed);
+        let faults = Arc::new(Faults::new(inner, rules(settings)?, seed));
+        Ok(Opened { device: faults.clone(), faults: Some(faults), stats: None })
+    },
+};
+
+/// Maximum size in bytes of a file of rules.
+const RULES_BYTES_MAX: u64 = 16 << 20;
 const MILLION: u64 = 1_000_000;
 
 /// A rule that selects requests, and their error.
@@ -132,6 +147,36 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Returns the rules of the settings: one rule from the keys and the rules of a file. Without any rule, the layer waits
+/// for `flashlab ctl SOCKET fault`.
+fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
+    let mut rules = Vec::new();
+    if let Some(path) = settings.value("rules").map(Path::new) {
+        let failed = |line, why| LayerError::File { path: path.to_owned(), line, why };
+        let text = read_whole_text(path, RULES_BYTES_MAX).map_err(|error| failed(None, error.to_string()))?;
+        for (line, text) in (1..).zip(text.lines()) {
+            let rule = text.split('#').next().unwrap_or_default().trim();
+            if !rule.is_empty() {
+                let rule = rule.parse::<Fault>();
+                rules.push(rule.map_err(|error| failed(Some(line), error.to_string()))?);
+            }
+        }
+    }
+    let mut words = Vec::new();
+    for key in ["on", "error", "at", "after", "times", "rate"] {
+        match (key, settings.value(key)) {
+            (_, None) => {}
+            ("on" | "error", Some(value)) => words.push(value.to_owned()),
+            (_, Some(value)) => words.push(format!("{key}={value}")),
+        }
+    }
+    if !words.is_empty() {
+        let rule = words.join(" ").parse::<Fault>();
+        rules.push(rule.map_err(|error| LayerError::Setting { key: None, why: error.to_string() })?);
+    }
+    Ok(rules)
 }
 
 fn error(name: &str) -> Option<IoError> {

@@ -1,10 +1,28 @@
 //! `log`: writes one line per request when the request is answered: arrival time (ns), kind, first byte, length in
 //! bytes, `fua` or `-`, and the outcome. For a log that fio can replay, see `flashlab serve --record`.
 
-use super::{Kind, forward, when_done};
+use super::{Kind, LayerError, LayerKind, Opened, forward, when_done};
 use crate::{BlockDevice, Context, Features, Io, Started};
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// `log` in the registry.
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "log",
+    keys: &["to"],
+    example: "to=requests.log",
+    open: |inner, settings| {
+        let missing = LayerError::Missing { key: "to", example: "log:to=requests.log" };
+        let path = Path::new(settings.value("to").ok_or(missing)?);
+        let to = OpenOptions::new().create(true).append(true).open(path);
+        let failed = |why: String| LayerError::File { path: path.to_owned(), line: None, why };
+        let to = to.map_err(|error| failed(error.to_string()))?;
+        let device: Arc<dyn BlockDevice> = Arc::new(Log::new(inner, Box::new(to)));
+        Ok(Opened::from(device))
+    },
+};
 
 /// A device that logs its requests.
 pub struct Log {

@@ -5,18 +5,23 @@
 //! it is a [`Store`](flashlab_sim::Store), so that a timed device can have an overlay, too.
 
 mod error;
+mod kind;
 mod log;
 mod overlay;
 mod readonly;
 mod stats;
 
 pub use error::{Fault, FaultError, Faults};
+pub use kind::{LayerError, LayerKind, Opened, Settings};
 pub use log::Log;
 pub use overlay::{Overlay, OverlayError};
 pub use readonly::ReadOnly;
 pub use stats::{Kind, Stats, Tally};
 
 use crate::{Outcome, Started};
+
+/// The layers that requests pass above the timing. A new layer is one file here and one line in this list.
+pub const KINDS: &[LayerKind] = &[error::KIND, log::KIND, stats::KIND, readonly::KIND];
 
 /// Calls `then` with the outcome, immediately or when the request completes.
 fn when_done(started: Started, then: impl FnOnce(&Outcome) + Send + 'static) -> Started {

@@ -1,8 +1,19 @@
 //! `readonly`: rejects requests that would change the device (EPERM). A server's `--read-only` does so for all exports.
 
-use super::forward;
+use super::{LayerKind, Opened, forward};
 use crate::{BlockDevice, Context, Features, Io, IoError, Started};
 use std::sync::Arc;
+
+/// `readonly` in the registry.
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "readonly",
+    keys: &[],
+    example: "nothing",
+    open: |inner, _| {
+        let device: Arc<dyn BlockDevice> = Arc::new(ReadOnly::new(inner));
+        Ok(Opened::from(device))
+    },
+};
 
 /// A device that rejects writes.
 pub struct ReadOnly {

@@ -1,9 +1,20 @@
 //! `stats`: counts requests, bytes and errors by kind, and the largest number of outstanding requests. A server counts
 //! the requests of its clients itself; this layer counts at any place of the stack.
 
-use super::{forward, when_done};
+use super::{LayerKind, Opened, forward, when_done};
 use crate::{BlockDevice, Context, Features, Io, Started};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// `stats` in the registry.
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "stats",
+    keys: &[],
+    example: "nothing",
+    open: |inner, _| {
+        let stats = Arc::new(Stats::new(inner));
+        Ok(Opened { device: stats.clone(), faults: None, stats: Some(stats) })
+    },
+};
 
 /// A kind of request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
