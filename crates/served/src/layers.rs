@@ -78,3 +78,17 @@ pub(super) fn add(served: Served, mut part: Part<'_>, seed: u64) -> Result<Serve
     served.stats.extend(stats);
     Ok(served)
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_layer_has_a_row_in_the_documentation() {
+        let rows = include_str!("../../../docs/layers.md");
+        for name in super::names() {
+            let begins = |row: &str| {
+                row.strip_prefix(&format!("| `{name}")).is_some_and(|rest| rest.starts_with([':', '`']))
+            };
+            assert!(rows.lines().any(begins), "no row for {name}");
+        }
+    }
+}
