@@ -218,7 +218,7 @@ fn flashlab_values(run: &Run<'_>, report: &Report) -> Value {
     if let Some(failure) = &stats.failure {
         out["failure"] = json!({
             "at_ns": failure.at.as_ns(),
-            "direction": failure.io.direction.name(),
+            "direction": failure.operation(),
             "offset": failure.io.offset,
             "length": failure.io.length,
         });

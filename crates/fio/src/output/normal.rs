@@ -92,7 +92,7 @@ fn entry(f: &mut Formatter<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)
             f,
             "err={:2} ({} of {} bytes at {}: {})",
             failure.errno(),
-            failure.io.direction.name(),
+            failure.operation(),
             failure.io.length,
             failure.io.offset,
             failure.description()

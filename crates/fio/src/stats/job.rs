@@ -161,10 +161,17 @@ impl Failure {
     pub fn errno(&self) -> u32 {
         match (self.cause, self.io.direction) {
             (Cause::MaxLatency { .. }, _) => 110,
-            (Cause::Device(Status::Ok), _) => 0,
-            (Cause::Device(Status::Unsupported), _) => 95,
+            (Cause::Device(Status::Ok) | Cause::Flush(Status::Ok), _) => 0,
+            (Cause::Device(Status::Unsupported) | Cause::Flush(Status::Unsupported), _) => 95,
             (Cause::Device(Status::OutOfRange), Direction::Write) => 28,
-            (Cause::Device(_), _) => 5,
+            (Cause::Device(_) | Cause::Flush(_), _) => 5,
+        }
+    }
+    /// Returns fio's name of the failed operation: `sync` for a flush, and otherwise the direction of the request.
+    pub fn operation(&self) -> &'static str {
+        match self.cause {
+            Cause::Flush(_) => "sync",
+            Cause::Device(_) | Cause::MaxLatency { .. } => self.io.direction.name(),
         }
     }
     /// Returns the description of [`Failure::errno`] that fio prints.

@@ -9,7 +9,7 @@ use crate::job::{Direction, Job, SyncWrites};
 use crate::workload::region::File;
 use crate::workload::stream::Flush;
 use crate::workload::submitter::{Next, Submitter};
-use crate::workload::{Io, Record, WorkloadError};
+use crate::workload::{Cause, Io, Record, WorkloadError};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Op, Request, RequestId, Spent, Status, Workload};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -67,9 +67,8 @@ enum Outstanding {
     Io(Io),
     /// A completed write with its outstanding flush.
     Durable(Box<(Io, Spent)>),
-    Flush {
-        issued: Instant,
-    },
+    /// A flush, as a write of no bytes behind the previous request.
+    Flush(Io),
 }
 
 impl<R: Record> Jobs<R> {
@@ -182,7 +181,8 @@ impl<R: Record> Jobs<R> {
 
     #[cold]
     fn add_slot(&mut self) -> u32 {
-        self.slots.push(Slot { job: 0, outstanding: Outstanding::Flush { issued: Instant::ZERO } });
+        let flush = Flush { file: FileId::DEVICE, offset: 0, data_only: false };
+        self.slots.push(Slot { job: 0, outstanding: Outstanding::Flush(flush.io(Instant::ZERO)) });
         self.slots.len() as u32 - 1
     }
 
@@ -195,7 +195,7 @@ impl<R: Record> Jobs<R> {
         let had_next = submitter.next.is_some();
         match outstanding {
             Outstanding::Io(io) if status != Status::Ok => {
-                submitter.rejected(io, at, status, &mut self.record)
+                submitter.rejected(io, at, Cause::Device(status), &mut self.record)
             }
             Outstanding::Io(io) if !submitter.flushes(io) => {
                 submitter.store_completed(io, at, spent, &mut self.record);
@@ -205,11 +205,17 @@ impl<R: Record> Jobs<R> {
                 *outstanding = Outstanding::Durable(Box::new((*io, *spent)));
                 return self.awaiting_flush.push_back(id.0 as u32);
             }
+            Outstanding::Durable(write) if status != Status::Ok => {
+                submitter.rejected(&write.0, at, Cause::Flush(status), &mut self.record);
+            }
             Outstanding::Durable(write) => {
                 write.1 += *spent;
                 submitter.store_completed(&write.0, at, &write.1, &mut self.record);
             }
-            Outstanding::Flush { issued } => submitter.flushed(*issued, at, &mut self.record),
+            Outstanding::Flush(flush) if status != Status::Ok => {
+                submitter.flush_rejected(flush, at, status, &mut self.record);
+            }
+            Outstanding::Flush(flush) => submitter.flushed(flush.issued, at, &mut self.record),
         }
         self.vacate(id, job, had_next);
     }
@@ -229,7 +235,7 @@ impl<R: Record> Jobs<R> {
         let Slot { job, outstanding } = &self.slots[index as usize];
         let file = match outstanding {
             Outstanding::Durable(write) => write.0.file,
-            Outstanding::Io(_) | Outstanding::Flush { .. } => FileId::DEVICE,
+            Outstanding::Io(_) | Outstanding::Flush(_) => FileId::DEVICE,
         };
         let op = match self.jobs[*job as usize].sync_writes {
             Some(SyncWrites::Data) => Op::FlushData,
@@ -275,9 +281,9 @@ impl<R: Record> Workload for Jobs<R> {
                 let Io { direction, file, offset, length, .. } = io;
                 (Outstanding::Io(io), Request { id, op: op(direction), file, offset, length })
             }
-            Next::Flush(Flush { file, data_only, .. }) => {
+            Next::Flush(flush @ Flush { file, data_only, .. }) => {
                 let op = if data_only { Op::FlushData } else { Op::Flush };
-                (Outstanding::Flush { issued: at }, Request { id, op, file, offset: 0, length: 0 })
+                (Outstanding::Flush(flush.io(at)), Request { id, op, file, offset: 0, length: 0 })
             }
         };
         *slot = Slot { job, outstanding };

@@ -29,6 +29,8 @@ pub struct Io {
 pub enum Cause {
     /// The device completed the request with this status.
     Device(Status),
+    /// The device completed a flush (of `fsync=`, `fdatasync=`, `end_fsync=` or `sync=1`) with this status.
+    Flush(Status),
     /// The request took longer than `max_latency=` allows.
     MaxLatency {
         /// Time from the request's making to its completion.

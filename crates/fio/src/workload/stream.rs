@@ -7,13 +7,13 @@
 
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
-use crate::workload::WorkloadError;
 use crate::workload::direction_mix::DirectionMix;
 use crate::workload::length::Lengths;
 use crate::workload::offsets::FileOffsets;
 use crate::workload::region::{File, Regions, block_max, directions};
 use crate::workload::series::Series;
-use flashlab_sim::{FileId, Rng};
+use crate::workload::{Io, WorkloadError};
+use flashlab_sim::{FileId, Instant, Rng};
 
 /// A request without its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +32,14 @@ pub(crate) struct Flush {
     pub(crate) offset: u64,
     /// True for `fdatasync`, false for `fsync`.
     pub(crate) data_only: bool,
+}
+
+impl Flush {
+    /// Returns the flush as a write of no bytes that was submitted at `at`.
+    pub(crate) fn io(&self, at: Instant) -> Io {
+        let Flush { file, offset, .. } = *self;
+        Io { direction: Direction::Write, file, offset, length: 0, ready: at, issued: at }
+    }
 }
 
 /// State and rules for the choice of the next request in a file.

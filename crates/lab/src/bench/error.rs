@@ -80,6 +80,13 @@ pub enum BenchError {
         /// Status of the request.
         status: Status,
     },
+    /// The device rejected a flush.
+    FlushRejected {
+        /// The job.
+        job: String,
+        /// Status of the flush.
+        status: Status,
+    },
     /// A request took longer than `max_latency=` allows, which ended its job.
     MaxLatency {
         /// The job.
@@ -158,6 +165,17 @@ impl fmt::Display for BenchError {
                     "job `{job}` ended early: the device rejected a {direction} of {length} bytes at byte {offset}: {why}"
                 )
             }
+            BenchError::FlushRejected { job, status } => {
+                let why = match status {
+                    Status::Unsupported => {
+                        "the device does not support it: leave fsync=, fdatasync=, end_fsync= and sync= out"
+                    }
+                    Status::Ok | Status::OutOfRange | Status::ReadOnly | Status::Unreadable => {
+                        "written data may not be durable"
+                    }
+                };
+                write!(f, "job `{job}` ended early: the device rejected a flush: {why}")
+            }
             BenchError::MaxLatency { job, direction, offset, took, limit } => write!(
                 f,
                 "job `{job}` ended early: a {} at byte {offset} took {:.3} ms, longer than max_latency={}us; the results end \
@@ -196,11 +214,12 @@ pub fn refusal(reports: &[Report]) -> Option<BenchError> {
             took,
             limit,
         },
-        Cause::Device(Status::ReadOnly) => BenchError::ReadOnly {
+        Cause::Device(Status::ReadOnly) | Cause::Flush(Status::ReadOnly) => BenchError::ReadOnly {
             job: report.job.name.clone(),
             written: reports.iter().map(|report| report.stats.direction(Direction::Write).io_bytes).sum(),
             after: failure.at.since(Instant::ZERO),
         },
+        Cause::Flush(status) => BenchError::FlushRejected { job: report.job.name.clone(), status },
         Cause::Device(status) => BenchError::Refused {
             job: report.job.name.clone(),
             direction: failure.io.direction,

@@ -150,12 +150,13 @@ impl Submitter {
         }
     }
 
-    /// Handles a request that the device rejected. The job drains, and therefore reaps the recorded requests too.
-    pub(crate) fn rejected(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
+    /// Handles a request that the device rejected, or whose flush it rejected. The job drains, and therefore reaps the
+    /// recorded requests too.
+    pub(crate) fn rejected(&mut self, io: &Io, at: Instant, cause: Cause, record: &mut impl Record) {
         self.unreaped -= 1;
         self.failed = true;
         self.reaps_immediately = false;
-        record.failed(self.index, io, at, Cause::Device(status));
+        record.failed(self.index, io, at, cause);
         self.after_completion(at, record);
     }
 
@@ -164,6 +165,30 @@ impl Submitter {
         record.synced(self.index, issued, at, self.depth_now() + 1);
         match self.goal {
             Goal::EndFlush => self.next_end_flush(at, record),
+            _ => {
+                self.goal = Goal::MakeRequest;
+                self.pursue_goal(at, record);
+            }
+        }
+    }
+
+    /// Handles a flush that the device rejected. It ends the job, as an error of `fsync` does in fio.
+    pub(crate) fn flush_rejected(
+        &mut self,
+        flush: &Io,
+        at: Instant,
+        status: Status,
+        record: &mut impl Record,
+    ) {
+        self.failed = true;
+        self.reaps_immediately = false;
+        record.failed(self.index, flush, at, Cause::Flush(status));
+        match self.goal {
+            Goal::EndFlush => {
+                self.terminated = true;
+                self.end_flushes.clear();
+                self.next_end_flush(at, record);
+            }
             _ => {
                 self.goal = Goal::MakeRequest;
                 self.pursue_goal(at, record);

@@ -309,6 +309,27 @@ fn a_rejected_request_ends_its_job_and_no_other() {
 }
 
 #[test]
+fn a_rejected_flush_ends_its_job() {
+    let base = "--rw=write --bs=4k --size=64k";
+    // The flush is the second request under sync=1 and fsync=1, the fifth under fdatasync=4, and the last at the end.
+    for (options, reject_from, completed) in [
+        ("--sync=1", 1, 0),
+        ("--sync=1 --iodepth=4", 4, 0),
+        ("--fsync=1", 1, 1),
+        ("--fdatasync=4 --iodepth=2", 4, 4),
+        ("--end_fsync=1", 16, 16),
+        ("--end_fsync=1 --loops=2", 16, 16),
+    ] {
+        let mut model = FixedLatency::new(Duration::from_us(100));
+        model.reject_from = reject_from;
+        let events = run_jobs(&jobs(&format!("{base} {options}")), None, &mut model);
+        assert!(events.of_job(0).any(|event| matches!(event, Event::Failed(_))), "{options}");
+        assert_eq!(events.completions(0).len(), completed, "{options}");
+        assert!(!events.of_job(0).any(|event| matches!(event, Event::Synced(..))), "{options}");
+    }
+}
+
+#[test]
 fn a_request_above_max_latency_ends_its_job() {
     let base = "--rw=randwrite --bs=4k --size=64m --number_ios=100 --iodepth=4";
     let failed = |options: &str, us| {
