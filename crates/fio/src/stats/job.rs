@@ -177,7 +177,9 @@ impl Failure {
     /// Returns the description of [`Failure::errno`] that fio prints.
     pub fn description(&self) -> &'static str {
         match self.errno() {
+            0 => "Success",
             28 => "No space left on device",
+            95 => "Operation not supported",
             110 => "max latency exceeded, Connection timed out",
             _ => "Input/output error",
         }

@@ -2,7 +2,7 @@
 
 use super::fake::{self, io, ms, one, spent, us};
 use flashlab_fio::job::{Direction, Engine, Job, Mix};
-use flashlab_fio::stats::{Settings, Statistics, groups};
+use flashlab_fio::stats::{Failure, Settings, Statistics, groups};
 use flashlab_fio::workload::{Cause, Record};
 use flashlab_sim::{Duration, Mechanism, Spent, Status};
 use proptest::prelude::*;
@@ -185,6 +185,20 @@ fn a_rejected_request_has_the_errno_of_linux() {
         });
         assert_eq!(reports[0].stats.failure.expect("it failed").errno(), errno);
         assert_eq!(reports[0].stats.total_ios(), 0);
+    }
+}
+
+#[test]
+fn errnos_are_described_as_linux_does() {
+    for (cause, errno, description) in [
+        (Cause::Device(Status::Unsupported), 95, "Operation not supported"),
+        (Cause::Device(Status::OutOfRange), 28, "No space left on device"),
+        (Cause::Device(Status::Unreadable), 5, "Input/output error"),
+        (Cause::Flush(Status::Unsupported), 95, "Operation not supported"),
+        (Cause::Flush(Status::ReadOnly), 5, "Input/output error"),
+    ] {
+        let failure = Failure { io: io(Direction::Write, us(10), 4_096), at: us(10), cause };
+        assert_eq!((failure.errno(), failure.description()), (errno, description));
     }
 }
 
