@@ -144,6 +144,24 @@ fn an_interrupted_sduc_write_continues_after_the_blocks_that_arrived() {
     assert!(blocks.at(NEAR) == [0; 512], "no block lies 2 TiB below");
 }
 
+/// Without the upper bits, the transfer would go to the address of the previous CMD22.
+#[test]
+fn a_failed_address_extension_fails_its_request() {
+    let mut done = [0; 512];
+    for request in ["write", "read", "discard"] {
+        let (mut mmc, _) = ultra_capacity(Kernel::V6_13, |_| {});
+        fault(&mut mmc, "response-crc=1@CMD22");
+        sent(&mut mmc);
+        let failed = match request {
+            "write" => mmc.write(FAR, 8, &[7; 4096]).is_err(),
+            "read" => mmc.read(FAR, 1, &mut done).is_err(),
+            _ => mmc.discard(FAR, 2 << 20).is_err(),
+        };
+        assert!(failed, "{request}");
+        assert_eq!(sent(&mut mmc), [22], "{request}: no command uses the address");
+    }
+}
+
 fn high_capacity(controller: Controller) -> (Mmc, Blocks) {
     let blocks = Blocks::default();
     (host(4096 * MIB, FAST, controller, blocks.clone()), blocks)

@@ -143,20 +143,23 @@ impl Mmc {
         Ok(())
     }
 
-    /// Sends CMD22 before a command that addresses `sector` of an SDUC card. As in Linux, an error of CMD22 is ignored,
-    /// and the host checks only the result of that command.
-    pub(super) fn extend_address(&mut self, sector: u64) {
+    /// Sends CMD22 before a command that addresses `sector` of an SDUC card.
+    ///
+    /// If CMD22 fails, the card may still hold the upper bits of another address, so the caller must not send the
+    /// command. Linux sends it nevertheless: `mmc_start_request` drops the result of `mmc_send_ext_addr`, because the
+    /// card reports errors of the address in the response to that command (commit 737d220bb2be, in Linux 6.13). That
+    /// reason does not cover a CMD22 that the card did not receive.
+    pub(super) fn extend_address(&mut self, sector: u64) -> Result<(), Error> {
         let extension = self.card.as_ref().and_then(|card| card.address_extension(sector));
-        if let Some(extension) = extension {
-            let cmd = MmcCommand::new(
-                opcode::ADDRESS_EXTENSION,
-                extension,
-                MmcResponseType::R1,
-                CommandType::Addressed,
-                SpiResponseType::Nothing,
-            );
-            let _ = self.command(cmd, 0);
-        }
+        let Some(extension) = extension else { return Ok(()) };
+        let cmd = MmcCommand::new(
+            opcode::ADDRESS_EXTENSION,
+            extension,
+            MmcResponseType::R1,
+            CommandType::Addressed,
+            SpiResponseType::Nothing,
+        );
+        self.command(cmd, 0).map(|_| ())
     }
 
     /// Builds the request of one transfer.
@@ -220,7 +223,7 @@ impl Mmc {
                 Bytes::None => Bytes::None,
             };
             self.transfers += 1;
-            self.extend_address(sector + u64::from(moved));
+            self.extend_address(sector + u64::from(moved)).map_err(|error| (moved, error))?;
             let mut done = self.run(&request, part, 0);
             let failed = self.verdict(direction, &request, &mut done);
             let Some(error) = failed else { return Ok(()) };
@@ -409,7 +412,7 @@ impl Mmc {
                     }
                     _ => Bytes::None,
                 };
-                self.extend_address(sector + u64::from(n));
+                self.extend_address(sector + u64::from(n)).map_err(|error| (n, error))?;
                 let mut done = self.run(&request, part, 0);
                 if self.verdict(Direction::Read, &request, &mut done).is_none() {
                     break;

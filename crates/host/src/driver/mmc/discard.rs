@@ -46,7 +46,7 @@ impl Mmc {
             .zip(arguments)
             .zip([first, last])
         {
-            self.extend_address(sector);
+            self.extend_address(sector)?;
             let cmd = MmcCommand::new(
                 index,
                 argument,
