@@ -140,10 +140,9 @@ impl Card {
             return Some(self.r1());
         }
         let response = self.r1();
-        let erased = self.erase_unprotected(range);
-        let commit = self.array.flash.t_commit();
-        self.spent[Mechanism::Map] += commit;
-        if erased {
+        if self.erase_unprotected(range) {
+            let commit = self.array.flash.t_commit();
+            self.spent[Mechanism::Map] += commit;
             self.be_busy(now, now.max(self.volatile.busy) + commit);
         }
         Some(response)

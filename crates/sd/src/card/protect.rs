@@ -80,14 +80,14 @@ impl Card {
         self.send(&bits.to_be_bytes())
     }
 
-    /// Erases the blocks of `range` that are not write-protected. Returns false if the CSD protects the
-    /// whole card.
+    /// Erases the blocks of `range` that are not write-protected. Returns false if all of them are protected.
     pub(super) fn erase_unprotected(&mut self, range: Range<u64>) -> bool {
         if self.csd.is_permanently_protected() || self.csd.is_temporarily_protected() {
             self.error(Status::WP_ERASE_SKIP);
             return false;
         }
         let mut at = range.start;
+        let mut erased = false;
         while at < range.end {
             let held = self.protection.holds(at);
             let mut end = range.end;
@@ -103,6 +103,7 @@ impl Card {
                 self.error(Status::WP_ERASE_SKIP);
                 continue;
             }
+            erased = true;
             self.put_into_cache();
             self.cache.erase(&part);
             self.array.flash.trim(part.clone());
@@ -115,6 +116,6 @@ impl Card {
                 self.error(Status::ERROR);
             }
         }
-        true
+        erased
     }
 }

@@ -152,6 +152,13 @@ fn protected_blocks_are_neither_written_nor_erased() {
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
     assert_eq!(bytes.at(0..2048), [0; 2048]);
+    // An erase of protected blocks alone changes nothing, so the card is not busy.
+    host.r1(32, group);
+    host.r1(33, 2 * group - 512);
+    host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
+    let now = host.native.now();
+    assert_eq!(host.native.card().expect("it is in the slot").busy_until(now), None);
+    assert!(host.status().has(Status::WP_ERASE_SKIP));
     // The protection survives a power cycle, and can be cleared.
     host.cycle();
     assert!(host.r1(24, group).has(Status::WP_VIOLATION));
