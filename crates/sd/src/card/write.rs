@@ -58,8 +58,8 @@ pub(super) struct Write {
     pages: Vec<Page>,
     before: Vec<PreviousContent>,
     bytes_before: Vec<u8>,
-    /// Time when the last program ends; `None` until the transfer has ended.
-    programmed: Option<Instant>,
+    /// Time when the commit that follows the last program ends; `None` until the transfer has ended.
+    committed: Option<Instant>,
     /// Time when the busy signal of the write ends. Set at the end of the transfer.
     pub(super) durable: Instant,
     /// True if the completed write goes into the cache.
@@ -217,7 +217,7 @@ impl Write {
         let programmed = now.max(self.accepted + array.buffer.programmed() + stop);
         let commit = array.flash.commit(&(self.start..self.at));
         spent[Mechanism::Map] += commit;
-        self.programmed = Some(programmed);
+        self.committed = Some(programmed + commit);
         Ok(programmed + self.leveling + commit)
     }
 
@@ -256,7 +256,7 @@ impl Write {
     pub(super) fn cut(&mut self, now: Instant, array: &mut Array, store: Option<&dyn Store>) -> PowerCut {
         self.durable = Instant::ZERO;
         let since = now.saturating_since(self.accepted);
-        let mut torn = array.torn_write(now, self.programmed.is_some_and(|programmed| programmed <= now));
+        let mut torn = array.torn_write(now, self.committed.is_some_and(|committed| committed <= now));
         for Page { bytes, start, end } in &self.pages {
             torn.page(bytes.clone(), *start, *end, since);
         }

@@ -114,8 +114,8 @@ struct Writing {
     start: Instant,
     /// Bytes of the range that were mapped before the write.
     mapped: u64,
-    /// Time from the start of the data to the end of the last program. The commit and wear leveling follow.
-    programmed: Duration,
+    /// Time from the start of the data to the end of the commit, which follows the last program. Wear leveling follows.
+    committed: Duration,
     command: Duration,
 }
 
@@ -242,7 +242,7 @@ impl CardModel {
         spent[Mechanism::Host] += host;
         spent[Mechanism::Bus] += exposed - host;
         let (offset, length) = (request.offset, request.length);
-        self.writing = Some(Writing { offset, length, start, mapped, programmed: end, command });
+        self.writing = Some(Writing { offset, length, start, mapped, committed: end + commit, command });
         Status::Ok
     }
 
@@ -252,7 +252,7 @@ impl CardModel {
         let page = self.array.flash.page();
         let block = self.wire.write_block + self.wire.host_block;
         let since = now.saturating_since(writing.start).saturating_sub(writing.command);
-        let mut torn = self.array.torn_write(now, since >= writing.programmed);
+        let mut torn = self.array.torn_write(now, since >= writing.committed);
         let work = self.array.flash.work().clone();
         self.array.buffer.pages(&work, &range, page, block, |bytes, start, end| {
             torn.page(bytes, start, end, since);

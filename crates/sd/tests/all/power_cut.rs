@@ -111,6 +111,28 @@ fn a_cut_leaves_only_the_write_in_service_undecided() {
     assert!(fates.iter().all(|count| *count > 100), "old, new and unreadable all occur: {fates:?}");
 }
 
+/// Recovery finds a programmed page with certainty only if the map on the medium records it.
+#[test]
+fn a_cut_during_the_commit_may_lose_the_write() {
+    for overwrite in [Overwrite::Log, Overwrite::Convert] {
+        let mut fates = [0u32; 3];
+        for before_end in 1..100 {
+            let mut card = card(overwrite);
+            let request =
+                Request { id: RequestId(0), op: Op::Write, file: FileId::DEVICE, offset: 0, length: 8 * KIB };
+            card.submit(Instant::ZERO, request);
+            let end = card.next_due().expect("the write is in service").as_ns();
+            // The commit takes the last 250 us of the write.
+            for (_, fate) in card.power_cut(Instant::from_ns(end - before_end * 2_000)).undecided {
+                fates[fate as usize] += 1;
+            }
+        }
+        let [old, new, unreadable] =
+            [Fate::Old, Fate::New, Fate::Unreadable].map(|fate| fates[fate as usize]);
+        assert!(old > 20 && new > 20 && unreadable == 0, "{overwrite:?}: {fates:?}");
+    }
+}
+
 #[test]
 fn the_same_cuts_leave_the_same() {
     for overwrite in [Overwrite::Log, Overwrite::Convert] {
