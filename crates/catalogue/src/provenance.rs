@@ -70,7 +70,7 @@ impl ParameterKind {
     }
 
     /// Returns true if the value has no source other than the user.
-    pub const fn is_unsourced(self) -> bool {
+    pub const fn lacks_source(self) -> bool {
         matches!(self, ParameterKind::SetByKey | ParameterKind::Unsourced)
     }
 }

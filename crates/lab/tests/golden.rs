@@ -203,7 +203,7 @@ fn a_cell_is_fitted_where_a_profile_says_so_and_only_there() {
         }
         for parameter in &results.parameters {
             assert!(
-                !parameter.kind.is_unsourced(),
+                !parameter.kind.lacks_source(),
                 "{}: {} has a source",
                 results.experiment,
                 parameter.path

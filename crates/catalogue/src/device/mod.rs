@@ -194,11 +194,12 @@ impl Device {
     }
 
     /// Returns true if a number has no source because it was set by hand or its profile is a draft.
-    pub fn is_unsourced(&self) -> bool {
-        is_unsourced(&self.numbers, &self.none)
+    pub fn lacks_source(&self) -> bool {
+        lacks_source(&self.numbers, &self.none)
     }
 
     /// Returns the argument of the device, marked "(unsourced)" if its own profile or its host's profile is a draft.
+    /// The argument itself shows the numbers that are set by hand, which [`Device::lacks_source`] counts too.
     pub fn label(&self) -> String {
         let draft = self.numbers.iter().any(|sourced| sourced.number.source == Source::Unsourced);
         format!("{}{}", self.argument, if draft { " (unsourced)" } else { "" })
@@ -335,8 +336,8 @@ impl Filesystem {
     }
 
     /// Returns true if a number has no source because it was set by hand or its profile is a draft.
-    pub fn is_unsourced(&self) -> bool {
-        is_unsourced(&self.numbers, &self.none)
+    pub fn lacks_source(&self) -> bool {
+        lacks_source(&self.numbers, &self.none)
     }
 
     /// Returns every number of the filesystem with the profile that it belongs to.
@@ -377,9 +378,9 @@ fn set_override_sources(
     }
 }
 
-fn is_unsourced(numbers: &[SourcedNumber], none: &[RemovedParameter]) -> bool {
+fn lacks_source(numbers: &[SourcedNumber], none: &[RemovedParameter]) -> bool {
     let sources = numbers.iter().map(|sourced| &sourced.number.source).chain(none.iter().map(|n| &n.source));
-    sources.filter_map(Source::free).any(|kind| kind.is_unsourced())
+    sources.filter_map(Source::free).any(|kind| kind.lacks_source())
 }
 
 /// Returns the profile from the library, or from disk if `name` ends in `.toml`. The profile must be of one of `kinds`.

@@ -236,7 +236,7 @@ fn a_draft_without_sources_runs_and_is_marked_unsourced() {
     let unsourced =
         counted.iter().filter(|p| p.kind == flashlab_catalogue::provenance::ParameterKind::Unsourced);
     assert_eq!(unsourced.count(), 16, "every number of the draft");
-    assert!(device.is_unsourced());
+    assert!(device.lacks_source());
     let listed = flashlab_catalogue::explain::Listing::all(&library).text(110);
     assert!(listed.lines().any(|l| l.contains("sd/draft") && l.contains("A card (unsourced)")), "{listed}");
     let explained = flashlab_catalogue::explain::explain("sd/draft", &library, 110, &|_| None).unwrap();

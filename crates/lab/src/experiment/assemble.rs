@@ -113,7 +113,7 @@ impl Experiment {
         let step = self.definition.steps.iter().find(|step| step.table == cell.table);
         let filesystem = step.and_then(|step| step.filesystem.as_ref());
         let mut filesystems = outcome.filesystems.iter().filter(|f| Some(&f.argument) == filesystem);
-        if devices.any(|place| place.device.is_unsourced()) || filesystems.any(Filesystem::is_unsourced) {
+        if devices.any(|place| place.device.lacks_source()) || filesystems.any(Filesystem::lacks_source) {
             Role::Unsourced
         } else if fitted.iter().any(|f| **f == name) {
             Role::Fitted
