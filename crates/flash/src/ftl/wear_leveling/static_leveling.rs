@@ -19,6 +19,13 @@
 //! blocks moves in turn until that has happened, cold or not. (This happens only if a workload specifically rewrites
 //! the data that leveling has moved.) The guarantee does not cover blocks that the translation layer declares
 //! immovable.
+//!
+//! # Cards
+//! The layers of [`crate::ftl::card`] level after a request instead of before each allocation: the log-structured layer
+//! after each write, the layer with log blocks after a write that has merged. They move the data of one block per pool,
+//! and more only while [`Leveling::must_relocate`] holds, which limits the time that leveling adds to one request.
+//! Moving does not end with that block: `moving` stays set, and the next such request moves the next block. Cards
+//! therefore do not meet the first condition above, and the guarantee does not cover them.
 
 use super::{DynamicLeveling, Leveling};
 use crate::nand::EraseBlock;
