@@ -45,7 +45,8 @@ pub struct Nand {
     pub bits: Option<u32>,
     /// Erase block size in bytes.
     pub erase_block: u64,
-    /// Time to erase one block, spent once for every `erase_block` bytes programmed.
+    /// Time to erase one block, spent once for every `erase_block` bytes programmed. Blocks in SLC mode take the same time:
+    /// the model has no parameter for another.
     pub t_bers: Duration,
     /// Standard deviation of `t_read` and `t_prog` between erase blocks, in parts per million.
     pub spread_ppm: u32,
