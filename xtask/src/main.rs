@@ -1,15 +1,20 @@
 //! The repository's own checks. CI and developers run `cargo xtask ci`.
 
+mod budget;
 mod determinism;
 mod faults;
+mod tests_per_crate;
 mod tidy;
 mod under_load;
 
+use budget::Times;
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask <task>
-  ci            all of the following, in this order
+  ci            format, clippy, tidy, docs, test, faults, golden-check and determinism; prints the time and the budget of
+                each part
+  full          the same with all cases of the exhaustive suites, and with a second seed for every experiment
   format        cargo fmt --check
   clippy        lints as errors, on all targets
   tidy          checks beyond lints: dependencies between crates, licences, documents, experiments
@@ -28,7 +33,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
-        ["ci"] => ci(),
+        ["ci"] => ci(Scope::Quick),
+        ["full"] => ci(Scope::Full),
         ["format"] => format(),
         ["clippy"] => clippy(),
         ["tidy"] => tidy::check(),
@@ -36,7 +42,7 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["faults"] => faults::check(),
         ["golden-check"] => golden_check(),
-        ["determinism"] => determinism::check(),
+        ["determinism"] => determinism::check(Scope::Quick),
         ["fuzz"] => fuzz("60"),
         ["fuzz", seconds] => fuzz(seconds),
         ["under-load"] => under_load::check("5", &[]),
@@ -56,21 +62,40 @@ fn main() -> ExitCode {
     }
 }
 
+/// Extent of the exhaustive suites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Scope {
+    /// A selection of cases, for every run.
+    Quick,
+    /// All cases.
+    Full,
+}
+
 /// Result of a task; the error describes the failure.
 type Outcome = Result<(), String>;
 
 /// Builds the command with everything that it can do; without, it leaves out live devices.
 const FULL: [&str; 2] = ["--features", "flashlab/full"];
 
-fn ci() -> Outcome {
-    format()?;
-    clippy()?;
-    tidy::check()?;
-    docs()?;
-    test()?;
-    faults::check()?;
-    golden_check()?;
-    determinism::check()
+/// Environment variable that makes the exhaustive suites run all of their cases.
+const EXHAUSTIVE: &str = "FLASHLAB_FULL";
+
+fn ci(scope: Scope) -> Outcome {
+    let mut times = Times::default();
+    let outcome = parts_of_ci(scope, &mut times);
+    times.print();
+    outcome
+}
+
+fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
+    times.measure("format", format)?;
+    times.measure("clippy", clippy)?;
+    times.measure("tidy", tidy::check)?;
+    times.measure("docs", docs)?;
+    tests_per_crate::check(scope, times)?;
+    times.measure("faults", faults::check)?;
+    times.measure("golden-check", golden_check)?;
+    times.measure("determinism", || determinism::check(scope))
 }
 
 fn format() -> Outcome {
@@ -98,8 +123,10 @@ fn docs() -> Outcome {
 }
 
 fn test() -> Outcome {
-    cargo(&["test", "--workspace", FULL[0], FULL[1], "--locked"])?;
-    cargo(&["test", "--workspace", FULL[0], FULL[1], "--locked", "--examples"])
+    let mut times = Times::default();
+    let outcome = tests_per_crate::check(Scope::Quick, &mut times);
+    times.print();
+    outcome
 }
 
 fn golden_check() -> Outcome {

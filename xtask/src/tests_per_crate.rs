@@ -1,0 +1,84 @@
+//! Builds all tests with one command, so that every crate is built once, and runs the test binaries crate by crate, so
+//! that each crate's time is known.
+
+use crate::budget::Times;
+use crate::{EXHAUSTIVE, FULL, Outcome, Scope, cargo, run};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A test binary and the folder of its package.
+struct Binary {
+    folder: PathBuf,
+    target: String,
+    file: PathBuf,
+}
+
+/// Runs all tests of the workspace, in the full form with all cases of the exhaustive suites.
+pub(crate) fn check(scope: Scope, times: &mut Times) -> Outcome {
+    let mut binaries = Vec::new();
+    times.measure("build of the tests", || {
+        binaries = build()?;
+        Ok(())
+    })?;
+    for binary in &binaries {
+        let crate_name = binary.folder.file_name().unwrap_or_default().to_string_lossy();
+        times.measure(&crate_name, || {
+            // As under `cargo test`: the working directory is the package's, and tests find cargo and the manifest.
+            let mut command = Command::new(&binary.file);
+            command.current_dir(&binary.folder);
+            command.env("CARGO", env!("CARGO")).env("CARGO_MANIFEST_DIR", &binary.folder);
+            if scope == Scope::Full {
+                command.env(EXHAUSTIVE, "1");
+            }
+            run(&mut command).map_err(|error| {
+                format!("{error}\n(to repeat: cargo test -p {} {})", package(&crate_name), binary.target)
+            })
+        })?;
+    }
+    times.measure("examples in documents", || {
+        cargo(&["test", "--workspace", FULL[0], FULL[1], "--locked", "--doc"])
+    })?;
+    times.measure("examples", || cargo(&["test", "--workspace", FULL[0], FULL[1], "--locked", "--examples"]))
+}
+
+/// Builds all tests. Returns the test binaries, sorted by crate.
+fn build() -> Result<Vec<Binary>, String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--workspace", FULL[0], FULL[1], "--locked", "--no-run"]);
+    command.arg("--message-format=json-render-diagnostics");
+    eprintln!("== {}", format!("{command:?}").replace('"', ""));
+    let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{command:?}: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", output.status));
+    }
+    let messages = output.stdout.split(|byte| *byte == b'\n');
+    let mut binaries: Vec<Binary> = messages.filter_map(binary).collect();
+    binaries.sort_by(|a, b| (&a.folder, &a.target).cmp(&(&b.folder, &b.target)));
+    if binaries.is_empty() { Err("the build names no test binary".to_owned()) } else { Ok(binaries) }
+}
+
+/// Returns the test binary that a message of cargo announces, if it does.
+fn binary(message: &[u8]) -> Option<Binary> {
+    let message: serde_json::Value = serde_json::from_slice(message).ok()?;
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let target = &message["target"];
+    let option = match (target["kind"][0].as_str()?, target["name"].as_str()?) {
+        ("test", name) => format!("--test {name}"),
+        ("bin", name) => format!("--bin {name}"),
+        _ => "--lib".to_owned(),
+    };
+    Some(Binary {
+        folder: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+        target: option,
+        file: PathBuf::from(message["executable"].as_str()?),
+    })
+}
+
+fn package(crate_name: &str) -> String {
+    match crate_name {
+        "flashlab" | "xtask" => crate_name.to_owned(),
+        _ => format!("flashlab-{crate_name}"),
+    }
+}
