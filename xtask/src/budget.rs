@@ -23,11 +23,11 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("usb", 10),
     ("serve", 30),
     ("catalogue", 10),
-    ("served", 10),
+    ("served", 60),
     ("lab", 15),
     ("report", 30),
     ("flashlab", 80),
-    ("fit", 30),
+    ("fit", 25),
     ("xtask", 5),
 ];
 
@@ -37,7 +37,7 @@ pub(crate) const PARTS: &[(&str, u32)] = &[
     ("clippy", 80),
     ("tidy", 5),
     ("docs", 60),
-    ("build of the tests", 200),
+    ("build of the tests", 150),
     ("examples in documents", 45),
     ("examples", 30),
     ("faults", 130),

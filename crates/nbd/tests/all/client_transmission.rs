@@ -243,40 +243,52 @@ fn errors_in_chunks() {
 }
 
 /// Replies for which a client must disconnect ("Structured reply types", "Request types").
-#[test]
-fn malformed_replies_end_the_session() {
-    type Body<'a> = (u16, u16, &'a [u8]);
-    let at = |offset: u64, rest: &[u8]| [&offset.to_be_bytes()[..], rest].concat();
-    let extents = |style: Style, id: u32, extents: &[(u64, u64)]| {
-        let mut body = id.to_be_bytes().to_vec();
+/// Flags, type and data of a chunk.
+type Body<'a> = (u16, u16, &'a [u8]);
+
+fn at(offset: u64, rest: &[u8]) -> Vec<u8> {
+    [&offset.to_be_bytes()[..], rest].concat()
+}
+
+/// Returns the type of the chunk with the extents that this style uses.
+fn kind_of_extents(style: Style) -> u16 {
+    if style == Extended { 6 } else { 5 }
+}
+
+/// Returns the data of a chunk with extents of the context `id`, each with its length and status.
+fn extents(style: Style, id: u32, extents: &[(u64, u64)]) -> Vec<u8> {
+    let mut body = id.to_be_bytes().to_vec();
+    if style == Extended {
+        body.extend((extents.len() as u32).to_be_bytes());
+    }
+    for (length, status) in extents {
         if style == Extended {
-            body.extend((extents.len() as u32).to_be_bytes());
+            body.extend([length.to_be_bytes(), status.to_be_bytes()].concat());
+        } else {
+            body.extend([(*length as u32).to_be_bytes(), (*status as u32).to_be_bytes()].concat());
         }
-        for (length, status) in extents {
-            if style == Extended {
-                body.extend([length.to_be_bytes(), status.to_be_bytes()].concat());
-            } else {
-                body.extend([(*length as u32).to_be_bytes(), (*status as u32).to_be_bytes()].concat());
-            }
-        }
-        body
-    };
+    }
+    body
+}
+
+/// Returns the error with which the session ends if the server answers `request` with these chunks.
+fn error_of(style: Style, request: Request, chunks: &[Body<'_>]) -> ClientError {
+    let mut client = ready_client(style);
+    let mut sent = Vec::new();
+    client.request(request, &mut sent).unwrap();
+    let id = cookie(&sent);
+    let bytes: Vec<u8> = chunks
+        .iter()
+        .flat_map(|(flags, kind, body)| chunk(style, *flags, *kind, id, request.offset, body))
+        .collect();
+    closed(events(&mut client, &bytes).last().unwrap()).clone()
+}
+
+#[test]
+fn malformed_data_of_a_read_ends_the_session() {
     for style in [Structured, Extended] {
-        let error_of = |request: Request, chunks: &[Body<'_>]| {
-            let mut client = ready_client(style);
-            let mut sent = Vec::new();
-            client.request(request, &mut sent).unwrap();
-            let id = cookie(&sent);
-            let bytes: Vec<u8> = chunks
-                .iter()
-                .flat_map(|(flags, kind, body)| chunk(style, *flags, *kind, id, request.offset, body))
-                .collect();
-            closed(events(&mut client, &bytes).last().unwrap()).clone()
-        };
+        let error_of = |request: Request, chunks: &[Body<'_>]| error_of(style, request, chunks);
         let read = Request::read(100, 10);
-        let status = Request::block_status(100, 10);
-        let kind = if style == Extended { 6 } else { 5 };
-        let other = if style == Extended { 5 } else { 6 };
         let piece = |offset, length| ClientError::InvalidRange { offset, length };
         assert_eq!(error_of(read, &[(1, 0, &[])]), ClientError::Incomplete(CommandType::Read));
         assert_eq!(
@@ -302,6 +314,17 @@ fn malformed_replies_end_the_session() {
             ClientError::MalformedChunk(_)
         ));
         assert!(matches!(error_of(read, &[(1, 0, b"?")]), ClientError::MalformedChunk(_)));
+    }
+}
+
+#[test]
+fn chunks_that_do_not_belong_to_the_command_end_the_session() {
+    for style in [Structured, Extended] {
+        let error_of = |request: Request, chunks: &[Body<'_>]| error_of(style, request, chunks);
+        let read = Request::read(100, 10);
+        let status = Request::block_status(100, 10);
+        let kind = kind_of_extents(style);
+        let other = if style == Extended { 5 } else { 6 };
         let unexpected =
             |kind, command| ClientError::UnexpectedChunk { kind: ChunkType::from_wire(kind), command };
         assert_eq!(error_of(read, &[(0, 0, &[])]), unexpected(0, CommandType::Read));
@@ -317,7 +340,15 @@ fn malformed_replies_end_the_session() {
             error_of(df, &[(0, 1, &at(100, b"1")), (0, 1, &at(101, b"1"))]),
             ClientError::TooManyFragments
         );
-        // Errors.
+    }
+}
+
+#[test]
+fn malformed_error_chunks_end_the_session() {
+    for style in [Structured, Extended] {
+        let error_of = |request: Request, chunks: &[Body<'_>]| error_of(style, request, chunks);
+        let read = Request::read(100, 10);
+        let piece = |offset, length| ClientError::InvalidRange { offset, length };
         assert_eq!(error_of(read, &[(1, 0x8001, &[0; 6])]), ClientError::MalformedChunk(ChunkError::NoError));
         assert!(matches!(error_of(read, &[(1, 0x8001, b"\0\0\0\x01\0")]), ClientError::MalformedChunk(_)));
         let message = ClientError::MalformedChunk(ChunkError::Message { length: 9 });
@@ -327,7 +358,15 @@ fn malformed_replies_end_the_session() {
             piece(110, 0)
         );
         assert!(matches!(error_of(read, &[(1, 0x8001, &[1; 5000])]), ClientError::MalformedChunk(_)));
-        // Extents.
+    }
+}
+
+#[test]
+fn malformed_extents_end_the_session() {
+    for style in [Structured, Extended] {
+        let error_of = |request: Request, chunks: &[Body<'_>]| error_of(style, request, chunks);
+        let status = Request::block_status(100, 10);
+        let kind = kind_of_extents(style);
         let all = |each: &[(u64, u64)]| extents(style, 7, each);
         assert_eq!(
             error_of(status, &[(1, kind, &all(&[(10, 0)]))]),
@@ -351,7 +390,16 @@ fn malformed_replies_end_the_session() {
             ClientError::MalformedChunk(_)
         ));
     }
-    // Replies of a type that was not negotiated.
+    let mut client = ready_client(Extended);
+    let mut sent = Vec::new();
+    client.request(Request::block_status(0, 512), &mut sent).unwrap();
+    let body = [&[0, 0, 0, 7, 0, 0, 0, 2][..], &512u64.to_be_bytes(), &[0; 8]].concat();
+    let bytes = chunk(Extended, 0, 6, cookie(&sent), 0, &body);
+    assert!(matches!(closed(&events(&mut client, &bytes)[0]), ClientError::MalformedChunk(_)));
+}
+
+#[test]
+fn replies_of_a_type_that_was_not_negotiated_end_the_session() {
     let mut client = ready_client(Structured);
     let mut sent = Vec::new();
     client.request(Request::read(0, 1), &mut sent).unwrap();
@@ -370,13 +418,6 @@ fn malformed_replies_end_the_session() {
         *closed(&events(&mut client, &bytes)[0]),
         ClientError::OffsetMismatch { expected: 512, found: 513 }
     );
-    // An extended chunk whose count of extents does not match its length.
-    let mut client = ready_client(Extended);
-    let mut sent = Vec::new();
-    client.request(Request::block_status(0, 512), &mut sent).unwrap();
-    let body = [&[0, 0, 0, 7, 0, 0, 0, 2][..], &512u64.to_be_bytes(), &[0; 8]].concat();
-    let bytes = chunk(Extended, 0, 6, cookie(&sent), 0, &body);
-    assert!(matches!(closed(&events(&mut client, &bytes)[0]), ClientError::MalformedChunk(_)));
 }
 
 /// A server cannot make a client track a million pieces.
