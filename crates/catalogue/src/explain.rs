@@ -298,7 +298,7 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Host => (
             "The host's own work: building commands, interrupts, copies, the filesystem.",
-            "host.command_max, host.t_request, host.t_command, host.t_block, vfat.t_unexplained",
+            "host.command_max, host.t_request, host.t_command, host.t_block, host.prepare, vfat.t_unexplained",
         ),
         Mechanism::Firmware => (
             "The controller's processor: decoding a command and planning its execution.",
@@ -307,26 +307,38 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         Mechanism::Program => (
             "Programming the data of the request, except for the time that overlaps with the transfer, and making a \
              partial program unit durable.",
-            "flash.page, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit, ftl.t_commit; nand.t_prog, \
+            "flash.page, flash.stripe, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit, ftl.t_commit; nand.t_prog, \
              ftl.write_buffer, ftl.reserve",
         ),
         Mechanism::Read => (
             "Reading the requested data from the array.",
-            "flash.t_read, flash.read_rate; nand.t_read, nand.channel_rate",
+            "flash.t_read, flash.read_rate, card.read_ahead, card.t_access_ddr50 and its like; nand.t_read, nand.channel_rate",
         ),
         Mechanism::ReadModifyWrite => (
             "Reading and rewriting a rewrite unit because part of it was overwritten.",
             "ftl.rewrite_unit, ftl.map_unit, ftl.overwrite, flash.read_rate, flash.t_prog",
         ),
         Mechanism::Merge => (
-            "Completing an open rewrite unit to make room for another one.",
-            "ftl.open_units, ftl.rewrite_unit, ftl.overwrite",
+            "Completing an open rewrite unit to make room for another one, switching to another one, and garbage collection.",
+            "ftl.open_units, ftl.rewrite_unit, ftl.overwrite, ftl.t_copy, ftl.t_switch, ftl.collect_step",
         ),
         Mechanism::Map => (
             "Loading mapping information that was not in the controller's memory.",
             "ftl.map_cache, ftl.map_page, ftl.map_unit; map.sram, map.t_load, map.t_hmb, map.loaders, pc.hmb",
         ),
         Mechanism::Queue => ("Waiting behind other requests.", "iodepth, numjobs"),
+        Mechanism::Busy => (
+            "Time that the card stays busy after every write command, beside programs and commits.",
+            "ftl.t_write",
+        ),
+        Mechanism::Fold => (
+            "Moving data out of the area for small writes, to make room in it.",
+            "small.size, small.max, ftl.rewrite_unit",
+        ),
+        Mechanism::Housekeeping => (
+            "Periodic work of the controller, such as saving its map, that no single request causes.",
+            "ftl.housekeeping_every, ftl.t_housekeeping",
+        ),
     }
 }
 

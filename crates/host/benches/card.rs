@@ -70,6 +70,7 @@ fn card(store: Option<Box<dyn Store>>) -> Card {
             map_page: 4 * KIB,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     };
     parameters.check().expect("a possible card");
     let identity = Identity::new(&parameters);

@@ -30,7 +30,14 @@ fn main() {
         map_page: 4 << 10,
     };
     let wear = Wear::default();
-    let parameters = CardParameters { capacity: 64 << 20, modes: vec![Mode::HighSpeed], nand, mapping, wear };
+    let parameters = CardParameters {
+        capacity: 64 << 20,
+        modes: vec![Mode::HighSpeed],
+        nand,
+        mapping,
+        wear,
+        refinements: Default::default(),
+    };
     for command_max in [512, 512 << 10] {
         let machine = Machine {
             modes: vec![Mode::HighSpeed],
@@ -41,6 +48,7 @@ fn main() {
             t_request: Duration::ZERO,
             t_command: Duration::from_us(60),
             t_block: Duration::from_us(1),
+            prepare: None,
             stack: None,
         };
         let card = CardModel::new(parameters.clone(), machine.link(&parameters.modes), 1);

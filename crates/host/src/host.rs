@@ -4,6 +4,12 @@
 //! longer than [`Machine::command_max`] becomes several commands. The software's time per request passes before the
 //! first command, and its time per command before each one. The software's time per block passes while data moves, so
 //! it is part of the [`flashlab_sd::Link`] with which the card was built.
+//!
+//! A host that prepares commands ([`Machine::prepare`]), as Linux' mmc stack does, spends its times per request and per
+//! block before the command: it builds the command and maps its pages for DMA. This preparation begins when the
+//! previous command was sent, so it overlaps with the transfer of that command if the request was already waiting. The
+//! pieces of a long request are prepared in the same way. The time per command, with its interrupts and task switches,
+//! never overlaps.
 
 use crate::Machine;
 use alloc::boxed::Box;
@@ -22,6 +28,10 @@ pub struct Host {
     geometry: Geometry,
     t_request: Duration,
     t_command: Duration,
+    /// Time to prepare a block, if the host prepares commands.
+    prepare_block: Option<Duration>,
+    /// Instant at which the last command was sent, and the next one can be prepared.
+    sent: Instant,
     queue: VecDeque<(Instant, Request)>,
     serving: Option<RequestInService>,
     commands: u64,
@@ -53,6 +63,8 @@ impl Host {
             device,
             t_request: machine.t_request,
             t_command: machine.t_command,
+            prepare_block: machine.prepares().then_some(machine.t_block),
+            sent: Instant::ZERO,
             queue: VecDeque::new(),
             serving: None,
             commands: 0,
@@ -64,13 +76,41 @@ impl Host {
         spent[Mechanism::Queue] = start.since(arrived);
         // A request that the block layer rejects sends no command, nor does a flush of a card without a cache.
         let software = if reaches_card(&self.geometry, &request) {
-            self.t_request + self.t_command
+            let length = request.length.min(self.geometry.request_max);
+            let preparation = match self.prepare_block {
+                Some(t_block) => self.rest_of_preparation(arrived, start, self.t_request, t_block, length),
+                None => self.t_request,
+            };
+            preparation + self.t_command
         } else {
             Duration::ZERO
         };
         spent[Mechanism::Host] = software;
         self.serving =
             Some(RequestInService { request, moved: 0, spent, stage: Stage::Preparing(start + software) });
+    }
+
+    /// Returns the part of a command's preparation that is left at `start`, when the device is free. The command moves
+    /// `length` bytes; its request arrived at `arrived`.
+    fn rest_of_preparation(
+        &self,
+        arrived: Instant,
+        start: Instant,
+        fixed: Duration,
+        t_block: Duration,
+        length: u64,
+    ) -> Duration {
+        let prepared = self.sent.max(arrived) + fixed + t_block * (length / self.geometry.block);
+        prepared.saturating_since(start)
+    }
+
+    /// Returns the time of the software before the next command of a request, when the previous one has ended at `end`.
+    fn before_next_piece(&self, end: Instant, left: u64) -> Duration {
+        let length = left.min(self.geometry.request_max);
+        let preparation = self.prepare_block.map_or(Duration::ZERO, |t_block| {
+            self.rest_of_preparation(Instant::ZERO, end, Duration::ZERO, t_block, length)
+        });
+        preparation + self.t_command
     }
 }
 
@@ -130,6 +170,7 @@ impl Model for Host {
                 }
                 serving.stage = Stage::Commanded;
                 let command = serving.command(&self.geometry);
+                self.sent = until;
                 self.commands += u64::from(reaches_card(&self.geometry, &serving.request));
                 self.device.submit(until, command);
             }
@@ -140,8 +181,11 @@ impl Model for Host {
             serving.moved += serving.command(&self.geometry).length;
             if serving.moved < serving.request.length && completion.status == Status::Ok {
                 serving.spent += completion.spent;
-                serving.spent[Mechanism::Host] += self.t_command;
-                serving.stage = Stage::Preparing(completion.at + self.t_command);
+                let (at, left) = (completion.at, serving.request.length - serving.moved);
+                let software = self.before_next_piece(at, left);
+                let serving = self.serving.as_mut().expect("it is still served");
+                serving.spent[Mechanism::Host] += software;
+                serving.stage = Stage::Preparing(at + software);
                 continue;
             }
             completion.id = serving.request.id;

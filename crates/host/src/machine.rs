@@ -27,6 +27,8 @@ pub struct Machine {
     pub t_command: Duration,
     /// Time of the software for each block, while the data moves.
     pub t_block: Duration,
+    /// True if the host prepares a command while the bus is busy with the one before it.
+    pub prepare: Option<bool>,
     /// Simulation of the slot; `None` means [`Stack::Blocks`].
     pub stack: Option<Stack>,
 }
@@ -49,8 +51,14 @@ impl Machine {
         if !self.modes.contains(&Mode::DefaultSpeed) {
             return Err(Impossible::new("host.modes", "lacks \"default-speed\", in which every card starts"));
         }
-        if self.bus_width.is_some_and(|w| w != 1 && w != 4) {
-            return Err(Impossible::new("host.bus_width", "is neither 1 nor 4"));
+        if self.bus_width.is_some_and(|w| w != 1 && w != 4 && w != 8) {
+            return Err(Impossible::new("host.bus_width", "is neither 1 nor 4, nor 8"));
+        }
+        if self.bus_width == Some(8) && !self.modes.iter().all(|m| m.is_emmc() || *m == Mode::DefaultSpeed) {
+            return Err(Impossible::new(
+                "host.bus_width",
+                "is 8, but host.modes has modes of SD cards, with 4 lines",
+            ));
         }
         if self.bus_clock_hz == Some(0) {
             return Err(Impossible::new("host.bus_clock", "is 0; expected a clock, for example \"25MHz\""));
@@ -71,7 +79,9 @@ impl Machine {
     pub fn slot(&self, card: &CardParameters, identity: &Identity, seed: u64) -> Box<dyn Model> {
         let link = self.link(&card.modes);
         match self.stack {
-            None | Some(Stack::Blocks) => Box::new(CardModel::new(card.clone(), link, seed)),
+            None | Some(Stack::Blocks) => {
+                Box::new(CardModel::new(card.clone(), link, seed).in_mode(self.mode(&card.modes)))
+            }
             Some(Stack::Commands) => {
                 let built = Card::new(card.clone(), identity.clone(), None, seed);
                 Box::new(MmcModel::new(&built, link, &self.modes, self.command_max))
@@ -83,8 +93,7 @@ impl Machine {
     /// this machine's that the card supports, too; both sides support default speed. The clock is the lower one of the
     /// mode's limit and the machine's clock, unless the machine overclocks the mode.
     pub fn link(&self, modes: &[Mode]) -> Link {
-        let mode = self.driven().find(|mode| modes.contains(mode)).unwrap_or(Mode::DefaultSpeed);
-        let bus = mode.bus();
+        let bus = self.mode(modes).bus();
         let overclocked = self.overclock == Some(true) && bus.clock_hz == self.fastest_hz();
         let clock_hz = match self.bus_clock_hz {
             Some(clock) if overclocked => clock,
@@ -92,13 +101,25 @@ impl Machine {
             None => bus.clock_hz,
         };
         let bus = Bus { clock_hz, width: self.bus_width.unwrap_or(bus.width), ddr: bus.ddr };
-        Link { bus, t_block_host: self.t_block }
+        // A host that prepares commands maps their pages before the data moves.
+        let t_block_host = if self.prepares() { Duration::ZERO } else { self.t_block };
+        Link { bus, t_block_host }
     }
 
-    /// Returns the modes that the data lines permit: UHS-I needs four.
+    /// Returns the bus mode of a card that supports `modes`.
+    pub fn mode(&self, modes: &[Mode]) -> Mode {
+        self.driven().find(|mode| modes.contains(mode)).unwrap_or(Mode::DefaultSpeed)
+    }
+
+    /// Returns true if the host prepares a command while the bus is busy.
+    pub(crate) fn prepares(&self) -> bool {
+        self.prepare == Some(true)
+    }
+
+    /// Returns the modes that the data lines permit: UHS-I needs four, the modes of eMMC four or eight.
     fn driven(&self) -> impl Iterator<Item = Mode> {
         let one_line = self.bus_width == Some(1);
-        self.modes.iter().copied().filter(move |mode| !(one_line && mode.is_uhs()))
+        self.modes.iter().copied().filter(move |mode| !(one_line && (mode.is_uhs() || mode.is_emmc())))
     }
 
     /// Returns the highest clock limit of the supported modes.
@@ -121,6 +142,7 @@ mod tests {
             t_request: Duration::ZERO,
             t_command: Duration::ZERO,
             t_block: Duration::ZERO,
+            prepare: None,
             stack: None,
         }
     }

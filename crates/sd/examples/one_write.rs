@@ -34,6 +34,7 @@ fn main() {
             map_page: 4 * KIB,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     };
     parameters.check().expect("a possible card");
     let link = Link { bus: Mode::HighSpeed.bus(), t_block_host: Duration::ZERO };

@@ -39,6 +39,7 @@ fn card() -> Card {
             map_page: 4 << 10,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     };
     let identity = Identity::new(&parameters);
     let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a valid size");

@@ -22,11 +22,39 @@ pub enum Mode {
     Ddr50,
     /// UHS-I SDR104: up to 208 MHz, 1.8 V.
     Sdr104,
+    /// eMMC high speed: up to 52 MHz.
+    Hs52,
+    /// eMMC high speed DDR: up to 52 MHz on both edges.
+    Ddr52,
+    /// eMMC HS200: up to 200 MHz, 1.8 V.
+    Hs200,
+    /// eMMC HS400: up to 200 MHz on both edges, 1.8 V.
+    Hs400,
 }
 
 impl Mode {
-    /// All modes, slowest first.
+    /// Number of modes of cards and eMMC.
+    pub const COUNT: usize = 9;
+    /// The modes of cards, slowest first.
     pub const ALL: [Mode; 5] = [Mode::DefaultSpeed, Mode::HighSpeed, Mode::Sdr50, Mode::Ddr50, Mode::Sdr104];
+    /// The modes that only eMMC has, slowest first. An eMMC device starts in default speed, which its specification
+    /// (JESD84-B51) calls backward compatible timing and limits to 26 MHz.
+    pub const EMMC: [Mode; 4] = [Mode::Hs52, Mode::Ddr52, Mode::Hs200, Mode::Hs400];
+
+    /// Returns the modes of cards, then those that only eMMC has.
+    pub fn every() -> impl Iterator<Item = Mode> {
+        Mode::ALL.into_iter().chain(Mode::EMMC)
+    }
+
+    /// Returns the position of the mode in [`Mode::every`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Returns true if only eMMC has this mode.
+    pub const fn is_emmc(self) -> bool {
+        matches!(self, Mode::Hs52 | Mode::Ddr52 | Mode::Hs200 | Mode::Hs400)
+    }
 
     /// Returns the name of the mode in profiles.
     pub const fn name(self) -> &'static str {
@@ -36,6 +64,10 @@ impl Mode {
             Mode::Sdr50 => "sdr50",
             Mode::Ddr50 => "ddr50",
             Mode::Sdr104 => "sdr104",
+            Mode::Hs52 => "hs52",
+            Mode::Ddr52 => "ddr52",
+            Mode::Hs200 => "hs200",
+            Mode::Hs400 => "hs400",
         }
     }
 
@@ -44,7 +76,7 @@ impl Mode {
         matches!(self, Mode::Sdr50 | Mode::Ddr50 | Mode::Sdr104)
     }
 
-    /// Returns a bus with four data lines at the mode's highest clock.
+    /// Returns a bus at the mode's highest clock, with four data lines, or eight for eMMC.
     pub const fn bus(self) -> Bus {
         let (clock_hz, ddr) = match self {
             Mode::DefaultSpeed => (25_000_000, false),
@@ -52,8 +84,12 @@ impl Mode {
             Mode::Sdr50 => (100_000_000, false),
             Mode::Ddr50 => (50_000_000, true),
             Mode::Sdr104 => (208_000_000, false),
+            Mode::Hs52 => (52_000_000, false),
+            Mode::Ddr52 => (52_000_000, true),
+            Mode::Hs200 => (200_000_000, false),
+            Mode::Hs400 => (200_000_000, true),
         };
-        Bus { clock_hz, width: 4, ddr }
+        Bus { clock_hz, width: if self.is_emmc() { 8 } else { 4 }, ddr }
     }
 }
 
@@ -62,7 +98,7 @@ impl Mode {
 pub struct Bus {
     /// Clock rate in Hz.
     pub clock_hz: u64,
-    /// Number of data lines: 1 or 4.
+    /// Number of data lines: 1, 4 or 8.
     pub width: u32,
     /// True if data moves on both clock edges.
     pub ddr: bool,

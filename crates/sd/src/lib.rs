@@ -25,7 +25,7 @@ pub use bus::{BLOCK, Bus, Link, Mode};
 pub use card::{Card, CrcStatus, State, Transfer};
 pub use command::{Command, Frame, Response, Status};
 pub use crc::{crc7, crc16, crc16_lines};
-pub use model::{CardModel, CardParameters};
+pub use model::{CardModel, CardParameters, Refinements};
 pub use native::{Fault, Ios, Native, Power, ResponseType, Signal, Timing};
 pub use quirk::Quirks;
 pub use register::{Identity, Voltage};

@@ -107,11 +107,17 @@ pub enum Mechanism {
     Map,
     /// Waiting for other requests.
     Queue,
+    /// Busy time that a card adds to every write command.
+    Busy,
+    /// Moving data out of the area for small writes, to make room in it.
+    Fold,
+    /// Periodic work of the controller that no single request causes.
+    Housekeeping,
 }
 
 impl Mechanism {
     /// All mechanisms, in printing order.
-    pub const ALL: [Mechanism; 9] = [
+    pub const ALL: [Mechanism; 12] = [
         Mechanism::Bus,
         Mechanism::Host,
         Mechanism::Firmware,
@@ -121,6 +127,9 @@ impl Mechanism {
         Mechanism::Merge,
         Mechanism::Map,
         Mechanism::Queue,
+        Mechanism::Busy,
+        Mechanism::Fold,
+        Mechanism::Housekeeping,
     ];
 
     /// Returns the name that results use.
@@ -135,6 +144,9 @@ impl Mechanism {
             Mechanism::Merge => "merge",
             Mechanism::Map => "map",
             Mechanism::Queue => "queue",
+            Mechanism::Busy => "busy",
+            Mechanism::Fold => "fold",
+            Mechanism::Housekeeping => "housekeeping",
         }
     }
 }

@@ -28,6 +28,7 @@ fn blank(parts: &mut Parts) {
         t_request: Duration::ZERO,
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
+        prepare: None,
         stack: None,
     });
 }
@@ -39,7 +40,7 @@ const TABLE: &[Parameter] = &[
     "Maximum bus clock; the limit of the mode applies too.", "the mode's limit"),
     optional!("host.overclock", FlagOrNone Machine.overclock, ANY,
     "True if the fastest mode runs at host.bus_clock, beyond the limit of the mode.", "false"),
-    optional!("host.bus_width", CountOrNone Machine.bus_width, ANY, "Data lines of the bus.", "the mode's, 4"),
+    optional!("host.bus_width", CountOrNone Machine.bus_width, ANY, "Data lines of the bus.", "the mode's: 4, or 8 for eMMC"),
     mandatory!("host.command_max", Size Machine.command_max, UP_TO_A_GIB,
     "Bytes of the largest data transfer that one command carries; larger requests are split."),
     mandatory!("host.t_request", Time Machine.t_request, TEN_SECONDS,
@@ -48,6 +49,9 @@ const TABLE: &[Parameter] = &[
     "Software time per command: building the command and handling its interrupts."),
     mandatory!("host.t_block", Time Machine.t_block, TEN_SECONDS,
     "Software time per 512-byte block during the transfer: copying the data."),
+    optional!("host.prepare", FlagOrNone Machine.prepare, ANY,
+    "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous one, as Linux' mmc stack does.",
+    "false; host.t_block is spent while the data moves"),
     choice!("host.stack", optional Machine.stack, ["blocks" = Stack::Blocks, "commands" = Stack::Commands],
     "Simulation of the slot: by blocks, or by the commands that the host stack sends to the card.", "blocks"),
 ];

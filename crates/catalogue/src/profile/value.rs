@@ -144,8 +144,8 @@ impl Shape {
     }
 }
 
-fn mode_names() -> [&'static str; Mode::ALL.len()] {
-    Mode::ALL.map(Mode::name)
+fn mode_names() -> Vec<&'static str> {
+    Mode::every().map(Mode::name).collect()
 }
 
 fn parse_count(text: &str) -> Result<Value, ValueError> {
@@ -158,9 +158,9 @@ fn parse_count(text: &str) -> Result<Value, ValueError> {
 pub(crate) fn parse_modes<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Value, ValueError> {
     let mut modes = Vec::new();
     for name in names {
-        let mode = Mode::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| ValueError::NotOneOf {
+        let mode = Mode::every().find(|m| m.name() == name).ok_or_else(|| ValueError::NotOneOf {
             found: clip(name),
-            expected: mode_names().to_vec(),
+            expected: mode_names(),
             did_you_mean: suggest(name, mode_names()),
         })?;
         if modes.contains(&mode) {

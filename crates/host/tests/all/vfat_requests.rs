@@ -98,6 +98,7 @@ fn machine() -> Machine {
         t_request: Duration::ZERO,
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
+        prepare: None,
         stack: None,
     }
 }

@@ -358,7 +358,7 @@ impl Card {
     /// Restores a state saved by [`Card::save`], or by a [`crate::CardModel`] with the same parameters. After an error
     /// the card is unchanged.
     pub fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        let (flash, rest) = array::parse(state)?;
+        let (flash, rest) = self.array.parse(state)?;
         let kept = if rest.is_empty() {
             None
         } else {

@@ -216,9 +216,11 @@ impl Write {
         }
         let programmed = now.max(self.accepted + array.buffer.programmed() + stop);
         let commit = array.flash.commit(&(self.start..self.at));
-        spent[Mechanism::Map] += commit;
-        self.committed = Some(programmed + commit);
-        Ok(programmed + self.leveling + commit)
+        spent[Mechanism::Map] += commit.map;
+        spent[Mechanism::Busy] += commit.busy;
+        spent[Mechanism::Housekeeping] += commit.housekeeping;
+        self.committed = Some(programmed + commit.map);
+        Ok(programmed + self.leveling + commit.total())
     }
 
     /// Returns true if the write has ended and becomes durable after `now`.

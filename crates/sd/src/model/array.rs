@@ -9,8 +9,9 @@ use super::buffer::Buffer;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
-use flashlab_flash::ftl::card::Translation;
+use flashlab_flash::ftl::card::{RefinementState, Translation};
 use flashlab_sim::{Duration, Fate, Instant, PowerCut, RestoreError, Rng};
+use serde::{Serialize, Serializer};
 
 /// The array and its write buffer.
 #[derive(Clone, Debug)]
@@ -19,18 +20,22 @@ pub(crate) struct Array {
     pub(crate) buffer: Buffer,
     /// Time when the last request completed.
     pub(crate) idle_since: Instant,
+    /// End of the last read, from which the card reads ahead; `None` if another command came since.
+    pub(crate) ahead: Option<Ahead>,
     seed: u64,
 }
 
 impl Array {
     /// Creates a fresh array. The caller has checked `parameters`.
     pub(crate) fn new(parameters: CardParameters, seed: u64) -> Self {
-        let CardParameters { capacity, nand, mapping, wear, .. } = parameters;
+        let CardParameters { capacity, nand, mapping, wear, refinements, .. } = parameters;
+        let ways = refinements.ways(&nand);
         let buffered_pages = (mapping.program_unit / nand.page) as usize;
         Array {
-            flash: Translation::new(capacity, nand, mapping, &wear, seed),
-            buffer: Buffer::new(buffered_pages),
+            flash: Translation::new(capacity, nand, mapping, &wear, seed).with(refinements.layer),
+            buffer: Buffer::new(buffered_pages, ways),
             idle_since: Instant::ZERO,
+            ahead: None,
             seed,
         }
     }
@@ -43,6 +48,7 @@ impl Array {
 
     /// Restores the power. Returns the time when the array is ready.
     pub(crate) fn power_up(&mut self, now: Instant) -> Instant {
+        self.ahead = None;
         self.idle_since = now + self.flash.power_up();
         self.idle_since
     }
@@ -56,21 +62,60 @@ impl Array {
     }
 
     /// Returns the state that goes into a state file.
-    pub(crate) fn state(&self) -> (&Translation, Instant) {
-        (&self.flash, self.idle_since)
+    pub(crate) fn state(&self) -> Saved<'_> {
+        Saved(self)
+    }
+
+    /// Parses a saved state. Returns the remaining bytes too, since the state of a [`crate::Card`] has more data.
+    pub(crate) fn parse<'a>(&self, state: &'a [u8]) -> Result<(Parsed, &'a [u8]), RestoreError> {
+        let ((flash, idle_since), rest) = postcard::take_from_bytes(state).map_err(invalid_state)?;
+        let (refined, rest) = match self.flash.refinement_state() {
+            Some(_) => {
+                let (refined, rest) = postcard::take_from_bytes(rest).map_err(invalid_state)?;
+                (Some(refined), rest)
+            }
+            None => (None, rest),
+        };
+        Ok((Parsed { flash, idle_since, refined }, rest))
     }
 
     /// Restores a saved state.
-    pub(crate) fn restore(
-        &mut self,
-        (flash, idle_since): (Translation, Instant),
-    ) -> Result<(), RestoreError> {
+    pub(crate) fn restore(&mut self, state: Parsed) -> Result<(), RestoreError> {
         self.flash
-            .restore(flash)
+            .restore(state.flash, state.refined)
             .map_err(|wrong| RestoreError::new(format!("invalid state for this card: {wrong}")))?;
-        self.idle_since = idle_since;
+        self.idle_since = state.idle_since;
+        self.ahead = None;
         Ok(())
     }
+}
+
+/// End of a read, and the device offset of the byte behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) offset: u64,
+    pub(crate) since: Instant,
+}
+
+/// The saved form of an array: the translation layer, the end of the last request and, if any is active, the state of
+/// the refinements.
+pub(crate) struct Saved<'a>(&'a Array);
+
+impl Serialize for Saved<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Array { flash, idle_since, .. } = self.0;
+        match flash.refinement_state() {
+            Some(refined) => (flash, idle_since, refined).serialize(to),
+            None => (flash, idle_since).serialize(to),
+        }
+    }
+}
+
+/// A saved state that has been parsed.
+pub(crate) struct Parsed {
+    flash: Translation,
+    idle_since: Instant,
+    refined: Option<RefinementState>,
 }
 
 /// Returns the error for bytes that are not a saved state.
@@ -86,9 +131,34 @@ pub(crate) struct Stream {
     accessed: bool,
     unit_end: u64,
     granule_end: u64,
+    /// Time for which the array has streamed data of this read before the command arrived.
+    buffered: Duration,
+    /// Access time of the bus mode, beyond the array's.
+    access: Duration,
 }
 
 impl Stream {
+    /// Starts a read in a bus mode with the access time `access`.
+    pub(crate) fn in_mode(access: Duration) -> Self {
+        Stream { access, ..Stream::default() }
+    }
+
+    /// Starts a read of data that the card has read ahead for `since`, and no more of it than takes `limit` to stream.
+    /// The array has streamed for as long as no access was left to do.
+    pub(crate) fn read_ahead(
+        mut self,
+        flash: &Translation,
+        at: u64,
+        since: Duration,
+        limit: Duration,
+    ) -> Self {
+        if flash.is_mapped(at) {
+            let access = flash.access(at) + self.access;
+            self.buffered = since.min(access + limit);
+        }
+        self
+    }
+
     /// Reads the data of one access at `at`, no further than `end`. Returns the end of that data, and how much of the
     /// time was spent on loading map pages.
     #[inline]
@@ -106,7 +176,10 @@ impl Stream {
         let end = self.granule_end.min(self.unit_end).min(end);
         if flash.is_mapped(at) {
             // The latency of the first access is exposed. After it, the array streams.
-            self.ready += if self.accessed { flash.stream(end - at) } else { flash.access(at) };
+            let time = if self.accessed { flash.stream(end - at) } else { flash.access(at) + self.access };
+            let before = time.min(self.buffered);
+            self.buffered = self.buffered.saturating_sub(before);
+            self.ready += time.saturating_sub(before);
             self.accessed = true;
         }
         (end, loading)
@@ -127,8 +200,13 @@ impl Stream {
         on_wires: Duration,
     ) -> u64 {
         let each = flash.stream(flash.granule());
-        // An array that is no slower than the wires stays ahead of them.
-        if !self.accessed || at >= self.unit_end || each > on_wires || self.ready + each > wires {
+        // Data that was read ahead is counted piece by piece. An array that is no slower than the wires stays ahead of them.
+        if !self.accessed
+            || self.buffered > Duration::ZERO
+            || at >= self.unit_end
+            || each > on_wires
+            || self.ready + each > wires
+        {
             return 0;
         }
         let granules = flash.mapped_run(at..end.min(self.unit_end));
@@ -163,12 +241,6 @@ impl TornWrite {
         };
         self.cut.push(bytes, fate);
     }
-}
-
-/// Parses the saved state of an array. Returns the remaining bytes too, since the state of a [`crate::Card`] has more
-/// data.
-pub(crate) fn parse(state: &[u8]) -> Result<((Translation, Instant), &[u8]), RestoreError> {
-    postcard::take_from_bytes(state).map_err(invalid_state)
 }
 
 /// Serializes a state.

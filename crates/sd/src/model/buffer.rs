@@ -3,6 +3,9 @@
 //! The buffer holds one program unit. The space of a page is free again when its program starts. The program of a page
 //! starts when the page has arrived and the array is free. With room for one page, the time of consecutive pages of the
 //! same kind has a closed form, since the slower of wires and array sets the pace.
+//!
+//! An array with a stripe of several pages programs them in parallel: page n of a write is programmed in way n of the
+//! stripe, modulo the number of ways.
 
 use crate::bus::BLOCK;
 use alloc::boxed::Box;
@@ -22,23 +25,52 @@ pub(crate) struct Buffer {
     wires: Duration,
     /// Time when the array is free.
     array: Duration,
+    /// For each page that is programmed in parallel, the time when its program ends.
+    ways: Box<[Duration]>,
+    way: usize,
+    /// True if the pages of the current write are programmed in parallel.
+    parallel: bool,
 }
 
 impl Buffer {
-    pub(crate) fn new(pages: usize) -> Self {
-        let free = vec![Duration::ZERO; pages].into_boxed_slice();
-        Buffer { free, slot: 0, wires: Duration::ZERO, array: Duration::ZERO }
+    /// Creates a buffer of `pages` pages in front of an array that programs `ways` pages in parallel.
+    pub(crate) fn new(pages: usize, ways: usize) -> Self {
+        let idle = |count| vec![Duration::ZERO; count].into_boxed_slice();
+        Buffer {
+            free: idle(pages),
+            slot: 0,
+            wires: Duration::ZERO,
+            array: Duration::ZERO,
+            ways: idle(ways),
+            way: 0,
+            parallel: ways > 1,
+        }
     }
 
     /// Starts a write with an empty buffer and an idle array.
     pub(crate) fn begin(&mut self) {
         self.free.fill(Duration::ZERO);
         (self.slot, self.wires, self.array) = (0, Duration::ZERO, Duration::ZERO);
+        self.parallel = self.ways.len() > 1;
+        if self.parallel {
+            self.ways.fill(Duration::ZERO);
+            self.way = 0;
+        }
+    }
+
+    /// Starts a write with its copies. Pages of the area for small writes are programmed one at a time.
+    fn begin_work(&mut self, work: &Work) {
+        self.begin();
+        self.parallel &= work.page.is_none();
+        self.copy(work.copies());
     }
 
     /// Adds the time of copies in the array, which start when the array is free.
     pub(crate) fn copy(&mut self, copies: Duration) {
         self.array += copies;
+        if self.parallel {
+            self.ways.fill(self.array);
+        }
     }
 
     /// Returns the time when there is room for the next page.
@@ -54,10 +86,17 @@ impl Buffer {
     /// Adds a page that arrives at `at` and takes `program` to program. Returns the time when its program starts.
     pub(crate) fn arrived(&mut self, at: Duration, program: Duration) -> Duration {
         self.wires = at;
-        let start = at.max(self.array);
+        let array = if self.parallel { self.ways[self.way] } else { self.array };
+        let start = at.max(array);
         self.free[self.slot] = start;
         self.slot = if self.slot + 1 == self.free.len() { 0 } else { self.slot + 1 };
-        self.array = start + program;
+        if self.parallel {
+            self.ways[self.way] = start + program;
+            self.way = if self.way + 1 == self.ways.len() { 0 } else { self.way + 1 };
+            self.array = self.array.max(start + program);
+        } else {
+            self.array = start + program;
+        }
         start
     }
 
@@ -71,7 +110,7 @@ impl Buffer {
     fn equal_pages(&mut self, count: u64, transfer: Duration, program: Duration) {
         let mut left = count;
         while left > 0 {
-            if self.free.len() == 1 && left > 1 {
+            if self.free.len() == 1 && left > 1 && !self.parallel {
                 let arrives = self.wires.max(self.free[0]) + transfer;
                 if program >= transfer && arrives <= self.array {
                     // Each page waits for the array, and arrives while the previous page is programmed.
@@ -97,8 +136,7 @@ impl Buffer {
     /// Computes the write of `range` in pages of `page` bytes, with a time of `block` for each block on the wires.
     /// Returns the time when the last program ends.
     pub(crate) fn write(&mut self, work: &Work, range: &Range<u64>, page: u64, block: Duration) -> Duration {
-        self.begin();
-        self.copy(work.read_modify_write + work.merge);
+        self.begin_work(work);
         let mut at = range.start;
         let whole = block * (page / BLOCK);
         for run in &work.runs {
@@ -131,8 +169,7 @@ impl Buffer {
         block: Duration,
         mut each: impl FnMut(Range<u64>, Duration, Duration),
     ) {
-        self.begin();
-        self.copy(work.read_modify_write + work.merge);
+        self.begin_work(work);
         let mut at = range.start;
         for run in &work.runs {
             for n in 0..run.pages {
@@ -173,10 +210,28 @@ mod tests {
             let range = skip * BLOCK..(pages * PAGE - short * BLOCK).max(skip * BLOCK + BLOCK);
             prop_assume!(range.end.div_ceil(PAGE) == pages);
             let work = Work { merge: ns(before), runs, ..Work::default() };
-            let mut buffer = Buffer::new(room);
+            let mut buffer = Buffer::new(room, 1);
             let mut last = Duration::ZERO;
             buffer.pages(&work, &range, PAGE, ns(block), |_, _, end| last = end);
             prop_assert_eq!(buffer.write(&work, &range, PAGE, ns(block)), last);
         }
+    }
+
+    #[test]
+    fn a_stripe_streams_at_the_rate_of_its_ways_and_a_page_alone_takes_one_program() {
+        let us = Duration::from_us;
+        let (program, transfer, ways) = (us(1_200), us(20), 8);
+        let work = |pages| Work {
+            runs: vec![Run { merge: us(0), erase: us(0), pages, each: program }],
+            ..Work::default()
+        };
+        let mut buffer = Buffer::new(1, ways);
+        let block = Duration::from_ns(transfer.as_ns() / (PAGE / BLOCK));
+        let time = |buffer: &mut Buffer, pages| buffer.write(&work(pages), &(0..pages * PAGE), PAGE, block);
+        assert_eq!(time(&mut buffer, 1), transfer + program, "one page");
+        // The ways are filled one after the other, and each stripe waits for the programs of the previous one.
+        let stripes = 5;
+        let expected = transfer * ways as u64 + program * stripes;
+        assert_eq!(time(&mut buffer, ways as u64 * stripes), expected);
     }
 }

@@ -18,13 +18,16 @@
 
 pub(crate) mod array;
 mod buffer;
+mod refinements;
+
+pub use refinements::Refinements;
 
 use crate::bus::BLOCK;
 use crate::{Link, Mode};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use array::{Array, Stream};
+use array::{Ahead, Array, Stream};
 use core::ops::Range;
 use flashlab_flash::{
     Impossible,
@@ -55,6 +58,8 @@ pub struct CardParameters {
     pub mapping: Mapping,
     /// Spare erase blocks, wear leveling, endurance.
     pub wear: Wear,
+    /// Mechanisms that only some cards have.
+    pub refinements: Refinements,
 }
 
 /// The shortest time that an array can take for an operation.
@@ -74,6 +79,7 @@ impl CardParameters {
     pub fn check(&self) -> Result<(), Impossible> {
         self.nand.check()?;
         self.mapping.check(self.nand.page)?;
+        self.refinements.check(&self.nand, &self.mapping)?;
         if self.capacity == 0 || !self.capacity.is_multiple_of(self.nand.page) {
             return Err(Impossible::new(
                 "card.capacity",
@@ -104,6 +110,8 @@ struct Wire {
     write_block: Duration,
     /// Part of each block's time that the host adds.
     host_block: Duration,
+    /// Access time of the bus mode.
+    access: Duration,
 }
 
 /// The write in service, recorded in case the power is cut.
@@ -124,6 +132,11 @@ struct Writing {
 pub struct CardModel {
     capacity: u64,
     wire: Wire,
+    /// Bytes that the card reads ahead.
+    read_ahead: Option<u64>,
+    /// True if the array programs several pages in parallel.
+    is_striped: bool,
+    access: [Option<Duration>; Mode::COUNT],
     array: Array,
     /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
@@ -140,15 +153,25 @@ impl CardModel {
             read_block: link.bus.read_block(),
             write_block: link.bus.write_block(),
             host_block: link.t_block_host,
+            access: Duration::ZERO,
         };
         CardModel {
             capacity: parameters.capacity,
             wire,
+            read_ahead: parameters.refinements.read_ahead,
+            is_striped: parameters.refinements.ways(&parameters.nand) > 1,
+            access: parameters.refinements.access,
             array: Array::new(parameters, seed),
             queue: VecDeque::new(),
             served: None,
             writing: None,
         }
+    }
+
+    /// Returns this card on a link in `mode`, with the access time of that mode.
+    pub fn in_mode(mut self, mode: Mode) -> Self {
+        self.wire.access = self.access[mode.index()].unwrap_or_default();
+        self
     }
 
     /// Returns the erase blocks and their wear.
@@ -170,7 +193,7 @@ impl CardModel {
         spent[Mechanism::Queue] = start.since(arrived);
         let status = if self.geometry().admits(request) {
             match request.op {
-                Op::Read => self.read(request, &mut spent),
+                Op::Read => self.read(start, request, &mut spent),
                 // The card is busy until a write is programmed, so every completed write is durable.
                 Op::Write | Op::WriteFua => self.write(start, request, &mut spent),
                 Op::Trim => self.erase(request, &mut spent),
@@ -179,17 +202,22 @@ impl CardModel {
         } else {
             Status::OutOfRange
         };
-        self.served = Some(Completion { id: request.id, at: arrived + spent.total(), status, spent });
+        let at = arrived + spent.total();
+        if self.read_ahead.is_some() {
+            let is_read = request.op == Op::Read && status == Status::Ok;
+            self.array.ahead = is_read.then_some(Ahead { offset: request.end(), since: at });
+        }
+        self.served = Some(Completion { id: request.id, at, status, spent });
     }
 
     /// Serves a read: CMD17, or CMD18 with CMD12.
-    fn read(&mut self, request: &Request, spent: &mut Spent) -> Status {
+    fn read(&mut self, start: Instant, request: &Request, spent: &mut Spent) -> Status {
         let blocks = request.length / BLOCK;
         spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
         let block = self.wire.read_block + self.wire.host_block;
         // Times since the card received the command: when the array has the next piece, and when the wires are free.
-        let (mut stream, mut wires) = (Stream::default(), Duration::ZERO);
+        let (mut stream, mut wires) = (self.begin_read(start, request), Duration::ZERO);
         let mut at = request.offset;
         let granule = self.array.flash.granule();
         let on_wires = block * (granule / BLOCK);
@@ -214,6 +242,18 @@ impl CardModel {
         Status::Ok
     }
 
+    /// Returns the stream of a read at `start`, of which the card may have read the first data ahead.
+    fn begin_read(&self, start: Instant, request: &Request) -> Stream {
+        let stream = Stream::in_mode(self.wire.access);
+        match (self.read_ahead, self.array.ahead) {
+            (Some(bytes), Some(Ahead { offset, since })) if offset == request.offset => {
+                let flash = &self.array.flash;
+                stream.read_ahead(flash, offset, start.saturating_since(since), flash.stream(bytes))
+            }
+            _ => stream,
+        }
+    }
+
     /// Serves a write: CMD24, or CMD25 with its stop.
     fn write(&mut self, start: Instant, request: &Request, spent: &mut Spent) -> Status {
         let command = self.wire.command * commands(request.length);
@@ -221,7 +261,8 @@ impl CardModel {
         let page = self.array.flash.page();
         let mapped = self.array.flash.mapped_bytes(&range);
         spent[Mechanism::Bus] += command;
-        let Ok(work) = self.array.flash.write(range.clone()) else { return Status::ReadOnly };
+        let Ok(work) = self.array.flash.write_command(range.clone()) else { return Status::ReadOnly };
+        let page = work.page.unwrap_or(page);
 
         // Times are relative to the moment when the card received the command. The array copies while the first page
         // arrives.
@@ -229,15 +270,23 @@ impl CardModel {
         let end = self.array.buffer.write(work, &range, page, block);
         let program = work.runs.iter().fold(Duration::ZERO, |sum, run| sum + run.time());
         let merge = work.runs.iter().fold(work.merge, |sum, run| sum + run.merge);
-        let (read_modify_write, leveling) = (work.read_modify_write, work.leveling);
+        let (read_modify_write, leveling, fold) = (work.read_modify_write, work.leveling, work.fold);
         let commit = self.array.flash.commit(&range);
 
+        // Programs in parallel are charged for the time in which no data was on the wires.
+        let copies = read_modify_write + merge + fold;
+        let on_wires = block * (request.length / BLOCK);
+        let program =
+            if self.is_striped { program.min(end.saturating_sub(copies + on_wires)) } else { program };
         spent[Mechanism::Program] += program;
+        spent[Mechanism::Fold] += fold;
         spent[Mechanism::ReadModifyWrite] += read_modify_write;
         spent[Mechanism::Merge] += merge + leveling;
-        spent[Mechanism::Map] += commit;
+        spent[Mechanism::Map] += commit.map;
+        spent[Mechanism::Busy] += commit.busy;
+        spent[Mechanism::Housekeeping] += commit.housekeeping;
         // The array was idle while it waited for the wires.
-        let exposed = end - (program + read_modify_write + merge);
+        let exposed = end - (program + copies);
         let host = exposed.scale(self.wire.host_block.as_ns(), block.as_ns());
         spent[Mechanism::Host] += host;
         spent[Mechanism::Bus] += exposed - host;
@@ -249,11 +298,11 @@ impl CardModel {
     /// Returns what a power cut at `now` leaves of the write in service.
     fn torn_write(&mut self, writing: &Writing, now: Instant) -> PowerCut {
         let range = writing.offset..writing.offset + writing.length;
-        let page = self.array.flash.page();
         let block = self.wire.write_block + self.wire.host_block;
         let since = now.saturating_since(writing.start).saturating_sub(writing.command);
         let mut torn = self.array.torn_write(now, since >= writing.committed);
         let work = self.array.flash.work().clone();
+        let page = work.page.unwrap_or(self.array.flash.page());
         self.array.buffer.pages(&work, &range, page, block, |bytes, start, end| {
             torn.page(bytes, start, end, since);
         });
@@ -339,7 +388,8 @@ impl Model for CardModel {
 
     /// Restores a saved state. The state of a [`crate::Card`] is accepted too.
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        self.array.restore(array::parse(state)?.0)
+        let (state, _) = self.array.parse(state)?;
+        self.array.restore(state)
     }
 
     fn observe(&self, to: &mut dyn Observer) {

@@ -89,11 +89,12 @@ impl Functions {
     }
 }
 
-/// Returns the function number of a mode in group 1.
+/// Returns the function number of a mode in group 1. The modes of eMMC are selected by its HS_TIMING register instead,
+/// and count as high speed here.
 pub(crate) fn access_mode(mode: Mode) -> u8 {
     match mode {
         Mode::DefaultSpeed => 0,
-        Mode::HighSpeed => 1,
+        Mode::HighSpeed | Mode::Hs52 | Mode::Ddr52 | Mode::Hs200 | Mode::Hs400 => 1,
         Mode::Sdr50 => 2,
         Mode::Sdr104 => 3,
         Mode::Ddr50 => 4,

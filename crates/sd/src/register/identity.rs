@@ -1,7 +1,7 @@
 //! The identity of a card: the contents of its registers, independent of the parameters of its array.
 
 use super::{Cid, Csd, Extensions, Functions, Ocr, Scr, Ssr};
-use crate::{CardParameters, Mode};
+use crate::CardParameters;
 use flashlab_sim::Duration;
 
 /// The capacity of the largest SDHC card. Larger cards are SDXC.
@@ -43,7 +43,7 @@ impl Identity {
     pub fn new(parameters: &CardParameters) -> Self {
         let csd = Csd::new(parameters.capacity);
         let large = parameters.capacity > Csd::V1_MAX;
-        let uhs = parameters.modes.iter().any(|mode| *mode > Mode::HighSpeed);
+        let uhs = parameters.modes.iter().any(|mode| mode.is_uhs());
         let set = |set: bool, bit: u32| if set { bit } else { 0 };
         let mut scr = Scr::new(if uhs { 6 } else { 3 });
         let version = if parameters.capacity > SDHC_MAX { 4 } else { 2 + u8::from(large) };

@@ -38,6 +38,7 @@ fn parameters(overwrite: Overwrite, rewrite_unit: u64, slc: bool, wear: Wear) ->
             map_page: 512,
         },
         wear,
+        refinements: Default::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn parameters() -> CardParameters {
             map_page: 4 * KIB,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     }
 }
 

@@ -38,6 +38,7 @@ fn parameters(overwrite: Overwrite) -> CardParameters {
             map_page: 4 * KIB,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn card() -> Card {
             map_page: 4 * KIB,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     };
     let mut identity = Identity::new(&parameters);
     // CMD20, CMD23, CMD48 and 49.

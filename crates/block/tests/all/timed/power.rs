@@ -278,6 +278,7 @@ fn cards(seed: u64) -> [Box<dyn Model>; 2] {
             map_page: 4 << 10,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     };
     parameters.check().expect("a possible card");
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };

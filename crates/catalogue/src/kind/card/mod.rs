@@ -10,7 +10,7 @@ use flashlab_flash::ftl::card::Mapping;
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::Nand;
-use flashlab_host::{Host, Machine};
+use flashlab_host::{Host, Machine, Stack};
 use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Model, Store};
 use registers::Registers;
@@ -21,7 +21,7 @@ pub(super) static KIND: Definition = Definition {
     noun: "a card",
     subject: "card",
     folder: "sd/",
-    sections: &["card", "flash", "ftl", "wear"],
+    sections: &["card", "flash", "ftl", "small", "wear"],
     tables: || &[parameters::TABLE, wear::TABLE, parameters::WEAR],
     role: Role::Device(DeviceKind {
         host: &machine::KIND,
@@ -52,7 +52,15 @@ impl CardInHost {
     fn of(parts: &Parts) -> Result<CardInHost, Impossible> {
         let card = parameters_of(parts)?;
         let identity = parts.get::<Registers>().identity(&card)?;
-        Ok(CardInHost { card, identity, host: parts.get::<Machine>().clone() })
+        let host = parts.get::<Machine>().clone();
+        if host.stack == Some(Stack::Commands)
+            && let Some(path) = card.refinements.only_timed()
+        {
+            let why =
+                format!("is \"commands\", which does not simulate {path} of this card; expected \"blocks\"");
+            return Err(Impossible::new("host.stack", why));
+        }
+        Ok(CardInHost { card, identity, host })
     }
 }
 
@@ -108,6 +116,7 @@ fn blank(parts: &mut Parts) {
             map_page: 0,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     });
     parts.insert(Registers::default());
     parts.insert(Wear::default());

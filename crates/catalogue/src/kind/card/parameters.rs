@@ -61,8 +61,42 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time from the first ACMD41 with a voltage until the card is initialised.", "100 ms"),
     optional!("card.t_output", DelayOrNone Registers.t_output_ps, (0, 14_000),
         "Delay from the clock edge to data on the wires, at 3.3 V.", "10 ns"),
+    optional!("card.read_ahead", SizeOrNone CardParameters.refinements.read_ahead, UP_TO_A_GIB,
+        "Bytes behind the end of a read that the card reads into its buffer until the next command; a read that \
+         continues there does not wait for them.", "the card does not read ahead"),
+    optional!(
+        "card.t_access_high_speed",
+        TimeOrNone(CardParameters.refinements.access[1]),
+        TEN_SECONDS,
+        "Time of each read command in high speed, beyond flash.t_read.",
+        "none"
+    ),
+    optional!(
+        "card.t_access_sdr50",
+        TimeOrNone(CardParameters.refinements.access[2]),
+        TEN_SECONDS,
+        "Time of each read command in SDR50, beyond flash.t_read.",
+        "none"
+    ),
+    optional!(
+        "card.t_access_ddr50",
+        TimeOrNone(CardParameters.refinements.access[3]),
+        TEN_SECONDS,
+        "Time of each read command in DDR50, beyond flash.t_read.",
+        "none"
+    ),
+    optional!(
+        "card.t_access_sdr104",
+        TimeOrNone(CardParameters.refinements.access[4]),
+        TEN_SECONDS,
+        "Time of each read command in SDR104, beyond flash.t_read.",
+        "none"
+    ),
     mandatory!("flash.page", Size CardParameters.nand.page, UP_TO_A_GIB,
-        "Bytes of one program operation, over all dies and planes that work in parallel."),
+        "Bytes of one program operation: of one page, or of several in dies and planes that always work together."),
+    optional!("flash.stripe", SizeOrNone CardParameters.refinements.stripe, UP_TO_A_GIB,
+        "Bytes that are programmed at the same time, over dies and planes, while a long write streams; a whole number \
+         of pages.", "one page"),
     mandatory!("flash.t_read", Time CardParameters.nand.t_read, TEN_SECONDS,
         "Time from a command for mapped data to its first byte: firmware access plus t_R."),
     mandatory!("flash.read_rate", Rate CardParameters.nand.read_rate, (64 * KIB, 1024 * GIB),
@@ -99,6 +133,32 @@ pub(super) const TABLE: &[Parameter] = &[
         "Bytes of the controller's memory that hold map pages.", "the whole map fits"),
     mandatory!("ftl.map_page", Size CardParameters.mapping.map_page, UP_TO_A_GIB,
         "Bytes of a map page, the unit in which the map is loaded."),
+    optional!("ftl.t_write", TimeOrNone CardParameters.refinements.layer.t_write, TEN_SECONDS,
+        "Busy time of every write command after its last program, whether or not it continues a run.", "none"),
+    optional!("ftl.t_copy", TimeOrNone CardParameters.refinements.layer.t_copy, TEN_SECONDS,
+        "Time in which the array copies a whole rewrite unit on its own; a copy of a part takes its share.",
+        "a copy is read at flash.read_rate and programmed"),
+    optional!("ftl.t_switch", TimeOrNone CardParameters.refinements.layer.t_switch, TEN_SECONDS,
+        "Time to switch to a rewrite unit other than that of the previous write.", "none"),
+    optional!("ftl.collect_step", SizeOrNone CardParameters.refinements.layer.collect_step, UP_TO_A_GIB,
+        "Bytes of valid data that garbage collection moves ahead of each write while fewer than half of the spare \
+         blocks are free; log-structured cards only.", "collection moves whole erase blocks"),
+    optional!("ftl.housekeeping_every", SizeOrNone CardParameters.refinements.layer.housekeeping_every, (0, 64 * GIB),
+        "Bytes that the host writes from one housekeeping to the next.", "there is none"),
+    optional!("ftl.t_housekeeping", TimeOrNone CardParameters.refinements.layer.t_housekeeping, TEN_SECONDS,
+        "Time of one housekeeping, which the write waits for that makes it due.", "there is none"),
+    optional!("small.max", SizeOrNone CardParameters.refinements.layer.small.max, UP_TO_A_GIB,
+        "Length of the longest write that goes to the area for small writes, unless it continues a run.",
+        "there is no such area"),
+    optional!("small.page", SizeOrNone CardParameters.refinements.layer.small.page, UP_TO_A_GIB,
+        "Bytes of one program operation in the area for small writes.", "flash.page"),
+    optional!("small.t_prog", TimeOrNone CardParameters.refinements.layer.small.t_prog, TEN_SECONDS,
+        "Time to program one page of the area for small writes and to note where it is.", "flash.t_prog"),
+    optional!("small.size", SizeOrNone CardParameters.refinements.layer.small.size, (0, 64 * GIB),
+        "Bytes of the area for small writes; a write that does not fit waits until older data is folded.",
+        "the area never fills up"),
+    optional!("small.t_idle", TimeOrNone CardParameters.refinements.layer.small.t_idle, AN_HOUR,
+        "Idle time after which the card folds data out of the area for small writes.", "only a lack of room folds"),
 ];
 
 /// Range of counts.

@@ -143,7 +143,7 @@ impl LogStructured {
     ) -> Result<Duration, ReadOnly> {
         let granule = self.granule;
         let mut granules = ranges.iter().flat_map(|r| r.start / granule..r.end.div_ceil(granule)).peekable();
-        let (mut time, mut bytes) = (Duration::ZERO, 0);
+        let (mut time, mut bytes, mut programs_time) = (Duration::ZERO, 0, Duration::ZERO);
         let of_page = self.page / granule;
         while granules.peek().is_some() {
             let mut open_block = self.open(stream, medium, &mut time)?;
@@ -156,10 +156,10 @@ impl LogStructured {
                 }
                 programs += 1;
             }
-            time += medium.program(&mut open_block, programs).time();
+            programs_time += medium.program(&mut open_block, programs).time();
             *self.open_block_mut(stream) = Some(open_block);
         }
-        Ok(time + medium.stream(bytes))
+        Ok(time + medium.copied_inside(bytes).unwrap_or_else(|| programs_time + medium.stream(bytes)))
     }
 
     /// Writes `range`, page by page.
@@ -233,25 +233,45 @@ impl LogStructured {
         while gap >= read + t_prog {
             let Some(victim) = self.idle_victim(medium) else { return };
             let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
-            granules.clear();
-            if self.idle_remaining.len() == self.valid[victim.index() as usize] as usize {
-                let kept = self.idle_remaining.len().saturating_sub(most);
-                granules.extend(self.idle_remaining.drain(kept..).rev());
-            }
-            // Some of the remaining granules have been overwritten since.
-            while granules.len() < most
-                && let Some(granule) = self.idle_remaining.pop()
-            {
-                if self.location_of(granule) >> self.slot_bits == victim.index() {
-                    granules.push(granule);
-                }
-            }
+            self.remaining_in(victim, most, &mut granules);
             if granules.is_empty() {
                 continue;
             }
             let Ok(time) = self.move_out(victim, &granules, medium) else { return };
             medium.counters.gc_bytes += granules.len() as u64 * self.granule;
             gap = gap.saturating_sub(read * granules.len().div_ceil(of_page) as u64 + time);
+        }
+    }
+
+    /// Collects garbage ahead of a write, as long as fewer than half of the spare blocks are free: moves at most `bytes`
+    /// of valid data, and at least a page. Returns the time.
+    pub(super) fn collect_step(&mut self, bytes: u64, medium: &mut Medium) -> Duration {
+        if self.idle_remaining.is_empty() && medium.blocks.free_count_total() >= self.spare(medium) / 2 {
+            return Duration::ZERO;
+        }
+        let Some(victim) = self.idle_victim(medium) else { return Duration::ZERO };
+        let mut granules = Vec::new();
+        self.remaining_in(victim, (bytes.max(self.page) / self.granule) as usize, &mut granules);
+        let moved = granules.len() as u64 * self.granule;
+        let Ok(time) = self.move_out(victim, &granules, medium) else { return Duration::ZERO };
+        medium.counters.gc_bytes += moved;
+        medium.stream(moved) + time
+    }
+
+    /// Takes up to `most` of the remaining valid granules of a victim into `granules`.
+    fn remaining_in(&mut self, victim: EraseBlock, most: usize, granules: &mut Vec<u32>) {
+        granules.clear();
+        if self.idle_remaining.len() == self.valid[victim.index() as usize] as usize {
+            let kept = self.idle_remaining.len().saturating_sub(most);
+            granules.extend(self.idle_remaining.drain(kept..).rev());
+        }
+        // Some of the remaining granules have been overwritten since.
+        while granules.len() < most
+            && let Some(granule) = self.idle_remaining.pop()
+        {
+            if self.location_of(granule) >> self.slot_bits == victim.index() {
+                granules.push(granule);
+            }
         }
     }
 
@@ -302,7 +322,7 @@ impl LogStructured {
             let victim = self.victim(self.slots - of_page).ok_or(ReadOnly)?;
             *time += self.collect_victim(victim, medium)?;
         }
-        if stream == Stream::Sequential {
+        if stream == Stream::Sequential && medium.collect_step.is_none() {
             for _ in 0..VICTIMS_AHEAD_MAX {
                 if medium.blocks.free_count_total() >= self.spare(medium) / 4 * 3 {
                     break;

@@ -37,6 +37,10 @@ pub struct Work {
     pub runs: Vec<Run>,
     /// Time to move data for wear leveling, after the last page.
     pub leveling: Duration,
+    /// Time to move data out of the area for small writes, to make room for this write.
+    pub fold: Duration,
+    /// Bytes of the pages of `runs`, if they are in the area for small writes; otherwise they are pages of the array.
+    pub page: Option<u64>,
 }
 
 impl Work {
@@ -45,6 +49,19 @@ impl Work {
         self.merge = Duration::ZERO;
         self.leveling = Duration::ZERO;
         self.runs.clear();
+        self.fold = Duration::ZERO;
+        self.page = None;
+    }
+
+    /// Returns the time of all operations, one after the other.
+    pub(super) fn time(&self) -> Duration {
+        let runs = self.runs.iter().fold(Duration::ZERO, |sum, run| sum + run.merge + run.time());
+        self.read_modify_write + self.merge + self.leveling + self.fold + runs
+    }
+
+    /// Returns the time of all copies before the first page.
+    pub fn copies(&self) -> Duration {
+        self.read_modify_write + self.merge + self.fold
     }
 }
 
@@ -88,6 +105,12 @@ pub(super) struct Medium {
     needed: u32,
     read_only: bool,
     pub(super) counters: Counters,
+    /// Time of a copy inside the array and the bytes that it moves; `None` if copies are read and programmed.
+    #[serde(skip)]
+    pub(super) t_copy: Option<(Duration, u64)>,
+    /// Bytes that garbage collection moves ahead of a write; `None` if it collects whole blocks.
+    #[serde(skip)]
+    pub(super) collect_step: Option<u64>,
 }
 
 impl Medium {
@@ -99,6 +122,8 @@ impl Medium {
             needed: needed as u32,
             read_only: false,
             counters: Counters::default(),
+            t_copy: None,
+            collect_step: None,
             nand,
         }
     }
@@ -220,7 +245,19 @@ impl Medium {
     /// Copies `bytes` of full-density cells to whole pages behind the content of `to`, which must have room. Returns
     /// the time.
     pub(super) fn copy(&mut self, to: &mut OpenBlock, bytes: u64) -> Duration {
-        if bytes == 0 { Duration::ZERO } else { self.stage(bytes) + self.fold(to, bytes) }
+        if bytes == 0 {
+            return Duration::ZERO;
+        }
+        if let Some(inside) = self.copied_inside(bytes) {
+            self.program(to, bytes.div_ceil(self.nand.page));
+            return inside;
+        }
+        self.stage(bytes) + self.fold(to, bytes)
+    }
+
+    /// Returns the time to copy `bytes` inside the array; `None` if copies are read and programmed.
+    pub(super) fn copied_inside(&self, bytes: u64) -> Option<Duration> {
+        self.t_copy.map(|(time, of)| time.scale(bytes, of))
     }
 
     /// Copies `bytes` to `to` from the SLC blocks that hold or stage them. Returns the time.

@@ -5,19 +5,31 @@ mod log_structured;
 mod map_cache;
 mod mapped_granules;
 mod medium;
+mod refinements;
 mod rewrite_units;
 mod sequential_streams;
+mod small_writes;
 mod translation;
 
 pub use map_cache::MapCache;
 pub use medium::{Run, Work};
+pub use refinements::{Commit, LayerRefinements, RefinementState, SmallWrites};
 pub use rewrite_units::{Copies, Form, RewriteUnits};
 pub use translation::Translation;
 
 use crate::Impossible;
+use crate::nand::Nand;
 use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
+
+/// Bytes that the finest map entry covers, unless the array's page is smaller.
+const GRANULE_MAX: u64 = 4 << 10;
+
+/// Returns the bytes that the finest map entry covers.
+fn granule(nand: &Nand) -> u64 {
+    GRANULE_MAX.min(nand.page)
+}
 
 /// The card's handling of a partial overwrite of a sequentially mapped rewrite unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

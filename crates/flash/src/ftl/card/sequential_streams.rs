@@ -32,6 +32,11 @@ impl SequentialStreams {
         self.most == like.most && self.ends.len() <= self.most
     }
 
+    /// Returns true if a write of `range` would continue a stream.
+    pub(super) fn continues(&self, range: &Range<u64>) -> bool {
+        self.ends.contains(&range.start)
+    }
+
     /// Records a write; returns true if it continues a stream.
     pub(super) fn write(&mut self, range: &Range<u64>) -> bool {
         let known = self.ends.iter().position(|end| *end == range.start);

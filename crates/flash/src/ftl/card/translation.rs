@@ -7,8 +7,10 @@
 
 use super::log_blocks::LogBlocks;
 use super::log_structured::{LogStructured, Stream};
-use super::medium::{Medium, Work};
+use super::medium::{Medium, Run, Work};
+use super::refinements::{Commit, LayerRefinements, RefinementState};
 use super::sequential_streams::SequentialStreams;
+use super::small_writes::SmallArea;
 use super::{Form, MapCache, Mapping, Overwrite, RewriteUnits};
 use crate::Impossible;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
@@ -22,8 +24,6 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a map entry.
 const ENTRY: u64 = 4;
-/// Bytes that the finest map entry covers, unless the array's page is smaller.
-const GRANULE_MAX: u64 = 4 << 10;
 
 /// Placement of data in erase blocks.
 #[allow(clippy::large_enum_variant, reason = "a card has one, which stays where it is")]
@@ -57,12 +57,17 @@ pub struct Translation {
     /// Operations of the last write.
     #[serde(skip)]
     work: Work,
+    #[serde(skip)]
+    refinements: LayerRefinements,
+    /// State of the active refinements, which is saved separately.
+    #[serde(skip)]
+    refined: RefinementState,
 }
 
 impl Translation {
     /// Creates the translation layer over an empty array of `capacity` bytes; `seed` selects the medium.
     pub fn new(capacity: u64, nand: Nand, mapping: Mapping, wear: &Wear, seed: u64) -> Self {
-        let granule = GRANULE_MAX.min(nand.page);
+        let granule = super::granule(&nand);
         let entries = mapping.map_page / ENTRY;
         let unit_map_page = Stride::new(entries * mapping.map_unit);
         let pages = capacity.div_ceil(unit_map_page.bytes()) as u32;
@@ -91,7 +96,21 @@ impl Translation {
             medium,
             mapping,
             work: Work::default(),
+            refinements: LayerRefinements::default(),
+            refined: RefinementState::default(),
         }
+    }
+
+    /// Returns this new layer with further mechanisms. The caller has checked `refinements`.
+    pub fn with(mut self, refinements: LayerRefinements) -> Self {
+        let small = refinements.small;
+        self.refined.small = small.max.map(|_| {
+            SmallArea::new(self.granule.bytes(), small.page.unwrap_or(self.medium.nand.page), small.size)
+        });
+        self.medium.t_copy = refinements.t_copy.map(|time| (time, self.mapping.rewrite_unit));
+        self.medium.collect_step = refinements.collect_step;
+        self.refinements = refinements;
+        self
     }
 
     /// Checks that the wear parameters are possible together with the others.
@@ -99,7 +118,7 @@ impl Translation {
         let needed = needed(capacity, nand, mapping, wear.pools());
         wear.check(capacity, nand.erase_block, needed)?;
         let blocks = wear.raw_blocks(capacity, nand.erase_block, needed);
-        let granule = GRANULE_MAX.min(nand.page);
+        let granule = super::granule(nand);
         if !is_block_mapped(nand, mapping) && !LogStructured::can_index(blocks, nand.erase_block, granule) {
             return Err(Impossible::new(
                 "card.capacity",
@@ -160,6 +179,9 @@ impl Translation {
     /// Returns true if the granule at `offset` is mapped. Unmapped granules are not read from the array.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
+        if self.refined.small.as_ref().is_some_and(|area| area.contains(offset)) {
+            return true;
+        }
         match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.mapped.contains(offset),
             Placement::LogStructured { rewrite_units, .. } => rewrite_units.is_mapped(offset),
@@ -195,28 +217,128 @@ impl Translation {
         self.medium.admits_writes()?;
         self.work.clear();
         self.work.read_modify_write = self.read_partly_overwritten(&range);
-        let (medium, work) = (&mut self.medium, &mut self.work);
-        match &mut self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.write(&range, medium, work)?,
-            Placement::LogStructured { rewrite_units, log } => {
-                write_log_structured(rewrite_units, log, &range, medium, work)
-                    .inspect_err(|_| rewrite_units.write_failed(&range, |offset| log.is_stored(offset)))?;
-            }
+        if self.refinements.t_switch.is_some() {
+            self.work.merge = self.switch(&range);
         }
-        medium.counters.host_written_bytes += range.end - range.start;
+        self.place(&range)?;
+        if let Some(area) = &mut self.refined.small {
+            area.remove(&range);
+        }
+        self.medium.counters.host_written_bytes += range.end - range.start;
         Ok(&self.work)
     }
 
-    /// Returns the time to make a write to `range` durable, beyond its programs: t_commit if the write begins a new
-    /// stream, which needs a map update, or leaves a program unit open; zero if it continues a stream in whole program
-    /// units.
-    pub fn commit(&mut self, range: &Range<u64>) -> Duration {
+    /// Writes `range`, the data of a whole command, as [`Translation::write`] does, but to the area for small writes if
+    /// the command is short and does not continue a run.
+    pub fn write_command(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
+        let is_small = self.refinements.small.max.is_some_and(|max| range.end - range.start <= max)
+            && !self.streams.continues(&range);
+        if is_small { self.write_small(range) } else { self.write(range) }
+    }
+
+    /// Writes `range` to the area for small writes, after making room in it.
+    fn write_small(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
+        self.medium.admits_writes()?;
+        let partly_overwritten = self.read_partly_overwritten(&range);
+        let fold = self.fold_until(|area| !area.lacks_room(&range))?;
+        let area = self.refined.small.as_mut().expect("small.max is set");
+        let (pages, page) =
+            (area.pages(&range), self.refinements.small.page.unwrap_or(self.medium.nand.page));
+        area.insert(&range);
+        self.refined.previous_end = range.end;
+        let each = self.refinements.small.t_prog.unwrap_or(self.medium.nand.t_prog);
+        self.work.clear();
+        self.work.read_modify_write = partly_overwritten;
+        self.work.fold = fold;
+        self.work.runs.push(Run { merge: Duration::ZERO, erase: Duration::ZERO, pages, each });
+        self.work.page = Some(page);
+        self.medium.counters.host_written_bytes += range.end - range.start;
+        Ok(&self.work)
+    }
+
+    /// Moves the oldest data of the area for small writes, by rewrite units, until `done` holds or the area is empty.
+    /// Returns the time.
+    fn fold_until(&mut self, done: impl Fn(&SmallArea) -> bool) -> Result<Duration, ReadOnly> {
+        let mut time = Duration::ZERO;
+        while let Some(area) = &mut self.refined.small
+            && !area.is_empty()
+            && !done(area)
+        {
+            let Some(offset) = area.pop() else { continue };
+            let start = offset - offset % self.mapping.rewrite_unit;
+            let moved = area.take(&(start..(start + self.mapping.rewrite_unit).min(self.capacity)));
+            for range in moved {
+                self.work.clear();
+                self.place(&range)?;
+                let bytes = range.end - range.start;
+                self.medium.counters.fold_bytes += bytes;
+                time += self.medium.stream(bytes) + self.work.time();
+            }
+        }
+        Ok(time)
+    }
+
+    /// Returns the time to switch to the rewrite unit of `range`; zero if the write continues the previous one, stays in
+    /// its rewrite unit, or covers whole rewrite units.
+    fn switch(&mut self, range: &Range<u64>) -> Duration {
+        let unit = self.mapping.rewrite_unit;
+        let previous_end = core::mem::replace(&mut self.refined.previous_end, range.end);
+        let stays =
+            range.start == previous_end || range.start / unit == previous_end.saturating_sub(1) / unit;
+        let whole = range.start.is_multiple_of(unit) && range.end.is_multiple_of(unit);
+        if stays || whole { Duration::ZERO } else { self.refinements.t_switch.unwrap_or_default() }
+    }
+
+    /// Writes `range` to its place outside the area for small writes, and adds the operations to `work`.
+    fn place(&mut self, range: &Range<u64>) -> Result<(), ReadOnly> {
+        let (medium, work) = (&mut self.medium, &mut self.work);
+        match &mut self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.write(range, medium, work)?,
+            Placement::LogStructured { rewrite_units, log } => {
+                if let Some(bytes) = medium.collect_step {
+                    work.merge += log.collect_step(bytes, medium);
+                }
+                write_log_structured(rewrite_units, log, range, medium, work)
+                    .inspect_err(|_| rewrite_units.write_failed(range, |offset| log.is_stored(offset)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the time of the last write, of `range`, after its programs. Its map part is t_commit if the write begins a
+    /// new stream, which needs a map update, or leaves a program unit open; zero if it continues a stream in whole
+    /// program units, or went to the area for small writes, whose pages name their addresses.
+    pub fn commit(&mut self, range: &Range<u64>) -> Commit {
+        let housekeeping = self.housekeeping(range.end - range.start);
         let whole = |offset: u64| offset.is_multiple_of(self.mapping.program_unit);
-        if self.streams.write(range) && whole(range.start) && whole(range.end) {
+        let continues = self.streams.write(range);
+        if self.work.page.is_some() {
+            return Commit { housekeeping, ..Commit::default() };
+        }
+        let map = if continues && whole(range.start) && whole(range.end) {
+            Duration::ZERO
+        } else {
+            self.t_commit()
+        };
+        Commit { map, busy: self.refinements.t_write.unwrap_or_default(), housekeeping }
+    }
+
+    /// Counts written bytes; returns the time of the housekeeping that is due.
+    fn housekeeping(&mut self, bytes: u64) -> Duration {
+        let LayerRefinements { housekeeping_every: Some(every), t_housekeeping: Some(time), .. } =
+            self.refinements
+        else {
+            return Duration::ZERO;
+        };
+        let due = &mut self.refined.since_housekeeping;
+        *due += bytes;
+        if *due < every {
             return Duration::ZERO;
         }
-        self.t_commit()
+        *due %= every;
+        time
     }
+
     /// Returns the time to write map pages alone.
     pub fn t_commit(&self) -> Duration {
         let block = match &self.placement {
@@ -247,10 +369,30 @@ impl Translation {
         {
             log.collect_while_idle(gap, &mut self.medium);
         }
+        if let Some(t_idle) = self.refinements.small.t_idle
+            && gap > t_idle
+        {
+            self.fold_while_idle(gap - t_idle);
+        }
+    }
+
+    /// Folds data out of the area for small writes for as long as `left` lasts.
+    fn fold_while_idle(&mut self, mut left: Duration) {
+        while left > Duration::ZERO
+            && let Some(slots) = self.refined.small.as_ref().map(SmallArea::slots).filter(|slots| *slots > 0)
+        {
+            let Ok(time) = self.fold_until(|area| area.slots() < slots) else { return };
+            left = left.saturating_sub(time);
+        }
     }
 
     /// Unmaps `range`.
     pub fn trim(&mut self, range: Range<u64>) {
+        if let Some(area) = &mut self.refined.small {
+            let granule = self.granule.bytes();
+            let start = range.start.next_multiple_of(granule);
+            area.remove(&(start..(range.end - range.end % granule).max(start)));
+        }
         match &mut self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.trim(&range, &mut self.medium),
             Placement::LogStructured { rewrite_units, log } => {
@@ -268,6 +410,16 @@ impl Translation {
     }
     /// Returns the mapped bytes of `range`.
     pub fn mapped_bytes(&self, range: &Range<u64>) -> u64 {
+        let in_area = self.refined.small.as_ref().map_or(0, |area| {
+            // Data that is mapped outside the area, too, counts once.
+            let only_here = area.ranges(range).filter(|range| self.mapped_outside(range) == 0);
+            only_here.map(|range| range.end - range.start).sum()
+        });
+        in_area + self.mapped_outside(range)
+    }
+
+    /// Returns the bytes of `range` that are mapped outside the area for small writes.
+    fn mapped_outside(&self, range: &Range<u64>) -> u64 {
         match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.mapped.bytes(range),
             Placement::LogStructured { rewrite_units, .. } => rewrite_units.mapped().bytes(range),
@@ -349,14 +501,36 @@ impl Translation {
         }
     }
 
+    /// Returns the state of the refinements; `None` if none with a state is active.
+    pub fn refinement_state(&self) -> Option<&RefinementState> {
+        self.refinements.keep_state().then_some(&self.refined)
+    }
+
     /// Replaces the state by `state`, read from a state file, if `state` is consistent and has this array and these
     /// parameters.
     ///
     /// # Errors
     /// Returns the first inconsistency; the old state stays unchanged.
-    pub fn restore(&mut self, state: Translation) -> Result<(), Inconsistent> {
+    pub fn restore(
+        &mut self,
+        state: Translation,
+        refined: Option<RefinementState>,
+    ) -> Result<(), Inconsistent> {
         state.validate_as(self)?;
-        *self = state;
+        let refined = refined.unwrap_or_default();
+        match (&refined.small, &self.refined.small) {
+            (Some(area), Some(like)) => area.validate(like, self.capacity)?,
+            (area, like) => ensure!(area.is_none() && like.is_none(), "small writes have or lack an area"),
+        }
+        ensure!(
+            refined.previous_end <= self.capacity
+                && refined.since_housekeeping < self.refinements.housekeeping_every.unwrap_or(1),
+            "the last write or the last housekeeping is impossible"
+        );
+        let refinements = self.refinements;
+        *self = Translation { refined, refinements, ..state };
+        self.medium.t_copy = refinements.t_copy.map(|time| (time, self.mapping.rewrite_unit));
+        self.medium.collect_step = refinements.collect_step;
         Ok(())
     }
 

@@ -36,6 +36,7 @@ pub(crate) fn parameters(capacity: u64) -> CardParameters {
             map_page: 4 * KIB,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     };
     parameters.check().unwrap();
     parameters

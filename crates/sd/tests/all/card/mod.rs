@@ -88,6 +88,7 @@ fn parameters(overwrite: Overwrite) -> CardParameters {
             map_page: 4 * KIB,
         },
         wear: Wear::default(),
+        refinements: Default::default(),
     };
     parameters.check().expect("a possible card");
     parameters

@@ -1,0 +1,66 @@
+//! Mechanisms of a card that only some profiles have. A mechanism is inactive while its number is absent.
+
+use crate::Mode;
+use alloc::format;
+use flashlab_flash::Impossible;
+use flashlab_flash::ftl::card::{LayerRefinements, Mapping};
+use flashlab_flash::nand::Nand;
+use flashlab_sim::Duration;
+
+/// Numbers of the mechanisms.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Refinements {
+    /// Mechanisms of the translation layer.
+    pub layer: LayerRefinements,
+    /// Bytes that the array programs at a time, over all dies and planes. A program fills one page of this stripe, and
+    /// the pages of a stripe are programmed in parallel. `None` means that one page is programmed at a time.
+    pub stripe: Option<u64>,
+    /// Bytes behind the end of a read that the card reads ahead into its buffer.
+    pub read_ahead: Option<u64>,
+    /// Access time of a read in each mode, by [`Mode::index`], beyond the array's.
+    pub access: [Option<Duration>; Mode::COUNT],
+    /// Size of the volatile write cache in bytes.
+    pub cache: Option<u64>,
+    /// Greatest number of commands that the card queues.
+    pub queue_depth: Option<u32>,
+}
+
+/// Greatest number of pages that are programmed in parallel.
+const WAYS_MAX: u64 = 1024;
+
+impl Refinements {
+    /// Returns the number of pages that are programmed in parallel.
+    pub(crate) fn ways(&self, nand: &Nand) -> usize {
+        self.stripe.map_or(1, |stripe| (stripe / nand.page) as usize)
+    }
+
+    /// Returns the name of a mechanism that only the timed model has, if one is active.
+    pub fn only_timed(&self) -> Option<&'static str> {
+        let small = self.layer.small.max.map(|_| "small.max");
+        let read_ahead = self.read_ahead.map(|_| "card.read_ahead");
+        let access = self.access.iter().any(Option::is_some).then_some("card.t_access_*");
+        let queue = self.queue_depth.map(|_| "card.queue_depth");
+        small.or(read_ahead).or(access).or(self.cache.map(|_| "card.cache")).or(queue)
+    }
+
+    /// Checks that the numbers are possible for this array.
+    ///
+    /// # Errors
+    /// Returns the first number that no card can have.
+    pub fn check(&self, nand: &Nand, mapping: &Mapping) -> Result<(), Impossible> {
+        if let Some(stripe) = self.stripe
+            && (stripe == 0 || !stripe.is_multiple_of(nand.page) || stripe / nand.page > WAYS_MAX)
+        {
+            let why = format!("is not 1 to {WAYS_MAX} pages of {} B", nand.page);
+            return Err(Impossible::new("flash.stripe", why));
+        }
+        if self.cache.is_some_and(|bytes| bytes < mapping.program_unit) {
+            let why = format!("holds no program unit of {} B", mapping.program_unit);
+            return Err(Impossible::new("card.cache", why));
+        }
+        if self.queue_depth.is_some_and(|depth| depth == 0 || depth > 32) {
+            return Err(Impossible::new("card.queue_depth", "is not between 1 and 32"));
+        }
+        self.layer.check(nand, mapping)
+    }
+}
