@@ -333,7 +333,7 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Fold => (
             "Moving data out of the area for small writes, to make room in it.",
-            "small.size, small.max, ftl.rewrite_unit",
+            "ftl.small_size, ftl.small_max, ftl.rewrite_unit",
         ),
         Mechanism::Housekeeping => (
             "Periodic work of the controller, such as saving its map, that no single request causes.",

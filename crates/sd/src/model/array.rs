@@ -20,7 +20,7 @@ pub(crate) struct Array {
     pub(crate) buffer: Buffer,
     /// Time when the last request completed.
     pub(crate) idle_since: Instant,
-    /// End of the last read, from which the card reads ahead; `None` if another command came since.
+    /// End of the last command, if it was a read: the card reads ahead from there.
     pub(crate) ahead: Option<Ahead>,
     seed: u64,
 }
@@ -90,7 +90,7 @@ impl Array {
     }
 }
 
-/// End of a read, and the device offset of the byte behind it.
+/// The device offset behind a read, and the instant at which the array had read all of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     pub(crate) offset: u64,

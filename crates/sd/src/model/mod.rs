@@ -191,9 +191,10 @@ impl CardModel {
     fn serve(&mut self, arrived: Instant, start: Instant, request: &Request) {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
+        let ahead = self.array.ahead.take();
         let status = if self.geometry().admits(request) {
             match request.op {
-                Op::Read => self.read(start, request, &mut spent),
+                Op::Read => self.read(start, ahead, request, &mut spent),
                 // The card is busy until a write is programmed, so every completed write is durable.
                 Op::Write | Op::WriteFua => self.write(start, request, &mut spent),
                 Op::Trim => self.erase(request, &mut spent),
@@ -203,21 +204,18 @@ impl CardModel {
             Status::OutOfRange
         };
         let at = arrived + spent.total();
-        if self.read_ahead.is_some() {
-            let is_read = request.op == Op::Read && status == Status::Ok;
-            self.array.ahead = is_read.then_some(Ahead { offset: request.end(), since: at });
-        }
         self.served = Some(Completion { id: request.id, at, status, spent });
     }
 
     /// Serves a read: CMD17, or CMD18 with CMD12.
-    fn read(&mut self, start: Instant, request: &Request, spent: &mut Spent) -> Status {
+    fn read(&mut self, start: Instant, ahead: Option<Ahead>, request: &Request, spent: &mut Spent) -> Status {
+        let began = start + self.wire.command * commands(request.length);
         let blocks = request.length / BLOCK;
         spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
         let block = self.wire.read_block + self.wire.host_block;
         // Times since the card received the command: when the array has the next piece, and when the wires are free.
-        let (mut stream, mut wires) = (self.begin_read(start, request), Duration::ZERO);
+        let (mut stream, mut wires) = (self.begin_read(began, ahead, request), Duration::ZERO);
         let mut at = request.offset;
         let granule = self.array.flash.granule();
         let on_wires = block * (granule / BLOCK);
@@ -239,16 +237,21 @@ impl CardModel {
             wires = wires.max(stream.ready) + block * ((end - at) / BLOCK);
             at = end;
         }
+        if self.read_ahead.is_some() {
+            let since = began + stream.ready.min(wires);
+            self.array.ahead = Some(Ahead { offset: request.end(), since });
+        }
         Status::Ok
     }
 
-    /// Returns the stream of a read at `start`, of which the card may have read the first data ahead.
-    fn begin_read(&self, start: Instant, request: &Request) -> Stream {
+    /// Returns the stream of a read whose command the card received at `began`. `ahead` is the end of the previous
+    /// command, if that was a read: the card may have read the first data ahead.
+    fn begin_read(&self, began: Instant, ahead: Option<Ahead>, request: &Request) -> Stream {
         let stream = Stream::in_mode(self.wire.access);
-        match (self.read_ahead, self.array.ahead) {
+        match (self.read_ahead, ahead) {
             (Some(bytes), Some(Ahead { offset, since })) if offset == request.offset => {
                 let flash = &self.array.flash;
-                stream.read_ahead(flash, offset, start.saturating_since(since), flash.stream(bytes))
+                stream.read_ahead(flash, offset, began.saturating_since(since), flash.stream(bytes))
             }
             _ => stream,
         }

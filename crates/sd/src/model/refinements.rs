@@ -36,7 +36,7 @@ impl Refinements {
 
     /// Returns the name of a mechanism that only the timed model has, if one is active.
     pub fn only_timed(&self) -> Option<&'static str> {
-        let small = self.layer.small.max.map(|_| "small.max");
+        let small = self.layer.small.max.map(|_| "ftl.small_max");
         let read_ahead = self.read_ahead.map(|_| "card.read_ahead");
         let access = self.access.iter().any(Option::is_some).then_some("card.t_access_*");
         let queue = self.queue_depth.map(|_| "card.queue_depth");

@@ -21,7 +21,7 @@ pub(super) static KIND: Definition = Definition {
     noun: "a card",
     subject: "card",
     folder: "sd/",
-    sections: &["card", "flash", "ftl", "small", "wear"],
+    sections: &["card", "flash", "ftl", "wear"],
     tables: || &[parameters::TABLE, wear::TABLE, parameters::WEAR],
     role: Role::Device(DeviceKind {
         host: &machine::KIND,

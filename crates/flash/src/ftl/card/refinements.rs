@@ -84,8 +84,8 @@ impl SmallWrites {
                 self.page.is_some() || self.t_prog.is_some() || self.size.is_some() || self.t_idle.is_some();
             return if others {
                 Err(Impossible::new(
-                    "small.max",
-                    "is absent, so no write goes to the area that the other numbers of [small] describe",
+                    "ftl.small_max",
+                    "is absent, so no write goes to the area that ftl.small_* describe",
                 ))
             } else {
                 Ok(())
@@ -95,19 +95,19 @@ impl SmallWrites {
         let page = self.page.unwrap_or(nand.page);
         if page == 0 || !page.is_multiple_of(granule) {
             return Err(Impossible::new(
-                "small.page",
+                "ftl.small_page",
                 format!("is not a whole number of granules of {granule} B"),
             ));
         }
         if max == 0 || max >= mapping.rewrite_unit {
             let why = format!("is not between 1 B and the rewrite unit of {} B", mapping.rewrite_unit);
-            return Err(Impossible::new("small.max", why));
+            return Err(Impossible::new("ftl.small_max", why));
         }
         // A write may touch one page more than its length fills.
         let least = (max.div_ceil(page) + 1) * page;
         if self.size.is_some_and(|size| size < least || size > 1 << 36) {
-            let why = format!("is not between {least} B, one write of small.max, and 64 GiB");
-            return Err(Impossible::new("small.size", why));
+            let why = format!("is not between {least} B, one write of ftl.small_max, and 64 GiB");
+            return Err(Impossible::new("ftl.small_size", why));
         }
         Ok(())
     }
