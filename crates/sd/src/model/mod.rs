@@ -294,7 +294,7 @@ impl CardModel {
         spent[Mechanism::Host] += host;
         spent[Mechanism::Bus] += exposed - host;
         let (offset, length) = (request.offset, request.length);
-        self.writing = Some(Writing { offset, length, start, mapped, committed: end + commit, command });
+        self.writing = Some(Writing { offset, length, start, mapped, committed: end + commit.map, command });
         Status::Ok
     }
 
