@@ -115,7 +115,7 @@ impl SmallArea {
         let granule = self.slots.pop_front()?;
         let slot = self.removed;
         self.removed += 1;
-        (self.index.get(&granule) == Some(&slot)).then_some(granule * self.granule)
+        (self.index.get(&granule) == Some(&slot)).then(|| granule * self.granule)
     }
 
     /// Removes all data in `unit`, a range of whole granules. Returns its byte ranges, with neighbours joined.
