@@ -69,10 +69,6 @@ impl Validity {
         self.words[(place / 64) as usize] >> (place % 64) & 1 == 1
     }
     #[inline]
-    pub(super) fn set(&mut self, place: u32) {
-        self.words[(place / 64) as usize] |= 1 << (place % 64);
-    }
-    #[inline]
     pub(super) fn clear(&mut self, place: u32) {
         self.words[(place / 64) as usize] &= !(1 << (place % 64));
     }
@@ -144,7 +140,7 @@ mod tests {
         #[test]
         fn a_mask_of_places_is_what_was_set(bits in prop::collection::vec(any::<bool>(), 300), first in 0u32..230, count in 1u32..=64) {
             let mut validity = Validity::new(300);
-            (0..).zip(&bits).filter(|(_, bit)| **bit).for_each(|(place, _)| validity.set(place));
+            (0..).zip(&bits).filter(|(_, bit)| **bit).for_each(|(place, _)| validity.set_mask(place, 1));
             let expected = (0..count).filter(|n| bits[(first + n) as usize]).fold(0, |mask, n| mask | 1u64 << n);
             prop_assert_eq!(validity.mask(first, count), expected);
             let mut other = Validity::new(300);

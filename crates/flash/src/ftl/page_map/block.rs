@@ -9,22 +9,18 @@ impl PageMap {
     /// Marks places from `place` on as committed copies, for each of the `units` bits that are set in `mask`.
     #[inline]
     pub(super) fn validate(&mut self, place: u32, mask: u64, units: u32) {
-        debug_assert_eq!(mask.count_ones(), units);
-        self.validity.set_mask(place, mask);
-        self.valid += u64::from(units);
+        self.map.validate_places(place, mask, units);
     }
 
     /// Returns the number of valid units of a block.
     pub(super) fn valid_in(&self, block: u32) -> u32 {
-        self.validity.count(self.layout.place(block, 0), self.layout.units_per_block)
+        self.map.valid_count(self.layout.place(block, 0), self.layout.units_per_block)
     }
 
     /// Marks the copy at `place` as no longer committed.
     #[inline(always)]
     pub(super) fn invalidate(&mut self, place: u32) {
-        debug_assert!(self.validity.get(place), "place {place} is valid");
-        self.validity.clear(place);
-        self.valid -= 1;
+        self.map.invalidate(place);
         self.candidates.invalidate(self.layout.block_of(place));
     }
 
@@ -70,7 +66,7 @@ impl PageMap {
                 self.dies[die as usize].failed_blocks.push_back(block);
             }
             Phase::Open if state.next_page == self.layout.pages_of(state.slc) => {
-                self.histories[block as usize].closed_at = self.accepted;
+                self.histories[block as usize].closed_at = self.buffers.accepted();
                 self.close_block(block);
             }
             _ => {}
@@ -144,6 +140,7 @@ impl PageMap {
             let die = self.layout.die_of(block);
             self.dies[die as usize].slc -= 1;
         }
+        self.map.reverse_mut().erase(block);
         self.states[block as usize] = BlockState { phase, ..BlockState::FREE };
         self.histories[block as usize] = BlockHistory::default();
     }

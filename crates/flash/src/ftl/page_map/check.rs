@@ -1,6 +1,6 @@
 //! Consistency check of the whole structure, for a layer that was created here and for one that was read back.
 
-use super::place::{Entry, Layout, Mapped};
+use super::place::Layout;
 use super::programs::Source;
 use super::state::{Phase, STREAMS, Stream};
 use super::write_buffer::WriteBuffer;
@@ -40,12 +40,9 @@ impl PageMap {
         self.check_shape()?;
         self.check_candidates()?;
         self.blocks.validate()?;
-        self.data.validate(self.parameters.data_slots(), self.accepted)?;
-        self.map.validate(self.layout.map_slots(), self.accepted)?;
-        self.check_buffers()?;
+        self.check_map()?;
         self.check_programs()?;
         self.check_trim_log()?;
-        self.check_map()?;
         self.check_blocks()?;
         self.check_dies()?;
         self.check_counters()
@@ -56,18 +53,9 @@ impl PageMap {
     fn check_shape(&self) -> Result<(), Inconsistent> {
         let Layout { blocks, dies, units_per_page, .. } = self.layout;
         ensure!(self.layout == Layout::new(&self.parameters), "the sizes are not those of the parameters");
-        let lengths = [
-            (self.l2p.len(), self.layout.logical()),
-            (self.p2l.len(), self.layout.places()),
-            (self.states.len(), blocks),
-            (self.histories.len(), blocks),
-            (self.dies.len(), dies),
-        ];
+        let lengths = [(self.states.len(), blocks), (self.histories.len(), blocks), (self.dies.len(), dies)];
         ensure!(lengths.iter().all(|(len, wanted)| *len == *wanted as usize), "lengths: {lengths:?}");
-        ensure!(
-            self.validity.holds(self.layout.places()) && self.writable_dies.holds(dies),
-            "a set of bits has another length"
-        );
+        ensure!(self.writable_dies.holds(dies), "a set of bits has another length");
         let pool = (self.blocks.count(), self.blocks.pool_count(), self.blocks.policy(), self.blocks.seed());
         ensure!(
             pool == (blocks, dies, self.parameters.leveling, self.seed)
@@ -76,14 +64,17 @@ impl PageMap {
         );
         let next = [self.next_die, self.next_map_die, self.next_idle_die];
         ensure!(next.iter().all(|die| *die < dies), "the next dies: {next:?}");
-        ensure!(self.accepted.max(self.recoveries) < COUNT_MAX, "more was accepted than is possible");
+        ensure!(
+            self.buffers.accepted().max(self.recoveries) < COUNT_MAX,
+            "more was accepted than is possible"
+        );
         ensure!(self.programs.are_sound(units_per_page), "programs and their units do not hold together");
         for (block, state) in (0..).zip(&self.states) {
             let history = &self.histories[block as usize];
             ensure!(
                 state.next_page <= self.layout.pages_of(state.slc)
                     && (!state.slc || self.parameters.slc.is_some())
-                    && history.trimmed.max(history.closed_at) <= self.accepted,
+                    && history.trimmed.max(history.closed_at) <= self.buffers.accepted(),
                 "block {block}: {state:?}, {history:?}"
             );
         }
@@ -115,47 +106,21 @@ impl PageMap {
     /// Checks that the closed blocks are candidates, with their numbers of valid units.
     fn check_candidates(&self) -> Result<(), Inconsistent> {
         let shape = (self.layout.dies, self.layout.blocks, self.layout.units_per_block);
-        self.candidates.validate(self.parameters.victim, shape, self.accepted, &|block| {
+        self.candidates.validate(self.parameters.victim, shape, self.buffers.accepted(), &|block| {
             let state = &self.states[block as usize];
             (state.phase == Phase::Closed && !state.slc).then(|| self.valid_in(block))
         })
     }
 
-    fn is_place(&self, entry: Entry) -> bool {
-        match entry.decode() {
-            Mapped::At(place) | Mapped::Trimmed(place) => place < self.layout.places(),
-            Mapped::Nowhere | Mapped::Unreadable => true,
-            Mapped::Slot(_) => false,
-        }
-    }
-
-    /// Checks that the slots hold units of their buffers, and that the map names the newest slot of each unit.
-    fn check_buffers(&self) -> Result<(), Inconsistent> {
-        let mut newest = 0;
-        for (buffer, units) in
-            [(&self.data, 0..self.layout.units), (&self.map, self.layout.units..self.layout.logical())]
-        {
-            for number in buffer.iter() {
-                let slot = buffer.slot(number);
-                ensure!(
-                    units.contains(&slot.unit) && self.is_place(slot.committed),
-                    "slot {number} of unit {} knows {:?}",
-                    slot.unit,
-                    slot.committed
-                );
-                if slot.newer.is_none() && !slot.overtaken {
-                    newest += 1;
-                    ensure!(
-                        self.l2p[slot.unit as usize] == Entry::slot(number),
-                        "unit {} is not mapped to slot {number}",
-                        slot.unit
-                    );
-                }
-            }
-        }
-        let in_slots = self.l2p.iter().filter(|entry| matches!(entry.decode(), Mapped::Slot(_))).count();
+    /// Checks the write buffers and the map, which names the newest slot of each buffered unit.
+    fn check_map(&self) -> Result<(), Inconsistent> {
+        let newest = self
+            .buffers
+            .validate(self.parameters.data_slots(), &self.layout, &|unit| self.map.entry(unit))?;
+        let in_slots = self.map.in_slots();
         ensure!(in_slots == newest, "units in slots and newest slots: {in_slots} and {newest}");
-        Ok(())
+        let committed = |unit, entry| self.buffers.committed(unit, entry);
+        self.map.validate(&self.layout, &committed, &|block| self.states[block as usize].phase == Phase::Free)
     }
 
     /// Checks that the units of every program are at their sources, and that every block counts its moves in flight.
@@ -172,12 +137,12 @@ impl PageMap {
                 let is_in =
                     |buffer: &WriteBuffer| buffer.get(part.from).is_some_and(|slot| slot.unit == part.unit);
                 let sound = match program.source {
-                    Source::Data => is_in(&self.data),
-                    Source::Map => is_in(&self.map),
+                    Source::Data => is_in(&self.buffers.data),
+                    Source::Map => is_in(&self.buffers.map),
                     Source::Moved(_) => {
                         part.from < self.layout.places()
                             && part.unit < self.layout.logical()
-                            && (!self.validity.get(part.from) || self.p2l[part.from as usize] == part.unit)
+                            && (!self.map.is_valid(part.from) || self.unit_at(part.from) == part.unit)
                     }
                 };
                 ensure!(sound, "program {id} has {part:?}");
@@ -195,51 +160,12 @@ impl PageMap {
         Ok(())
     }
 
-    /// Checks that the place of every mapped unit holds the unit, and that no other place is valid.
-    fn check_map(&self) -> Result<(), Inconsistent> {
-        let mut mapped = 0;
-        for unit in 0..self.layout.logical() {
-            let entry = match self.l2p[unit as usize].decode() {
-                Mapped::Slot(slot) => {
-                    self.buffer(unit).get(slot).map_or(Entry::NOWHERE, |slot| slot.committed)
-                }
-                _ => self.l2p[unit as usize],
-            };
-            ensure!(self.is_place(entry), "unit {unit} is nowhere in the array: {entry:?}");
-            match entry.decode() {
-                Mapped::At(place) => {
-                    ensure!(
-                        self.p2l[place as usize] == unit && self.validity.get(place),
-                        "unit {unit} is not at its place {place}, or void there"
-                    );
-                    mapped += 1;
-                }
-                Mapped::Trimmed(place) => {
-                    let state = &self.states[self.layout.block_of(place) as usize];
-                    ensure!(
-                        state.phase != Phase::Free && !self.validity.get(place),
-                        "unit {unit} is trimmed without a record, and erased or valid at {place}"
-                    );
-                    ensure!(
-                        self.p2l[place as usize] == unit,
-                        "unit {unit} was trimmed at {place}, where it never was"
-                    );
-                }
-                Mapped::Nowhere | Mapped::Unreadable | Mapped::Slot(_) => {}
-            }
-        }
-        ensure!(mapped == self.valid, "mapped units and valid ones: {mapped} and {}", self.valid);
-        let valid = u64::from(self.validity.count(0, self.layout.places()));
-        ensure!(valid == self.valid, "valid units of all blocks: {valid} and {}", self.valid);
-        Ok(())
-    }
-
     fn check_blocks(&self) -> Result<(), Inconsistent> {
         for (block, state) in (0..).zip(&self.states) {
             let base = self.layout.place(block, 0);
             let written = state.next_page * self.layout.units_per_page;
             let valid = self.valid_in(block);
-            let beyond = self.validity.count(base + written, self.layout.units_per_block - written);
+            let beyond = self.map.valid_count(base + written, self.layout.units_per_block - written);
             ensure!(beyond == 0, "block {block} has valid units that were never programmed");
             let (used, bad) =
                 (self.blocks.is_used(EraseBlock::new(block)), self.blocks.is_bad(EraseBlock::new(block)));
@@ -261,6 +187,11 @@ impl PageMap {
         let bad = self.count(|phase| phase == Phase::Bad);
         ensure!(bad == self.blocks.bad_count(), "{bad} bad blocks, not those of the pool");
         Ok(())
+    }
+
+    fn unit_at(&self, place: u32) -> u32 {
+        let (block, page, index) = self.layout.parts(place);
+        self.map.reverse().unit(block, page, index)
     }
 
     fn count(&self, phase: impl Fn(Phase) -> bool) -> u32 {
@@ -335,7 +266,7 @@ impl PageMap {
         let programs =
             programs.chain(self.dies.iter().map(|die| die.reads + die.programs + die.move_programs));
         ensure!(programs.max() == Some(0), "programs or reads are under way");
-        for buffer in [&self.data, &self.map] {
+        for buffer in [&self.buffers.data, &self.buffers.map] {
             ensure!(
                 buffer.iter().all(|slot| !buffer.slot(slot).is_programming()),
                 "a slot is being programmed"
@@ -395,7 +326,7 @@ impl PageMap {
                 _ => continue,
             };
             let places = |page: u32| self.layout.place(block, page)..self.layout.place(block, page + 1);
-            let all_move = (0..read).flat_map(places).all(|p| moving.contains(&p) || !self.validity.get(p));
+            let all_move = (0..read).flat_map(places).all(|p| moving.contains(&p) || !self.map.is_valid(p));
             let none_moves = (read..self.layout.pages).flat_map(places).all(|p| !moving.contains(&p));
             ensure!(all_move && none_moves, "block {block} was read up to page {read}: {state:?}");
         }

@@ -5,7 +5,7 @@ use super::programs::{Part, Program, Source};
 use super::write_buffer::Slot;
 use super::{Outcome, PageMap};
 use crate::nand::{Cause, Kind, Operation};
-use flashlab_sim::{fault, prefetch};
+use flashlab_sim::fault;
 
 impl PageMap {
     #[inline]
@@ -56,8 +56,8 @@ impl PageMap {
     #[cold]
     fn program_again(&mut self, id: u32, program: &Program) {
         let buffer = match program.source {
-            Source::Data => &mut self.data,
-            Source::Map => &mut self.map,
+            Source::Data => &mut self.buffers.data,
+            Source::Map => &mut self.buffers.map,
             Source::Moved(_) => {
                 self.programs.get_mut(id).is_issued = false;
                 self.programs.push_front(&mut self.dies[program.die as usize].full_pages, id);
@@ -91,10 +91,10 @@ impl PageMap {
     /// void, which are scattered in memory.
     #[inline]
     pub(super) fn prefetch_commit(&self, id: u32, source: Source) {
-        let buffer = if source == Source::Data { &self.data } else { &self.map };
+        let buffer = self.buffers.source(source);
         let program = self.programs.get(id);
         for part in &self.programs.parts(id)[..program.count as usize] {
-            prefetch(&self.l2p, part.unit as usize);
+            self.map.prefetch(part.unit);
             if let Some(place) = buffer.slot(part.from).committed.place() {
                 self.prefetch_place(place);
             }
@@ -105,16 +105,16 @@ impl PageMap {
     /// mark it as valid.
     #[inline]
     fn commit_slot(&mut self, source: Source, slot: u32, unit: u32, place: u32) -> bool {
-        let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
+        let buffer = self.buffers.source_mut(source);
         let state = buffer.slot(slot);
         if state.is_single() {
             let committed = state.committed;
             buffer.release(slot);
             if fault("lost-unit-stays-unreadable") && committed == Entry::UNREADABLE {
-                self.l2p[unit as usize] = committed;
+                self.map.set(unit, committed);
                 return false;
             }
-            self.l2p[unit as usize] = Entry::at(place);
+            self.map.set(unit, Entry::at(place));
             if let Some(old) = committed.place() {
                 self.invalidate(old);
             }
@@ -130,7 +130,7 @@ impl PageMap {
     /// Commits a copy of a unit that has other copies in the buffer or was trimmed.
     #[cold]
     fn commit_one_of_several(&mut self, source: Source, slot: u32, place: u32) {
-        let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
+        let buffer = self.buffers.source_mut(source);
         let state = *buffer.slot(slot);
         let unit = state.unit;
         if state.overtaken && !fault("older-copy-is-committed-last") {
@@ -139,7 +139,7 @@ impl PageMap {
             return;
         }
         buffer.mark_overtaken(slot);
-        let Mapped::Slot(newest) = self.l2p[unit as usize].decode() else {
+        let Mapped::Slot(newest) = self.map.entry(unit).decode() else {
             unreachable!("unit {unit} is in slot {slot}")
         };
         let Slot { committed, .. } = *buffer.slot(newest);
@@ -160,9 +160,9 @@ impl PageMap {
             self.validate(place, 1, 1);
         }
         if newest == slot {
-            self.l2p[unit as usize] = entry;
+            self.map.set(unit, entry);
         } else {
-            let newest = self.buffer_mut(unit).slot_mut(newest);
+            let newest = self.buffers.of_mut(unit).slot_mut(newest);
             newest.committed = entry;
             newest.committed_is_trimmed = state.trimmed == 0 && trimmed > 0;
         }
@@ -174,23 +174,11 @@ impl PageMap {
     /// Commits the moved units whose originals are still the committed copies.
     #[inline]
     fn commit_moved(&mut self, id: u32, program: &Program) {
-        let mut valid = 0u64;
         let parts = &self.programs.parts(id)[..program.count as usize];
-        for (n, part) in (0..).zip(parts) {
-            if !self.validity.test_and_clear(part.from) && !fault("stale-copy-is-moved") {
-                continue;
-            }
-            valid |= 1 << n;
-            let entry = Entry::at(program.place + n);
-            let mapped = &mut self.l2p[part.unit as usize];
-            if mapped.place().is_some() {
-                *mapped = entry;
-            } else if let Mapped::Slot(slot) = mapped.decode() {
-                let buffer = if part.unit < self.layout.units { &mut self.data } else { &mut self.map };
-                buffer.slot_mut(slot).committed = entry;
-            }
-        }
-        self.validity.set_mask(program.place, valid);
+        let buffers = &mut self.buffers;
+        self.map.commit_moves(program.place, parts, |unit, slot, entry| {
+            buffers.of_mut(unit).slot_mut(slot).committed = entry;
+        });
         let block = self.layout.block_of(parts[0].from);
         if block == self.layout.block_of(parts[parts.len() - 1].from) {
             self.count_moves(block, program.count);

@@ -123,7 +123,7 @@ impl PageMap {
     }
     /// Returns the number of units in the array that hold data.
     pub fn valid_units(&self) -> u64 {
-        self.valid
+        self.map.valid()
     }
 
     /// Reports counters and wear.
@@ -143,7 +143,7 @@ impl PageMap {
         to.count("program_failure_count", c.failed);
         to.count("uncorrectable_count", c.uncorrectable);
         to.count("lost_unit_count", c.lost);
-        to.count("mapped_bytes", bytes(self.valid));
+        to.count("mapped_bytes", bytes(self.map.valid()));
         let exported = u64::from(self.layout.units) + u64::from(self.layout.map_pages);
         let spare = self.effective_units().saturating_sub(exported);
         to.count("effective_spare_ppm", (u128::from(spare) * 1_000_000 / u128::from(exported)) as u64);

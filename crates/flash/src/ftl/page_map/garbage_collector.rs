@@ -11,7 +11,6 @@ use super::bits::count_valid;
 use super::programs::{ProgramLink, Source};
 use super::state::{BlockState, Phase, Stream};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
-use flashlab_sim::prefetch;
 
 /// Maximum number of reads of a victim in flight.
 const VICTIM_READS_MAX: u32 = 2;
@@ -113,7 +112,7 @@ impl PageMap {
         let mut page = before;
         let mut mask = 0;
         while page < written && mask == 0 {
-            mask = self.validity.mask(self.layout.place(block, page), per_page);
+            mask = self.map.valid_mask(self.layout.place(block, page), per_page);
             page += 1;
         }
         let valid = count_valid(mask);
@@ -160,13 +159,13 @@ impl PageMap {
         let pages = self.layout.pages_per_line;
         let first = page & !(pages - 1);
         self.dies[die as usize].victim_loaded = first + pages;
-        let base = self.layout.place(block, first);
-        let units = pages * self.layout.units_per_page;
-        prefetch(&self.p2l, (base + units) as usize);
-        let mut mask = self.validity.mask(base, units);
+        let (base, within) = (self.layout.place(block, first), first * self.layout.units_per_page);
+        let units = (pages * self.layout.units_per_page).min(self.layout.units_per_block - within);
+        self.map.reverse().prefetch(block, within + units);
+        let mut mask = self.map.valid_mask(base, units);
+        let units = &self.map.reverse().victim(block)[within as usize..];
         while mask != 0 {
-            let unit = self.p2l[(base + mask.trailing_zeros()) as usize];
-            prefetch(&self.l2p, unit as usize);
+            self.map.prefetch(units[mask.trailing_zeros() as usize]);
             mask &= mask - 1;
         }
     }
@@ -209,7 +208,7 @@ impl PageMap {
         let main = state.gc_backlog > 0 || urgent || (state.idle_step && self.idle_gc_is_due(die));
         let slc = state.slc_closed.front().copied().filter(|_| fold);
         let victim = if main && self.can_free_a_block(die) {
-            self.candidates.choose(die, self.accepted)
+            self.candidates.choose(die, self.buffers.accepted())
         } else {
             None
         };
@@ -298,7 +297,8 @@ impl PageMap {
         die.victim_page = 0;
         die.destination = to;
         die.victim_loaded = 0;
-        prefetch(&self.p2l, self.layout.place(block, 0) as usize);
+        self.map.reverse_mut().expand(block);
+        self.map.reverse().prefetch(block, 0);
     }
 
     /// Gathers the valid units of a page that was read, or marks them as unreadable.
@@ -307,29 +307,31 @@ impl PageMap {
         let block = operation.block.index();
         self.dies[die as usize].reads -= 1;
         let base = self.layout.place(block, operation.page);
-        let mut mask = self.validity.mask(base, self.layout.units_per_page);
+        let mut mask = self.map.valid_mask(base, self.layout.units_per_page);
         if uncorrectable {
             self.counters.uncorrectable += 1;
             while mask != 0 {
                 let place = base + mask.trailing_zeros();
-                self.mark_unreadable(self.p2l[place as usize], place);
+                self.mark_unreadable(place);
                 mask &= mask - 1;
             }
         } else {
-            self.gather(die, block, base, mask);
+            self.gather(die, block, operation.page, mask);
         }
         self.collect_garbage(die);
     }
 
-    /// Gathers the units at places from `base` on, one for each set bit of `mask`, until they fill a page.
+    /// Gathers the units of a page of a victim, one for each set bit of `mask`, until they fill a page.
     #[inline]
-    fn gather(&mut self, die: u32, block: u32, base: u32, mask: u64) {
+    fn gather(&mut self, die: u32, block: u32, page: u32, mask: u64) {
         if mask == 0 {
             return;
         }
         let per_page = self.layout.units_per_page;
         let state = &mut self.dies[die as usize];
-        let units = &self.p2l[base as usize..(base + per_page) as usize];
+        let base = self.layout.place(block, page);
+        let within = (page * per_page) as usize;
+        let units = &self.map.reverse().victim(block)[within..within + per_page as usize];
         let gathering = &mut state.gathering[state.destination as usize];
         let id = match *gathering {
             Some(link) => link.index(),

@@ -32,15 +32,18 @@
 
 mod bits;
 mod block;
+mod buffers;
 mod check;
 mod commit;
 mod counters;
 mod garbage_collector;
+mod map;
 mod parameters;
 mod place;
 mod program;
 mod programs;
 mod recovery;
+mod reverse_map;
 mod slc;
 mod state;
 mod trim_log;
@@ -60,15 +63,16 @@ use super::gc::Candidates;
 use crate::nand::{EraseBlock, Operation};
 use alloc::vec;
 use alloc::vec::Vec;
-use bits::{DieSet, Validity};
+use bits::DieSet;
+use buffers::Buffers;
 use counters::Counters;
-use flashlab_sim::{fault, prefetch};
-use place::{Entry, Layout, Mapped, NO_UNIT};
+use flashlab_sim::fault;
+use map::Map;
+use place::{Layout, Mapped};
 use programs::{Programs, Source};
 use serde::{Deserialize, Serialize};
 use state::{BlockHistory, BlockState, DieState, Phase, Ready};
 use trim_log::TrimLog;
-use write_buffer::WriteBuffer;
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,21 +80,13 @@ pub struct PageMap {
     parameters: PageMapParameters,
     seed: u64,
     layout: Layout,
-    /// Logical-to-physical map: the host's units, map pages, the trim record.
-    l2p: Vec<Entry>,
-    /// Physical-to-logical map, as the spare areas hold it.
-    p2l: Vec<u32>,
-    /// Versions of the units at all places, if a test asks for them.
-    #[serde(skip)]
-    versions: Option<Vec<u64>>,
-    validity: Validity,
+    map: Map,
+    buffers: Buffers,
     states: Vec<BlockState>,
     histories: Vec<BlockHistory>,
     blocks: Blocks,
     candidates: Candidates,
     dies: Vec<DieState>,
-    data: WriteBuffer,
-    map: WriteBuffer,
     programs: Programs,
     trim_log: TrimLog,
     /// Operations that can be issued now.
@@ -105,10 +101,6 @@ pub struct PageMap {
     next_die: u32,
     next_map_die: u32,
     next_idle_die: u32,
-    /// Number of the last accepted write or trim.
-    accepted: u64,
-    /// Number of valid units in the array.
-    valid: u64,
     read_only: bool,
     recoveries: u64,
     counters: Counters,
@@ -186,16 +178,12 @@ impl PageMap {
         let mut map = PageMap {
             parameters: *parameters,
             seed,
-            l2p: vec![Entry::NOWHERE; layout.logical() as usize],
-            p2l: vec![NO_UNIT; layout.places() as usize],
-            versions: None,
-            validity: Validity::new(layout.places()),
+            map: Map::new(&layout),
+            buffers: Buffers::new(parameters.data_slots(), &layout),
             states: (0..layout.blocks).map(state).collect(),
             histories: vec![BlockHistory::default(); layout.blocks as usize],
             candidates: no_candidates(parameters, &layout, seed),
             dies: (0..layout.dies).map(|die| DieState::new(blocks.free_count(die))).collect(),
-            data: WriteBuffer::new(parameters.data_slots()),
-            map: WriteBuffer::new(layout.map_slots()),
             programs: Programs::new(layout.units_per_page),
             trim_log: TrimLog::new(parameters.unit),
             ready: Ready::default(),
@@ -205,8 +193,6 @@ impl PageMap {
             next_die: 0,
             next_map_die: 0,
             next_idle_die: 0,
-            accepted: 0,
-            valid: 0,
             read_only: false,
             recoveries: 0,
             counters: Counters::default(),
@@ -244,12 +230,12 @@ impl PageMap {
     }
     /// Returns the number of the last accepted write or trim.
     pub fn accepted(&self) -> Ticket {
-        Ticket(self.accepted)
+        Ticket(self.buffers.accepted())
     }
     /// Returns the number of the write that a read of a buffered unit finds, or `None` if the unit is not buffered.
     pub fn buffered_version(&self, unit: u32) -> Option<Ticket> {
-        match self.l2p[unit as usize].decode() {
-            Mapped::Slot(slot) => Some(Ticket(self.buffer(unit).slot(slot).version)),
+        match self.map.entry(unit).decode() {
+            Mapped::Slot(slot) => Some(Ticket(self.buffers.of(unit).slot(slot).version)),
             _ => None,
         }
     }
@@ -261,11 +247,11 @@ impl PageMap {
     /// Returns true if the write buffer is full and accepts only units that it already holds.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.data.is_full()
+        self.buffers.data.is_full()
     }
     /// Returns the number of units in the write buffer that are not programmed yet.
     pub fn buffered(&self) -> u32 {
-        self.data.used()
+        self.buffers.data.used()
     }
 
     /// Returns the location of a unit.
@@ -286,7 +272,7 @@ impl PageMap {
 
     #[inline(always)]
     fn found(&self, unit: u32) -> Found {
-        match self.l2p[unit as usize].decode() {
+        match self.map.entry(unit).decode() {
             Mapped::At(place) => {
                 let (block, page, unit) = self.layout.parts(place);
                 // The block's state lies in another cache line, so it is read only if the layer has an SLC buffer.
@@ -295,7 +281,7 @@ impl PageMap {
             }
             Mapped::Nowhere | Mapped::Trimmed(_) => Found::Unmapped,
             Mapped::Unreadable => Found::Unreadable,
-            Mapped::Slot(slot) if self.buffer(unit).slot(slot).trimmed > 0 => Found::Unmapped,
+            Mapped::Slot(slot) if self.buffers.of(unit).slot(slot).trimmed > 0 => Found::Unmapped,
             Mapped::Slot(_) => Found::Buffered,
         }
     }
@@ -303,7 +289,7 @@ impl PageMap {
     /// Loads the map's cache line for a unit into the processor's cache. The call changes no state.
     #[inline]
     pub fn prefetch(&self, unit: u32) {
-        prefetch(&self.l2p, unit as usize);
+        self.map.prefetch(unit);
     }
 
     /// Accepts a unit into the write buffer.
@@ -320,10 +306,10 @@ impl PageMap {
             return Accepted::Full;
         }
         self.counters.accepted += 1;
-        if self.data.waiting() >= self.layout.units_per_page {
+        if self.buffers.data.waiting() >= self.layout.units_per_page {
             self.dispatch_needed = true;
         }
-        Accepted::Buffered(Ticket(self.accepted))
+        Accepted::Buffered(Ticket(self.buffers.accepted()))
     }
 
     /// Accepts a map page for the array. Map pages fill pages and blocks of their own, and garbage collection treats
@@ -335,16 +321,16 @@ impl PageMap {
             return Accepted::ReadOnly;
         }
         // One slot is reserved for trim records.
-        if self.map.used() + 1 >= self.map.capacity() {
+        if self.buffers.map.used() + 1 >= self.buffers.map.capacity() {
             return Accepted::Full;
         }
         self.accept_map(self.layout.units + page);
-        Accepted::Buffered(Ticket(self.accepted))
+        Accepted::Buffered(Ticket(self.buffers.accepted()))
     }
 
     fn accept_map(&mut self, unit: u32) {
         assert!(self.accept(unit), "a slot for map pages is vacant");
-        if self.map.waiting() >= self.layout.units_per_page {
+        if self.buffers.map.waiting() >= self.layout.units_per_page {
             self.dispatch_needed = true;
         }
     }
@@ -352,78 +338,46 @@ impl PageMap {
     /// Puts a unit into its buffer. Returns false if the buffer is full.
     #[inline]
     fn accept(&mut self, unit: u32) -> bool {
-        let entry = self.l2p[unit as usize];
-        let number = self.accepted + 1;
-        let buffer = if unit < self.layout.units { &mut self.data } else { &mut self.map };
-        if let Mapped::Slot(newest) = entry.decode() {
-            let slot = buffer.slot_mut(newest);
-            if !slot.is_programming() && slot.trimmed == 0 {
-                slot.version = number;
-                self.accepted = number;
-                return true;
-            }
-            let committed = slot.committed;
-            if buffer.is_full() {
-                return false;
-            }
-            let slot = buffer.accept(unit, committed, number);
-            buffer.supersede(newest, slot);
-            self.l2p[unit as usize] = Entry::slot(slot);
-        } else {
-            if buffer.is_full() {
-                return false;
-            }
-            let slot = buffer.accept(unit, entry, number);
-            let is_soon = buffer.waiting() <= self.layout.units_per_page;
-            self.l2p[unit as usize] = Entry::slot(slot);
-            // The unit is programmed soon. A unit that waits longer is prefetched when its program is formed.
-            if let Some(place) = entry.place()
-                && is_soon
-            {
-                self.prefetch_place(place);
-            }
+        let entry = self.map.entry(unit);
+        let Some(newest) = self.buffers.accept(unit, entry) else { return false };
+        self.map.set(unit, newest);
+        // The unit is programmed soon. A unit that waits longer is prefetched when its program is formed.
+        if let Some(place) = entry.place()
+            && self.buffers.of(unit).waiting() <= self.layout.units_per_page
+        {
+            self.prefetch_place(place);
         }
-        self.accepted = number;
         true
     }
 
     /// Prefetches the state that changes when the copy at `place` becomes void.
     #[inline]
     fn prefetch_place(&self, place: u32) {
-        self.validity.prefetch(place);
+        self.map.prefetch_place(place);
         self.candidates.prefetch(self.layout.block_of(place));
-    }
-
-    #[inline]
-    fn buffer(&self, unit: u32) -> &WriteBuffer {
-        if unit < self.layout.units { &self.data } else { &self.map }
-    }
-    #[inline]
-    fn buffer_mut(&mut self, unit: u32) -> &mut WriteBuffer {
-        if unit < self.layout.units { &mut self.data } else { &mut self.map }
     }
 
     /// Flushes all units and trims accepted so far. They are durable when the returned ticket is durable.
     pub fn flush(&mut self) -> Ticket {
-        self.data.flush_to = self.accepted;
+        self.buffers.data.flush_to = self.buffers.accepted();
         self.dispatch_needed = true;
-        self.log_trims_up_to(self.accepted);
-        Ticket(self.accepted)
+        self.log_trims_up_to(self.buffers.accepted());
+        Ticket(self.buffers.accepted())
     }
 
     /// Forces the last write to become durable (FUA): its page is programmed even if it does not become full, together
     /// with the units accepted earlier. The caller passes the ticket to [`PageMap::is_unit_durable`] for each unit, so
     /// it waits neither for other units nor for records of trims.
     pub fn force(&mut self) -> Ticket {
-        self.data.flush_to = self.accepted;
+        self.buffers.data.flush_to = self.buffers.accepted();
         self.dispatch_needed = true;
-        Ticket(self.accepted)
+        Ticket(self.buffers.accepted())
     }
     /// Returns true if the content of `unit` as written up to `ticket`, or newer content, survives a power cut.
     pub fn is_unit_durable(&self, unit: u32, ticket: Ticket) -> bool {
-        match self.l2p[unit as usize].decode() {
+        match self.map.entry(unit).decode() {
             Mapped::Slot(newest) => {
-                !self.buffer(unit).holds(newest, ticket.0) || fault("fua-ends-before-the-program")
+                !self.buffers.of(unit).holds(newest, ticket.0) || fault("fua-ends-before-the-program")
             }
             _ => true,
         }
@@ -431,14 +385,14 @@ impl PageMap {
 
     /// Returns true if the last write to `unit` is in the array and survives a power cut.
     pub fn is_programmed(&self, unit: u32) -> bool {
-        matches!(self.l2p[unit as usize].decode(), Mapped::At(_))
+        matches!(self.map.entry(unit).decode(), Mapped::At(_))
     }
 
     /// Flushes the map pages accepted so far. The ticket is for [`PageMap::map_durable`].
     pub fn flush_map(&mut self) -> Ticket {
-        self.map.flush_to = self.accepted;
+        self.buffers.map.flush_to = self.buffers.accepted();
         self.dispatch_needed = true;
-        Ticket(self.accepted)
+        Ticket(self.buffers.accepted())
     }
 
     /// Returns true if all writes and trims up to `ticket` are durable.
@@ -449,9 +403,9 @@ impl PageMap {
     pub fn watermark(&self) -> Ticket {
         let oldest = [self.oldest(Source::Data), self.trim_log.oldest()].into_iter().flatten().min();
         if fault("watermark-off-by-one") {
-            return Ticket(oldest.unwrap_or(self.accepted));
+            return Ticket(oldest.unwrap_or(self.buffers.accepted()));
         }
-        Ticket(oldest.map_or(self.accepted, |number| number - 1))
+        Ticket(oldest.map_or(self.buffers.accepted(), |number| number - 1))
     }
     /// Returns true if all map pages written up to `ticket` are in the array.
     pub fn map_durable(&self, ticket: Ticket) -> bool {
@@ -459,7 +413,7 @@ impl PageMap {
     }
     /// Returns the number of the oldest write in a buffer that waits for a program or is in a program in flight.
     fn oldest(&self, source: Source) -> Option<u64> {
-        let buffer = if source == Source::Data { &self.data } else { &self.map };
+        let buffer = self.buffers.source(source);
         let programming = self.programs.issued().filter(|id| self.programs.get(*id).source == source);
         let parts =
             programming.flat_map(|id| &self.programs.parts(id)[..self.programs.get(id).count as usize]);
@@ -503,7 +457,7 @@ impl PageMap {
     /// Returns true if a program may be formed, or if no operation is in flight.
     #[inline]
     fn may_form_program(&self) -> bool {
-        !self.writable_dies.is_empty() || self.map.waiting() > 0 || self.outstanding == 0
+        !self.writable_dies.is_empty() || self.buffers.map.waiting() > 0 || self.outstanding == 0
     }
 
     /// Forms all programs that can be formed.
@@ -532,7 +486,7 @@ impl PageMap {
     /// Returns true if a page of accepted units waits to be programmed.
     fn has_waiting_page(&self) -> bool {
         let units = self.layout.units_per_page;
-        self.data.page_waits(units) || self.map.page_waits(units)
+        self.buffers.data.page_waits(units) || self.buffers.map.page_waits(units)
     }
 
     /// Finishes all operations that can be issued, at once and without failures. This runs the layer at count level.

@@ -21,9 +21,6 @@ use serde::{Deserialize, Serialize};
 pub(super) const PLACES_MAX: u64 = 1 << 30;
 /// Units per cache line of the reverse map. The reverse map entries of these units are loaded together.
 pub(super) const LINE: u32 = 16;
-/// Reverse map entry of a place that holds no unit. The entry is not an `Option`, because the entries of a page are
-/// copied as plain numbers.
-pub(super) const NO_UNIT: u32 = u32::MAX;
 
 /// Sizes of the layer's structures, in units unless the name says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -99,6 +96,14 @@ impl Layout {
         let (block, within) = self.by_block.split(place);
         let (page, unit) = self.by_page.split(within);
         (block, page, unit)
+    }
+    /// Returns true if a unit's copy in the array can have this entry.
+    pub(super) fn is_committed(&self, entry: Entry) -> bool {
+        match entry.decode() {
+            Mapped::At(place) | Mapped::Trimmed(place) => place < self.places(),
+            Mapped::Nowhere | Mapped::Unreadable => true,
+            Mapped::Slot(_) => false,
+        }
     }
     /// Returns the number of pages of a block in its mode.
     pub(super) fn pages_of(&self, slc: bool) -> u32 {

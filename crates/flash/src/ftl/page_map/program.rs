@@ -1,11 +1,9 @@
 //! Open blocks and the programs of their pages.
 
-use super::place::{LINE, NO_UNIT};
 use super::programs::{Part, Program, Source};
 use super::state::{Phase, Stream};
 use super::{PageMap, Streams};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
-use flashlab_sim::prefetch;
 
 /// Maximum number of programs in flight on a die, for accepted units and for moved units separately: one in the array
 /// and one in transfer.
@@ -97,7 +95,7 @@ impl PageMap {
     /// Programs pages of accepted units as long as pages wait and a die accepts one.
     #[inline(always)]
     pub(super) fn program_data(&mut self) {
-        while self.data.page_waits(self.layout.units_per_page) {
+        while self.buffers.data.page_waits(self.layout.units_per_page) {
             let Some(die) = self.writable_dies.next(self.next_die) else { return };
             self.next_die = wrap(die + 1, self.layout.dies);
             let block =
@@ -118,7 +116,7 @@ impl PageMap {
     /// Programs pages of the map and of trim records as long as pages wait and a die accepts one.
     #[inline]
     pub(super) fn program_map(&mut self) {
-        while self.map.page_waits(self.layout.units_per_page) && self.program_map_page() {}
+        while self.buffers.map.page_waits(self.layout.units_per_page) && self.program_map_page() {}
     }
 
     /// Programs a page of the map, if a die accepts it.
@@ -185,7 +183,7 @@ impl PageMap {
 
     /// Forms a program of a page of accepted units and assigns the next page of `block` to it.
     fn program_accepted(&mut self, die: u32, block: u32, source: Source) {
-        let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
+        let buffer = self.buffers.source_mut(source);
         let count = self.layout.units_per_page.min(buffer.waiting());
         let id = self.programs.begin(die, source);
         for part in &mut self.programs.parts_mut(id)[..count as usize] {
@@ -263,17 +261,9 @@ impl PageMap {
         let place = self.layout.place(block, page);
         let program = self.programs.get_mut(id);
         (program.place, program.block, program.is_issued) = (place, block, true);
-        let count = program.count as usize;
-        // The next pages of the block write to these entries.
-        prefetch(&self.p2l, (place + LINE) as usize);
-        let units = &mut self.p2l[place as usize..(place + per_page) as usize];
-        for (unit, part) in units.iter_mut().zip(self.programs.parts(id)) {
-            *unit = part.unit;
-        }
-        if count < units.len() {
-            units[count..].fill(NO_UNIT);
-        }
-        if self.versions.is_some() {
+        let count = program.count;
+        self.map.reverse_mut().write(block, page, self.programs.parts(id), count);
+        if self.map.versions().is_some() {
             self.record_versions(id);
         }
         // A page is transferred as a whole, including its padding.
@@ -297,8 +287,8 @@ impl PageMap {
         }
         let Part { from, unit } = self.programs.parts(id)[index as usize];
         match program.source {
-            Source::Data => Content::New { unit, version: self.data.slot(from).version },
-            Source::Map => Content::New { unit, version: self.map.slot(from).version },
+            Source::Data => Content::New { unit, version: self.buffers.data.slot(from).version },
+            Source::Map => Content::New { unit, version: self.buffers.map.slot(from).version },
             Source::Moved(_) => {
                 let (block, page, index) = self.layout.parts(from);
                 Content::Copy { unit, block: EraseBlock::new(block), page, index }

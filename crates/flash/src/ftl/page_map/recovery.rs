@@ -14,9 +14,7 @@
 //! moved copy has the version of its original. The state after [`PageMap::power_cut`] is therefore the state that such
 //! a scan finds, without the scan: the committed map, with each trim that is not on record undone.
 
-use super::place::{Entry, Mapped};
 use super::state::{BlockState, DieState, Phase};
-use super::write_buffer::Slot;
 use super::{PageMap, no_candidates};
 use crate::nand::{Cut, EraseBlock, Kind, Operation};
 use alloc::vec::Vec;
@@ -77,17 +75,13 @@ impl PageMap {
     /// Drops the units that were only in the buffers and returns the host's units among them.
     fn lose_buffers(&mut self) -> Vec<u32> {
         let mut lost = Vec::new();
-        for buffer in [&self.data, &self.map] {
-            let newest = |slot: &&Slot| slot.newer.is_none() && !slot.overtaken;
-            for slot in buffer.iter().map(|slot| buffer.slot(slot)).filter(newest) {
-                self.l2p[slot.unit as usize] = slot.committed;
-                if slot.unit < self.layout.units {
-                    lost.push(slot.unit);
-                }
+        let PageMap { map, buffers, layout, .. } = self;
+        buffers.lose(|unit, committed| {
+            map.set(unit, committed);
+            if unit < layout.units {
+                lost.push(unit);
             }
-        }
-        self.data.clear();
-        self.map.clear();
+        });
         lost
     }
 
@@ -95,12 +89,7 @@ impl PageMap {
     fn undo_trims(&mut self, lost: &mut Vec<u32>) {
         for (first, count) in self.pending_trims() {
             for unit in first..first + count {
-                if let Mapped::Trimmed(place) = self.l2p[unit as usize].decode()
-                    && !fault("trim-survives-without-a-record")
-                {
-                    self.l2p[unit as usize] = Entry::at(place);
-                    self.validity.set(place);
-                    self.valid += 1;
+                if self.map.undo_trim(unit) {
                     lost.push(unit);
                 }
             }

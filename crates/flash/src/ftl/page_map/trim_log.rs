@@ -134,7 +134,7 @@ impl PageMap {
     /// # Panics
     /// If a range is not within the capacity.
     pub fn trim_all(&mut self, ranges: impl IntoIterator<Item = (u32, u32)>) {
-        let number = self.accepted + 1;
+        let number = self.buffers.accepted() + 1;
         ranges.into_iter().for_each(|(first, count)| self.trim_range(first, count, number));
     }
 
@@ -174,25 +174,26 @@ impl PageMap {
     }
 
     fn trim_unit(&mut self, unit: u32, number: u64) -> bool {
-        match self.l2p[unit as usize].decode() {
+        match self.map.entry(unit).decode() {
             Mapped::Nowhere | Mapped::Trimmed(_) => false,
             Mapped::Unreadable => {
-                self.l2p[unit as usize] = Entry::NOWHERE;
+                self.map.set(unit, Entry::NOWHERE);
                 true
             }
             Mapped::At(place) => {
-                self.l2p[unit as usize] = self.trim_place(place, number);
+                let entry = self.trim_place(place, number);
+                self.map.set(unit, entry);
                 true
             }
             Mapped::Slot(slot) => {
-                if self.data.slot(slot).trimmed > 0 {
+                if self.buffers.data.slot(slot).trimmed > 0 {
                     return false;
                 }
-                if let Some(place) = self.data.slot(slot).committed.place() {
-                    self.data.slot_mut(slot).committed = self.trim_place(place, number);
-                    self.data.slot_mut(slot).committed_is_trimmed = true;
+                if let Some(place) = self.buffers.data.slot(slot).committed.place() {
+                    self.buffers.data.slot_mut(slot).committed = self.trim_place(place, number);
+                    self.buffers.data.slot_mut(slot).committed_is_trimmed = true;
                 }
-                self.data.slot_mut(slot).trimmed = number;
+                self.buffers.data.slot_mut(slot).trimmed = number;
                 true
             }
         }
@@ -216,13 +217,15 @@ impl PageMap {
         self.trim_log.covers(unit, number..number + 1)
     }
 
-    /// Marks the content of `unit` as lost, because its copy at `place` cannot be read.
-    pub(super) fn mark_unreadable(&mut self, unit: u32, place: u32) {
+    /// Marks the content of the unit at `place` as lost, because its copy there cannot be read.
+    pub(super) fn mark_unreadable(&mut self, place: u32) {
+        let (block, page, index) = self.layout.parts(place);
+        let unit = self.map.reverse().unit(block, page, index);
         self.counters.lost += 1;
-        let number = self.accepted + 1;
-        match self.l2p[unit as usize].decode() {
-            Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::UNREADABLE,
-            _ => self.l2p[unit as usize] = Entry::UNREADABLE,
+        let number = self.buffers.accepted() + 1;
+        match self.map.entry(unit).decode() {
+            Mapped::Slot(slot) => self.buffers.of_mut(unit).slot_mut(slot).committed = Entry::UNREADABLE,
+            _ => self.map.set(unit, Entry::UNREADABLE),
         }
         self.invalidate(place);
         let block = self.layout.block_of(place) as usize;
@@ -231,7 +234,7 @@ impl PageMap {
     }
 
     fn append_to_trim_log(&mut self, record: TrimRecord) {
-        self.accepted = self.accepted.max(record.number);
+        self.buffers.accept_trim(record.number);
         self.trim_log.push(record);
         if self.trim_log.pending.len() >= self.trim_log.page {
             self.log_trims_up_to(record.number);
@@ -246,12 +249,12 @@ impl PageMap {
 
     fn start_log_page(&mut self) {
         let wanted = self.trim_log.oldest().is_some_and(|oldest| oldest <= self.trim_log.wanted);
-        if self.trim_log.writing.is_some() || !wanted || self.map.is_full() {
+        if self.trim_log.writing.is_some() || !wanted || self.buffers.map.is_full() {
             return;
         }
         self.trim_log.writing = Some(self.trim_log.pending.len().min(self.trim_log.page));
         self.accept_map(self.layout.log_unit());
-        self.map.flush_to = self.accepted;
+        self.buffers.map.flush_to = self.buffers.accepted();
         self.dispatch_needed = true;
     }
 
@@ -278,17 +281,17 @@ impl PageMap {
     /// Drops the old place of a trimmed unit, unless the unit was written and trimmed again since. After the `last`
     /// pending trim this cannot have happened.
     fn forget_trimmed(&mut self, unit: u32, last: bool) {
-        let slot = match self.l2p[unit as usize].decode() {
+        let slot = match self.map.entry(unit).decode() {
             Mapped::Slot(slot) => Some(slot),
             _ => None,
         };
-        let entry = slot.map_or(self.l2p[unit as usize], |slot| self.buffer(unit).slot(slot).committed);
+        let entry = slot.map_or(self.map.entry(unit), |slot| self.buffers.of(unit).slot(slot).committed);
         let Mapped::Trimmed(place) = entry.decode() else { return };
         // Only trims that changed the map are pending. Such a trim either precedes the first write to the buffer since,
         // or trims the data of that write.
         let by = match slot {
             Some(slot) => {
-                let buffer = self.buffer(unit);
+                let buffer = self.buffers.of(unit);
                 let (written, trimmed) = buffer.first_changes(slot);
                 if buffer.slot(slot).committed_is_trimmed { trimmed..trimmed + 1 } else { 0..written }
             }
@@ -298,8 +301,8 @@ impl PageMap {
         let pending = !last && !self.trim_log.is_durable(newest) && self.trim_log.covers(unit, by);
         match slot {
             _ if pending => {}
-            Some(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::NOWHERE,
-            None => self.l2p[unit as usize] = Entry::NOWHERE,
+            Some(slot) => self.buffers.of_mut(unit).slot_mut(slot).committed = Entry::NOWHERE,
+            None => self.map.set(unit, Entry::NOWHERE),
         }
     }
 
@@ -340,7 +343,7 @@ impl PageMap {
             ensure!(
                 record.count > 0
                     && end.is_some_and(|end| end <= self.layout.logical())
-                    && record.number <= self.accepted,
+                    && record.number <= self.buffers.accepted(),
                 "{record:?} is of units that do not exist, or newer than all that was accepted"
             );
             again.push(*record);
@@ -348,11 +351,11 @@ impl PageMap {
         ensure!(pending.iter().map(|r| (r.number, r.first)).is_sorted(), "records are not in order");
         ensure!(*trims == again.trims, "the trims are not those of the records");
         ensure!(
-            writing.is_none_or(|writing| writing <= pending.len()) && *wanted <= self.accepted,
+            writing.is_none_or(|writing| writing <= pending.len()) && *wanted <= self.buffers.accepted(),
             "more records are written than there are"
         );
         let record = self.layout.log_unit();
-        let slots = self.map.iter().map(|slot| self.map.slot(slot));
+        let slots = self.buffers.map.iter().map(|slot| self.buffers.map.slot(slot));
         let slots = slots.filter(|slot| slot.unit == record && !slot.overtaken).count();
         ensure!(slots == usize::from(writing.is_some()), "{slots} pages of records are written");
         let mut seen = BTreeSet::new();
@@ -376,9 +379,9 @@ impl PageMap {
             pending[first as usize..(first + count) as usize].fill(true);
         }
         for unit in 0..self.layout.logical() {
-            let entry = match self.l2p[unit as usize].decode() {
-                Mapped::Slot(slot) => self.buffer(unit).slot(slot).committed,
-                _ => self.l2p[unit as usize],
+            let entry = match self.map.entry(unit).decode() {
+                Mapped::Slot(slot) => self.buffers.of(unit).slot(slot).committed,
+                _ => self.map.entry(unit),
             };
             let trimmed = matches!(entry.decode(), Mapped::Trimmed(_));
             ensure!(!trimmed || pending[unit as usize], "unit {unit} was trimmed without a record to come");

@@ -7,21 +7,20 @@
 use super::place::Mapped;
 use super::programs::{Part, Source};
 use super::{PageMap, Ticket};
-use alloc::vec;
 
 impl PageMap {
     /// Starts to record the version of each unit that is programmed, in 8 bytes for each unit of the array.
     pub fn track_versions(&mut self) {
-        self.versions = Some(vec![0; self.layout.places() as usize]);
+        self.map.track_versions(self.layout.places());
     }
 
     /// Returns the number of the write that a read of `unit` finds. Returns `None` if the unit is not mapped, cannot be
     /// read or lies in a page whose program was torn or failed, and if the layer records no versions.
     pub fn version(&self, unit: u32) -> Option<Ticket> {
-        let version = match self.l2p[unit as usize].decode() {
-            Mapped::Slot(slot) if self.buffer(unit).slot(slot).trimmed > 0 => None,
-            Mapped::Slot(slot) => Some(self.buffer(unit).slot(slot).version),
-            Mapped::At(place) => self.versions.as_ref().map(|versions| versions[place as usize]),
+        let version = match self.map.entry(unit).decode() {
+            Mapped::Slot(slot) if self.buffers.of(unit).slot(slot).trimmed > 0 => None,
+            Mapped::Slot(slot) => Some(self.buffers.of(unit).slot(slot).version),
+            Mapped::At(place) => self.map.versions().map(|versions| versions[place as usize]),
             Mapped::Nowhere | Mapped::Trimmed(_) | Mapped::Unreadable => None,
         };
         version.filter(|version| *version > 0).map(Ticket)
@@ -31,11 +30,11 @@ impl PageMap {
     #[cold]
     pub(super) fn record_versions(&mut self, id: u32) {
         let program = self.programs.get(id);
-        let Some(versions) = &mut self.versions else { return };
+        let Some(versions) = self.map.versions_mut() else { return };
         for (n, Part { from, .. }) in self.programs.parts(id)[..program.count as usize].iter().enumerate() {
             versions[program.place as usize + n] = match program.source {
-                Source::Data => self.data.slot(*from).version,
-                Source::Map => self.map.slot(*from).version,
+                Source::Data => self.buffers.data.slot(*from).version,
+                Source::Map => self.buffers.map.slot(*from).version,
                 Source::Moved(_) => versions[*from as usize],
             };
         }
@@ -45,7 +44,7 @@ impl PageMap {
     #[cold]
     pub(super) fn clear_versions(&mut self, id: u32) {
         let place = self.programs.get(id).place as usize;
-        if let Some(versions) = &mut self.versions {
+        if let Some(versions) = self.map.versions_mut() {
             versions[place..place + self.layout.units_per_page as usize].fill(0);
         }
     }

@@ -1,0 +1,148 @@
+//! The write buffers: one for units of the host, one for map pages and trim records.
+//!
+//! # Invariant
+//! Every accepted write and trim has a number, and the numbers rise by one. The slots of a buffer hold units of that
+//! buffer's own range. The map names the newest slot of each buffered unit, and that slot stores the entry of the copy
+//! in the array.
+
+use super::place::{Entry, Layout, Mapped};
+use super::programs::Source;
+use super::write_buffer::WriteBuffer;
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
+use serde::{Deserialize, Serialize};
+
+/// Accepted units that are not programmed yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Buffers {
+    pub(super) data: WriteBuffer,
+    pub(super) map: WriteBuffer,
+    /// First unit that is not the host's.
+    host_units: u32,
+    /// Number of the last accepted write or trim.
+    accepted: u64,
+}
+
+impl Buffers {
+    /// Creates empty buffers, with `data_slots` slots for units of the host.
+    pub(super) fn new(data_slots: u32, layout: &Layout) -> Self {
+        Buffers {
+            data: WriteBuffer::new(data_slots),
+            map: WriteBuffer::new(layout.map_slots()),
+            host_units: layout.units,
+            accepted: 0,
+        }
+    }
+
+    /// Returns the number of the last accepted write or trim.
+    #[inline]
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+    /// Records that a trim of `number` was accepted.
+    pub(super) fn accept_trim(&mut self, number: u64) {
+        self.accepted = self.accepted.max(number);
+    }
+
+    /// Returns the buffer of a unit.
+    #[inline]
+    pub(super) fn of(&self, unit: u32) -> &WriteBuffer {
+        if unit < self.host_units { &self.data } else { &self.map }
+    }
+    #[inline]
+    pub(super) fn of_mut(&mut self, unit: u32) -> &mut WriteBuffer {
+        if unit < self.host_units { &mut self.data } else { &mut self.map }
+    }
+    /// Returns the buffer that a program takes its units from.
+    #[inline]
+    pub(super) fn source(&self, source: Source) -> &WriteBuffer {
+        if source == Source::Data { &self.data } else { &self.map }
+    }
+    #[inline]
+    pub(super) fn source_mut(&mut self, source: Source) -> &mut WriteBuffer {
+        if source == Source::Data { &mut self.data } else { &mut self.map }
+    }
+
+    /// Accepts a write of `unit`, whose map entry is `entry`. Returns the new map entry, or `None` if the buffer is
+    /// full. A write of a unit whose program is not formed yet stays in its slot.
+    #[inline(always)]
+    pub(super) fn accept(&mut self, unit: u32, entry: Entry) -> Option<Entry> {
+        let number = self.accepted + 1;
+        let buffer = self.of_mut(unit);
+        let mut slot = None;
+        let mut committed = entry;
+        if let Mapped::Slot(newest) = entry.decode() {
+            let held = buffer.slot_mut(newest);
+            if !held.is_programming() && held.trimmed == 0 {
+                held.version = number;
+                self.accepted = number;
+                return Some(entry);
+            }
+            (slot, committed) = (Some(newest), held.committed);
+        }
+        if buffer.is_full() {
+            return None;
+        }
+        let newest = buffer.accept(unit, committed, number);
+        if let Some(older) = slot {
+            buffer.supersede(older, newest);
+        }
+        self.accepted = number;
+        Some(Entry::slot(newest))
+    }
+
+    /// Returns the entry of a unit's copy in the array, from its map entry.
+    #[inline]
+    pub(super) fn committed(&self, unit: u32, entry: Entry) -> Entry {
+        match entry.decode() {
+            Mapped::Slot(slot) => self.of(unit).get(slot).map_or(Entry::NOWHERE, |slot| slot.committed),
+            _ => entry,
+        }
+    }
+
+    /// Drops all units and calls `lost` with each one and the entry of its copy in the array.
+    pub(super) fn lose(&mut self, mut lost: impl FnMut(u32, Entry)) {
+        for buffer in [&mut self.data, &mut self.map] {
+            for slot in buffer.iter().map(|slot| buffer.slot(slot)) {
+                if slot.newer.is_none() && !slot.overtaken {
+                    lost(slot.unit, slot.committed);
+                }
+            }
+            buffer.clear();
+        }
+    }
+
+    /// Checks the buffers, which have `data_slots` slots for units of the host, and that `entry` names the newest slot
+    /// of each unit and no other. Returns the number of newest slots.
+    pub(super) fn validate(
+        &self,
+        data_slots: u32,
+        layout: &Layout,
+        entry: &dyn Fn(u32) -> Entry,
+    ) -> Result<usize, Inconsistent> {
+        ensure!(self.host_units == layout.units, "the buffers are of another capacity");
+        self.data.validate(data_slots, self.accepted)?;
+        self.map.validate(layout.map_slots(), self.accepted)?;
+        let mut newest = 0;
+        for (buffer, units) in [(&self.data, 0..layout.units), (&self.map, layout.units..layout.logical())] {
+            for number in buffer.iter() {
+                let slot = buffer.slot(number);
+                ensure!(
+                    units.contains(&slot.unit) && layout.is_committed(slot.committed),
+                    "slot {number} of unit {} knows {:?}",
+                    slot.unit,
+                    slot.committed
+                );
+                if slot.newer.is_none() && !slot.overtaken {
+                    newest += 1;
+                    ensure!(
+                        entry(slot.unit) == Entry::slot(number),
+                        "unit {} is not mapped to slot {number}",
+                        slot.unit
+                    );
+                }
+            }
+        }
+        Ok(newest)
+    }
+}
