@@ -1,13 +1,12 @@
 //! Consistency check of the whole structure, for a layer that was created here and for one that was read back.
 
+use super::block_states::{BlockState, Phase};
 use super::place::Layout;
 use super::programs::Source;
-use super::state::{Phase, STREAMS, Stream};
 use super::write_buffer::WriteBuffer;
 use super::{PageMap, PageMapParameters};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
-use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
@@ -38,78 +37,40 @@ impl PageMap {
 
     fn walk(&self) -> Result<(), Inconsistent> {
         self.check_shape()?;
-        self.check_candidates()?;
-        self.blocks.validate()?;
         self.check_map()?;
+        let (accepted, has_slc) = (self.buffers.accepted(), self.parameters.slc.is_some());
+        self.blocks.validate(&self.layout, has_slc, accepted, &|block, state| {
+            let (base, units) = (self.layout.place(block, 0), self.layout.units_per_block);
+            let written = state.next_page * self.layout.units_per_page;
+            let beyond = self.map.valid_count(base + written, units - written);
+            (beyond == 0).then(|| self.valid_in(block))
+        })?;
+        self.dies.validate(&self.blocks, &self.layout, &|die| self.can_program_host_data(die))?;
+        let valid = |block| self.valid_in(block);
+        self.collector.validate(&self.parameters, &self.layout, &self.blocks, accepted, &valid)?;
         self.check_programs()?;
         self.check_trim_log()?;
-        self.check_blocks()?;
-        self.check_dies()?;
         self.check_counters()
     }
 
-    /// Checks that every structure has the size that follows from the parameters, and that every number of a block, a
-    /// die, a place or a program is in range.
+    /// Checks that every structure has the size that follows from the parameters.
     fn check_shape(&self) -> Result<(), Inconsistent> {
         let Layout { blocks, dies, units_per_page, .. } = self.layout;
         ensure!(self.layout == Layout::new(&self.parameters), "the sizes are not those of the parameters");
-        let lengths = [(self.states.len(), blocks), (self.histories.len(), blocks), (self.dies.len(), dies)];
-        ensure!(lengths.iter().all(|(len, wanted)| *len == *wanted as usize), "lengths: {lengths:?}");
-        ensure!(self.writable_dies.holds(dies), "a set of bits has another length");
-        let pool = (self.blocks.count(), self.blocks.pool_count(), self.blocks.policy(), self.blocks.seed());
+        let pool = self.blocks.pool();
+        let pool_parameters = (pool.count(), pool.pool_count(), pool.policy(), pool.seed());
         ensure!(
-            pool == (blocks, dies, self.parameters.leveling, self.seed)
-                && self.blocks.endurance() == self.parameters.endurance.as_ref(),
+            self.blocks.holds(blocks)
+                && pool_parameters == (blocks, dies, self.parameters.leveling, self.seed)
+                && pool.endurance() == self.parameters.endurance.as_ref(),
             "the blocks are of other parameters"
         );
-        let next = [self.next_die, self.next_map_die, self.next_idle_die];
-        ensure!(next.iter().all(|die| *die < dies), "the next dies: {next:?}");
         ensure!(
             self.buffers.accepted().max(self.recoveries) < COUNT_MAX,
             "more was accepted than is possible"
         );
         ensure!(self.programs.are_sound(units_per_page), "programs and their units do not hold together");
-        for (block, state) in (0..).zip(&self.states) {
-            let history = &self.histories[block as usize];
-            ensure!(
-                state.next_page <= self.layout.pages_of(state.slc)
-                    && (!state.slc || self.parameters.slc.is_some())
-                    && history.trimmed.max(history.closed_at) <= self.buffers.accepted(),
-                "block {block}: {state:?}, {history:?}"
-            );
-        }
-        for (index, die) in (0..).zip(&self.dies) {
-            let mine = |block: &u32| *block < blocks && self.layout.die_of(*block) == index;
-            let single = die.open.iter().chain([&die.victim, &die.leveling_victim]).flatten();
-            let gathering = die.gathering.iter().flatten().map(|link| link.index());
-            let mut programs = gathering.chain(self.programs.queue(&die.full_pages));
-            ensure!(
-                single.map(|block| block.index()).all(|block| mine(&block))
-                    && die.failed_blocks.iter().chain(&die.slc_closed).all(mine)
-                    && self.programs.queue_is_sound(&die.full_pages)
-                    && programs.all(|id| self.programs.is_live(id)),
-                "die {index} has blocks or programs that it cannot have"
-            );
-            ensure!(
-                die.victim_page <= self.layout.pages
-                    && die.gc_backlog.unsigned_abs() < COUNT_MAX
-                    && die.fold_backlog_ppm.unsigned_abs() < COUNT_MAX * 1_000_000,
-                "die {index}: page {} of its victim, {} and {} units owed",
-                die.victim_page,
-                die.gc_backlog,
-                die.fold_backlog_ppm
-            );
-        }
         Ok(())
-    }
-
-    /// Checks that the closed blocks are candidates, with their numbers of valid units.
-    fn check_candidates(&self) -> Result<(), Inconsistent> {
-        let shape = (self.layout.dies, self.layout.blocks, self.layout.units_per_block);
-        self.candidates.validate(self.parameters.victim, shape, self.buffers.accepted(), &|block| {
-            let state = &self.states[block as usize];
-            (state.phase == Phase::Closed && !state.slc).then(|| self.valid_in(block))
-        })
     }
 
     /// Checks the write buffers and the map, which names the newest slot of each buffered unit.
@@ -120,12 +81,20 @@ impl PageMap {
         let in_slots = self.map.in_slots();
         ensure!(in_slots == newest, "units in slots and newest slots: {in_slots} and {newest}");
         let committed = |unit, entry| self.buffers.committed(unit, entry);
-        self.map.validate(&self.layout, &committed, &|block| self.states[block as usize].phase == Phase::Free)
+        self.map.validate(&self.layout, &committed, &|block| self.blocks.get(block).phase == Phase::Free)
     }
 
     /// Checks that the units of every program are at their sources, and that every block counts its moves in flight.
     fn check_programs(&self) -> Result<(), Inconsistent> {
-        let mut moving = vec![0u32; self.states.len()];
+        for die in self.collector.iter() {
+            let gathering = die.gathering.iter().flatten().map(|link| link.index());
+            let mut programs = gathering.chain(self.programs.queue(&die.full_pages));
+            ensure!(
+                self.programs.queue_is_sound(&die.full_pages) && programs.all(|id| self.programs.is_live(id)),
+                "a die has programs that it cannot have"
+            );
+        }
+        let mut moving = vec![0u32; self.layout.blocks as usize];
         for id in self.programs.live() {
             let program = self.programs.get(id);
             let parts = &self.programs.parts(id)[..program.count as usize];
@@ -151,7 +120,7 @@ impl PageMap {
                 }
             }
         }
-        for (block, (state, moving)) in self.states.iter().zip(moving).enumerate() {
+        for ((block, state), moving) in self.blocks.iter().zip(moving) {
             ensure!(
                 state.moves_in_flight == moving,
                 "block {block} has {moving} units on their way: {state:?}"
@@ -160,94 +129,9 @@ impl PageMap {
         Ok(())
     }
 
-    fn check_blocks(&self) -> Result<(), Inconsistent> {
-        for (block, state) in (0..).zip(&self.states) {
-            let base = self.layout.place(block, 0);
-            let written = state.next_page * self.layout.units_per_page;
-            let valid = self.valid_in(block);
-            let beyond = self.map.valid_count(base + written, self.layout.units_per_block - written);
-            ensure!(beyond == 0, "block {block} has valid units that were never programmed");
-            let (used, bad) =
-                (self.blocks.is_used(EraseBlock::new(block)), self.blocks.is_bad(EraseBlock::new(block)));
-            let right = match state.phase {
-                Phase::Free | Phase::Bad => {
-                    (valid, state.moves_in_flight, used) == (0, 0, false)
-                        && bad == (state.phase == Phase::Bad)
-                }
-                Phase::Closed => used && state.programs == 0 && state.moves_in_flight == 0,
-                Phase::Erasing => used && valid == 0 && state.moves_in_flight == 0,
-                Phase::Victim | Phase::Drained => used,
-                Phase::Open | Phase::Failed => used && state.moves_in_flight == 0,
-            };
-            ensure!(right, "block {block}, used: {used}, bad: {bad}: {state:?}");
-        }
-        // Each block is in one phase, and the pool's counts of free and bad blocks agree.
-        let free = self.count(|phase| phase == Phase::Free);
-        ensure!(free == self.blocks.free_count_total(), "{free} free blocks, not those of the pool");
-        let bad = self.count(|phase| phase == Phase::Bad);
-        ensure!(bad == self.blocks.bad_count(), "{bad} bad blocks, not those of the pool");
-        Ok(())
-    }
-
     fn unit_at(&self, place: u32) -> u32 {
         let (block, page, index) = self.layout.parts(place);
         self.map.reverse().unit(block, page, index)
-    }
-
-    fn count(&self, phase: impl Fn(Phase) -> bool) -> u32 {
-        self.states.iter().filter(|state| phase(state.phase)).count() as u32
-    }
-
-    fn check_dies(&self) -> Result<(), Inconsistent> {
-        let mut listed = vec![false; self.states.len()];
-        let mut list = |block: u32| !core::mem::replace(&mut listed[block as usize], true);
-        for (index, die) in (0..).zip(&self.dies) {
-            ensure!(die.free == self.blocks.free_count(index), "free blocks of die {index}: {}", die.free);
-            let mine = || {
-                let dies = self.layout.dies as usize;
-                (0..).zip(&self.states).skip(index as usize).step_by(dies)
-            };
-            let slc = mine().filter(|(_, state)| state.slc).count() as u32;
-            ensure!(slc == die.slc, "blocks of die {index} with one bit a cell: {slc} and {}", die.slc);
-            let is_slc_closed = |state: &super::BlockState| state.phase == Phase::Closed && state.slc;
-            let closed = mine().filter(|(_, state)| is_slc_closed(state)).count();
-            for block in &die.slc_closed {
-                ensure!(
-                    is_slc_closed(&self.states[*block as usize]) && list(*block),
-                    "block {block} is listed as closed"
-                );
-            }
-            ensure!(closed == die.slc_closed.len(), "closed blocks of die {index} with one bit a cell");
-            for block in &die.failed_blocks {
-                let failing = self.states[*block as usize].phase == Phase::Failed;
-                ensure!(failing && list(*block), "block {block} is listed as failing");
-            }
-            let victims = mine().filter(|(_, state)| state.phase == Phase::Victim).map(|(block, _)| block);
-            ensure!(
-                victims.eq(die.victim.map(EraseBlock::index)),
-                "the victim of die {index}: {:?}",
-                die.victim
-            );
-            let open =
-                die.open.iter().enumerate().filter_map(|(stream, block)| Some((stream, (*block)?.index())));
-            for (stream, block) in open {
-                let state = &self.states[block as usize];
-                let right = state.phase == Phase::Open
-                    && state.stream as usize == stream
-                    && state.next_page < self.layout.pages_of(state.slc)
-                    && (stream == Stream::Host as usize || !state.slc);
-                ensure!(
-                    right && list(block),
-                    "block {block} is open for stream {stream} of {STREAMS}: {state:?}"
-                );
-            }
-            let can_program = self.can_program(index, Stream::Host, self.parameters.floor());
-            ensure!(
-                self.writable_dies.contains(index) == can_program,
-                "die {index} takes a page: {can_program}"
-            );
-        }
-        Ok(())
     }
 
     /// Checks that the units programmed by cause add up to the units of all programs.
@@ -261,11 +145,14 @@ impl PageMap {
 
     /// Checks that no operation is in flight, and that every waiting program, block and slot is in its list.
     fn check_at_rest(&self) -> Result<(), Inconsistent> {
-        ensure!(self.ready.is_empty() && self.outstanding == 0, "operations are under way");
-        let programs = self.states.iter().map(|state| u32::from(state.programs));
-        let programs =
-            programs.chain(self.dies.iter().map(|die| die.reads + die.programs + die.move_programs));
-        ensure!(programs.max() == Some(0), "programs or reads are under way");
+        ensure!(
+            self.operations.none_is_ready() && self.operations.outstanding() == 0,
+            "operations are under way"
+        );
+        let rests = self.blocks.iter().all(|(_, state)| state.programs == 0)
+            && self.dies.iter().all(|die| die.rests())
+            && self.collector.iter().all(|die| die.reads == 0);
+        ensure!(rests, "programs or reads are under way");
         for buffer in [&self.buffers.data, &self.buffers.map] {
             ensure!(
                 buffer.iter().all(|slot| !buffer.slot(slot).is_programming()),
@@ -273,7 +160,7 @@ impl PageMap {
             );
         }
         let mut gathered = vec![false; self.programs.len()];
-        for (index, die) in (0..).zip(&self.dies) {
+        for (index, die) in (0..).zip(self.collector.iter()) {
             let gathering = die.gathering.iter().enumerate();
             let gathering = gathering.filter_map(|(stream, id)| Some((Some(stream), (*id)?.index())));
             for (stream, id) in gathering.chain(self.programs.queue(&die.full_pages).map(|id| (None, id))) {
@@ -297,17 +184,17 @@ impl PageMap {
             self.programs.live().all(|id| gathered[id as usize]),
             "a program is neither gathered nor under way"
         );
-        let (mut open, mut failing) = (0, 0);
-        for die in &self.dies {
-            open += die.open.iter().flatten().count() as u32;
-            failing += die.failed_blocks.len() as u32;
-        }
-        ensure!(open == self.count(|phase| phase == Phase::Open), "a block is open for no stream");
-        ensure!(failing == self.count(|phase| phase == Phase::Failed), "a block that fails is not listed");
+        let open = self.dies.iter().map(|die| die.open_blocks().count()).sum::<usize>() as u32;
+        ensure!(open == self.blocks.count(Phase::Open), "a block is open for no stream");
+        let failing = self.collector.failed_count();
+        ensure!(failing == self.blocks.count(Phase::Failed), "a block that fails is not listed");
         self.check_victims()?;
-        let drained = |state: &super::BlockState| state.phase == Phase::Drained && state.moves_in_flight == 0;
-        ensure!(!self.states.iter().any(drained), "a block is drained, and was not given up");
-        self.check_trim_log_at_rest(self.count(|phase| phase == Phase::Erasing))
+        let drained = |state: &BlockState| state.phase == Phase::Drained && state.moves_in_flight == 0;
+        ensure!(
+            !self.blocks.iter().any(|(_, state)| drained(state)),
+            "a block is drained, and was not given up"
+        );
+        self.check_trim_log_at_rest(self.blocks.count(Phase::Erasing))
     }
 
     /// Checks that every valid unit of the pages of a victim that were read is being moved once, and that no unit of
@@ -319,9 +206,9 @@ impl PageMap {
                 ensure!(moving.insert(part.from), "the unit at place {} is moved twice", part.from);
             }
         }
-        for (block, state) in (0..).zip(&self.states) {
+        for (block, state) in self.blocks.iter() {
             let read = match state.phase {
-                Phase::Victim => self.dies[self.layout.die_of(block) as usize].victim_page,
+                Phase::Victim => self.collector.get(self.layout.die_of(block)).victim_page,
                 Phase::Drained => state.next_page,
                 _ => continue,
             };

@@ -39,14 +39,18 @@ impl PageMap {
             }
             self.programs.end(id);
         }
-        let die = &mut self.dies[program.die as usize];
+        let state = self.dies.get_mut(program.die);
         match program.source {
-            Source::Moved(_) => die.move_programs -= 1,
-            _ => die.programs -= 1,
+            Source::Moved(_) => state.move_programs -= 1,
+            _ => state.programs -= 1,
         }
-        self.program_ended(program.block, failed);
-        self.collect_garbage(program.die);
         let die = self.layout.die_of(program.block);
+        let next = self.blocks.program_ended(program.block, failed, &self.layout);
+        if failed {
+            self.dies.abandon(die, program.block);
+        }
+        self.after_program(program.block, next);
+        self.collect_garbage(program.die);
         if die != program.die {
             self.collect_garbage(die);
         }
@@ -60,7 +64,7 @@ impl PageMap {
             Source::Map => &mut self.buffers.map,
             Source::Moved(_) => {
                 self.programs.get_mut(id).is_issued = false;
-                self.programs.push_front(&mut self.dies[program.die as usize].full_pages, id);
+                self.programs.push_front(&mut self.collector.get_mut(program.die).full_pages, id);
                 return;
             }
         };
@@ -84,7 +88,7 @@ impl PageMap {
                 units += 1;
             }
         }
-        self.validate(program.place, valid, units);
+        self.map.validate_places(program.place, valid, units);
     }
 
     /// Prefetches the state that changes when the program ends: the map entries and the state of the copies that become
@@ -157,7 +161,7 @@ impl PageMap {
             _ => Entry::NOWHERE,
         };
         if entry.place().is_some() {
-            self.validate(place, 1, 1);
+            self.map.validate_places(place, 1, 1);
         }
         if newest == slot {
             self.map.set(unit, entry);
@@ -199,7 +203,7 @@ impl PageMap {
     /// Counts moved units that were read from `block` and are now programmed elsewhere.
     #[inline(always)]
     fn count_moves(&mut self, block: u32, units: u32) {
-        let moved = match self.states[block as usize].cause {
+        let moved = match self.blocks.get(block).cause {
             Cause::WearLeveling => &mut self.counters.leveling,
             Cause::Fold => &mut self.counters.fold,
             _ => &mut self.counters.gc,

@@ -107,13 +107,13 @@ impl PageMap {
     /// the unwritten part of open blocks and the blocks used with one bit per cell.
     pub fn effective_units(&self) -> u64 {
         let per_block = u64::from(self.layout.units_per_block);
-        let mut units = u64::from(self.blocks.usable_count()) * per_block;
-        for (index, die) in (0..).zip(&self.dies) {
+        let mut units = u64::from(self.blocks.pool().usable_count()) * per_block;
+        for die in self.dies.iter() {
             let slc = self.parameters.slc.map_or(0, |slc| slc.blocks);
-            let set_aside =
-                u64::from(self.free_beyond_slc(index).min(self.parameters.reserve)) + u64::from(slc);
-            let open = die.open.iter().flatten().map(|block| {
-                let state = &self.states[block.index() as usize];
+            let set_aside = u64::from(die.free_beyond_slc(&self.parameters).min(self.parameters.reserve))
+                + u64::from(slc);
+            let open = die.open_blocks().map(|(_, block)| {
+                let state = self.blocks.get(block);
                 let unwritten = (self.layout.pages - state.next_page) * self.layout.units_per_page;
                 if state.slc { 0 } else { u64::from(unwritten) }
             });
@@ -148,6 +148,6 @@ impl PageMap {
         let spare = self.effective_units().saturating_sub(exported);
         to.count("effective_spare_ppm", (u128::from(spare) * 1_000_000 / u128::from(exported)) as u64);
         to.count("read_only", u64::from(self.read_only));
-        self.blocks.observe(self.parameters.geometry.block_bytes(), to);
+        self.blocks.pool().observe(self.parameters.geometry.block_bytes(), to);
     }
 }

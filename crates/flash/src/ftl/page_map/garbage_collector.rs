@@ -4,363 +4,327 @@
 //! garbage collection has freed, when free blocks run out, when the device is idle, or when the data must move for
 //! another reason (a failed program, wear leveling). Pages without valid units cost no read. The layer starts a victim
 //! only if there is room for all its valid units, so it can always finish the victim.
+//!
+//! # Invariant
+//! The candidates are the closed blocks with all bits per cell, each with its number of valid units. The other blocks
+//! whose data may move wait in one list each: the closed blocks of the SLC buffer, and the blocks in which a program
+//! failed. Of a die's victim, the pages before `victim_page` have been read: their valid units are on their way to
+//! another block, and no other unit of the victim is. [`GarbageCollector::validate`] checks this.
 
-use super::{PageMap, Streams};
-
-use super::bits::count_valid;
-use super::programs::{ProgramLink, Source};
-use super::state::{BlockState, Phase, Stream};
-use crate::nand::{Cause, EraseBlock, Kind, Operation};
+use super::block_states::{BlockState, BlockStates, Phase, STREAMS, Stream};
+use super::place::Layout;
+use super::programs::{ProgramLink, ProgramQueue, Programs};
+use super::{PageMapParameters, Slc};
+use crate::ftl::Inconsistent;
+use crate::ftl::gc::Candidates;
+use crate::ftl::inconsistent::ensure;
+use crate::nand::EraseBlock;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of reads of a victim in flight.
-const VICTIM_READS_MAX: u32 = 2;
+pub(super) const VICTIM_READS_MAX: u32 = 2;
+/// Limit for counts that no device comes near, so that counting on cannot overflow: 2^40 units of 4 KiB are 4 EiB.
+const BACKLOG_MAX: u64 = 1 << 40;
 
-impl PageMap {
-    /// Runs garbage collection on a die: programs gathered units and reads further pages of the victim.
-    #[inline(never)]
-    pub(super) fn collect_garbage(&mut self, die: u32) {
-        self.program_moved_pages(die);
-        while self.read_next_victim_page(die) {}
-        self.update_writable(die);
-    }
+/// Garbage collection of one die.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DieCollection {
+    /// Block whose valid units are being read, and its first page that is not processed yet.
+    victim: Option<EraseBlock>,
+    pub(super) victim_page: u32,
+    /// Page up to which the map entries of the victim have been loaded into the processor's cache.
+    pub(super) victim_loaded: u32,
+    /// Number of reads of the victim in flight.
+    pub(super) reads: u32,
+    /// Units of space that garbage collection still has to free for pages that the host has programmed.
+    pub(super) gc_backlog: i64,
+    /// Millionths of units that folding still has to fold for pages that the host has programmed.
+    pub(super) fold_backlog_ppm: i64,
+    /// Stream that the victim's valid units go to.
+    pub(super) destination: Stream,
+    /// True if the die may do one step of background work because the device is idle.
+    pub(super) idle_step: bool,
+    /// Blocks in which a program failed.
+    failed_blocks: VecDeque<u32>,
+    /// Block whose data wear leveling wants moved.
+    leveling_victim: Option<EraseBlock>,
+    /// Closed blocks with one bit per cell, in the order of closing.
+    slc_closed: VecDeque<u32>,
+    /// For each stream, the program that gathers the units read from victims.
+    pub(super) gathering: [Option<ProgramLink>; STREAMS],
+    /// Programs that are full and wait for a page.
+    pub(super) full_pages: ProgramQueue,
+}
 
-    pub(super) fn collect_garbage_on_all_dies(&mut self) {
-        for die in 0..self.layout.dies {
-            self.collect_garbage(die);
+impl DieCollection {
+    fn new() -> Self {
+        DieCollection {
+            victim: None,
+            victim_page: 0,
+            victim_loaded: 0,
+            reads: 0,
+            gc_backlog: 0,
+            fold_backlog_ppm: 0,
+            destination: Stream::GarbageCollection,
+            idle_step: false,
+            failed_blocks: VecDeque::new(),
+            leveling_victim: None,
+            slc_closed: VecDeque::new(),
+            gathering: [None; STREAMS],
+            full_pages: ProgramQueue::EMPTY,
         }
-    }
-
-    /// Does background work on dies without operations in flight: folds the SLC buffer, and collects until the number
-    /// of free blocks reaches `idle_free`. The caller calls it while the host is idle. Returns true if there are
-    /// operations to poll.
-    pub fn idle(&mut self) -> bool {
-        let dies = self.layout.dies;
-        for n in 0..dies {
-            let die = (self.next_idle_die + n) % dies;
-            let state = &self.dies[die as usize];
-            let rests = state.reads == 0 && state.move_programs == 0 && state.programs == 0;
-            if rests && (!state.slc_closed.is_empty() || self.idle_gc_is_due(die)) {
-                self.dies[die as usize].idle_step = true;
-                self.collect_garbage(die);
-            }
-        }
-        self.next_idle_die = (self.next_idle_die + 1) % dies;
-        !self.ready.is_empty()
-    }
-
-    fn idle_gc_is_due(&self, die: u32) -> bool {
-        self.free_beyond_slc(die) < self.parameters.idle_free && self.can_free_a_block(die)
-    }
-
-    /// Returns true if garbage collection of a die can eventually free a block.
-    fn can_free_a_block(&self, die: u32) -> bool {
-        self.candidates.invalid_units(die) >= u64::from(self.layout.units_per_block)
     }
 
     #[inline(always)]
-    fn host_waits_for_folding(&self, die: u32) -> bool {
-        let state = &self.dies[die as usize];
-        let full = |slc: super::slc::Slc| state.slc >= slc.blocks;
-        state.open[Stream::Host as usize].is_none() && self.parameters.slc.is_some_and(full)
+    pub(super) fn victim(&self) -> Option<u32> {
+        self.victim.map(EraseBlock::index)
     }
-
+    /// Returns true if the host may program a page of `units` units: garbage collection and folding keep pace.
     #[inline(always)]
-    fn is_short_of_free_blocks(&self, die: u32) -> bool {
-        self.free_beyond_slc(die) <= self.parameters.floor()
+    pub(super) fn lets_host_program(&self, units: u32) -> bool {
+        let slack = i64::from(units);
+        self.gc_backlog <= slack && self.fold_backlog_ppm <= slack * 1_000_000
+    }
+    /// Returns true if data of the SLC buffer waits to be folded.
+    pub(super) fn has_closed_slc(&self) -> bool {
+        !self.slc_closed.is_empty()
+    }
+    pub(super) fn oldest_slc(&self) -> Option<u32> {
+        self.slc_closed.front().copied()
+    }
+    /// Returns true if data has to move because a program failed or because wear leveling asks for it.
+    #[inline(always)]
+    pub(super) fn has_forced_victim(&self) -> bool {
+        !self.failed_blocks.is_empty() || self.leveling_victim.is_some()
+    }
+    /// Returns true if no unit is read from a victim or waits for a page.
+    pub(super) fn rests(&self) -> bool {
+        self.reads == 0 && self.full_pages.front().is_none()
     }
 
-    /// Returns true if the next page of the die's victim should be read although the garbage-collection backlog is
-    /// empty.
-    #[inline(never)]
-    fn must_read_victim(&self, die: u32) -> bool {
-        let state = &self.dies[die as usize];
-        let must = |block: EraseBlock| {
-            let victim = &self.states[block.index() as usize];
-            victim.must_retire || victim.cause == Cause::WearLeveling
-        };
-        state.fold_backlog_ppm > 0
-            || state.idle_step
-            || !state.failed_blocks.is_empty()
-            || state.leveling_victim.is_some()
-            || state.victim.is_some_and(must)
-            || self.is_short_of_free_blocks(die)
-            || self.host_waits_for_folding(die)
+    /// Adds the space of a page of `units` accepted units to the backlog. In the SLC buffer (`slc`), the host pays with
+    /// folding: in full if the buffer `is_full`. Elsewhere it pays with garbage collection, if that is in the
+    /// `foreground`.
+    pub(super) fn charge(&mut self, units: u32, slc: Option<&Slc>, is_full: bool, foreground: bool) {
+        let units = i64::from(units);
+        match slc {
+            Some(_) if is_full => self.fold_backlog_ppm += units * 1_000_000,
+            Some(slc) if self.has_closed_slc() => self.fold_backlog_ppm += units * i64::from(slc.fold_ppm),
+            Some(_) => {}
+            None if foreground => self.gc_backlog += units,
+            None => self.gc_backlog = 0,
+        }
     }
 
-    /// Reads the next victim page that has valid units, if one should be read. Returns true if it made progress.
-    #[inline]
-    fn read_next_victim_page(&mut self, die: u32) -> bool {
-        let state = &self.dies[die as usize];
-        if state.reads >= VICTIM_READS_MAX || (state.gc_backlog <= 0 && !self.must_read_victim(die)) {
-            return false;
-        }
-        let Some(victim) = state.victim else { return self.choose_victim(die) };
-        if state.full_pages.len() >= VICTIM_READS_MAX {
-            return false;
-        }
-        self.read_victim_page(die, victim)
-    }
-
-    /// Reads the next page of a die's victim that has valid units. Returns true if it made progress.
-    #[inline]
-    fn read_victim_page(&mut self, die: u32, victim: EraseBlock) -> bool {
-        let per_page = self.layout.units_per_page;
-        let state = &mut self.dies[die as usize];
-        let block = victim.index();
-        let BlockState { next_page: written, slc, cause, .. } = self.states[block as usize];
-        let before = state.victim_page;
-        let mut page = before;
-        let mut mask = 0;
-        while page < written && mask == 0 {
-            mask = self.map.valid_mask(self.layout.place(block, page), per_page);
-            page += 1;
-        }
-        let valid = count_valid(mask);
-        state.victim_page = page;
-        let read = page - 1;
-        let units = i64::from((page - before) * per_page);
+    /// Records that the pages of the victim up to `page` were processed: `units` places, of which `valid` are valid.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, page: u32, units: u32, valid: u32, slc: bool) {
+        self.victim_page = page;
         if slc {
-            state.fold_backlog_ppm -= units * 1_000_000;
+            self.fold_backlog_ppm -= i64::from(units) * 1_000_000;
         } else {
-            state.gc_backlog -= units - i64::from(valid);
+            self.gc_backlog -= i64::from(units) - i64::from(valid);
         }
-        if valid == 0 {
-            return self.finish_victim(die, block);
-        }
-        state.reads += 1;
-        state.idle_step = false;
-        if page >= state.victim_loaded && page < written {
-            self.prefetch_victim(die, block, page);
-        }
-        let kind = Kind::Read { bytes: valid * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: victim, page: read, slc, cause, tag: die });
+    }
+
+    /// Gives up the backlog, because no victim can be started.
+    pub(super) fn forgive(&mut self) {
+        self.gc_backlog = self.gc_backlog.min(0);
+        self.fold_backlog_ppm = self.fold_backlog_ppm.min(0);
+        self.idle_step = false;
+    }
+
+    /// Takes a program that gathers units and queues it, although its page is not full.
+    pub(super) fn pad_gathered_page(&mut self, programs: &mut Programs) -> bool {
+        let Some(id) = self.gathering.iter_mut().find_map(Option::take) else { return false };
+        programs.push_back(&mut self.full_pages, id.index());
         true
     }
-
-    /// Finishes a die's victim, which has no valid units left to read. Returns false while reads of it are in flight.
-    #[cold]
-    fn finish_victim(&mut self, die: u32, block: u32) -> bool {
-        let state = &mut self.dies[die as usize];
-        if state.reads > 0 {
-            return false;
-        }
-        state.victim = None;
-        self.states[block as usize].phase = Phase::Drained;
-        if self.states[block as usize].moves_in_flight == 0 {
-            self.victim_emptied(block);
-        }
-        true
+    /// Returns the number of units that gather or wait for a page.
+    pub(super) fn waiting_units(&self, programs: &Programs) -> u32 {
+        let gathering = self.gathering.iter().flatten().map(|link| link.index());
+        programs.queue(&self.full_pages).chain(gathering).map(|id| programs.get(id).count).sum()
     }
+}
 
-    /// Prefetches the map entries of the valid units of a page of a die's victim and of the neighbouring pages, so that
-    /// the memory accesses overlap.
-    #[inline]
-    fn prefetch_victim(&mut self, die: u32, block: u32, page: u32) {
-        let pages = self.layout.pages_per_line;
-        let first = page & !(pages - 1);
-        self.dies[die as usize].victim_loaded = first + pages;
-        let (base, within) = (self.layout.place(block, first), first * self.layout.units_per_page);
-        let units = (pages * self.layout.units_per_page).min(self.layout.units_per_block - within);
-        self.map.reverse().prefetch(block, within + units);
-        let mut mask = self.map.valid_mask(base, units);
-        let units = &self.map.reverse().victim(block)[within as usize..];
-        while mask != 0 {
-            self.map.prefetch(units[mask.trailing_zeros() as usize]);
-            mask &= mask - 1;
+/// Garbage collection of all dies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct GarbageCollector {
+    candidates: Candidates,
+    dies: Vec<DieCollection>,
+    next_idle: u32,
+}
+
+fn no_candidates(parameters: &PageMapParameters, layout: &Layout, seed: u64) -> Candidates {
+    Candidates::new(parameters.victim, layout.dies, layout.blocks, layout.units_per_block, seed)
+}
+
+impl GarbageCollector {
+    /// Returns the garbage collection of a layer without closed blocks.
+    pub(super) fn new(parameters: &PageMapParameters, layout: &Layout, seed: u64) -> Self {
+        GarbageCollector {
+            candidates: no_candidates(parameters, layout, seed),
+            dies: vec![DieCollection::new(); layout.dies as usize],
+            next_idle: 0,
         }
     }
-
-    /// Returns the stream that the valid units of a victim go to.
-    pub(super) fn destination(&self, block: u32) -> Stream {
-        let state = &self.states[block as usize];
-        match (state.stream, self.parameters.streams) {
-            (Stream::Map, _) => Stream::Map,
-            _ if state.cause == Cause::WearLeveling => Stream::WearLeveling,
-            (Stream::Host, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
-            (Stream::WearLeveling, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
-            (Stream::GarbageCollection | Stream::Cold | Stream::WearLeveling, Streams::HotCold) => {
-                Stream::Cold
-            }
-            _ => Stream::GarbageCollection,
-        }
+    /// Forgets all blocks and victims after a power cut.
+    pub(super) fn restart(&mut self, parameters: &PageMapParameters, layout: &Layout, seed: u64) {
+        self.candidates = no_candidates(parameters, layout, seed);
+        self.dies.fill(DieCollection::new());
     }
 
-    /// Chooses the die's next victim. Returns true if it made progress.
-    #[inline(never)]
-    fn choose_victim(&mut self, die: u32) -> bool {
-        if let Some(block) = self.dies[die as usize].failed_blocks.pop_front() {
-            self.start_victim(die, block, Cause::GarbageCollection);
-            return true;
-        }
-        let leveling_victim = self.dies[die as usize].leveling_victim.take().map(EraseBlock::index);
-        if let Some(block) = leveling_victim
-            && self.states[block as usize].phase == Phase::Closed
-        {
-            self.states[block as usize].cause = Cause::WearLeveling;
-            if self.has_room_for_victim(die, block, 0) {
-                self.start_victim(die, block, Cause::WearLeveling);
-                return true;
-            }
-        }
-        let urgent = self.is_short_of_free_blocks(die);
-        let state = &self.dies[die as usize];
-        let fold = state.fold_backlog_ppm > 0 || state.idle_step || self.host_waits_for_folding(die);
-        let main = state.gc_backlog > 0 || urgent || (state.idle_step && self.idle_gc_is_due(die));
-        let slc = state.slc_closed.front().copied().filter(|_| fold);
-        let victim = if main && self.can_free_a_block(die) {
-            self.candidates.choose(die, self.buffers.accepted())
+    #[inline(always)]
+    pub(super) fn get(&self, die: u32) -> &DieCollection {
+        &self.dies[die as usize]
+    }
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, die: u32) -> &mut DieCollection {
+        &mut self.dies[die as usize]
+    }
+    pub(super) fn iter(&self) -> impl Iterator<Item = &DieCollection> {
+        self.dies.iter()
+    }
+    /// Returns the dies in the order of their turns in idle time.
+    pub(super) fn idle_turns(&mut self) -> impl Iterator<Item = u32> + use<> {
+        let dies = self.dies.len() as u32;
+        let first = self.next_idle;
+        self.next_idle = (first + 1) % dies;
+        (0..dies).map(move |n| (first + n) % dies)
+    }
+
+    /// Counts a unit of `block` as invalid, if the block is a candidate.
+    #[inline(always)]
+    pub(super) fn invalidate(&mut self, block: u32) {
+        self.candidates.invalidate(block);
+    }
+    /// Prefetches the state that changes when a unit of `block` becomes invalid.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, block: u32) {
+        self.candidates.prefetch(block);
+    }
+    /// Returns true if garbage collection of a die can eventually free a block of `units` units.
+    pub(super) fn can_free_a_block(&self, die: u32, units: u32) -> bool {
+        self.candidates.invalid_units(die) >= u64::from(units)
+    }
+    /// Returns the candidate that the policy prefers.
+    pub(super) fn choose(&mut self, die: u32, accepted: u64) -> Option<u32> {
+        self.candidates.choose(die, accepted)
+    }
+
+    /// Adds a block that was closed with `valid` valid units, when `closed_at` writes had been accepted.
+    pub(super) fn add(&mut self, die: u32, block: u32, slc: bool, valid: u32, closed_at: u64) {
+        if slc {
+            self.get_mut(die).slc_closed.push_back(block);
         } else {
-            None
-        };
-        let mut wanted = [slc.map(|b| (b, Cause::Fold)), victim.map(|b| (b, Cause::GarbageCollection))];
-        if urgent {
-            wanted.reverse();
+            self.candidates.insert(die, block, valid, closed_at);
         }
-        for (block, cause) in wanted.into_iter().flatten() {
-            self.states[block as usize].cause = cause;
-            if self.has_room_for_victim(die, block, u32::from(cause == Cause::Fold)) {
-                self.start_victim(die, block, cause);
-                return true;
-            }
-        }
-        let state = &self.dies[die as usize];
-        let rests = (state.reads, state.programs, state.move_programs) == (0, 0, 0)
-            && state.full_pages.front().is_none();
-        // The units that wait for a full page may be all that the buffer holds.
-        let pads = wanted.iter().flatten().next().is_some() || (rests && self.host_waits_for_folding(die));
-        let padded = pads && self.pad_gathered_page(die);
-        let state = &mut self.dies[die as usize];
-        state.gc_backlog = state.gc_backlog.min(0);
-        state.fold_backlog_ppm = state.fold_backlog_ppm.min(0);
-        state.idle_step = false;
-        padded
+    }
+    /// Adds a block in which a program failed, and of which no program is in flight.
+    pub(super) fn add_failed(&mut self, die: u32, block: u32) {
+        self.get_mut(die).failed_blocks.push_back(block);
+    }
+    pub(super) fn take_failed(&mut self, die: u32) -> Option<u32> {
+        self.get_mut(die).failed_blocks.pop_front()
+    }
+    /// Records the block whose data wear leveling wants moved.
+    pub(super) fn request_leveling(&mut self, die: u32, block: Option<u32>) {
+        self.get_mut(die).leveling_victim = block.map(EraseBlock::new);
+    }
+    pub(super) fn leveling_is_requested(&self, die: u32) -> bool {
+        self.get(die).leveling_victim.is_some()
+    }
+    pub(super) fn take_leveling_victim(&mut self, die: u32) -> Option<u32> {
+        self.get_mut(die).leveling_victim.take().map(EraseBlock::index)
     }
 
-    /// Returns true if there are pages for all valid units of a block and for the units that already wait on the die,
-    /// with `kept` free blocks left over.
-    fn has_room_for_victim(&self, die: u32, block: u32, kept: u32) -> bool {
-        let to = self.destination(block) as usize;
-        let state = &self.dies[die as usize];
-        let left = |open: EraseBlock| self.layout.pages - self.states[open.index() as usize].next_page;
-        let open = state.open[to].map_or(0, left);
-        let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
-        let gathering = state.gathering.iter().flatten().map(|link| link.index());
-        let waiting = self.programs.queue(&state.full_pages).chain(gathering);
-        let waiting: u32 = waiting.map(|id| self.programs.get(id).count).sum();
-        let units = u64::from(waiting) + u64::from(self.valid_in(block));
-        u64::from(pages) * u64::from(self.layout.units_per_page) >= units
-    }
-
-    /// Programs the units that wait for a full page, so that the victims they came from can be erased.
-    fn pad_gathered_page(&mut self, die: u32) -> bool {
-        let state = &mut self.dies[die as usize];
-        let Some(id) = state.gathering.iter_mut().find_map(Option::take) else { return false };
-        self.programs.push_back(&mut state.full_pages, id.index());
-        self.program_moved_pages(die);
-        true
-    }
-
-    /// Programs all gathered units of a die that have a free page, when no other work is possible. Units that wait for
-    /// a full page, or behind units without a free page, prevent the erase of the blocks that they were read from.
-    pub(super) fn program_all_gathered(&mut self, die: u32) {
-        while self.pad_gathered_page(die) {}
-        for _ in 0..self.dies[die as usize].full_pages.len() {
-            let full = &mut self.dies[die as usize].full_pages;
-            if let Some(first) = self.programs.pop_front(full) {
-                self.programs.push_back(full, first);
-            }
-            self.program_moved_pages(die);
-        }
-        self.update_writable(die);
-    }
-
-    fn start_victim(&mut self, die: u32, block: u32, cause: Cause) {
-        let state = self.states[block as usize];
-        match state.phase {
-            Phase::Closed if state.slc => {
-                self.dies[die as usize].slc_closed.retain(|closed| *closed != block);
-            }
+    /// Begins the victim `block`, which had the state `was` and whose units go to the stream `to`.
+    pub(super) fn begin(&mut self, die: u32, block: u32, was: &BlockState, to: Stream) {
+        match was.phase {
+            Phase::Closed if was.slc => self.get_mut(die).slc_closed.retain(|closed| *closed != block),
             Phase::Closed => self.candidates.remove(die, block),
             Phase::Failed => {}
             phase => unreachable!("block {block} is {phase:?}"),
         }
-        match cause {
-            Cause::Fold => self.counters.folded_blocks += 1,
-            Cause::WearLeveling => self.counters.leveled_blocks += 1,
-            _ => self.counters.gc_blocks += 1,
-        }
-        self.states[block as usize].phase = Phase::Victim;
-        self.states[block as usize].cause = cause;
-        let to = self.destination(block);
-        let die = &mut self.dies[die as usize];
+        let die = self.get_mut(die);
         die.victim = Some(EraseBlock::new(block));
-        die.victim_page = 0;
-        die.destination = to;
-        die.victim_loaded = 0;
-        self.map.reverse_mut().expand(block);
-        self.map.reverse().prefetch(block, 0);
+        (die.victim_page, die.victim_loaded, die.destination) = (0, 0, to);
+    }
+    /// Ends the victim of a die, all of whose pages were read. Returns false while reads of it are in flight.
+    pub(super) fn end(&mut self, die: u32) -> bool {
+        let die = self.get_mut(die);
+        if die.reads == 0 {
+            die.victim = None;
+        }
+        die.reads == 0
     }
 
-    /// Gathers the valid units of a page that was read, or marks them as unreadable.
-    pub(super) fn read_finished(&mut self, operation: &Operation, uncorrectable: bool) {
-        let die = operation.tag;
-        let block = operation.block.index();
-        self.dies[die as usize].reads -= 1;
-        let base = self.layout.place(block, operation.page);
-        let mut mask = self.map.valid_mask(base, self.layout.units_per_page);
-        if uncorrectable {
-            self.counters.uncorrectable += 1;
-            while mask != 0 {
-                let place = base + mask.trailing_zeros();
-                self.mark_unreadable(place);
-                mask &= mask - 1;
+    /// Checks the lists and the victims against the blocks. `valid` returns the number of valid units of a block.
+    pub(super) fn validate(
+        &self,
+        parameters: &PageMapParameters,
+        layout: &Layout,
+        blocks: &BlockStates,
+        accepted: u64,
+        valid: &dyn Fn(u32) -> u32,
+    ) -> Result<(), Inconsistent> {
+        ensure!(
+            self.dies.len() == layout.dies as usize && self.next_idle < layout.dies,
+            "garbage collection has another number of dies"
+        );
+        let shape = (layout.dies, layout.blocks, layout.units_per_block);
+        self.candidates.validate(parameters.victim, shape, accepted, &|block| {
+            let state = blocks.get(block);
+            (state.phase == Phase::Closed && !state.slc).then(|| valid(block))
+        })?;
+        let mut listed = vec![false; layout.blocks as usize];
+        let mut list = |block: u32| !core::mem::replace(&mut listed[block as usize], true);
+        for (index, die) in (0..).zip(&self.dies) {
+            let mine = |block: &u32| *block < layout.blocks && layout.die_of(*block) == index;
+            let single = die.victim().into_iter().chain(die.leveling_victim.map(EraseBlock::index));
+            ensure!(
+                single
+                    .chain(die.failed_blocks.iter().chain(&die.slc_closed).copied())
+                    .all(|block| mine(&block)),
+                "die {index} has blocks that it cannot have"
+            );
+            ensure!(
+                die.victim_page <= layout.pages
+                    && die.gc_backlog.unsigned_abs() < BACKLOG_MAX
+                    && die.fold_backlog_ppm.unsigned_abs() < BACKLOG_MAX * 1_000_000,
+                "die {index}: page {} of its victim, {} and {} units owed",
+                die.victim_page,
+                die.gc_backlog,
+                die.fold_backlog_ppm
+            );
+            let is_slc_closed = |state: &BlockState| state.phase == Phase::Closed && state.slc;
+            let closed = blocks.of_die(index, layout.dies).filter(|(_, state)| is_slc_closed(state)).count();
+            for block in &die.slc_closed {
+                ensure!(
+                    is_slc_closed(blocks.get(*block)) && list(*block),
+                    "block {block} is listed as closed"
+                );
             }
-        } else {
-            self.gather(die, block, operation.page, mask);
+            ensure!(closed == die.slc_closed.len(), "closed blocks of die {index} with one bit a cell");
+            for block in &die.failed_blocks {
+                let failing = blocks.get(*block).phase == Phase::Failed;
+                ensure!(failing && list(*block), "block {block} is listed as failing");
+            }
+            let victims = blocks.of_die(index, layout.dies).filter(|(_, state)| state.phase == Phase::Victim);
+            ensure!(
+                victims.map(|(block, _)| block).eq(die.victim()),
+                "the victim of die {index}: {:?}",
+                die.victim
+            );
         }
-        self.collect_garbage(die);
+        Ok(())
     }
 
-    /// Gathers the units of a page of a victim, one for each set bit of `mask`, until they fill a page.
-    #[inline]
-    fn gather(&mut self, die: u32, block: u32, page: u32, mask: u64) {
-        if mask == 0 {
-            return;
-        }
-        let per_page = self.layout.units_per_page;
-        let state = &mut self.dies[die as usize];
-        let base = self.layout.place(block, page);
-        let within = (page * per_page) as usize;
-        let units = &self.map.reverse().victim(block)[within..within + per_page as usize];
-        let gathering = &mut state.gathering[state.destination as usize];
-        let id = match *gathering {
-            Some(link) => link.index(),
-            None => self.programs.begin(die, Source::Moved(state.destination)),
-        };
-        let before = self.programs.get(id).count;
-        let count = self.programs.append(id, base, units, mask);
-        self.states[block as usize].moves_in_flight += count - before;
-        if count >= per_page {
-            *gathering = self.programs.split(id).map(ProgramLink::new);
-            self.programs.push_back(&mut state.full_pages, id);
-        } else {
-            *gathering = Some(ProgramLink::new(id));
-        }
-    }
-
-    /// Records that `units` units read from `block` are programmed elsewhere.
-    #[inline]
-    pub(super) fn moves_finished(&mut self, block: u32, units: u32) {
-        let state = &mut self.states[block as usize];
-        state.moves_in_flight -= units;
-        if state.moves_in_flight == 0 && state.phase == Phase::Drained {
-            self.victim_emptied(block);
-        }
-    }
-
-    /// Erases or retires `block`, which holds no valid units and has no moves in flight.
-    fn victim_emptied(&mut self, block: u32) {
-        assert_eq!(self.valid_in(block), 0, "block {block} was drained");
-        self.erase_or_retire(block);
+    /// Returns the number of listed blocks in which a program failed.
+    pub(super) fn failed_count(&self) -> u32 {
+        self.dies.iter().map(|die| die.failed_blocks.len() as u32).sum()
     }
 }

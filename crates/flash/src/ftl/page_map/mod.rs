@@ -31,13 +31,16 @@
 //! page but its own.
 
 mod bits;
-mod block;
+mod block_states;
 mod buffers;
 mod check;
+mod collection;
 mod commit;
 mod counters;
+mod dies;
 mod garbage_collector;
 mod map;
+mod operations;
 mod parameters;
 mod place;
 mod program;
@@ -45,7 +48,6 @@ mod programs;
 mod recovery;
 mod reverse_map;
 mod slc;
-mod state;
 mod trim_log;
 mod versions;
 mod write_buffer;
@@ -59,19 +61,18 @@ pub use recovery::Recovery;
 pub use slc::Slc;
 
 use super::Blocks;
-use super::gc::Candidates;
 use crate::nand::{EraseBlock, Operation};
-use alloc::vec;
-use alloc::vec::Vec;
-use bits::DieSet;
+use block_states::BlockStates;
 use buffers::Buffers;
 use counters::Counters;
+use dies::Dies;
 use flashlab_sim::fault;
+use garbage_collector::GarbageCollector;
 use map::Map;
+use operations::Operations;
 use place::{Layout, Mapped};
 use programs::{Programs, Source};
 use serde::{Deserialize, Serialize};
-use state::{BlockHistory, BlockState, DieState, Phase, Ready};
 use trim_log::TrimLog;
 
 /// A page-mapped translation layer.
@@ -82,25 +83,12 @@ pub struct PageMap {
     layout: Layout,
     map: Map,
     buffers: Buffers,
-    states: Vec<BlockState>,
-    histories: Vec<BlockHistory>,
-    blocks: Blocks,
-    candidates: Candidates,
-    dies: Vec<DieState>,
+    blocks: BlockStates,
+    dies: Dies,
+    collector: GarbageCollector,
     programs: Programs,
     trim_log: TrimLog,
-    /// Operations that can be issued now.
-    ready: Ready,
-    /// Number of operations issued and not finished.
-    outstanding: u32,
-    /// True if a change may allow pages to be programmed.
-    dispatch_needed: bool,
-    /// Dies that can accept a page of host data now.
-    writable_dies: DieSet,
-    /// Dies that receive the next page of data and the next page of the map.
-    next_die: u32,
-    next_map_die: u32,
-    next_idle_die: u32,
+    operations: Operations,
     read_only: bool,
     recoveries: u64,
     counters: Counters,
@@ -154,11 +142,6 @@ pub enum Outcome {
     Uncorrectable,
 }
 
-/// Returns the victim candidates of a layer that has no closed block.
-fn no_candidates(parameters: &PageMapParameters, layout: &Layout, seed: u64) -> Candidates {
-    Candidates::new(parameters.victim, layout.dies, layout.blocks, layout.units_per_block, seed)
-}
-
 impl PageMap {
     /// Creates an empty device.
     ///
@@ -171,28 +154,17 @@ impl PageMap {
         let layout = Layout::new(parameters);
         let blocks =
             Blocks::new(layout.blocks, layout.dies, parameters.leveling, parameters.endurance.as_ref(), seed);
-        let state = |block| BlockState {
-            phase: if blocks.is_bad(EraseBlock::new(block)) { Phase::Bad } else { Phase::Free },
-            ..BlockState::FREE
-        };
+        let blocks = BlockStates::new(blocks);
         let mut map = PageMap {
             parameters: *parameters,
             seed,
             map: Map::new(&layout),
             buffers: Buffers::new(parameters.data_slots(), &layout),
-            states: (0..layout.blocks).map(state).collect(),
-            histories: vec![BlockHistory::default(); layout.blocks as usize],
-            candidates: no_candidates(parameters, &layout, seed),
-            dies: (0..layout.dies).map(|die| DieState::new(blocks.free_count(die))).collect(),
+            dies: Dies::new(&blocks),
+            collector: GarbageCollector::new(parameters, &layout, seed),
             programs: Programs::new(layout.units_per_page),
             trim_log: TrimLog::new(parameters.unit),
-            ready: Ready::default(),
-            outstanding: 0,
-            dispatch_needed: false,
-            writable_dies: DieSet::new(layout.dies),
-            next_die: 0,
-            next_map_die: 0,
-            next_idle_die: 0,
+            operations: Operations::default(),
             read_only: false,
             recoveries: 0,
             counters: Counters::default(),
@@ -218,7 +190,7 @@ impl PageMap {
     }
     /// Returns the erase blocks and their wear.
     pub fn blocks(&self) -> &Blocks {
-        &self.blocks
+        self.blocks.pool()
     }
     /// Returns true if the layer refuses writes because too few good blocks are left.
     pub fn is_read_only(&self) -> bool {
@@ -226,7 +198,7 @@ impl PageMap {
     }
     /// Returns the number of operations that were polled and are not finished.
     pub fn outstanding(&self) -> u32 {
-        self.outstanding
+        self.operations.outstanding()
     }
     /// Returns the number of the last accepted write or trim.
     pub fn accepted(&self) -> Ticket {
@@ -241,7 +213,7 @@ impl PageMap {
     }
     /// Returns true if the SLC buffer of every die is full, so that the host waits for folding.
     pub fn slc_is_full(&self) -> bool {
-        let full = |slc: &Slc| self.dies.iter().all(|die| die.slc >= slc.blocks);
+        let full = |slc: &Slc| self.dies.iter().all(|die| die.slc() >= slc.blocks);
         self.parameters.slc.as_ref().is_some_and(full)
     }
     /// Returns true if the write buffer is full and accepts only units that it already holds.
@@ -276,7 +248,7 @@ impl PageMap {
             Mapped::At(place) => {
                 let (block, page, unit) = self.layout.parts(place);
                 // The block's state lies in another cache line, so it is read only if the layer has an SLC buffer.
-                let slc = self.parameters.slc.is_some() && self.states[block as usize].slc;
+                let slc = self.parameters.slc.is_some() && self.blocks.get(block).slc;
                 Found::At { block: EraseBlock::new(block), page, unit, slc }
             }
             Mapped::Nowhere | Mapped::Trimmed(_) => Found::Unmapped,
@@ -307,7 +279,7 @@ impl PageMap {
         }
         self.counters.accepted += 1;
         if self.buffers.data.waiting() >= self.layout.units_per_page {
-            self.dispatch_needed = true;
+            self.operations.request_dispatch();
         }
         Accepted::Buffered(Ticket(self.buffers.accepted()))
     }
@@ -331,7 +303,7 @@ impl PageMap {
     fn accept_map(&mut self, unit: u32) {
         assert!(self.accept(unit), "a slot for map pages is vacant");
         if self.buffers.map.waiting() >= self.layout.units_per_page {
-            self.dispatch_needed = true;
+            self.operations.request_dispatch();
         }
     }
 
@@ -354,13 +326,20 @@ impl PageMap {
     #[inline]
     fn prefetch_place(&self, place: u32) {
         self.map.prefetch_place(place);
-        self.candidates.prefetch(self.layout.block_of(place));
+        self.collector.prefetch(self.layout.block_of(place));
+    }
+
+    /// Marks the copy at `place` as no longer committed.
+    #[inline(always)]
+    fn invalidate(&mut self, place: u32) {
+        self.map.invalidate(place);
+        self.collector.invalidate(self.layout.block_of(place));
     }
 
     /// Flushes all units and trims accepted so far. They are durable when the returned ticket is durable.
     pub fn flush(&mut self) -> Ticket {
         self.buffers.data.flush_to = self.buffers.accepted();
-        self.dispatch_needed = true;
+        self.operations.request_dispatch();
         self.log_trims_up_to(self.buffers.accepted());
         Ticket(self.buffers.accepted())
     }
@@ -370,7 +349,7 @@ impl PageMap {
     /// it waits neither for other units nor for records of trims.
     pub fn force(&mut self) -> Ticket {
         self.buffers.data.flush_to = self.buffers.accepted();
-        self.dispatch_needed = true;
+        self.operations.request_dispatch();
         Ticket(self.buffers.accepted())
     }
     /// Returns true if the content of `unit` as written up to `ticket`, or newer content, survives a power cut.
@@ -391,7 +370,7 @@ impl PageMap {
     /// Flushes the map pages accepted so far. The ticket is for [`PageMap::map_durable`].
     pub fn flush_map(&mut self) -> Ticket {
         self.buffers.map.flush_to = self.buffers.accepted();
-        self.dispatch_needed = true;
+        self.operations.request_dispatch();
         Ticket(self.buffers.accepted())
     }
 
@@ -425,20 +404,15 @@ impl PageMap {
     #[inline]
     pub fn poll(&mut self) -> Option<Operation> {
         self.dispatch_if_needed();
-        let operation = self.ready.pop()?;
-        self.outstanding += 1;
-        Some(operation)
+        self.operations.issue()
     }
 
     /// Passes all operations that can be issued to `array`, in order, as repeated calls of [`PageMap::poll`] would.
     #[inline]
     pub fn issue(&mut self, mut array: impl FnMut(&Operation)) {
         self.dispatch_if_needed();
-        while !self.ready.is_empty() {
-            let operations = self.ready.operations();
-            self.outstanding += operations.len() as u32;
-            operations.iter().for_each(&mut array);
-            self.ready.clear();
+        while !self.operations.none_is_ready() {
+            self.operations.issue_all(&mut array);
             self.dispatch_if_needed();
         }
     }
@@ -446,25 +420,22 @@ impl PageMap {
     /// Forms programs if no operation is ready and the state has changed.
     #[inline(always)]
     fn dispatch_if_needed(&mut self) {
-        if self.ready.is_empty() && self.dispatch_needed {
-            self.dispatch_needed = false;
-            if self.may_form_program() {
-                self.dispatch();
-            }
+        if self.operations.takes_dispatch() && self.may_form_program() {
+            self.dispatch();
         }
     }
 
     /// Returns true if a program may be formed, or if no operation is in flight.
     #[inline]
     fn may_form_program(&self) -> bool {
-        !self.writable_dies.is_empty() || self.buffers.map.waiting() > 0 || self.outstanding == 0
+        self.dies.any_is_writable() || self.buffers.map.waiting() > 0 || self.operations.outstanding() == 0
     }
 
     /// Forms all programs that can be formed.
     fn dispatch(&mut self) {
         self.program_map();
         self.program_data();
-        if self.ready.is_empty() && self.outstanding == 0 && self.has_waiting_page() {
+        if self.operations.none_is_ready() && self.operations.outstanding() == 0 && self.has_waiting_page() {
             self.dispatch_when_stalled();
         }
     }
@@ -476,11 +447,11 @@ impl PageMap {
         self.collect_garbage_on_all_dies();
         self.program_map();
         self.program_data();
-        if self.ready.is_empty() {
+        if self.operations.none_is_ready() {
             (0..self.layout.dies).for_each(|die| self.program_all_gathered(die));
         }
         // Garbage collection cannot free a block, and no page is free for the accepted units.
-        self.read_only |= self.ready.is_empty();
+        self.read_only |= self.operations.none_is_ready();
     }
 
     /// Returns true if a page of accepted units waits to be programmed.
@@ -492,26 +463,25 @@ impl PageMap {
     /// Finishes all operations that can be issued, at once and without failures. This runs the layer at count level.
     #[inline]
     pub fn settle(&mut self) {
-        let mut operations = self.ready.take_room();
+        let mut operations = self.operations.take_room();
         loop {
             self.dispatch_if_needed();
-            if self.ready.is_empty() {
+            if self.operations.none_is_ready() {
                 break;
             }
-            self.ready.take_all(&mut operations);
+            self.operations.take_all(&mut operations);
             for operation in &operations {
-                self.outstanding += 1;
+                self.operations.issued_directly();
                 self.finished(operation, Outcome::Ok);
             }
         }
-        self.ready.give_room(operations);
+        self.operations.give_room(operations);
     }
 
     /// Records the end of an operation.
     #[inline]
     pub fn finished(&mut self, operation: &Operation, outcome: Outcome) {
-        self.outstanding -= 1;
-        self.dispatch_needed = true;
+        self.operations.finished();
         self.commit(operation, outcome);
     }
 }

@@ -1,6 +1,7 @@
 //! Programs that gather units, wait for a page or are in flight.
 
-use super::state::Stream;
+use super::block_states::Stream;
+use super::write_buffer::WriteBuffer;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,25 @@ impl Programs {
         let id = self.vacant.pop().unwrap_or_else(|| self.grow());
         self.programs[id as usize] = Program { die, source, ..Program::NEW };
         id
+    }
+    /// Adds a program of the oldest units of `buffer`, as many as fill a page or wait.
+    #[inline(always)]
+    pub(super) fn gather_accepted(&mut self, die: u32, source: Source, buffer: &mut WriteBuffer) -> u32 {
+        let count = buffer.waiting().min(self.per_page as u32);
+        let id = self.begin(die, source);
+        for part in &mut self.parts_mut(id)[..count as usize] {
+            let (from, unit) = buffer.take().expect("as many as counted");
+            *part = Part { from, unit };
+        }
+        self.get_mut(id).count = count;
+        id
+    }
+    /// Gives a program its place, in `block`. Returns the number of its units.
+    #[inline(always)]
+    pub(super) fn issue(&mut self, id: u32, place: u32, block: u32) -> u32 {
+        let program = self.get_mut(id);
+        (program.place, program.block, program.is_issued) = (place, block, true);
+        program.count
     }
     #[cold]
     fn grow(&mut self) -> u32 {

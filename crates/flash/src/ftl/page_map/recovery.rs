@@ -14,8 +14,8 @@
 //! moved copy has the version of its original. The state after [`PageMap::power_cut`] is therefore the state that such
 //! a scan finds, without the scan: the committed map, with each trim that is not on record undone.
 
-use super::state::{BlockState, DieState, Phase};
-use super::{PageMap, no_candidates};
+use super::PageMap;
+use super::block_states::{BlockState, Phase};
 use crate::nand::{Cut, EraseBlock, Kind, Operation};
 use alloc::vec::Vec;
 use flashlab_sim::{fault, mix};
@@ -37,8 +37,7 @@ impl PageMap {
     ///
     /// After this call, only [`PageMap::recover`] may be called.
     pub fn power_cut(&mut self, torn: &[(Operation, Cut)]) -> Vec<u32> {
-        self.ready.clear();
-        self.outstanding = 0;
+        self.operations.clear();
         self.undo_programs(torn);
         let mut lost = self.lose_buffers();
         self.undo_trims(&mut lost);
@@ -57,7 +56,6 @@ impl PageMap {
         for id in issued {
             self.clear_versions(id);
             let program = self.programs.get(id);
-            let state = &mut self.states[program.block as usize];
             if torn.contains(&id) {
                 self.counters.pages += 1;
                 self.counters.torn_units += u64::from(self.layout.units_per_page);
@@ -66,7 +64,7 @@ impl PageMap {
                 }
             } else {
                 let (_, page, _) = self.layout.parts(program.place);
-                state.next_page = state.next_page.min(page);
+                self.blocks.undo_program(program.block, page);
             }
         }
         self.programs.clear();
@@ -101,64 +99,63 @@ impl PageMap {
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
-        self.candidates = no_candidates(&self.parameters, &self.layout, seed);
-        for (index, die) in (0..).zip(&mut self.dies) {
-            *die = DieState::new(self.blocks.free_count(index));
-        }
-        let mut scanned = alloc::vec![0u64; self.dies.len()];
+        self.collector.restart(&self.parameters, &self.layout, seed);
         // Blocks are processed in the order of closing, which victim policies may depend on.
         let mut order: Vec<u32> = (0..self.layout.blocks).collect();
-        order.sort_by_key(|block| self.histories[*block as usize].closed_at);
-        for block in order {
-            scanned[self.layout.die_of(block) as usize] += self.recover_block(block);
+        order.sort_by_key(|block| self.blocks.history(*block).closed_at);
+        let scanned: Vec<u64> = order.iter().map(|block| self.pages_to_scan(*block)).collect();
+        order.iter().for_each(|block| self.blocks.recover(*block));
+        self.dies.restart(&self.blocks);
+        let mut die_pages = alloc::vec![0u64; self.layout.dies as usize];
+        for (block, pages) in order.into_iter().zip(scanned) {
+            die_pages[self.layout.die_of(block) as usize] += pages;
+            self.recover_block(block);
         }
-        self.dispatch_needed = true;
+        self.operations.request_dispatch();
         self.update_read_only();
         self.collect_garbage_on_all_dies();
-        Recovery { pages: scanned.iter().sum(), die_pages: scanned.into_iter().max().unwrap_or(0) }
+        Recovery { pages: die_pages.iter().sum(), die_pages: die_pages.into_iter().max().unwrap_or(0) }
     }
 
-    /// Restores a block to the list of its phase. Returns the number of its pages that were read.
-    fn recover_block(&mut self, block: u32) -> u64 {
-        let BlockState { phase, next_page, slc, stream, must_retire, .. } = self.states[block as usize];
-        let valid = self.valid_in(block);
-        let die = self.layout.die_of(block) as usize;
-        let state = &mut self.states[block as usize];
-        state.programs = 0;
-        state.moves_in_flight = 0;
-        self.dies[die].slc += u32::from(slc);
+    /// Returns the number of pages of a block whose spare areas are read: those of an open block that were programmed
+    /// and the next one, and one of any other good block.
+    fn pages_to_scan(&self, block: u32) -> u64 {
+        let BlockState { phase, next_page, slc, must_retire, .. } = *self.blocks.get(block);
+        let is_open = phase == Phase::Open && !must_retire && next_page < self.layout.pages_of(slc);
         match phase {
-            Phase::Bad | Phase::Free => {
+            Phase::Bad => 0,
+            _ if is_open => u64::from(next_page) + 1,
+            _ => 1,
+        }
+    }
+
+    /// Restores a block to the list of its phase.
+    fn recover_block(&mut self, block: u32) {
+        let BlockState { phase, next_page, slc, stream, .. } = *self.blocks.get(block);
+        let valid = self.valid_in(block);
+        let die = self.layout.die_of(block);
+        let is_open = phase == Phase::Open && next_page < self.layout.pages_of(slc);
+        self.dies.found(die, block, slc, is_open.then_some(stream));
+        match phase {
+            Phase::Bad => debug_assert_eq!(valid, 0),
+            Phase::Free => {
                 debug_assert_eq!(valid, 0);
-                return u64::from(phase == Phase::Free);
+                self.map.reverse_mut().erase(block);
             }
-            _ if must_retire => {
-                state.phase = Phase::Failed;
-                self.dies[die].failed_blocks.push_back(block);
+            Phase::Open if is_open => {}
+            Phase::Open | Phase::Failed => {
+                let next = self.blocks.after_program(block, &self.layout);
+                self.after_program(block, next);
             }
-            // No page of the block was programmed. Another block may be open for its stream: the previous one, whose
-            // last page was not programmed either.
-            Phase::Open if next_page == 0 => {
-                self.blocks.release(EraseBlock::new(block));
-                self.reset_block(block, Phase::Free);
-                self.dies[die].free += 1;
-            }
-            Phase::Open if next_page < self.layout.pages_of(slc) => {
-                self.dies[die].open[stream as usize] = Some(EraseBlock::new(block));
-                return u64::from(next_page) + 1;
-            }
-            Phase::Open => self.settle_block(block),
             Phase::Closed | Phase::Victim | Phase::Drained => self.close_block(block),
             // Undone trims may have made units of the block valid again.
             Phase::Erasing if valid > 0 => self.close_block(block),
             Phase::Erasing => self.erase_or_retire(block),
-            Phase::Failed => unreachable!("block {block} failed"),
         }
-        1
     }
 
     /// Returns true if a block is erased and no page of it was programmed.
     pub fn is_erased(&self, block: EraseBlock) -> bool {
-        self.states[block.index() as usize].phase == Phase::Free
+        self.blocks.get(block.index()).phase == Phase::Free
     }
 }

@@ -7,8 +7,8 @@
 //! records into their map and then drop them.
 
 use super::PageMap;
+use super::block_states::Phase;
 use super::place::{Entry, Mapped};
-use super::state::Phase;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -207,8 +207,7 @@ impl PageMap {
 
     /// Records that `place` holds a void copy of a unit trimmed by `number`. Returns the unit's new entry.
     pub(super) fn mark_trimmed(&mut self, place: u32, number: u64) -> Entry {
-        let history = &mut self.histories[self.layout.block_of(place) as usize];
-        history.trimmed = history.trimmed.max(number);
+        self.blocks.trimmed(self.layout.block_of(place), number);
         Entry::trimmed(place)
     }
 
@@ -228,8 +227,7 @@ impl PageMap {
             _ => self.map.set(unit, Entry::UNREADABLE),
         }
         self.invalidate(place);
-        let block = self.layout.block_of(place) as usize;
-        self.histories[block].trimmed = number;
+        self.blocks.trimmed(block, number);
         self.append_to_trim_log(TrimRecord { first: unit, count: 1, number, unreadable: true });
     }
 
@@ -255,7 +253,7 @@ impl PageMap {
         self.trim_log.writing = Some(self.trim_log.pending.len().min(self.trim_log.page));
         self.accept_map(self.layout.log_unit());
         self.buffers.map.flush_to = self.buffers.accepted();
-        self.dispatch_needed = true;
+        self.operations.request_dispatch();
     }
 
     /// Records that the page of records is durable.
@@ -297,7 +295,7 @@ impl PageMap {
             }
             None => 0..u64::MAX,
         };
-        let newest = self.histories[self.layout.block_of(place) as usize].trimmed;
+        let newest = self.blocks.history(self.layout.block_of(place)).trimmed;
         let pending = !last && !self.trim_log.is_durable(newest) && self.trim_log.covers(unit, by);
         match slot {
             _ if pending => {}
@@ -308,18 +306,18 @@ impl PageMap {
 
     /// Erases an empty block, or retires a failed one, after the trims in it are on record.
     pub(super) fn erase_or_retire(&mut self, block: u32) {
-        self.states[block as usize].phase = Phase::Erasing;
+        self.blocks.begin_erase(block);
         if !self.erase_or_retire_if_logged(block) {
             self.trim_log.waiting.push(block);
-            let number = self.histories[block as usize].trimmed;
+            let number = self.blocks.history(block).trimmed;
             self.log_trims_up_to(number);
         }
     }
 
     fn erase_or_retire_if_logged(&mut self, block: u32) -> bool {
-        let is_logged = self.trim_log.is_durable(self.histories[block as usize].trimmed)
+        let is_logged = self.trim_log.is_durable(self.blocks.history(block).trimmed)
             || fault("block-is-erased-before-the-record");
-        if is_logged && self.states[block as usize].must_retire {
+        if is_logged && self.blocks.get(block).must_retire {
             self.retire(block);
         } else if is_logged {
             self.issue_erase(block);
@@ -360,7 +358,7 @@ impl PageMap {
         ensure!(slots == usize::from(writing.is_some()), "{slots} pages of records are written");
         let mut seen = BTreeSet::new();
         for block in waiting {
-            let erasing = self.states.get(*block as usize).is_some_and(|state| state.phase == Phase::Erasing);
+            let erasing = *block < self.layout.blocks && self.blocks.get(*block).phase == Phase::Erasing;
             ensure!(erasing && seen.insert(*block), "block {block} does not wait for a record");
         }
         Ok(())

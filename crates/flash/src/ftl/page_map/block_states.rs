@@ -1,0 +1,344 @@
+//! State of each erase block of the layer, beside its state in the pool of free blocks.
+//!
+//! # Invariant
+//! A block passes through the phases in their order and starts again. It is free in the pool if its phase is
+//! [`Phase::Free`], bad if its phase is [`Phase::Bad`], and used in all others. Pages are programmed in order, and only
+//! while the block is open. A block leaves the phase [`Phase::Drained`] only when no unit read from it is on its way to
+//! another block. [`BlockStates::validate`] checks this.
+
+use super::place::Layout;
+use crate::ftl::inconsistent::ensure;
+use crate::ftl::{Blocks, Erased, Inconsistent};
+use crate::nand::{Cause, EraseBlock};
+use alloc::vec;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// Stream of data of one kind. Each stream has an open block on each die.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(super) enum Stream {
+    /// Data that the host writes.
+    Host,
+    /// Data that survived one garbage collection.
+    GarbageCollection,
+    /// Data that survived several garbage collections, if the layer separates it.
+    Cold,
+    /// Data that wear leveling moved.
+    WearLeveling,
+    /// Map pages and trim records.
+    Map,
+}
+
+/// Number of streams.
+pub(super) const STREAMS: usize = 5;
+
+/// Phase of a block. A block passes through the phases in this order and starts again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Phase {
+    Free,
+    /// The block is being written, or its last programs are in flight.
+    Open,
+    /// The block is full and a candidate for garbage collection.
+    Closed,
+    /// A program in the block failed: its data has to move, and then the block is retired.
+    Failed,
+    /// The pages of the block are being read.
+    Victim,
+    /// All valid units of the block have been read, and some may not be programmed elsewhere yet.
+    Drained,
+    /// The block is empty. It waits for the record of the trims in it, or its erase is in flight.
+    Erasing,
+    Bad,
+}
+
+/// State of an erase block.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct BlockState {
+    /// Number of units that have been read to be moved and are not programmed yet.
+    pub(super) moves_in_flight: u32,
+    /// Page that is programmed next.
+    pub(super) next_page: u32,
+    /// Number of programs in flight.
+    pub(super) programs: u16,
+    pub(super) phase: Phase,
+    pub(super) stream: Stream,
+    /// True if the block is used with one bit per cell.
+    pub(super) slc: bool,
+    /// True if the block is to be retired instead of erased.
+    pub(super) must_retire: bool,
+    /// Reason why the data of the block moves.
+    pub(super) cause: Cause,
+}
+
+impl BlockState {
+    const FREE: BlockState = BlockState {
+        moves_in_flight: 0,
+        next_page: 0,
+        programs: 0,
+        phase: Phase::Free,
+        stream: Stream::Host,
+        slc: false,
+        must_retire: false,
+        cause: Cause::GarbageCollection,
+    };
+}
+
+/// Rarely accessed state of an erase block.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct BlockHistory {
+    /// Number of the last trim of a unit in the block.
+    pub(super) trimmed: u64,
+    /// Number of the last accepted write or trim when the last page of the block was programmed.
+    pub(super) closed_at: u64,
+}
+
+/// Step that follows when a program of a block has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AfterProgram {
+    /// The block stays open, or other programs of it are in flight.
+    Nothing,
+    /// The last page is programmed: the block is to be closed.
+    Close,
+    /// A program failed and none is in flight: the data of the block has to move.
+    MoveData,
+}
+
+/// The states of all blocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct BlockStates {
+    states: Vec<BlockState>,
+    histories: Vec<BlockHistory>,
+    pool: Blocks,
+}
+
+impl BlockStates {
+    /// Creates the states of the blocks of a new device.
+    pub(super) fn new(pool: Blocks) -> Self {
+        let phase = |block| if pool.is_bad(EraseBlock::new(block)) { Phase::Bad } else { Phase::Free };
+        let state = |block| BlockState { phase: phase(block), ..BlockState::FREE };
+        BlockStates {
+            states: (0..pool.count()).map(state).collect(),
+            histories: vec![BlockHistory::default(); pool.count() as usize],
+            pool,
+        }
+    }
+
+    /// Returns the pool of free blocks and the wear of all blocks.
+    pub(super) fn pool(&self) -> &Blocks {
+        &self.pool
+    }
+    #[inline(always)]
+    pub(super) fn get(&self, block: u32) -> &BlockState {
+        &self.states[block as usize]
+    }
+    #[inline(always)]
+    fn get_mut(&mut self, block: u32) -> &mut BlockState {
+        &mut self.states[block as usize]
+    }
+    pub(super) fn history(&self, block: u32) -> &BlockHistory {
+        &self.histories[block as usize]
+    }
+    /// Returns the number of blocks in a phase.
+    pub(super) fn count(&self, phase: Phase) -> u32 {
+        self.states.iter().filter(|state| state.phase == phase).count() as u32
+    }
+    /// Returns the blocks of a die, with their states.
+    pub(super) fn of_die(&self, die: u32, dies: u32) -> impl Iterator<Item = (u32, &BlockState)> {
+        (0..).zip(&self.states).skip(die as usize).step_by(dies as usize)
+    }
+    /// Returns all blocks, with their states.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &BlockState)> {
+        (0..).zip(&self.states)
+    }
+
+    /// Takes a free block of a die for a stream and opens it.
+    pub(super) fn open(&mut self, die: u32, stream: Stream, slc: bool) -> u32 {
+        let block = match stream {
+            Stream::WearLeveling => self.pool.take_worn(die),
+            _ => self.pool.take(die),
+        };
+        let block = block.expect("a die's free blocks are those of its pool").index();
+        let state = self.get_mut(block);
+        debug_assert_eq!(state.phase, Phase::Free);
+        *state = BlockState { phase: Phase::Open, stream, slc, ..BlockState::FREE };
+        block
+    }
+
+    /// Assigns the next page of an open block to a program. Returns the page.
+    #[inline]
+    pub(super) fn begin_program(&mut self, block: u32) -> u32 {
+        let state = self.get_mut(block);
+        let page = state.next_page;
+        state.next_page += 1;
+        state.programs += 1;
+        page
+    }
+
+    /// Records the end of a program in `block`. After a failure, no further page of the block is programmed.
+    #[inline]
+    pub(super) fn program_ended(&mut self, block: u32, failed: bool, layout: &Layout) -> AfterProgram {
+        let state = self.get_mut(block);
+        state.programs -= 1;
+        if failed {
+            state.must_retire = true;
+            state.phase = Phase::Failed;
+        }
+        self.after_program(block, layout)
+    }
+
+    /// Returns the step that is due in a block in which a program has ended.
+    #[inline(always)]
+    pub(super) fn after_program(&self, block: u32, layout: &Layout) -> AfterProgram {
+        let state = self.get(block);
+        match state.phase {
+            _ if state.programs > 0 => AfterProgram::Nothing,
+            Phase::Failed => AfterProgram::MoveData,
+            Phase::Open if state.next_page == layout.pages_of(state.slc) => AfterProgram::Close,
+            _ => AfterProgram::Nothing,
+        }
+    }
+
+    /// Records that the last page of a block was programmed when `accepted` writes and trims had been accepted.
+    pub(super) fn fill(&mut self, block: u32, accepted: u64) {
+        self.histories[block as usize].closed_at = accepted;
+    }
+    /// Closes a full block.
+    pub(super) fn close(&mut self, block: u32) {
+        self.get_mut(block).phase = Phase::Closed;
+    }
+    /// Sets the reason why the data of a block is to move.
+    pub(super) fn set_cause(&mut self, block: u32, cause: Cause) {
+        self.get_mut(block).cause = cause;
+    }
+    /// Makes a closed or failed block a victim.
+    pub(super) fn begin_victim(&mut self, block: u32, cause: Cause) {
+        let state = self.get_mut(block);
+        debug_assert!(matches!(state.phase, Phase::Closed | Phase::Failed), "block {block}: {state:?}");
+        (state.phase, state.cause) = (Phase::Victim, cause);
+    }
+    /// Records that `units` units of a victim were read and are to be programmed elsewhere.
+    #[inline(always)]
+    pub(super) fn moves_begun(&mut self, block: u32, units: u32) {
+        self.get_mut(block).moves_in_flight += units;
+    }
+    /// Records that `units` units of a victim are programmed elsewhere. Returns true if the block is empty now.
+    #[inline(always)]
+    pub(super) fn moves_finished(&mut self, block: u32, units: u32) -> bool {
+        let state = self.get_mut(block);
+        state.moves_in_flight -= units;
+        state.moves_in_flight == 0 && state.phase == Phase::Drained
+    }
+    /// Records that all pages of a victim were read. Returns true if the block is empty now.
+    pub(super) fn drain(&mut self, block: u32) -> bool {
+        let state = self.get_mut(block);
+        state.phase = Phase::Drained;
+        state.moves_in_flight == 0
+    }
+    /// Records that an empty block is to be erased or retired.
+    pub(super) fn begin_erase(&mut self, block: u32) {
+        self.get_mut(block).phase = Phase::Erasing;
+    }
+    /// Records that a unit in a block was trimmed by `number`.
+    pub(super) fn trimmed(&mut self, block: u32, number: u64) {
+        let trimmed = &mut self.histories[block as usize].trimmed;
+        *trimmed = number.max(*trimmed);
+    }
+
+    /// Records the end of an erase. Returns true if the block is free now, false if it is bad.
+    pub(super) fn erased(&mut self, block: u32, failed: bool) -> bool {
+        let number = EraseBlock::new(block);
+        if failed || self.pool.is_bad(number) {
+            self.pool.retire(number);
+        } else if self.pool.erased(number) == Erased::Free {
+            self.reset(block, Phase::Free);
+            return true;
+        }
+        self.reset(block, Phase::Bad);
+        false
+    }
+    /// Retires a block whose data has been moved.
+    pub(super) fn retire(&mut self, block: u32) {
+        self.pool.retire(EraseBlock::new(block));
+        self.reset(block, Phase::Bad);
+    }
+    fn reset(&mut self, block: u32, phase: Phase) {
+        self.states[block as usize] = BlockState { phase, ..BlockState::FREE };
+        self.histories[block as usize] = BlockHistory::default();
+    }
+
+    /// Returns the closed block of a die whose data wear leveling moves next.
+    pub(super) fn to_level(&self, die: u32) -> Option<u32> {
+        let movable = |block: EraseBlock| {
+            let state = self.get(block.index());
+            state.phase == Phase::Closed && !state.slc
+        };
+        self.pool.relocate_among(die, &movable).map(EraseBlock::index)
+    }
+
+    /// Takes back a page whose program had not begun when the power was cut, and all pages after it.
+    pub(super) fn undo_program(&mut self, block: u32, page: u32) {
+        let state = self.get_mut(block);
+        state.next_page = state.next_page.min(page);
+    }
+    /// Forgets all programs and moves in flight, which a power cut ended. A block that is to be retired is a failed one
+    /// again. An open block without a page is free again: the previous block of its stream, whose last page was not
+    /// programmed either, may be open too.
+    pub(super) fn recover(&mut self, block: u32) {
+        let state = self.get_mut(block);
+        (state.programs, state.moves_in_flight) = (0, 0);
+        if state.must_retire && !matches!(state.phase, Phase::Bad | Phase::Free) {
+            state.phase = Phase::Failed;
+        } else if state.phase == Phase::Open && state.next_page == 0 {
+            self.pool.release(EraseBlock::new(block));
+            self.reset(block, Phase::Free);
+        }
+    }
+
+    /// Checks the states against the pool. `valid` returns the number of valid units of a block, or `None` if a page
+    /// that was never programmed has some.
+    pub(super) fn validate(
+        &self,
+        layout: &Layout,
+        has_slc: bool,
+        accepted: u64,
+        valid: &dyn Fn(u32, &BlockState) -> Option<u32>,
+    ) -> Result<(), Inconsistent> {
+        self.pool.validate()?;
+        for (block, state) in self.iter() {
+            let history = self.history(block);
+            ensure!(
+                state.next_page <= layout.pages_of(state.slc)
+                    && (!state.slc || has_slc)
+                    && history.trimmed.max(history.closed_at) <= accepted,
+                "block {block}: {state:?}, {history:?}"
+            );
+            let Some(valid) = valid(block, state) else {
+                let what = alloc::format!("block {block} has valid units that were never programmed");
+                return Err(Inconsistent { what });
+            };
+            let number = EraseBlock::new(block);
+            let (used, bad) = (self.pool.is_used(number), self.pool.is_bad(number));
+            let right = match state.phase {
+                Phase::Free | Phase::Bad => {
+                    (valid, state.moves_in_flight, used) == (0, 0, false)
+                        && bad == (state.phase == Phase::Bad)
+                }
+                Phase::Closed => used && state.programs == 0 && state.moves_in_flight == 0,
+                Phase::Erasing => used && valid == 0 && state.moves_in_flight == 0,
+                Phase::Victim | Phase::Drained => used,
+                Phase::Open | Phase::Failed => used && state.moves_in_flight == 0,
+            };
+            ensure!(right, "block {block}, used: {used}, bad: {bad}: {state:?}");
+        }
+        // Each block is in one phase, and the pool's counts of free and bad blocks agree.
+        let (free, bad) = (self.count(Phase::Free), self.count(Phase::Bad));
+        ensure!(free == self.pool.free_count_total(), "{free} free blocks, not those of the pool");
+        ensure!(bad == self.pool.bad_count(), "{bad} bad blocks, not those of the pool");
+        Ok(())
+    }
+
+    /// Returns true if there is a state for each of `blocks` blocks.
+    pub(super) fn holds(&self, blocks: u32) -> bool {
+        [self.states.len(), self.histories.len(), self.pool.count() as usize] == [blocks as usize; 3]
+    }
+}
