@@ -19,9 +19,10 @@
 //! columns = ["..."]             # the default is all columns
 //! ```
 //!
-//! The names of cells are `table value unit/column`: `randread 1 GiB/HMB 64 MiB`. Each column's device is prepared
-//! once. Each step starts from a copy of the prepared device and runs the values of the range in order; each point
-//! starts from the state after the previous point. Columns run in parallel, as many as fit in memory. Published figures
+//! The names of cells are `table value unit/column`: `randread 1 GiB/HMB 64 MiB`. Each step starts from a prepared
+//! device and runs the values of the range in order; each point starts from the state after the previous point. The
+//! steps of all columns run in parallel, as many as fit in memory. Each of them prepares a device of its own, which is
+//! the same by construction, because a copy would take as much memory as the device. Published figures
 //! are in `published.toml` under the same table and row. Verbal descriptions of curves are in `[[shape]]`, with `table`
 //! and `text`.
 
@@ -91,9 +92,16 @@ pub(super) fn run(
 
     let mut outcome = Outcome::default();
     let most = columns.iter().map(|(_, device)| device.capacity() / 4096 * BYTES_A_UNIT).max().unwrap_or(1);
-    // A column has its prepared device and the copy that the current step runs on.
-    let at_a_time = usize::try_from(MEMORY_BYTES / (2 * most).max(1)).unwrap_or(usize::MAX).max(1);
-    for result in map_parallel_limited(at_a_time, &columns, |(name, device)| sweep.run_column(name, device)) {
+    let at_a_time = usize::try_from(MEMORY_BYTES / most.max(1)).unwrap_or(usize::MAX).max(1);
+    let runs: Vec<(&str, &Device, &ReadyStep<'_>)> = columns
+        .iter()
+        .flat_map(|(name, device)| {
+            let steps = sweep.steps.iter().filter(|ready| ready.step.is_on(name));
+            steps.map(move |ready| (name.as_str(), device, ready))
+        })
+        .collect();
+    let run = |(name, device, ready): &(&str, &Device, &ReadyStep<'_>)| sweep.run_step(name, device, ready);
+    for result in map_parallel_limited(at_a_time, &runs, run) {
         let (cells, statistics) = result?;
         outcome.cells.extend(cells);
         outcome.statistics.extend(statistics);
@@ -127,42 +135,38 @@ impl Sweep<'_> {
         let all = |phases: &[Vec<Job>]| phases.iter().map(|jobs| work(jobs, capacity)).sum::<u64>();
         let points = self.steps.iter().filter(|ready| ready.step.is_on(column)).flat_map(|r| &r.points);
         let points = points.map(|point| all(&point.before) + work(&point.jobs, capacity));
-        all(&self.preparation) + points.sum::<u64>()
+        let steps = self.steps.iter().filter(|ready| ready.step.is_on(column)).count() as u64;
+        steps * all(&self.preparation) + points.sum::<u64>()
     }
 
-    fn run_column(
+    /// Prepares a device of a column and runs a step on it.
+    fn run_step(
         &self,
         column: &str,
         device: &Device,
+        ready: &ReadyStep<'_>,
     ) -> Result<(Vec<MeasuredCell>, Vec<DeviceStatistics>), ExperimentError> {
         let failed = |table: &str, row: &str| {
             let cell = cell_name(table, row, column);
             move |error| ExperimentError::of_bench(cell, error)
         };
-        let mut prepared = Bench::with(device, self.seed);
-        prepared.report_to(self.progress);
+        let mut bench = Bench::with(device, self.seed);
+        bench.report_to(self.progress);
         self.progress.enter(cell_name("preparation", "", column));
         for jobs in &self.preparation {
-            run_whole(&mut prepared, jobs, &Settings::default()).map_err(failed("preparation", ""))?;
+            run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation", ""))?;
         }
-        let steps: Vec<&ReadyStep<'_>> = self.steps.iter().filter(|ready| ready.step.is_on(column)).collect();
-        let mut prepared = Some(prepared);
         let (mut cells, mut counted) = (Vec::new(), Vec::new());
-        for (at, ready) in steps.iter().enumerate() {
-            let last = at + 1 == steps.len();
-            let bench = if last { prepared.take() } else { prepared.clone() };
-            let mut bench = bench.expect("only the last step takes it");
-            for point in &ready.points {
-                if self.progress.is_stopped() {
-                    return Err(ExperimentError::Stopped);
-                }
-                self.progress.enter(cell_name(&ready.step.table, &point.row, column));
-                let (cell, found) = self
-                    .run_point(&mut bench, ready, point, column)
-                    .map_err(failed(&ready.step.table, &point.row))?;
-                cells.push(cell);
-                counted.push(found);
+        for point in &ready.points {
+            if self.progress.is_stopped() {
+                return Err(ExperimentError::Stopped);
             }
+            self.progress.enter(cell_name(&ready.step.table, &point.row, column));
+            let (cell, found) = self
+                .run_point(&mut bench, ready, point, column)
+                .map_err(failed(&ready.step.table, &point.row))?;
+            cells.push(cell);
+            counted.push(found);
         }
         Ok((cells, counted))
     }
