@@ -112,19 +112,21 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time from the resume command until the array continues.", "nothing is suspended"),
     mandatory!("ftl.capacity", Size SsdParameters.page_map.capacity, (MIB, 128 << 40), "Bytes that the host can address."),
     mandatory!("ftl.unit", Size SsdParameters.page_map.unit, UP_TO_A_GIB, "Bytes that one map entry covers."),
-    choice!(
-        "ftl.victim",
-        SsdParameters.page_map.victim,
-        [
-            "greedy" = VictimPolicy::Greedy,
-            "cost-benefit" = VictimPolicy::CostBenefit,
-            "fifo" = VictimPolicy::Fifo,
-            "random" = VictimPolicy::Random,
-            "10-choices" = VictimPolicy::DChoices { d: 10 }
-        ],
-        "Victim selection of garbage collection: the block with the least valid data, the one with the best benefit \
-         for its cost and age, the oldest one, a random one, or the best of ten random ones."
-    ),
+    Parameter {
+        kinds: Vec::new(),
+        path: "ftl.victim",
+        meaning: VictimPolicy::MEANING,
+        default_meaning: None,
+        range: ANY,
+        field: Field::Choice(Choice {
+            names: VictimPolicy::NAMES,
+            get: |parts| parts.get::<SsdParameters>().page_map.victim.name(),
+            set: |parts, name| {
+                let victim = VictimPolicy::from_name(name).expect("the word was read by these names");
+                parts.get_mut::<SsdParameters>().page_map.victim = victim;
+            },
+        }),
+    },
     choice!(
         "ftl.streams",
         SsdParameters.page_map.streams,

@@ -20,7 +20,7 @@ pub(crate) struct CostBenefit {
 }
 
 impl CostBenefit {
-    pub(super) fn new(counts: &ValidCounts) -> Self {
+    pub(super) fn new(counts: &ValidCounts, _seed: u64) -> Self {
         CostBenefit { closed: ClosedBlocks::new(counts), closed_at: vec![0; counts.block_count() as usize] }
     }
 

@@ -7,6 +7,15 @@ use super::valid_counts::ValidCounts;
 use flashlab_sim::Rng;
 use serde::{Deserialize, Serialize};
 
+/// The names of the policy.
+pub(super) const FORM: &str = "1-choices to 1000-choices";
+
+/// Returns the number of draws in a name of the policy.
+pub(super) fn parse(name: &str) -> Option<u32> {
+    let d = name.strip_suffix("-choices")?.parse().ok()?;
+    (1..=1_000).contains(&d).then_some(d)
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DChoices {
     d: u32,
@@ -16,10 +25,10 @@ pub(crate) struct DChoices {
 
 impl DChoices {
     /// Returns the number of draws per selection.
-    pub(super) fn draws(&self) -> u32 {
+    pub(super) fn d(&self) -> u32 {
         self.d
     }
-    pub(super) fn new(d: u32, counts: &ValidCounts, seed: u64) -> Self {
+    pub(super) fn new(counts: &ValidCounts, seed: u64, d: u32) -> Self {
         DChoices { d, closed: ClosedBlocks::new(counts), rng: Rng::new(seed) }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    pub(super) fn new(counts: &ValidCounts) -> Self {
+    pub(super) fn new(counts: &ValidCounts, _seed: u64) -> Self {
         Fifo { closed: IndexLists::new(counts.block_count(), counts.pool_count()) }
     }
 }

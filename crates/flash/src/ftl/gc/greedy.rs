@@ -24,18 +24,18 @@ fn least_of(ranks: &[u64]) -> (usize, u64) {
 }
 
 impl Greedy {
-    pub(super) fn new(counts: &ValidCounts) -> Self {
+    pub(super) fn new(counts: &ValidCounts, _seed: u64) -> Self {
         Greedy { least: vec![NOT_A_CANDIDATE; counts.words().len() / GROUP] }
-    }
-    /// Updates the group's least rank after the rank at `place` fell to `rank`.
-    #[inline]
-    pub(super) fn fell(&mut self, place: usize, rank: u64) {
-        let least = &mut self.least[place / GROUP];
-        *least = (*least).min(rank);
     }
 }
 
 impl Policy for Greedy {
+    /// Updates the group's least rank.
+    #[inline(always)]
+    fn fell(&mut self, place: usize, rank: u64) {
+        let least = &mut self.least[place / GROUP];
+        *least = (*least).min(rank);
+    }
     fn insert(&mut self, counts: &ValidCounts, _pool: u32, block: u32, _now: u64) {
         let place = counts.place_of(block);
         self.fell(place, counts.words()[place]);

@@ -4,21 +4,15 @@
 //! A policy knows the closed blocks of each pool (a die), reads their valid units from the counts, and selects the next
 //! victim. A selection depends only on the calls before it and on the seed. A policy does not know whether a victim
 //! frees any space: a caller that cannot gain space must not ask for one.
+//!
+//! A new policy is one file with a type that implements `Policy`, and one line in the registry `victim_policies!` below.
+//! Profiles, experiments and the documentation of parameters read the registry.
+
+pub mod closed_forms;
 
 mod closed_blocks;
-pub mod closed_forms;
-mod cost_benefit;
-mod d_choices;
-mod fifo;
-mod greedy;
-mod random;
 mod valid_counts;
 
-use cost_benefit::CostBenefit;
-use d_choices::DChoices;
-use fifo::Fifo;
-use greedy::Greedy;
-use random::Random;
 use serde::{Deserialize, Serialize};
 use valid_counts::ValidCounts;
 
@@ -26,26 +20,111 @@ use crate::Impossible;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 
-/// Selection of a victim among a die's closed blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum VictimPolicy {
-    /// The block with the fewest valid units.
-    Greedy,
-    /// The block with the greatest (1 - u) age / 2u, where u is its share of valid units (Rosenblum and Ousterhout
-    /// 1992).
-    CostBenefit,
-    /// The block that was closed first.
-    Fifo,
-    /// A random block.
-    Random,
-    /// Of `d` blocks drawn at random, the one with the fewest valid units (Van Houdt 2013).
-    DChoices {
-        /// Number of blocks drawn.
-        d: u32,
-    },
+/// Declares the policies. Each line has the module and the type of a policy, its parameter if it has one, the value that
+/// stands in profiles, its name there, and a description.
+///
+/// A policy with a parameter also has, in its module, `FORM` (the names that it accepts) and `parse` (the parameter in
+/// such a name).
+macro_rules! victim_policies {
+    ($($module:ident::$policy:ident $({ $parameter:ident = $value:literal })?, $name:literal, $meaning:literal;)+) => {
+        $(mod $module;)+
+
+        /// Selection of a victim among a die's closed blocks.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        pub enum VictimPolicy {
+            $(
+                #[doc = concat!("`", $name, "`: ", $meaning, ".")]
+                $policy $({
+                    /// Parameter of the policy.
+                    $parameter: u32,
+                })?,
+            )+
+        }
+
+        impl VictimPolicy {
+            /// The policies that have a name in profiles.
+            pub const ALL: &[VictimPolicy] = &[$(VictimPolicy::$policy $({ $parameter: $value })?),+];
+            /// Names of [`VictimPolicy::ALL`], in the same order.
+            pub const NAMES: &[&str] = &[$($name),+];
+            /// Descriptions of all policies, as one text.
+            pub const MEANING: &str = concat!(
+                "Victim selection of garbage collection.", $(" `", $name, "`: ", $meaning, "."),+
+            );
+            /// The names that [`VictimPolicy::from_name`] accepts, for messages.
+            pub const FORMS: &[&str] = &[$(victim_policies!(@form $name $($module $parameter)?)),+];
+
+            /// Returns the policy with a name. A policy with a parameter accepts other values in its name.
+            pub fn from_name(name: &str) -> Option<VictimPolicy> {
+                $($(
+                    if let Some($parameter) = $module::parse(name) {
+                        return Some(VictimPolicy::$policy { $parameter });
+                    }
+                )?)+
+                let at = Self::NAMES.iter().position(|known| *known == name)?;
+                Some(Self::ALL[at])
+            }
+        }
+
+        /// A policy with its state; an enum, so that calls are direct, and that it can be cloned and stored in a state
+        /// file.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        enum Policies {
+            $($policy($module::$policy)),+
+        }
+
+        impl Policies {
+            fn new(victim: VictimPolicy, counts: &ValidCounts, seed: u64) -> Self {
+                match victim {
+                    $(VictimPolicy::$policy $({ $parameter })? => {
+                        Policies::$policy($module::$policy::new(counts, seed $(, $parameter)?))
+                    })+
+                }
+            }
+            /// Returns true if the state is that of `victim`.
+            fn is(&self, victim: VictimPolicy) -> bool {
+                match self {
+                    $(Policies::$policy(_policy) => {
+                        victim == VictimPolicy::$policy $({ $parameter: _policy.$parameter() })?
+                    })+
+                }
+            }
+            #[inline(always)]
+            fn fell(&mut self, place: usize, rank: u64) {
+                match self {
+                    $(Policies::$policy(policy) => policy.fell(place, rank),)+
+                }
+            }
+            fn policy(&self) -> &dyn Policy {
+                match self {
+                    $(Policies::$policy(policy) => policy,)+
+                }
+            }
+            fn policy_mut(&mut self) -> &mut dyn Policy {
+                match self {
+                    $(Policies::$policy(policy) => policy,)+
+                }
+            }
+        }
+    };
+    (@form $name:literal) => { $name };
+    (@form $name:literal $module:ident $parameter:ident) => { $module::FORM };
+}
+
+victim_policies! {
+    greedy::Greedy, "greedy", "the block with the fewest valid units";
+    cost_benefit::CostBenefit, "cost-benefit", "the best benefit for its cost and age";
+    fifo::Fifo, "fifo", "the block that was closed first";
+    random::Random, "random", "a random block";
+    d_choices::DChoices { d = 10 }, "10-choices", "of ten random blocks, the one with the fewest valid units";
 }
 
 impl VictimPolicy {
+    /// Returns the name of the policy in profiles, if it has one.
+    pub fn name(self) -> Option<&'static str> {
+        let at = Self::ALL.iter().position(|policy| *policy == self)?;
+        Some(Self::NAMES[at])
+    }
+
     /// Checks that the policy's parameters are possible.
     pub fn check(self) -> Result<(), Impossible> {
         if self == (VictimPolicy::DChoices { d: 0 }) {
@@ -63,57 +142,12 @@ trait Policy {
     fn remove(&mut self, counts: &ValidCounts, pool: u32, block: u32);
     /// Returns the next victim of `pool`, which stays a candidate until the caller removes it.
     fn choose(&mut self, counts: &ValidCounts, pool: u32, now: u64) -> Option<u32>;
+    /// Records that the rank of a candidate fell to `rank`, at the position `place` of the counts.
+    #[inline(always)]
+    fn fell(&mut self, _place: usize, _rank: u64) {}
     /// Returns true if the policy's lists are consistent and hold exactly the candidates of the counts, when `now`
     /// units have been written.
     fn is_sound(&self, counts: &ValidCounts, now: u64) -> bool;
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Policies {
-    Greedy(Greedy),
-    CostBenefit(CostBenefit),
-    Fifo(Fifo),
-    Random(Random),
-    DChoices(DChoices),
-}
-
-impl Policies {
-    fn new(victim: VictimPolicy, counts: &ValidCounts, seed: u64) -> Self {
-        match victim {
-            VictimPolicy::Greedy => Policies::Greedy(Greedy::new(counts)),
-            VictimPolicy::CostBenefit => Policies::CostBenefit(CostBenefit::new(counts)),
-            VictimPolicy::Fifo => Policies::Fifo(Fifo::new(counts)),
-            VictimPolicy::Random => Policies::Random(Random::new(counts, seed)),
-            VictimPolicy::DChoices { d } => Policies::DChoices(DChoices::new(d, counts, seed)),
-        }
-    }
-    fn is(&self, victim: VictimPolicy) -> bool {
-        match self {
-            Policies::Greedy(_) => victim == VictimPolicy::Greedy,
-            Policies::CostBenefit(_) => victim == VictimPolicy::CostBenefit,
-            Policies::Fifo(_) => victim == VictimPolicy::Fifo,
-            Policies::Random(_) => victim == VictimPolicy::Random,
-            Policies::DChoices(policy) => victim == VictimPolicy::DChoices { d: policy.draws() },
-        }
-    }
-    fn policy(&self) -> &dyn Policy {
-        match self {
-            Policies::Greedy(policy) => policy,
-            Policies::CostBenefit(policy) => policy,
-            Policies::Fifo(policy) => policy,
-            Policies::Random(policy) => policy,
-            Policies::DChoices(policy) => policy,
-        }
-    }
-    fn policy_mut(&mut self) -> &mut dyn Policy {
-        match self {
-            Policies::Greedy(policy) => policy,
-            Policies::CostBenefit(policy) => policy,
-            Policies::Fifo(policy) => policy,
-            Policies::Random(policy) => policy,
-            Policies::DChoices(policy) => policy,
-        }
-    }
 }
 
 /// The closed blocks with their valid units, under the policy of the parameters.
@@ -143,10 +177,8 @@ impl Candidates {
     /// Counts `units` units of `block` as invalid, if the block is a candidate.
     #[inline]
     pub(crate) fn invalidate_units(&mut self, block: u32, units: u32) {
-        if let Some((place, rank)) = self.counts.invalidate(block, units)
-            && let Policies::Greedy(greedy) = &mut self.policies
-        {
-            greedy.fell(place, rank);
+        if let Some((place, rank)) = self.counts.invalidate(block, units) {
+            self.policies.fell(place, rank);
         }
     }
     /// Adds `block` of `pool` to the candidates: a closed block with `valid` valid units, when `now` units have been
@@ -225,20 +257,14 @@ mod tests {
             VictimPolicy::CostBenefit => {
                 mine.iter().all(|(_, v, a)| score(valid, at) >= score(*v, *a) * (1.0 - 1e-12))
             }
-            VictimPolicy::Random | VictimPolicy::DChoices { .. } => true,
+            _ => true,
         }
     }
 
     #[test]
     fn every_policy_chooses_what_it_promises_whatever_it_was_told_before() {
-        for victim in [
-            VictimPolicy::Greedy,
-            VictimPolicy::CostBenefit,
-            VictimPolicy::Fifo,
-            VictimPolicy::Random,
-            VictimPolicy::DChoices { d: 1 },
-            VictimPolicy::DChoices { d: 3 },
-        ] {
+        let draws = [1, 3].map(|d| VictimPolicy::DChoices { d });
+        for victim in VictimPolicy::ALL.iter().copied().chain(draws) {
             let mut rng = Rng::new(7);
             let mut policy = Candidates::new(victim, 2, BLOCKS, UNITS, 7);
             let mut reference = Reference::default();
@@ -284,5 +310,19 @@ mod tests {
         let refused = VictimPolicy::DChoices { d: 0 }.check().unwrap_err();
         assert_eq!(alloc::format!("{refused}"), "ftl.victim draws 0 blocks; expected at least 1");
         assert_eq!(VictimPolicy::Greedy.check(), Ok(()));
+    }
+
+    #[test]
+    fn every_policy_is_found_by_its_name_and_choices_by_any_number_of_draws() {
+        for policy in VictimPolicy::ALL {
+            let name = policy.name().expect("it is registered");
+            assert_eq!(VictimPolicy::from_name(name), Some(*policy));
+            assert!(VictimPolicy::MEANING.contains(name), "{name} has a description");
+        }
+        assert_eq!(VictimPolicy::from_name("3-choices"), Some(VictimPolicy::DChoices { d: 3 }));
+        assert_eq!(VictimPolicy::DChoices { d: 3 }.name(), None);
+        for wrong in ["", "Greedy", "0-choices", "1001-choices", "x-choices"] {
+            assert_eq!(VictimPolicy::from_name(wrong), None, "{wrong}");
+        }
     }
 }

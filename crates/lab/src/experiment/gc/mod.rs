@@ -358,7 +358,7 @@ impl Scene<'_> {
             VictimPolicy::Greedy => Some(("G2", forms::greedy(rho, b))),
             VictimPolicy::Random => Some(("G3", forms::random(rho))),
             VictimPolicy::DChoices { d } => Some(("G5", forms::d_choices(rho, b, d))),
-            VictimPolicy::CostBenefit => None,
+            _ => None,
         }
     }
 

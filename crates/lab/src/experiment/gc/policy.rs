@@ -39,19 +39,6 @@ fn pairs(keys: &str) -> Result<Vec<(&str, &str)>, String> {
     keys.split(',').map(pair).collect()
 }
 
-fn victim(name: &str) -> Option<VictimPolicy> {
-    match name {
-        "greedy" => Some(VictimPolicy::Greedy),
-        "fifo" => Some(VictimPolicy::Fifo),
-        "random" => Some(VictimPolicy::Random),
-        "cost-benefit" => Some(VictimPolicy::CostBenefit),
-        choices => {
-            let d = choices.strip_suffix("-choices")?.parse().ok()?;
-            (1..=1_000).contains(&d).then_some(VictimPolicy::DChoices { d })
-        }
-    }
-}
-
 impl Policy {
     /// Parses `victim=greedy,streams=two,pools=best`.
     pub(super) fn parse(keys: &str) -> Result<Policy, String> {
@@ -59,7 +46,7 @@ impl Policy {
         for (key, value) in pairs(keys)? {
             let known = match key {
                 "victim" => {
-                    chosen = victim(value);
+                    chosen = VictimPolicy::from_name(value);
                     chosen.is_some()
                 }
                 "streams" => {
@@ -77,9 +64,9 @@ impl Policy {
             };
             if !known {
                 return Err(match key {
-                    "victim" => format!(
-                        "unknown victim {value}; expected greedy, fifo, random, cost-benefit or 1-choices to 1000-choices"
-                    ),
+                    "victim" => {
+                        format!("unknown victim {value}; expected one of {}", VictimPolicy::FORMS.join(", "))
+                    }
                     "streams" => format!("unknown streams {value}; expected one, two or hot-cold"),
                     _ => format!("unknown pools {value}; expected equal or best"),
                 });
