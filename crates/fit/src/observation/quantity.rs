@@ -1,0 +1,90 @@
+//! The quantities that observations have, with the names that files use.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A quantity with its unit. In files it is a word: `iops`, `bytes_per_second`, `latency_ns_mean`, `latency_ns_p99.9`,
+/// `latency_ns_max`.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Quantity {
+    /// Requests per second.
+    Iops,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Mean completion latency in nanoseconds.
+    LatencyMean,
+    /// Percentile of the completion latency in nanoseconds; the number is between 0 and 100, exclusively.
+    LatencyPercentile(f64),
+    /// Longest completion latency in nanoseconds.
+    LatencyMax,
+}
+
+/// Error for a word that names no quantity.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownQuantity(String);
+
+impl fmt::Display for UnknownQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "unknown quantity `{}`: expected iops, bytes_per_second, latency_ns_mean, latency_ns_max, or a percentile \
+             such as latency_ns_p99.9",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownQuantity {}
+
+impl Quantity {
+    /// Returns true if a larger value means a slower device.
+    pub fn is_latency(self) -> bool {
+        !matches!(self, Quantity::Iops | Quantity::BytesPerSecond)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Iops => f.write_str("iops"),
+            Quantity::BytesPerSecond => f.write_str("bytes_per_second"),
+            Quantity::LatencyMean => f.write_str("latency_ns_mean"),
+            Quantity::LatencyPercentile(percent) => write!(f, "latency_ns_p{percent}"),
+            Quantity::LatencyMax => f.write_str("latency_ns_max"),
+        }
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = UnknownQuantity;
+    fn from_str(word: &str) -> Result<Self, UnknownQuantity> {
+        let unknown = || UnknownQuantity(word.to_owned());
+        match word {
+            "iops" => Ok(Quantity::Iops),
+            "bytes_per_second" => Ok(Quantity::BytesPerSecond),
+            "latency_ns_mean" => Ok(Quantity::LatencyMean),
+            "latency_ns_max" => Ok(Quantity::LatencyMax),
+            _ => {
+                let percent = word.strip_prefix("latency_ns_p").ok_or_else(unknown)?;
+                let percent: f64 = percent.parse().map_err(|_| unknown())?;
+                let is_percentile = percent > 0.0 && percent < 100.0;
+                is_percentile.then_some(Quantity::LatencyPercentile(percent)).ok_or_else(unknown)
+            }
+        }
+    }
+}
+
+impl From<Quantity> for String {
+    fn from(quantity: Quantity) -> String {
+        quantity.to_string()
+    }
+}
+
+impl TryFrom<String> for Quantity {
+    type Error = UnknownQuantity;
+    fn try_from(word: String) -> Result<Self, UnknownQuantity> {
+        word.parse()
+    }
+}

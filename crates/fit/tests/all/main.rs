@@ -1,0 +1,3 @@
+//! Tests of measurement files, importers and plans.
+
+mod measurement_files;
