@@ -1,0 +1,164 @@
+//! Tables of comma-separated values with the columns `job,value,sd`, and optionally `unit` and `runs`.
+//!
+//! `job` contains options of fio (`rw=randread bs=4k`, with or without dashes); `#` begins a comment. `unit` is `IOPS`,
+//! a rate (`MiB/s`, `MB/s`, ...) or a mean latency (`us`, `ms`). Without a unit, values of random jobs are IOPS, and
+//! values of sequential jobs are MiB/s.
+
+use super::runs::{Ran, Runs};
+use super::{ImportError, Problem, positive};
+use crate::observation::{Measurements, Quantity, State, Target};
+use flashlab_fio::job::Direction;
+
+/// Returns true if a line is the header of a table.
+pub(super) fn is_header(line: &str) -> bool {
+    let names: Vec<String> = fields(line).iter().map(|name| name.to_lowercase()).collect();
+    names.first().is_some_and(|name| name == "job") && names.iter().any(|name| name == "value")
+}
+
+/// Reads a table.
+pub(super) fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#')
+    });
+    let (first, header) = lines.next().expect("the caller has seen the header");
+    let columns: Vec<String> = fields(header).iter().map(|name| name.to_lowercase()).collect();
+    if let Some(unknown) =
+        columns.iter().find(|name| !matches!(name.as_str(), "job" | "value" | "sd" | "unit" | "runs"))
+    {
+        let of = format!("column `{unknown}`");
+        let what = "the columns are job, value, sd, unit and runs".to_owned();
+        return Err(ImportError::at(first + 1, Problem::Missing { of, what }));
+    }
+    let mut runs = Runs::default();
+    let mut deviations = Vec::new();
+    for (index, line) in lines {
+        row(index + 1, &columns, line, &mut runs, &mut deviations)?;
+    }
+    let mut steps = runs.steps();
+    for (step, (line, sd, count)) in steps.iter_mut().zip(deviations) {
+        let observation = &mut step.observations[0];
+        if observation.runs > 1 && (sd.is_some() || count.is_some()) {
+            let message = format!("job `{}` occurs twice: give it one row with its mean and sd", step.name);
+            return Err(ImportError::at(line, Problem::Contradiction(message)));
+        }
+        observation.sd = sd.or(observation.sd);
+        observation.runs = count.unwrap_or(observation.runs);
+    }
+    if steps.is_empty() {
+        let of = "the table".to_owned();
+        return Err(ImportError::at(first + 1, Problem::Missing { of, what: "no row follows".to_owned() }));
+    }
+    let target = Target { name: name.to_owned(), ..Target::default() };
+    Ok(Measurements { target, host: None, engine: "table".to_owned(), plan: None, steps })
+}
+
+/// Line, deviation and number of runs of a step.
+type Deviation = (usize, Option<f64>, Option<u32>);
+
+fn row(
+    number: usize,
+    columns: &[String],
+    line: &str,
+    runs: &mut Runs,
+    deviations: &mut Vec<Deviation>,
+) -> Result<(), ImportError> {
+    let values = fields(line);
+    if values.len() != columns.len() {
+        let message = format!("the row has {} fields, and the header has {}", values.len(), columns.len());
+        return Err(ImportError::at(number, Problem::Contradiction(message)));
+    }
+    let field = |name: &str| {
+        let at = columns.iter().position(|column| column == name)?;
+        Some(values[at].as_str()).filter(|value| !value.is_empty())
+    };
+    let job = field("job").unwrap_or_default();
+    let options: Vec<&str> = job.split_whitespace().map(|option| option.trim_start_matches('-')).collect();
+    let rw = options.iter().find_map(|option| option.strip_prefix("rw=").or(option.strip_prefix("readwrite=")));
+    let Some(rw) = rw else {
+        let of = format!("job `{job}`");
+        let what = "expected options of fio with rw=, such as `rw=randread bs=4k`".to_owned();
+        return Err(ImportError::at(number, Problem::Missing { of, what }));
+    };
+    let direction = match rw.split(':').next().unwrap_or_default() {
+        "read" | "randread" => Direction::Read,
+        "write" | "randwrite" => Direction::Write,
+        "trim" | "randtrim" => Direction::Trim,
+        _ => {
+            let of = format!("job `{job}`");
+            let what = "one value does not describe a mix of directions: use fio's JSON".to_owned();
+            return Err(ImportError::at(number, Problem::Missing { of, what }));
+        }
+    };
+    let name = options.iter().find_map(|option| option.strip_prefix("name=")).unwrap_or(job);
+    let is_random = rw.starts_with("rand");
+    let unit = field("unit").unwrap_or(if is_random { "IOPS" } else { "MiB/s" });
+    let value = positive(number, field("value").unwrap_or_default(), "value")?;
+    let (quantity, factor) = quantity(unit).ok_or_else(|| {
+        let of = format!("unit `{unit}`");
+        let what = "expected IOPS, kB/s, KiB/s, MB/s, MiB/s, ns, us, ms or s".to_owned();
+        ImportError::at(number, Problem::Missing { of, what })
+    })?;
+    let sd = match field("sd") {
+        None => None,
+        Some("0") => Some(0.0),
+        Some(text) => Some(positive(number, text, "sd")? * factor),
+    };
+    let count = field("runs").map(|text| positive(number, text, "runs")).transpose()?.map(|runs| runs as u32);
+    let mut assumptions = vec!["the bare device, written in sequence before".to_owned()];
+    if field("unit").is_none() {
+        assumptions.push(format!("the value has the unit {unit}"));
+    }
+    let kept: Vec<&str> = options
+        .into_iter()
+        .filter(|option| !option.starts_with("name=") && *option != "direct=1" && *option != "direct")
+        .collect();
+    let ran = Ran {
+        name,
+        options: kept.join(" "),
+        before: State::WrittenInSequence,
+        filesystem: None,
+        assumptions,
+        warning: None,
+    };
+    let before = runs.len();
+    runs.add(number, ran, direction, &[(quantity, value * factor)])?;
+    if runs.len() > before {
+        deviations.push((number, sd, count));
+    } else if sd.is_some() || count.is_some() {
+        let message = format!("job `{job}` occurs twice: give it one row with its mean and sd");
+        return Err(ImportError::at(number, Problem::Contradiction(message)));
+    }
+    Ok(())
+}
+
+fn quantity(unit: &str) -> Option<(Quantity, f64)> {
+    Some(match unit {
+        "IOPS" | "iops" => (Quantity::Iops, 1.0),
+        "kIOPS" => (Quantity::Iops, 1e3),
+        "B/s" => (Quantity::BytesPerSecond, 1.0),
+        "kB/s" => (Quantity::BytesPerSecond, 1e3),
+        "KiB/s" => (Quantity::BytesPerSecond, 1024.0),
+        "MB/s" => (Quantity::BytesPerSecond, 1e6),
+        "MiB/s" => (Quantity::BytesPerSecond, 1_048_576.0),
+        "ns" => (Quantity::LatencyMean, 1.0),
+        "us" | "µs" => (Quantity::LatencyMean, 1e3),
+        "ms" => (Quantity::LatencyMean, 1e6),
+        "s" => (Quantity::LatencyMean, 1e9),
+        _ => return None,
+    })
+}
+
+/// Splits a line into fields. A field in double quotes may contain commas.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    for c in line.trim().chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            ',' | ';' if !is_quoted => fields.push(String::new()),
+            _ => fields.last_mut().expect("at least one").push(c),
+        }
+    }
+    fields.into_iter().map(|field| field.trim().to_owned()).collect()
+}

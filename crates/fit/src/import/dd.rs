@@ -1,0 +1,190 @@
+//! Lines of dd: GNU (`419430400 bytes (419 MB, 400 MiB) copied, 21.7 s, 19.3 MB/s`), busybox
+//! (`419430400 bytes (400.0MB) copied, 21.7 seconds, 18.4MB/s`, where MB are MiB), and BSD
+//! (`419430400 bytes transferred in 21.7 secs (19328000 bytes/sec)`).
+//!
+//! The lines do not tell reads from writes. The reader takes the direction and the options from the last command
+//! `dd if=... of=...` before the line, or from a heading `WRITE` or `READ`.
+
+use super::runs::{Ran, Runs};
+use super::{ImportError, LineReader, Problem, positive, size};
+use crate::observation::{Quantity, State};
+use flashlab_fio::job::Direction;
+
+/// The command before a result.
+#[derive(Clone)]
+struct Command {
+    direction: Direction,
+    block: u64,
+    is_direct: bool,
+    is_synchronous: bool,
+    is_flushed: bool,
+    is_heading: bool,
+    is_device: bool,
+}
+
+/// Reader of the lines.
+#[derive(Default)]
+pub(super) struct Reader {
+    command: Option<Command>,
+}
+
+impl LineReader for Reader {
+    fn read(&mut self, number: usize, line: &str, runs: &mut Runs) -> Result<bool, ImportError> {
+        if let Some(command) = command(number, line)? {
+            self.command = Some(command);
+        } else if let Some(direction) = heading(line) {
+            self.command = Some(Command {
+                direction,
+                block: 1 << 20,
+                is_direct: false,
+                is_synchronous: false,
+                is_flushed: direction == Direction::Write,
+                is_heading: true,
+                is_device: false,
+            });
+        }
+        let Some(result) = result(number, line)? else { return Ok(false) };
+        let Some(command) = &self.command else {
+            let of = "a result of dd without its command".to_owned();
+            let what = "add the line `dd if=... of=... bs=...` before it, because the result does not tell whether dd \
+                        read or wrote"
+                .to_owned();
+            return Err(ImportError::at(number, Problem::Missing { of, what }));
+        };
+        runs.add(number, ran(command, result.0), command.direction, &[(
+            Quantity::BytesPerSecond,
+            result.0 as f64 / result.1,
+        )])?;
+        Ok(true)
+    }
+}
+
+/// Returns the job of a command that moved `bytes`.
+fn ran(command: &Command, bytes: u64) -> Ran<'static> {
+    let mut assumptions = Vec::new();
+    if command.is_heading {
+        assumptions.push("dd ran with bs=1M; writes ended with conv=fsync".to_owned());
+    }
+    let size = bytes.next_multiple_of(4096);
+    let block = command.block;
+    let is_write = command.direction == Direction::Write;
+    let mut warning = None;
+    let options = if command.is_direct {
+        let sync = if command.is_synchronous { " sync=dsync" } else { "" };
+        format!("rw={} bs={block} size={}{sync}", command.direction.name(), bytes.next_multiple_of(block))
+    } else if is_write && command.is_synchronous {
+        format!("rw=write bs={block} size={} sync=dsync", bytes.next_multiple_of(block))
+    } else if is_write {
+        assumptions.push("the page cache combines the writes into requests of 512 KiB, two at a time".to_owned());
+        if !command.is_flushed {
+            warning =
+                Some("dd ended without a flush, so that the rate includes data in the page cache".to_owned());
+        }
+        let flush = if command.is_flushed { " end_fsync=1" } else { "" };
+        format!("rw=write bs=512k ioengine=libaio iodepth=2 size={size}{flush}")
+    } else {
+        let read_ahead = "the page cache was empty and reads ahead with requests of 128 KiB, two at a time";
+        assumptions.push(read_ahead.to_owned());
+        format!("rw=read bs=128k ioengine=libaio iodepth=2 size={size}")
+    };
+    if !command.is_device {
+        assumptions.push("the file lies in one piece, and the filesystem's metadata cost nothing".to_owned());
+    }
+    let (name, before) = match is_write {
+        true => ("dd write", State::Unknown),
+        false => ("dd read", State::WrittenInSequence),
+    };
+    Ran { name, options, before, filesystem: None, assumptions, warning }
+}
+
+/// Parses a command line of dd, at a prompt or in a script.
+fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let Some(at) = words.iter().position(|word| *word == "dd" || word.ends_with("/dd")) else { return Ok(None) };
+    let value = |key: &str| {
+        let values = words[at..].iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        values.map(|value| value.trim_end_matches([';', '&', '"', '\'', '`'])).next_back()
+    };
+    let (Some(input), Some(output)) = (value("if"), value("of")) else { return Ok(None) };
+    let is_source = |path: &str| matches!(path, "/dev/zero" | "/dev/urandom" | "/dev/random");
+    let direction = match (is_source(input), output == "/dev/null") {
+        (true, false) => Direction::Write,
+        (false, true) => Direction::Read,
+        _ => return Ok(None),
+    };
+    let text = value("bs").or_else(|| value("obs")).unwrap_or("512");
+    let block = size(text).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(512)).ok_or_else(|| {
+        ImportError::at(number, Problem::Value { what: "dd's bs, in blocks of 512 B".into(), text: text.into() })
+    })?;
+    let flags: Vec<&str> = ["iflag", "oflag", "conv"]
+        .iter()
+        .filter_map(|key| value(key))
+        .flat_map(|list| list.split(','))
+        .collect();
+    let has = |flag: &str| flags.contains(&flag);
+    let path = if direction == Direction::Write { output } else { input };
+    Ok(Some(Command {
+        direction,
+        block,
+        is_direct: has("direct"),
+        is_synchronous: has("dsync") || has("sync") && value("oflag").is_some(),
+        is_flushed: has("fsync") || has("fdatasync"),
+        is_heading: false,
+        is_device: path.starts_with("/dev/"),
+    }))
+}
+
+fn heading(line: &str) -> Option<Direction> {
+    let word = line.split(|c: char| !c.is_ascii_alphabetic()).find(|word| !word.is_empty())?;
+    match word {
+        "WRITE" => Some(Direction::Write),
+        "READ" => Some(Direction::Read),
+        _ => None,
+    }
+}
+
+/// Parses a result. Returns bytes and seconds.
+fn result(number: usize, line: &str) -> Result<Option<(u64, f64)>, ImportError> {
+    let Some((bytes, rest)) = line.split_once(" bytes ") else { return Ok(None) };
+    let bytes = bytes.rsplit(|c: char| !c.is_ascii_digit() && c != '-').next().unwrap_or_default();
+    let is_bsd = rest.starts_with("transferred in ");
+    let Some((_, timing)) = rest.split_once(if is_bsd { "transferred in " } else { "copied, " }) else {
+        return Ok(None);
+    };
+    let bytes = positive(number, bytes, "dd's number of bytes")?;
+    let end = timing.find(" s").ok_or_else(|| {
+        let (of, what) = ("dd".to_owned(), "expected a time in seconds".to_owned());
+        ImportError::at(number, Problem::Missing { of, what })
+    })?;
+    // Some locales print a comma.
+    let seconds = positive(number, &timing[..end].replace(',', "."), "dd's time")?;
+    let stated = timing[end..].rsplit([',', '(']).next().unwrap_or_default();
+    if let Some((rate, unit)) = rate(stated) {
+        let found = bytes / seconds;
+        // The printed rate has two to three digits, and its MB are MiB in busybox.
+        let agrees = |unit: f64| (rate * unit / found - 1.0).abs() < 0.06;
+        if !unit.iter().any(|unit| agrees(*unit)) {
+            let message = format!(
+                "{bytes} bytes in {seconds} s are {:.2} MB/s, not `{}`",
+                found / 1e6,
+                stated.trim().trim_end_matches(')')
+            );
+            return Err(ImportError::at(number, Problem::Contradiction(message)));
+        }
+    }
+    Ok(Some((bytes as u64, seconds)))
+}
+
+/// Parses a rate: the number and the bytes that its unit may have.
+fn rate(text: &str) -> Option<(f64, [f64; 2])> {
+    let text = text.trim().trim_end_matches(')');
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = match text[digits..].trim().chars().next()? {
+        'k' | 'K' => [1e3, 1024.0],
+        'M' => [1e6, 1_048_576.0],
+        'G' => [1e9, 1_073_741_824.0],
+        'B' | 'b' => [1.0, 1.0],
+        _ => return None,
+    };
+    Some((text[..digits].parse().ok()?, unit))
+}

@@ -1,0 +1,307 @@
+//! fio's JSON, of versions 2.1 to 3.36, with warnings before it and several documents in one file.
+//!
+//! Differences between the versions: until 2.99, latencies are in `clat` in microseconds and `io_bytes` is in KiB; since
+//! 3.0, `clat_ns` is in nanoseconds and `io_bytes` in bytes. `bw_bytes` and `io_kbytes` exist since 3.3. Older files of
+//! 2.x have no `job options`; their numbers cannot be attributed to a job, so they are refused.
+//!
+//! The jobs of a group (between two `stonewall`s) run together and become one step. Clones of a job have one entry each
+//! unless `group_reporting` combines them; their rates are added.
+
+use super::{ImportError, Problem};
+use crate::observation::{Mark, Measurements, Observation, Quantity, State, Step, Target, problem_of};
+use crate::plan;
+use flashlab_fio::job::Direction;
+use serde_json::{Map, Value};
+
+/// Returns the version of fio if a line is terse output.
+pub(super) fn terse_version(line: &str) -> Option<String> {
+    let mut fields = line.trim().split(';');
+    let is_terse = matches!(fields.next()?, "2" | "3" | "4" | "5") && line.matches(';').count() > 40;
+    let version = fields.next()?;
+    is_terse.then(|| if version.starts_with("fio-") { version.to_owned() } else { "fio".to_owned() })
+}
+
+/// Reads the documents from offset `at` on.
+pub(super) fn parse(text: &str, at: usize, name: &str) -> Result<Measurements, ImportError> {
+    let lines_before = text[..at].matches('\n').count();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut version = String::new();
+    let mut rest = &text[at..];
+    let mut skipped = lines_before;
+    // fio prints warnings and other formats between the documents, too.
+    while let Some(start) = super::json_start(rest) {
+        skipped += rest[..start].matches('\n').count();
+        rest = &rest[start..];
+        let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let Some(document) = documents.next() else { break };
+        let document = document.map_err(|error| {
+            let text = error.to_string();
+            let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+            ImportError::at(skipped + error.line(), Problem::Syntax(message))
+        })?;
+        let end = documents.byte_offset();
+        if document.get("fio version").is_some() {
+            version = string(&document, "fio version", "fio version")?.to_owned();
+            read(&document, &version, &mut steps)?;
+        }
+        skipped += rest[..end].matches('\n').count();
+        rest = &rest[end..];
+    }
+    let plan = steps.iter().find_map(|step| plan::name_in(&step.notes));
+    for step in &mut steps {
+        step.notes.retain(|note| !plan::is_mark(note));
+    }
+    let target = Target { name: name.to_owned(), ..Target::default() };
+    Ok(Measurements { target, host: None, engine: version, plan, steps })
+}
+
+/// A job of the JSON: its name, options, and results.
+struct Entry<'a> {
+    name: &'a str,
+    path: String,
+    options: Vec<(String, String)>,
+    value: &'a Value,
+}
+
+fn read(document: &Value, version: &str, steps: &mut Vec<Step>) -> Result<(), ImportError> {
+    let jobs = document.get("jobs").or_else(|| document.get("client_stats"));
+    let jobs = jobs.and_then(Value::as_array).ok_or_else(|| json("jobs", "a list of jobs"))?;
+    let global = options_of(document.get("global options"));
+    let mut groups: Vec<(u64, Vec<Entry<'_>>)> = Vec::new();
+    for (index, value) in jobs.iter().enumerate() {
+        let path = format!("jobs[{index}]");
+        let name = string(value, "jobname", &format!("{path}.jobname"))?;
+        if name == "All clients" {
+            continue;
+        }
+        let Some(own) = value.get("job options") else {
+            let message = format!(
+                "{version} has written no `job options`, without which the job is not known: use fio 2.16 or newer"
+            );
+            return Err(ImportError::whole(Problem::Job { job: name.to_owned(), message }));
+        };
+        let mut options = global.clone();
+        for (key, value) in options_of(Some(own)) {
+            options.retain(|(known, _)| *known != key);
+            options.push((key, value));
+        }
+        let group = value.get("groupid").and_then(Value::as_u64).unwrap_or(index as u64);
+        let entry = Entry { name, path, options, value };
+        match groups.last_mut().filter(|(last, _)| *last == group) {
+            Some((_, entries)) => entries.push(entry),
+            None => groups.push((group, vec![entry])),
+        }
+    }
+    for (_, entries) in groups {
+        let step = step(&entries, version, steps)?;
+        steps.push(step);
+    }
+    Ok(())
+}
+
+fn options_of(value: Option<&Value>) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let all = value.and_then(Value::as_object).into_iter().flatten();
+    all.map(|(key, value)| (key.clone(), text(value))).collect()
+}
+
+/// Options that name files or control the output, and that a simulation of the job does not need.
+const DROPPED: [&str; 21] = [
+    "name",
+    "filename",
+    "directory",
+    "description",
+    "stonewall",
+    "wait_for_previous",
+    "new_group",
+    "group_reporting",
+    "direct",
+    "buffered",
+    "output",
+    "output-format",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "write_hist_log",
+    "log_avg_msec",
+    "per_job_logs",
+    "eta",
+    "thread",
+    "filename_format",
+];
+
+/// Returns the step of jobs that ran together.
+fn step(entries: &[Entry<'_>], version: &str, steps: &[Step]) -> Result<Step, ImportError> {
+    let mut step = Step { before: State::Unknown, ..Step::default() };
+    let mut names: Vec<&str> = Vec::new();
+    for entry in entries {
+        if names.contains(&entry.name) {
+            continue;
+        }
+        names.push(entry.name);
+        options(entry, &mut step)?;
+    }
+    step.name = unique(&names.join(" + "), steps);
+    for name in &names {
+        let clones: Vec<&Entry<'_>> = entries.iter().filter(|entry| entry.name == *name).collect();
+        let of = (names.len() > 1).then_some(*name);
+        results(&clones, of, version, &mut step)?;
+    }
+    if let Some(problem) = problem_of(&step) {
+        return Err(ImportError::whole(Problem::Job { job: step.name, message: problem.to_string() }));
+    }
+    Ok(step)
+}
+
+fn unique(name: &str, steps: &[Step]) -> String {
+    let is_taken = |name: &str| steps.iter().any(|step| step.name == name);
+    let numbered = (2..).map(|number| format!("{name} {number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(|name| !is_taken(name)).expect("endless")
+}
+
+/// Adds the options of a job to the step.
+fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
+    let value = |key: &str| entry.options.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
+    step.job.push(format!("--name={}", entry.name));
+    for (key, value) in entry.options.iter().filter(|(key, _)| !DROPPED.contains(&key.as_str())) {
+        step.job.push(if value.is_empty() { format!("--{key}") } else { format!("--{key}={value}") });
+    }
+    step.job.push("--direct=1".to_owned());
+    if value("group_reporting").is_some() || value("numjobs").is_some_and(|n| n != "1") {
+        step.job.push("--group_reporting".to_owned());
+    }
+    let is_set = |key: &str| value(key).is_some_and(|value| value.is_empty() || value == "1");
+    if !is_set("direct") && value("buffered") != Some("0") {
+        mark(
+            step,
+            Mark::Warned,
+            "the job used the page cache of the host; the simulation uses direct I/O".to_owned(),
+        );
+    }
+    let file = value("filename").unwrap_or_default();
+    if !file.starts_with("/dev/") && value("description").and_then(plan::State::parse).is_none() {
+        let assumption = "the file lies in one piece, and the filesystem's metadata cost nothing";
+        if !step.assumptions.iter().any(|known| known == assumption) {
+            step.assumptions.push(assumption.to_owned());
+        }
+    }
+    if let Some(state) = value("description").and_then(plan::State::parse) {
+        step.before = state.before;
+        step.rest = state.rest;
+        step.notes.push(state.description());
+    }
+    Ok(())
+}
+
+fn mark(step: &mut Step, mark: Mark, note: String) {
+    if !step.marks.contains(&mark) {
+        step.marks.push(mark);
+    }
+    if !step.notes.contains(&note) {
+        step.notes.push(note);
+    }
+}
+
+/// Adds the results of a job, the sum of its clones.
+fn results(
+    clones: &[&Entry<'_>],
+    of: Option<&str>,
+    version: &str,
+    step: &mut Step,
+) -> Result<(), ImportError> {
+    for entry in clones {
+        let error = entry.value.get("error").and_then(Value::as_i64).unwrap_or(0);
+        if error != 0 {
+            let note = format!("job `{}` failed with error {error}", entry.name);
+            mark(step, Mark::Incomplete, note);
+        }
+    }
+    for direction in Direction::ALL {
+        let mut numbers: Vec<Numbers> = Vec::new();
+        for entry in clones {
+            let Some(value) = entry.value.get(direction.name()) else { continue };
+            let path = format!("{}.{}", entry.path, direction.name());
+            numbers.extend(Numbers::read(value, &path, version)?);
+        }
+        if numbers.is_empty() {
+            continue;
+        }
+        let requests: f64 = numbers.iter().map(|n| n.iops).sum();
+        let mean = numbers.iter().map(|n| n.mean_ns * n.iops).sum::<f64>() / requests;
+        let mut all = vec![
+            (Quantity::Iops, requests),
+            (Quantity::BytesPerSecond, numbers.iter().map(|n| n.bytes_per_second).sum()),
+            (Quantity::LatencyMean, mean),
+            (Quantity::LatencyMax, numbers.iter().map(|n| n.max_ns).fold(0.0, f64::max)),
+        ];
+        // The percentiles of several clones do not combine.
+        if let [only] = &numbers[..] {
+            all.extend(only.percentiles.iter().map(|(p, ns)| (Quantity::LatencyPercentile(*p), *ns)));
+        }
+        for (quantity, value) in all.into_iter().filter(|(_, value)| *value != 0.0) {
+            let job = of.map(str::to_owned);
+            step.observations.push(Observation { job, ..Observation::new(direction, quantity, value) });
+        }
+    }
+    Ok(())
+}
+
+/// The results of one direction.
+struct Numbers {
+    iops: f64,
+    bytes_per_second: f64,
+    mean_ns: f64,
+    max_ns: f64,
+    percentiles: Vec<(f64, f64)>,
+}
+
+impl Numbers {
+    /// Returns the numbers of a direction, or `None` if it has no requests.
+    fn read(value: &Value, path: &str, version: &str) -> Result<Option<Numbers>, ImportError> {
+        let is_old = version.starts_with("fio-2.") || version.starts_with("fio 2.");
+        if number(value, "io_bytes", path)? == 0.0 {
+            return Ok(None);
+        }
+        let bytes_per_second = match value.get("bw_bytes") {
+            Some(_) => number(value, "bw_bytes", path)?,
+            None => 1024.0 * number(value, "bw", path)?,
+        };
+        // fio 2.99 has nanoseconds already.
+        let (key, factor) = match value.get("clat_ns") {
+            Some(_) => ("clat_ns", 1.0),
+            None => ("clat", 1e3),
+        };
+        if key == "clat" && !is_old {
+            return Err(json(&format!("{path}.clat_ns"), "this member"));
+        }
+        let clat = value.get(key).ok_or_else(|| json(&format!("{path}.{key}"), "this member"))?;
+        let path_of_clat = format!("{path}.{key}");
+        let percentiles = clat.get("percentile").and_then(Value::as_object);
+        Ok(Some(Numbers {
+            iops: number(value, "iops", path)?,
+            bytes_per_second,
+            mean_ns: factor * number(clat, "mean", &path_of_clat)?,
+            max_ns: factor * number(clat, "max", &path_of_clat)?,
+            percentiles: percentiles.map_or(Vec::new(), |map| some_percentiles(map, factor)),
+        }))
+    }
+}
+
+/// Returns the percentiles 50, 99 and 99.9, as far as the list contains them.
+fn some_percentiles(map: &Map<String, Value>, factor: f64) -> Vec<(f64, f64)> {
+    let parsed = map.iter().filter_map(|(key, value)| Some((key.parse().ok()?, factor * value.as_f64()?)));
+    parsed.filter(|(percent, _): &(f64, f64)| [50.0, 99.0, 99.9].contains(percent)).collect()
+}
+
+fn json(path: &str, expected: &'static str) -> ImportError {
+    ImportError::whole(Problem::Json { path: path.to_owned(), expected })
+}
+
+fn string<'a>(value: &'a Value, key: &str, path: &str) -> Result<&'a str, ImportError> {
+    value.get(key).and_then(Value::as_str).ok_or_else(|| json(path, "a string"))
+}
+
+fn number(value: &Value, key: &str, path: &str) -> Result<f64, ImportError> {
+    let number = value.get(key).and_then(Value::as_f64).filter(|number| *number >= 0.0);
+    number.ok_or_else(|| json(&format!("{path}.{key}"), "a number that is not negative"))
+}
