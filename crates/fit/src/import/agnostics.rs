@@ -36,7 +36,9 @@ impl LineReader for Reader {
             options: format!("{options} ioengine=libaio iodepth=4 size=64m end_fsync=1"),
             before: *before,
             filesystem: None,
-            assumptions: vec!["the file lies in one piece, and the filesystem's metadata cost nothing".to_owned()],
+            assumptions: vec![
+                "the file lies in one piece, and the filesystem's metadata cost nothing".to_owned(),
+            ],
             warning: None,
         };
         runs.add(number, ran, direction, &numbers)?;

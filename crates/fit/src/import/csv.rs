@@ -15,12 +15,15 @@ pub(super) fn is_header(line: &str) -> bool {
     names.first().is_some_and(|name| name == "job") && names.iter().any(|name| name == "value")
 }
 
+/// Returns true if a line is neither empty nor a comment.
+pub(super) fn is_content(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with('#')
+}
+
 /// Reads a table.
 pub(super) fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| {
-        let line = line.trim();
-        !line.is_empty() && !line.starts_with('#')
-    });
+    let mut lines = text.lines().enumerate().filter(|(_, line)| is_content(line));
     let (first, header) = lines.next().expect("the caller has seen the header");
     let columns: Vec<String> = fields(header).iter().map(|name| name.to_lowercase()).collect();
     if let Some(unknown) =
@@ -74,7 +77,8 @@ fn row(
     };
     let job = field("job").unwrap_or_default();
     let options: Vec<&str> = job.split_whitespace().map(|option| option.trim_start_matches('-')).collect();
-    let rw = options.iter().find_map(|option| option.strip_prefix("rw=").or(option.strip_prefix("readwrite=")));
+    let rw =
+        options.iter().find_map(|option| option.strip_prefix("rw=").or(option.strip_prefix("readwrite=")));
     let Some(rw) = rw else {
         let of = format!("job `{job}`");
         let what = "expected options of fio with rw=, such as `rw=randread bs=4k`".to_owned();

@@ -51,10 +51,12 @@ impl LineReader for Reader {
                 .to_owned();
             return Err(ImportError::at(number, Problem::Missing { of, what }));
         };
-        runs.add(number, ran(command, result.0), command.direction, &[(
-            Quantity::BytesPerSecond,
-            result.0 as f64 / result.1,
-        )])?;
+        runs.add(
+            number,
+            ran(command, result.0),
+            command.direction,
+            &[(Quantity::BytesPerSecond, result.0 as f64 / result.1)],
+        )?;
         Ok(true)
     }
 }
@@ -75,7 +77,8 @@ fn ran(command: &Command, bytes: u64) -> Ran<'static> {
     } else if is_write && command.is_synchronous {
         format!("rw=write bs={block} size={} sync=dsync", bytes.next_multiple_of(block))
     } else if is_write {
-        assumptions.push("the page cache combines the writes into requests of 512 KiB, two at a time".to_owned());
+        assumptions
+            .push("the page cache combines the writes into requests of 512 KiB, two at a time".to_owned());
         if !command.is_flushed {
             warning =
                 Some("dd ended without a flush, so that the rate includes data in the page cache".to_owned());
@@ -100,7 +103,9 @@ fn ran(command: &Command, bytes: u64) -> Ran<'static> {
 /// Parses a command line of dd, at a prompt or in a script.
 fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let Some(at) = words.iter().position(|word| *word == "dd" || word.ends_with("/dd")) else { return Ok(None) };
+    let Some(at) = words.iter().position(|word| *word == "dd" || word.ends_with("/dd")) else {
+        return Ok(None);
+    };
     let value = |key: &str| {
         let values = words[at..].iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
         values.map(|value| value.trim_end_matches([';', '&', '"', '\'', '`'])).next_back()
@@ -114,7 +119,10 @@ fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
     };
     let text = value("bs").or_else(|| value("obs")).unwrap_or("512");
     let block = size(text).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(512)).ok_or_else(|| {
-        ImportError::at(number, Problem::Value { what: "dd's bs, in blocks of 512 B".into(), text: text.into() })
+        ImportError::at(
+            number,
+            Problem::Value { what: "dd's bs, in blocks of 512 B".into(), text: text.into() },
+        )
     })?;
     let flags: Vec<&str> = ["iflag", "oflag", "conv"]
         .iter()
@@ -158,8 +166,9 @@ fn result(number: usize, line: &str) -> Result<Option<(u64, f64)>, ImportError> 
     })?;
     // Some locales print a comma.
     let seconds = positive(number, &timing[..end].replace(',', "."), "dd's time")?;
-    let stated = timing[end..].rsplit([',', '(']).next().unwrap_or_default();
-    if let Some((rate, unit)) = rate(stated) {
+    let stated = timing[end..].rsplit(", ").next().unwrap_or_default();
+    let stated = stated.rsplit('(').next().unwrap_or_default();
+    if let Some((rate, unit)) = rate(&stated.replace(',', ".")) {
         let found = bytes / seconds;
         // The printed rate has two to three digits, and its MB are MiB in busybox.
         let agrees = |unit: f64| (rate * unit / found - 1.0).abs() < 0.06;

@@ -109,7 +109,9 @@ impl fmt::Display for Problem {
                 f,
                 "{version} wrote terse output, which lacks the options of the jobs: run fio with --output-format=json"
             ),
-            Problem::Value { what, text } => write!(f, "{what} is `{text}`: expected a finite number above zero"),
+            Problem::Value { what, text } => {
+                write!(f, "{what} is `{text}`: expected a finite number above zero")
+            }
             Problem::Contradiction(message) => f.write_str(message),
             Problem::Missing { of, what } => write!(f, "{of}: {what}"),
             Problem::Job { job, message } => write!(f, "job `{job}`: {message}"),

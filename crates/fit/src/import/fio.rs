@@ -161,7 +161,8 @@ fn unique(name: &str, steps: &[Step]) -> String {
 
 /// Adds the options of a job to the step.
 fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
-    let value = |key: &str| entry.options.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
+    let value =
+        |key: &str| entry.options.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
     step.job.push(format!("--name={}", entry.name));
     for (key, value) in entry.options.iter().filter(|(key, _)| !DROPPED.contains(&key.as_str())) {
         step.job.push(if value.is_empty() { format!("--{key}") } else { format!("--{key}={value}") });

@@ -57,7 +57,8 @@ impl LineReader for Reader {
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         let [block, rate] = words[..] else { return Ok(false) };
-        let (Some(block), Some(rate)) = (size(block).filter(|_| block.ends_with('B')), rate.strip_suffix("/s"))
+        let (Some(block), Some(rate)) =
+            (size(block).filter(|_| block.ends_with('B')), rate.strip_suffix("/s"))
         else {
             return Ok(false);
         };
@@ -143,7 +144,8 @@ impl Reader {
             assumptions.push("flashbench ran with its default, --erasesize=4194304".to_owned());
         }
         let order = if self.command.is_random { ", random" } else { "" };
-        let distance = 12_u64.checked_mul(erase_size).ok_or_else(|| missing(number, "a smaller erasesize"))?;
+        let distance =
+            12_u64.checked_mul(erase_size).ok_or_else(|| missing(number, "a smaller erasesize"))?;
         let ran = Ran {
             name: &format!("{count} open units, {block}{order}"),
             options: format!(

@@ -34,7 +34,8 @@ impl LineReader for Reader {
         let mib = positive(number, amount, "hdparm's amount")?;
         let seconds = positive(number, seconds, "hdparm's time")?;
         let (rate, unit) = rate.trim_start_matches([' ', '=']).trim().split_once(' ').ok_or_else(missing)?;
-        let rate = positive(number, rate, "hdparm's rate")? / if unit.starts_with("kB") { 1024.0 } else { 1.0 };
+        let rate =
+            positive(number, rate, "hdparm's rate")? / if unit.starts_with("kB") { 1024.0 } else { 1.0 };
         // The time has two decimals.
         if (mib / seconds / rate - 1.0).abs() > 0.01 + 0.01 / seconds {
             let message = format!("{mib} MB in {seconds} s are {:.2} MB/s, not {rate}", mib / seconds);

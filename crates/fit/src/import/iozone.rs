@@ -93,8 +93,10 @@ impl Reader {
             .collect();
         let is_assumed = tests.is_empty() && count < COLUMNS.len();
         if count > columns.len() || !is_assumed && count < columns.len() {
-            let message =
-                format!("the row has {count} numbers, and the tests of the command line have {}", columns.len());
+            let message = format!(
+                "the row has {count} numbers, and the tests of the command line have {}",
+                columns.len()
+            );
             return Err(ImportError::at(number, Problem::Contradiction(message)));
         }
         Ok((columns, is_assumed))
@@ -116,8 +118,9 @@ impl Reader {
             assumptions.push("iozone ran with -e -I, and its columns are those of -i 0 -i 1 -i 2".to_owned());
         }
         let is_direct = self.options.is_empty() || has("-I");
-        let warning = (!is_direct)
-            .then(|| "iozone ran without -I, so that the rate includes the page cache of the host".to_owned());
+        let warning = (!is_direct).then(|| {
+            "iozone ran without -I, so that the rate includes the page cache of the host".to_owned()
+        });
         let flush = if is_write && (self.options.is_empty() || has("-e")) { " end_fsync=1" } else { "" };
         let options = format!("rw={rw} bs={record_kib}k size={file_kib}k{flush}");
         Ran { name, options, before, filesystem: None, assumptions, warning }

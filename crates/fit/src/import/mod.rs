@@ -35,16 +35,16 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
     if text.len() > BYTES_MAX {
         return Err(ImportError::whole(Problem::TooLarge { bytes: text.len() }));
     }
-    let Some(first) = text.lines().map(str::trim).find(|line| !line.is_empty()) else {
+    if text.trim().is_empty() {
         return Err(ImportError::whole(Problem::Empty));
-    };
+    }
     let measurements = if let Some(at) = json_start(text) {
         if text[at..].contains("\"fio version\"") {
             fio::parse(text, at, name)?
         } else {
             return Measurements::parse(text).map_err(ImportError::from);
         }
-    } else if csv::is_header(first) {
+    } else if text.lines().find(|line| csv::is_content(line)).is_some_and(csv::is_header) {
         csv::parse(text, name)?
     } else {
         log(text, name)?
@@ -137,9 +137,10 @@ fn positive(number: usize, text: &str, what: &str) -> Result<f64, ImportError> {
 /// powers of 1024, `kB`, `MB` and `GB` powers of 1000.
 fn size(text: &str) -> Option<u64> {
     if let Some(product) = text.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']')) {
-        return product.split('*').map(|factor| factor.trim().parse().ok()).try_fold(1_u64, |product, factor| {
-            product.checked_mul(factor?)
-        });
+        return product
+            .split('*')
+            .map(|factor| factor.trim().parse().ok())
+            .try_fold(1_u64, |product, factor| product.checked_mul(factor?));
     }
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match &text[digits..] {

@@ -57,7 +57,8 @@ impl Runs {
                 return Err(ImportError::at(line, Problem::Value { what, text }));
             }
             let all = &mut self.steps[index].1;
-            match all.iter_mut().find(|series| series.direction == direction && series.quantity == *quantity) {
+            match all.iter_mut().find(|series| series.direction == direction && series.quantity == *quantity)
+            {
                 Some(series) => series.values.push(*value),
                 None => all.push(Series { direction, quantity: *quantity, values: vec![*value] }),
             }

@@ -1,3 +1,5 @@
 //! Tests of measurement files, importers and plans.
 
+mod imports;
 mod measurement_files;
+mod plans;

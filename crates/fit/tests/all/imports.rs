@@ -1,0 +1,167 @@
+//! Importers of the outputs of other programs.
+//!
+//! Sources of the texts in `tests/data`: iozone on the eMMC of an Orange Pi Zero Plus 2 (wiki of linux-sunxi.org) and on
+//! a Raspberry Pi with an SSD (an issue on GitHub); flashbench's README; the documentation of NuttX' sdbench; the README
+//! of sd-agnostics. fio-3.33.json is real output without its tables of depths and latencies. fio-2.16.json, the log of
+//! a Raspberry Pi and the table have the format of the programs with numbers of our own.
+
+use flashlab_fit::import::parse;
+use flashlab_fit::observation::{Measurements, Quantity};
+use proptest::prelude::*;
+use std::fmt::Write as _;
+
+/// Returns a summary that a person can compare with the text.
+fn summary(measurements: &Measurements) -> String {
+    let mut text = format!("engine {}\n", measurements.engine);
+    for step in &measurements.steps {
+        let _ = writeln!(text, "\n{}: {}\n  before: {:?}", step.name, step.job.join(" "), step.before);
+        for o in &step.observations {
+            let job = o.job.as_ref().map(|job| format!("{job}: ")).unwrap_or_default();
+            let sd = o.sd.map(|sd| format!(" ± {sd:.3}")).unwrap_or_default();
+            let value = (o.value * 1e3).round() / 1e3;
+            let _ =
+                writeln!(text, "  {job}{} {} {value}{sd} ({} runs)", o.direction.name(), o.quantity, o.runs);
+        }
+        step.assumptions.iter().for_each(|a| text += &format!("  assumed: {a}\n"));
+        step.marks.iter().for_each(|mark| text += &format!("  {mark:?}\n"));
+        step.notes.iter().for_each(|note| text += &format!("  note: {note}\n"));
+    }
+    text
+}
+
+/// Returns the summary of a text, after a round trip through a measurement file.
+fn imported(text: &str) -> String {
+    let measurements = parse(text, "card").expect("a valid text");
+    let again = Measurements::parse(&measurements.to_json()).expect("a valid file");
+    assert_eq!(again, measurements);
+    assert_eq!(parse(&measurements.to_json(), "other").expect("our own format"), measurements);
+    summary(&measurements)
+}
+
+macro_rules! import_test {
+    ($($name:ident: $file:literal;)*) => { $(
+        #[test]
+        fn $name() {
+            insta::assert_snapshot!(imported(include_str!(concat!("../data/", $file))));
+        }
+    )* };
+}
+
+import_test! {
+    iozone: "iozone-orange-pi-emmc.txt";
+    iozone_with_blank_columns: "iozone-without-reads.txt";
+    a_log_of_hdparm_and_dd: "pi-log.txt";
+    flashbench: "flashbench-readme.txt";
+    agnostics: "agnostics.txt";
+    sdbench: "sdbench-nuttx.txt";
+    fio_2_after_warnings: "fio-2.16.json";
+    fio_3_with_groups_and_clones: "fio-3.33.json";
+    a_table: "table.csv";
+}
+
+#[test]
+fn several_documents_of_fio_follow_one_another() {
+    let one = include_str!("../data/fio-3.33.json");
+    let all = format!("fio: a warning\n{one}\nfio: pid=1, err=95\n{one}");
+    let measurements = parse(&all, "card").expect("two documents");
+    assert_eq!(measurements.steps.len(), 6);
+    assert_eq!(measurements.steps[3].name, "a 2");
+}
+
+#[test]
+fn faults_name_their_line() {
+    let fio = include_str!("../data/fio-2.16.json");
+    let iozone = include_str!("../data/iozone-orange-pi-emmc.txt");
+    let terse = format!("\n3;fio-3.33;job;0;0;{}", "0;".repeat(60));
+    let log = "/dev/sda:\n Timing buffered disk reads:";
+    let dd = "dd if=/dev/zero of=x bs=1M\n";
+    let texts = [
+        " \n\n".to_owned(),
+        "hello\nworld\n".to_owned(),
+        "{\"cells\": []}".to_owned(),
+        "[1]".to_owned(),
+        terse,
+        fio[..fio.len() / 2].to_owned(),
+        fio.replace("\"iops\" : 1596.67", "\"iops\" : -1596.67"),
+        fio.replace("\"job options\"", "\"other options\""),
+        fio.replace("\"randread\"", "\"dance\""),
+        fio.replace("\"clat\" : {\n          \"min\"", "\"clot\" : {\n          \"min\""),
+        iozone.replace("12191", "-12191"),
+        iozone.replace("12191", "nan"),
+        iozone.replace("     5861", ""),
+        iozone.replace(" 4     5350", " 0     5350"),
+        format!("{log}  0 MB in  3.05 seconds =  21.66 MB/sec"),
+        format!("{log}  66 MB in  3.05 seconds =  80.00 MB/sec"),
+        format!("{log}  read() failed: Input/output error"),
+        "1000 bytes (1.0 kB) copied, 1 s, 1.0 kB/s".to_owned(),
+        format!("{dd}1048576 bytes (1.0 MB) copied, 0 s, 1.0 MB/s"),
+        format!("{dd}-1048576 bytes (1.0 MB) copied, 1 s, 1.0 MB/s"),
+        format!("{dd}1048576 bytes (1.0 MB) copied, 1 s, 7.0 MB/s"),
+        "dd if=/dev/zero of=x bs=17\n".to_owned(),
+        "4MiB    8.79M/s".to_owned(),
+        "flashbench -a x -b 1024\nalign 2048 pre 787µs on fast post 789µs".to_owned(),
+        "flashbench -a x -b 1024\nalign 512 pre 787µs on 788µs post 789µs".to_owned(),
+        "prepare-file;0;0;27757;54\nrand-4k-write;0;0;0;0".to_owned(),
+        "job,value,sd\nrw=read bs=1m,20".to_owned(),
+        "job,value,sd\nrw=read bs=1m,twenty,1".to_owned(),
+        "job,value,sd\nbs=1m,20,1".to_owned(),
+        "job,value,sd\nrw=randrw bs=4k,20,1".to_owned(),
+        "job,value,sd\nrw=read bs=1m,20,1\nrw=read bs=1m,30,1".to_owned(),
+        "job,value,sd,unit\nrw=read bs=1m,20,1,furlongs".to_owned(),
+        "job,value,sd\nrw=read bs=1m colour=red,20,1".to_owned(),
+        "job,value,sd\n".to_owned(),
+    ];
+    let errors: Vec<String> = texts
+        .iter()
+        .map(|text| parse(text, "card").map_or_else(|error| error.to_string(), |m| panic!("{}", summary(&m))))
+        .collect();
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+#[test]
+fn runs_of_one_job_become_a_mean_and_a_deviation() {
+    let text = " Timing buffered disk reads:  60 MB in  3.00 seconds =  20.00 MB/sec\n \
+                Timing buffered disk reads:  66 MB in  3.00 seconds =  22.00 MB/sec\n";
+    let measurements = parse(text, "card").expect("two runs");
+    let [step] = &measurements.steps[..] else { panic!("one step") };
+    let [observation] = &step.observations[..] else { panic!("one observation") };
+    let mib = 1_048_576.0;
+    assert_eq!(observation.quantity, Quantity::BytesPerSecond);
+    assert_eq!((observation.value, observation.runs), (21.0 * mib, 2));
+    let sd = observation.sd.expect("two runs have one");
+    assert!((sd / mib - 2.0_f64.sqrt()).abs() < 1e-9, "{sd}");
+}
+
+proptest! {
+    /// No text causes a panic, and every text that is accepted gives a valid measurement file.
+    #[test]
+    fn damaged_texts_are_refused_or_give_valid_files(
+        which in 0_usize..9,
+        cut in any::<proptest::sample::Index>(),
+        at in any::<proptest::sample::Index>(),
+        with in "[0-9a-z.,;{}\" -]{0,4}",
+    ) {
+        let texts = [
+            include_str!("../data/iozone-orange-pi-emmc.txt"),
+            include_str!("../data/iozone-without-reads.txt"),
+            include_str!("../data/pi-log.txt"),
+            include_str!("../data/flashbench-readme.txt"),
+            include_str!("../data/agnostics.txt"),
+            include_str!("../data/sdbench-nuttx.txt"),
+            include_str!("../data/fio-2.16.json"),
+            include_str!("../data/fio-3.33.json"),
+            include_str!("../data/table.csv"),
+        ];
+        let chars: Vec<char> = texts[which].chars().collect();
+        let at = at.index(chars.len());
+        let end = at + cut.index((chars.len() - at).min(8));
+        let text: String =
+            chars[..at].iter().copied().chain(with.chars()).chain(chars[end..].iter().copied()).collect();
+        if let Ok(measurements) = parse(&text, "card") {
+            prop_assert_eq!(
+                Measurements::parse(&measurements.to_json()).map_err(|e| e.to_string()),
+                Ok(measurements)
+            );
+        }
+    }
+}
