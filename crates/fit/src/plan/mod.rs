@@ -9,6 +9,7 @@
 //! Each step ends after a number of requests or after a time, whichever comes first.
 
 mod print;
+mod result;
 mod state;
 
 pub use state::State;

@@ -1,0 +1,57 @@
+//! The result of a step: the statistics of its jobs as observations.
+
+use super::PlannedStep;
+use crate::observation::{Latencies, Mark, Observation, Quantity, Step};
+use flashlab_fio::job::Direction;
+use flashlab_fio::stats::Report;
+
+/// Percentiles that a result contains.
+const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+impl PlannedStep {
+    /// Returns the step with the results of its jobs. The jobs of a step are one job with its clones, so that there is
+    /// one report; a step that only prepares has no observations.
+    pub fn result(&self, reports: &[Report]) -> Step {
+        let mut step = Step {
+            name: self.name.clone(),
+            job: self.job.clone(),
+            before: self.before,
+            rest: self.rest,
+            ..Step::default()
+        };
+        if !self.only_prepares {
+            reports.iter().for_each(|report| observe(report, &mut step));
+        }
+        for failure in reports.iter().filter_map(|report| report.stats.failure.as_ref()) {
+            let (direction, offset) = (failure.io.direction.name(), failure.io.offset);
+            let note = format!("a {direction} at byte {offset} failed: {}", failure.description());
+            step.marks.push(if self.only_prepares { Mark::Warned } else { Mark::Incomplete });
+            step.notes.push(note);
+        }
+        step
+    }
+}
+
+fn observe(report: &Report, step: &mut Step) {
+    for direction in Direction::ALL {
+        let stats = report.stats.direction(direction);
+        if stats.total_ios() == 0 {
+            continue;
+        }
+        let seconds = stats.runtime_ms as f64 / 1e3;
+        let rate = |amount: f64| if stats.runtime_ms == 0 { 0.0 } else { amount / seconds };
+        let mut numbers = vec![
+            (Quantity::Iops, rate(stats.total_ios() as f64)),
+            (Quantity::BytesPerSecond, rate(stats.io_bytes as f64)),
+            (Quantity::LatencyMean, stats.clat.mean_ns()),
+            (Quantity::LatencyMax, stats.clat.max().as_ns() as f64),
+        ];
+        let percentile = |percent| (Quantity::LatencyPercentile(percent), stats.clat.percentile(percent));
+        numbers.extend(PERCENTILES.map(percentile).map(|(quantity, ns)| (quantity, ns.as_ns() as f64)));
+        // A run shorter than a millisecond has no rate.
+        for (quantity, value) in numbers.into_iter().filter(|(_, value)| *value > 0.0) {
+            step.observations.push(Observation::new(direction, quantity, value));
+        }
+        step.latencies.push(Latencies::of(direction, &stats.clat));
+    }
+}

@@ -1,0 +1,382 @@
+//! The engine: runs jobs on a target in real time.
+//!
+//! A single request in flight runs in the calling thread, so that no thread switch adds to its latency. More requests
+//! run on one thread each, as with fio's engine `psync` and `numjobs`. Latencies run from the hand-over of a request to
+//! its completion, which is fio's clat.
+
+use crate::target::{Channel, Target};
+use flashlab_fio::job::Job;
+use flashlab_fio::stats::{Settings, Statistics};
+use flashlab_fio::workload::{Jobs, Record, Task, WorkloadError};
+use flashlab_sim::{
+    Arrival, Completion, Instant, Mechanism, Op, Request, RequestId, Rng, Spent, Status, Workload,
+};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time;
+
+/// Runs jobs on a target.
+pub struct Engine<'a> {
+    target: &'a dyn Target,
+    clock: Clock,
+    channels: Vec<Box<dyn Channel>>,
+    first_error: Option<FirstError>,
+}
+
+/// The first request that failed.
+#[derive(Debug)]
+pub struct FirstError {
+    /// Operation of the request.
+    pub op: Op,
+    /// First byte of the request.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Error of the system call.
+    pub error: io::Error,
+}
+
+impl FirstError {
+    /// Returns true if the device is no longer there.
+    pub fn is_gone(&self) -> bool {
+        // ENXIO, ENODEV, ENOMEDIUM, ESHUTDOWN.
+        matches!(self.error.raw_os_error(), Some(6 | 19 | 123 | 108))
+    }
+}
+
+/// Largest wait for a completion before the engine reports progress again.
+const TICK: time::Duration = time::Duration::from_millis(100);
+
+/// A request for a thread.
+struct Work {
+    request: Request,
+    issued: Instant,
+}
+
+/// A completed request of a thread.
+struct Finished {
+    request: Request,
+    issued: Instant,
+    at: Instant,
+    result: io::Result<()>,
+}
+
+impl<'a> Engine<'a> {
+    /// Returns an engine for a target.
+    pub fn new(target: &'a dyn Target) -> Self {
+        Engine { target, clock: Clock::start(), channels: Vec::new(), first_error: None }
+    }
+
+    /// Returns the first error of the last [`Engine::run`].
+    pub fn take_error(&mut self) -> Option<FirstError> {
+        self.first_error.take()
+    }
+
+    /// Runs `jobs`, one wave after the other, and returns their statistics. Calls `progress` several times a second with
+    /// the share of the current wave that is done; the jobs end early if it returns false.
+    ///
+    /// # Errors
+    /// Returns an error if a job cannot run on the target, or if the target cannot be opened again. An I/O error is no
+    /// error here: it ends its job and is part of the statistics.
+    pub fn run(
+        &mut self,
+        jobs: &[Job],
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<Statistics, EngineError> {
+        self.first_error = None;
+        let mut statistics = Statistics::new(jobs, &Settings::default());
+        let mut first = 0;
+        for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
+            let range = first..first + wave.len();
+            first = range.end;
+            let tasks = wave.iter().zip(0..).map(|(job, number)| {
+                Task::on_device(job, range.start as u32 + number, self.target.capacity())
+            });
+            let workload = Jobs::new(self.clock.now(), tasks.collect(), statistics.wave(range))
+                .map_err(EngineError::Workload)?;
+            let depth: u32 = wave.iter().map(depth).sum();
+            while self.channels.len() < depth as usize {
+                self.channels.push(self.target.channel().map_err(EngineError::Open)?);
+            }
+            let length = wave.iter().map(largest_request).max().unwrap_or(0);
+            match depth {
+                1 => self.run_in_place(workload, length, progress),
+                _ => self.run_on_threads(workload, depth as usize, length, progress),
+            }
+        }
+        Ok(statistics)
+    }
+
+    fn run_in_place<R: Record>(
+        &mut self,
+        mut workload: Jobs<R>,
+        length: usize,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) {
+        let mut buffer = Buffer::new(length);
+        let mut next_tick = self.clock.now();
+        let mut is_stopped = false;
+        loop {
+            let now = self.clock.now();
+            if now >= next_tick {
+                next_tick = now + flashlab_sim::Duration::from_ns(TICK.as_nanos() as u64);
+                if !progress(workload.share_done(now)) && !is_stopped {
+                    is_stopped = true;
+                    workload.stop(now);
+                }
+            }
+            match workload.next(now) {
+                Arrival::At(at) if at > now => {
+                    thread::sleep(time::Duration::from_nanos(at.since(now).as_ns()).min(TICK))
+                }
+                Arrival::At(at) => {
+                    let request = workload.submit(at);
+                    let issued = self.clock.now().max(at);
+                    let result = execute(&mut *self.channels[0], &request, &mut buffer);
+                    let at = self.clock.now().max(issued);
+                    let finished = Finished { request, issued, at, result };
+                    workload.completed(&self.complete(finished));
+                }
+                Arrival::Waiting | Arrival::Done => return,
+            }
+        }
+    }
+
+    fn run_on_threads<R: Record>(
+        &mut self,
+        mut workload: Jobs<R>,
+        depth: usize,
+        length: usize,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) {
+        let (clock, mut channels) = (self.clock, std::mem::take(&mut self.channels));
+        let (done, finished) = channel();
+        thread::scope(|scope| {
+            let mut idle: Vec<Sender<Work>> = Vec::new();
+            for channel in channels.iter_mut().take(depth) {
+                let (sender, work) = std::sync::mpsc::channel();
+                let done = done.clone();
+                idle.push(sender);
+                scope.spawn(move || work_off(&mut **channel, length, clock, &work, &done));
+            }
+            let mut pool = Pool { idle, busy: BTreeMap::new(), finished };
+            self.drive(&mut workload, &mut pool, progress);
+        });
+        self.channels = channels;
+    }
+
+    /// Submits the requests of a workload to a pool until the workload is done.
+    fn drive<R: Record>(
+        &mut self,
+        workload: &mut Jobs<R>,
+        pool: &mut Pool,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) {
+        let mut latest = Instant::ZERO;
+        let mut next_tick = self.clock.now();
+        let mut is_stopped = false;
+        loop {
+            let now = self.clock.now().max(latest);
+            if now >= next_tick {
+                next_tick = now + flashlab_sim::Duration::from_ns(TICK.as_nanos() as u64);
+                if !progress(workload.share_done(now)) && !is_stopped {
+                    is_stopped = true;
+                    workload.stop(now);
+                }
+            }
+            let wait = match workload.next(now) {
+                Arrival::At(at) if at <= now && !pool.idle.is_empty() => {
+                    let request = workload.submit(at);
+                    pool.start(Work { request, issued: self.clock.now().max(at) });
+                    time::Duration::ZERO
+                }
+                Arrival::At(at) if at > now => time::Duration::from_nanos(at.since(now).as_ns()).min(TICK),
+                Arrival::At(_) | Arrival::Waiting => TICK,
+                Arrival::Done if pool.busy.is_empty() => return,
+                Arrival::Done => TICK,
+            };
+            match pool.wait(wait) {
+                Ok(mut finished) => {
+                    // The completion of another thread may already have been handled at a later instant.
+                    let took = finished.at.since(finished.issued);
+                    finished.at = finished.at.max(now);
+                    finished.issued = Instant::from_ns(finished.at.as_ns() - took.as_ns());
+                    latest = finished.at;
+                    workload.completed(&self.complete(finished));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Returns the completion of a request. Keeps the first error.
+    fn complete(&mut self, finished: Finished) -> Completion {
+        let Finished { request, issued, at, result } = finished;
+        let status = match &result {
+            Ok(()) => Status::Ok,
+            Err(error) => status_of(request.op, error),
+        };
+        if let (Err(error), None) = (result, &self.first_error) {
+            let Request { op, offset, length, .. } = request;
+            self.first_error = Some(FirstError { op, offset, length, error });
+        }
+        let mut spent = Spent::default();
+        spent[Mechanism::Host] = at.since(issued);
+        Completion { id: request.id, at, status, spent }
+    }
+}
+
+/// Error of [`Engine::run`].
+#[derive(Debug)]
+pub enum EngineError {
+    /// A job cannot run on the target.
+    Workload(WorkloadError),
+    /// The target cannot be opened again for another request in flight.
+    Open(io::Error),
+}
+
+impl std::fmt::Display for EngineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EngineError::Workload(error) => error.fmt(f),
+            EngineError::Open(error) => write!(f, "the target cannot be opened again: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// Threads that execute requests.
+struct Pool {
+    idle: Vec<Sender<Work>>,
+    busy: BTreeMap<RequestId, Sender<Work>>,
+    finished: Receiver<Finished>,
+}
+
+impl Pool {
+    fn start(&mut self, work: Work) {
+        let thread = self.idle.pop().expect("the caller has seen an idle thread");
+        let id = work.request.id;
+        // A thread lives as long as its sender.
+        let _ = thread.send(work);
+        self.busy.insert(id, thread);
+    }
+
+    fn wait(&mut self, time: time::Duration) -> Result<Finished, RecvTimeoutError> {
+        let finished = match time {
+            time::Duration::ZERO => self.finished.try_recv().map_err(|_| RecvTimeoutError::Timeout)?,
+            time => self.finished.recv_timeout(time)?,
+        };
+        self.idle.extend(self.busy.remove(&finished.request.id));
+        Ok(finished)
+    }
+}
+
+/// Executes requests until the sender is gone.
+fn work_off(
+    channel: &mut dyn Channel,
+    length: usize,
+    clock: Clock,
+    work: &Receiver<Work>,
+    done: &Sender<Finished>,
+) {
+    let mut buffer = Buffer::new(length);
+    while let Ok(Work { request, issued }) = work.recv() {
+        let result = execute(channel, &request, &mut buffer);
+        let at = clock.now().max(issued);
+        if done.send(Finished { request, issued, at, result }).is_err() {
+            return;
+        }
+    }
+}
+
+fn execute(channel: &mut dyn Channel, request: &Request, buffer: &mut Buffer) -> io::Result<()> {
+    let Request { op, offset, length, .. } = *request;
+    match op {
+        Op::Read => channel.read(offset, buffer.bytes(length as usize)),
+        Op::Write => channel.write(offset, buffer.bytes(length as usize)),
+        Op::WriteFua => {
+            channel.write(offset, buffer.bytes(length as usize))?;
+            channel.flush(true)
+        }
+        Op::Trim => channel.discard(offset, length),
+        Op::Flush => channel.flush(false),
+        Op::FlushData => channel.flush(true),
+    }
+}
+
+fn status_of(op: Op, error: &io::Error) -> Status {
+    match error.kind() {
+        ErrorKind::Unsupported => Status::Unsupported,
+        // EOPNOTSUPP has no kind of its own on all systems.
+        _ if error.raw_os_error() == Some(95) => Status::Unsupported,
+        ErrorKind::StorageFull | ErrorKind::UnexpectedEof | ErrorKind::WriteZero => Status::OutOfRange,
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Status::ReadOnly,
+        _ if op == Op::Trim => Status::Unsupported,
+        _ => Status::Unreadable,
+    }
+}
+
+/// Returns the bytes of the largest read or write of a job.
+fn largest_request(job: &Job) -> usize {
+    use flashlab_fio::job::{BlockSize, Mix};
+    if job.pattern.mix == Mix::Trim {
+        return 0;
+    }
+    let largest = |size: &BlockSize| match size {
+        BlockSize::Fixed(bytes) | BlockSize::Range { max: bytes, .. } => *bytes,
+        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).max().unwrap_or(0),
+    };
+    job.block_size.iter().map(largest).max().unwrap_or(0) as usize
+}
+
+/// Returns the largest number of requests that a job has in flight.
+fn depth(job: &Job) -> u32 {
+    match job.engine {
+        flashlab_fio::job::Engine::Synchronous => 1,
+        flashlab_fio::job::Engine::Asynchronous => job.depth.max(1),
+    }
+}
+
+/// Alignment of buffers for direct I/O. No device has a larger logical block.
+const ALIGNMENT: usize = 4096;
+
+/// A buffer that direct I/O accepts. It contains random bytes, so that a device that compresses has no advantage.
+struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Buffer {
+    fn new(length: usize) -> Self {
+        let mut bytes = vec![0_u8; length + ALIGNMENT];
+        let mut rng = Rng::for_purpose(0x6275_6666, 1);
+        for word in bytes.chunks_mut(8) {
+            word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
+        }
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        Buffer { bytes, start }
+    }
+
+    fn bytes(&mut self, length: usize) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + length]
+    }
+}
+
+/// Time since the start of the engine.
+#[derive(Clone, Copy)]
+struct Clock(time::Instant);
+
+impl Clock {
+    #[allow(clippy::disallowed_methods, reason = "the edge: real devices run in real time")]
+    fn start() -> Clock {
+        Clock(time::Instant::now())
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_ns(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}

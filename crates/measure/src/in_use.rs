@@ -1,0 +1,246 @@
+//! The check that a block device is not in use: not mounted, not swap, not part of a volume, not the disk of the running
+//! system. The check reads sysfs and procfs, and names the reason. Opening the device exclusively is the second guard:
+//! it also finds users that the check does not know.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The places of the kernel's information.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Mount point of sysfs.
+    pub sys: PathBuf,
+    /// Directory with `mountinfo`, `mounts` and `swaps` of this process.
+    pub proc: PathBuf,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Kernel { sys: "/sys".into(), proc: "/proc/self".into() }
+    }
+}
+
+/// A use of a block device, with the name of the device or partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// The disk contains a directory that the system needs.
+    System {
+        /// Name of the device or partition.
+        device: String,
+        /// Mount point.
+        at: String,
+    },
+    /// It is mounted.
+    Mounted {
+        /// Name of the device or partition.
+        device: String,
+        /// Mount point.
+        at: String,
+    },
+    /// It is swap space.
+    Swap {
+        /// Name of the device or partition.
+        device: String,
+    },
+    /// Another block device is built on it: LVM, dm-crypt, RAID.
+    Held {
+        /// Name of the device or partition.
+        device: String,
+        /// Name of the other device.
+        by: String,
+    },
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Use::System { device, at } => {
+                write!(f, "{device} is mounted at {at}: this is the disk of the running system")
+            }
+            Use::Mounted { device, at } => write!(f, "{device} is mounted at {at}; umount {at} first"),
+            Use::Swap { device } => write!(f, "{device} is swap space; swapoff /dev/{device} first"),
+            Use::Held { device, by } => {
+                write!(f, "{device} is part of {by} (device mapper, RAID or LVM); deactivate {by} first")
+            }
+        }
+    }
+}
+
+/// Directories whose disk is the system's.
+const SYSTEM: [&str; 6] = ["/", "/boot", "/boot/firmware", "/boot/efi", "/usr", "/var"];
+
+/// Facts about a block device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Facts {
+    /// Name in `/dev`.
+    pub name: String,
+    /// Model, of SCSI and NVMe disks and of cards.
+    pub model: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+}
+
+impl Kernel {
+    /// Returns the use of the block device with this number, if it or a partition of it is in use.
+    pub fn find_use(&self, major: u32, minor: u32) -> io::Result<Option<Use>> {
+        let mounts = self.mounts()?;
+        let swaps = self.swaps();
+        for (directory, number) in self.parts(major, minor)? {
+            let device = name_of(&directory);
+            let mut points = mounts.iter().filter(|mount| mount.device == number).map(|mount| &mount.at);
+            let points: Vec<&String> = points.by_ref().collect();
+            if let Some(at) = points.iter().find(|at| SYSTEM.contains(&at.as_str())) {
+                return Ok(Some(Use::System { device, at: (*at).clone() }));
+            }
+            if let Some(at) = points.first() {
+                return Ok(Some(Use::Mounted { device, at: (*at).clone() }));
+            }
+            if swaps.contains(&number) {
+                return Ok(Some(Use::Swap { device }));
+            }
+            if let Some(by) = entries(&directory.join("holders")).first() {
+                return Ok(Some(Use::Held { device, by: by.clone() }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the facts about a block device.
+    pub fn facts(&self, major: u32, minor: u32) -> Facts {
+        let Ok(directory) = self.directory(major, minor) else { return Facts::default() };
+        let text = |file: &str| {
+            let text = fs::read_to_string(directory.join(file)).ok()?;
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        Facts {
+            name: name_of(&directory),
+            model: text("device/model").or_else(|| text("device/name")),
+            serial: text("device/serial").or_else(|| text("serial")),
+        }
+    }
+
+    fn directory(&self, major: u32, minor: u32) -> io::Result<PathBuf> {
+        fs::canonicalize(self.sys.join(format!("dev/block/{major}:{minor}")))
+    }
+
+    /// Returns the sysfs directories and the numbers of a device and of its partitions. The disk of a partition belongs
+    /// to it, but not the other partitions of that disk.
+    fn parts(&self, major: u32, minor: u32) -> io::Result<Vec<(PathBuf, (u32, u32))>> {
+        let directory = self.directory(major, minor)?;
+        let mut parts = vec![(directory.clone(), (major, minor))];
+        for name in entries(&directory) {
+            let part = directory.join(name);
+            if part.join("partition").exists()
+                && let Some(number) = number_in(&part.join("dev"))
+            {
+                parts.push((part, number));
+            }
+        }
+        if directory.join("partition").exists()
+            && let Some(disk) = directory.parent()
+            && let Some(number) = number_in(&disk.join("dev"))
+        {
+            parts.push((disk.to_owned(), number));
+        }
+        Ok(parts)
+    }
+
+    /// Returns all mounts. The number in `mountinfo` is that of the device; some filesystems (btrfs) have a number of
+    /// their own there, and their device is found by its path.
+    fn mounts(&self) -> io::Result<Vec<Mount>> {
+        let text = fs::read_to_string(self.proc.join("mountinfo"))?;
+        let mut mounts = Vec::new();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let (Some(number), Some(at)) = (words.get(2).and_then(|word| number(word)), words.get(4)) else {
+                continue;
+            };
+            let at = unescape(at);
+            mounts.push(Mount { device: number, at: at.clone() });
+            let source = words.iter().position(|word| *word == "-").and_then(|dash| words.get(dash + 2));
+            if let Some(device) = source.and_then(|source| device_number(Path::new(&unescape(source)))) {
+                mounts.push(Mount { device, at });
+            }
+        }
+        Ok(mounts)
+    }
+
+    fn swaps(&self) -> Vec<(u32, u32)> {
+        let text = fs::read_to_string(self.proc.join("swaps"))
+            .or_else(|_| fs::read_to_string(self.proc.join("../swaps")))
+            .unwrap_or_default();
+        let paths = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+        paths.filter_map(|path| device_number(Path::new(&unescape(path)))).collect()
+    }
+}
+
+/// A mounted device.
+struct Mount {
+    device: (u32, u32),
+    at: String,
+}
+
+/// Returns the number of a block device; `None` for other files.
+pub fn device_number(path: &Path) -> Option<(u32, u32)> {
+    use std::os::unix::fs::FileTypeExt;
+    let metadata = fs::metadata(path).ok()?;
+    let number = metadata.st_rdev();
+    metadata.file_type().is_block_device().then(|| (rustix::fs::major(number), rustix::fs::minor(number)))
+}
+
+fn name_of(directory: &Path) -> String {
+    directory.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+fn entries(directory: &Path) -> Vec<String> {
+    let all = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> = all.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn number_in(file: &Path) -> Option<(u32, u32)> {
+    number(&fs::read_to_string(file).ok()?)
+}
+
+/// Resolves the octal escapes of procfs: `\040` for a space.
+fn unescape(text: &str) -> String {
+    let mut out = Vec::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let octal = bytes.get(at + 1..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if bytes[at] == b'\\' => {
+                out.push(byte);
+                at += 4;
+            }
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Returns the type of the filesystem that contains `path`, as `/proc/mounts` names it.
+pub fn filesystem_of(kernel: &Kernel, path: &Path) -> Option<String> {
+    let number = fs::metadata(path).ok()?.st_dev();
+    let device = (rustix::fs::major(number), rustix::fs::minor(number));
+    let text = fs::read_to_string(kernel.proc.join("mountinfo")).ok()?;
+    text.lines().rev().find_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let dash = words.iter().position(|word| *word == "-")?;
+        let is_it = words.get(2).and_then(|word| self::number(word)) == Some(device);
+        is_it.then(|| words.get(dash + 1).map(|word| (*word).to_owned()))?
+    })
+}

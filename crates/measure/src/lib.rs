@@ -1,0 +1,17 @@
+//! Measurements of real devices: fio's jobs on block devices and files, in real time.
+//!
+//! - [`Engine`] runs jobs on a [`Target`] with direct I/O, one thread per request in flight.
+//! - [`disk`] opens block devices and files; [`directory`] creates a file of its own in a directory.
+//! - [`in_use`] refuses block devices that are mounted or in use.
+//!
+//! The requests come from the same workloads as in a simulation ([`flashlab_fio::workload::Jobs`]), and the statistics are
+//! the same, so that a real and a simulated run of a job differ in the device alone.
+
+pub mod directory;
+pub mod disk;
+mod engine;
+pub mod in_use;
+mod target;
+
+pub use engine::{Engine, EngineError, FirstError};
+pub use target::{Access, Channel, Target};
