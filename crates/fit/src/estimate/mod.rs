@@ -1,1 +1,225 @@
 //! Estimates of numbers from observations: values, intervals, and the numbers that the data do not determine.
+//!
+//! A [`Problem`] has numbers with bounds, measured cells with standard deviations, and a forward model: a closure that
+//! predicts the cells for a batch of points. [`estimate`] minimises the sum of the squared residuals with the
+//! Levenberg-Marquardt method (Nocedal and Wright, "Numerical Optimization", chapter 10) from several starts. A residual
+//! is the logarithm of predicted by measured, divided by the relative standard deviation, so that a rate and its
+//! reciprocal time count alike. A floor of the deviation covers effects that the model leaves out.
+//!
+//! The module guarantees:
+//! - The same problem gives the same estimate. The seed draws the additional starts, nothing else.
+//! - The module starts no thread. The closure receives whole batches and may compute their points in parallel.
+//! - A problem with more numbers than cells is refused.
+//!
+//! Intervals come from the profile likelihood: the range of a number in which the other numbers can still explain the
+//! cells. Not modelled: priors, and correlations between the errors of cells.
+
+mod advice;
+mod descent;
+mod interval;
+mod leave_one_out;
+mod matrix;
+mod problem;
+
+pub use problem::{Candidate, Cell, FitError, Forward, Number, Predictions, Problem, Scale, Settings};
+
+use advice::{contradictions, next_measurements, pairs};
+use descent::Descent;
+use serde::Serialize;
+
+/// Half-width of a 90 % interval, as a share of the estimate, up to which a number counts as determined.
+pub const DETERMINED_SHARE: f64 = 0.05;
+
+/// Square of the 95th percentile of the normal distribution: the rise of chi-squared at the ends of a 90 % interval.
+pub(crate) const CHI2_RISE: f64 = 2.705_543;
+
+/// The estimate of all numbers of a problem.
+#[derive(Clone, Debug, Serialize)]
+pub struct Estimate {
+    /// The numbers, in the order of the problem.
+    pub numbers: Vec<NumberEstimate>,
+    /// The cells, in the order of the problem.
+    pub cells: Vec<CellEstimate>,
+    /// Sum of the squared residuals, in units of the standard deviations used.
+    pub chi2: f64,
+    /// Number of cells minus number of numbers.
+    pub degrees_of_freedom: usize,
+    /// Factor by which the intervals are wider than the deviations alone make them, because the model does not explain
+    /// the cells within their deviations; 1 if it does.
+    pub inflation: f64,
+    /// Pairs of numbers that the cells cannot separate.
+    pub inseparable: Vec<Pair>,
+    /// The candidate measurements, by falling gain.
+    pub next: Vec<NextMeasurement>,
+    /// Cells that contradict other cells, one sentence each.
+    pub contradictions: Vec<String>,
+    /// Points at which the forward model was evaluated.
+    pub evaluations: usize,
+}
+
+/// The estimate of one number.
+#[derive(Clone, Debug, Serialize)]
+pub struct NumberEstimate {
+    /// Name of the number: `flash.t_read`.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Value that the search began with.
+    pub start: f64,
+    /// Best estimate.
+    pub value: f64,
+    /// Lower end of the 90 % interval.
+    pub low: f64,
+    /// Upper end of the 90 % interval.
+    pub high: f64,
+    /// Extent to which the cells determine the number.
+    pub determined: Determined,
+    /// Names of the cells that determine the number, the most informative one first.
+    pub cells: Vec<String>,
+}
+
+/// The extent to which the cells determine a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Determined {
+    /// The interval lies within [`DETERMINED_SHARE`] of the estimate.
+    Yes,
+    /// The interval is wider.
+    Loosely,
+    /// The cells limit the number from above only.
+    AtMost,
+    /// The cells limit the number from below only.
+    AtLeast,
+    /// The cells do not limit the number within its bounds.
+    No,
+}
+
+impl Determined {
+    /// Returns the word for tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Determined::Yes => "yes",
+            Determined::Loosely => "loosely",
+            Determined::AtMost => "at most",
+            Determined::AtLeast => "at least",
+            Determined::No => "no",
+        }
+    }
+}
+
+/// One cell beside the model.
+#[derive(Clone, Debug, Serialize)]
+pub struct CellEstimate {
+    /// Name of the cell.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Measured value.
+    pub measured: f64,
+    /// Standard deviation that weighted the cell, as a share of the value, with the floor.
+    pub sd_share: f64,
+    /// Value of the fitted model.
+    pub simulated: f64,
+    /// Difference of the model from the measurement in per cent.
+    pub error_percent: f64,
+    /// Prediction of a model that was fitted without this cell; `None` if the other cells are too few.
+    pub left_out: Option<f64>,
+    /// Difference of this prediction from the measurement in per cent.
+    pub left_out_error_percent: Option<f64>,
+}
+
+/// Two numbers that the cells cannot separate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// Name of the first number.
+    pub first: String,
+    /// Name of the second number.
+    pub second: String,
+    /// Correlation of their estimates.
+    pub correlation: f64,
+    /// The candidate that separates them best.
+    pub separated_by: Option<String>,
+    /// The finding in one sentence.
+    pub sentence: String,
+}
+
+/// A measurement that is worth making.
+#[derive(Clone, Debug, Serialize)]
+pub struct NextMeasurement {
+    /// Name of the candidate.
+    pub name: String,
+    /// Logarithm of the factor by which the volume of the numbers' joint interval shrinks.
+    pub gain: f64,
+    /// The number that gains most.
+    pub number: String,
+    /// Half-width of the interval of this number today, in per cent of the estimate.
+    pub before_percent: f64,
+    /// Half-width after the measurement.
+    pub after_percent: f64,
+    /// The finding in one sentence.
+    pub sentence: String,
+}
+
+/// Estimates the numbers of `problem`.
+pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
+    problem.check()?;
+    let mut descent = Descent::new(problem);
+    let best = descent.search()?;
+    let local = descent.local(&best)?;
+    let free = problem.cells.len().saturating_sub(problem.numbers.len());
+    let inflation = if free > 0 { (best.chi2 / free as f64).max(1.0).sqrt() } else { 1.0 };
+    let intervals = interval::intervals(&mut descent, &best, &local, inflation);
+    let left_out = match problem.settings.leave_one_out {
+        true => leave_one_out::predictions(&mut descent, &best, &local),
+        false => vec![None; problem.cells.len()],
+    };
+    let numbers: Vec<NumberEstimate> = problem
+        .numbers
+        .iter()
+        .zip(&intervals)
+        .enumerate()
+        .map(|(k, (number, interval))| {
+            let value = number.value(best.at[k]);
+            let (low, high) = (number.value(interval.low), number.value(interval.high));
+            NumberEstimate {
+                name: number.name.clone(),
+                unit: number.unit.clone(),
+                start: number.start,
+                value,
+                low,
+                high,
+                determined: interval.determined(value, low, high),
+                cells: local.informative_cells(problem, k),
+            }
+        })
+        .collect();
+    let percent = |value: f64, of: f64| 100.0 * (value / of - 1.0);
+    let cells = problem.cells.iter().zip(&best.predicted).zip(left_out).map(|((cell, simulated), left)| {
+        CellEstimate {
+            name: cell.name.clone(),
+            unit: cell.unit.clone(),
+            measured: cell.value,
+            sd_share: cell.share(&problem.settings),
+            simulated: *simulated,
+            error_percent: percent(*simulated, cell.value),
+            left_out: left,
+            left_out_error_percent: left.map(|left| percent(left, cell.value)),
+        }
+    });
+    let cells = cells.collect();
+    let candidates = descent.candidates(&best);
+    Ok(Estimate {
+        inseparable: pairs(problem, &local, &intervals, &candidates),
+        next: next_measurements(problem, &local, &candidates, &numbers),
+        contradictions: contradictions(problem, &best, &local),
+        numbers,
+        cells,
+        chi2: best.chi2,
+        degrees_of_freedom: free,
+        inflation,
+        evaluations: descent.evaluations,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Conclusions from the derivatives at the estimate: numbers that the cells cannot separate, the next measurement worth
+//! making, and cells that contradict others.
+
+use super::descent::{CandidateRows, Local, Point};
+use super::interval::Interval;
+use super::matrix::{Matrix, dot, times};
+use super::problem::Problem;
+use super::{CHI2_RISE, Determined, NextMeasurement, NumberEstimate, Pair};
+
+/// Correlation from which two numbers count as inseparable.
+const INSEPARABLE: f64 = 0.9;
+/// Deviations between two measurements, or between a cell and all others, that count as a contradiction.
+const CONTRADICTION: f64 = 3.0;
+
+/// Returns the covariance after a measurement with the derivatives `row`, in units of its deviation.
+fn after(covariance: &Matrix, row: &[f64]) -> Matrix {
+    let spread = times(covariance, row);
+    let divisor = 1.0 + dot(row, &spread);
+    let shrunk = |i: usize, k: usize| covariance[i][k] - spread[i] * spread[k] / divisor;
+    (0..row.len()).map(|i| (0..row.len()).map(|k| shrunk(i, k)).collect()).collect()
+}
+
+/// Returns the pairs of numbers that are not determined and whose estimates depend on each other.
+pub(super) fn pairs(
+    problem: &Problem<'_>,
+    local: &Local,
+    intervals: &[Interval],
+    candidates: &CandidateRows,
+) -> Vec<Pair> {
+    let covariance = &local.covariance;
+    let is_wide = |k: usize| {
+        let number = &problem.numbers[k];
+        let (low, high) = (number.value(intervals[k].low), number.value(intervals[k].high));
+        intervals[k].determined(0.5 * (low + high), low, high) != Determined::Yes
+    };
+    let mut pairs = Vec::new();
+    for i in 0..problem.numbers.len() {
+        for k in i + 1..problem.numbers.len() {
+            let correlation = covariance[i][k] / (covariance[i][i] * covariance[k][k]).sqrt();
+            if correlation.abs() < INSEPARABLE || !is_wide(i) || !is_wide(k) {
+                continue;
+            }
+            let variance = |covariance: &Matrix| covariance[i][i] + covariance[k][k];
+            let separated = candidates.iter().enumerate().filter_map(|(c, row)| {
+                let rest = variance(&after(covariance, row.as_ref()?));
+                // Worth naming: the measurement shrinks both intervals to two thirds or less.
+                (rest < 0.45 * variance(covariance)).then_some((c, rest))
+            });
+            let separated = separated.min_by(|(_, a), (_, b)| a.total_cmp(b));
+            let separated = separated.map(|(c, _)| problem.candidates[c].name.clone());
+            let (first, second) = (problem.numbers[i].name.clone(), problem.numbers[k].name.clone());
+            let mut sentence = format!("{first} and {second} cannot be separated by these cells");
+            match &separated {
+                Some(candidate) => sentence += &format!("; {candidate} would separate them."),
+                None => sentence += ".",
+            }
+            pairs.push(Pair { first, second, correlation, separated_by: separated, sentence });
+        }
+    }
+    pairs
+}
+
+/// Returns the candidates by falling gain.
+pub(super) fn next_measurements(
+    problem: &Problem<'_>,
+    local: &Local,
+    candidates: &CandidateRows,
+    numbers: &[NumberEstimate],
+) -> Vec<NextMeasurement> {
+    let covariance = &local.covariance;
+    let measurement = |(candidate, row): (&super::Candidate, &Option<Vec<f64>>)| {
+        let row = row.as_ref()?;
+        let gain = 0.5 * (1.0 + dot(row, &times(covariance, row))).ln();
+        let after = after(covariance, row);
+        let shrunk = |k: usize| after[k][k] / covariance[k][k];
+        let best = (0..numbers.len()).min_by(|a, b| shrunk(*a).total_cmp(&shrunk(*b)))?;
+        let percent = |variance: f64| 100.0 * (CHI2_RISE * variance).sqrt();
+        let (before, after) = (percent(covariance[best][best]), percent(after[best][best]));
+        let number = numbers[best].name.clone();
+        let text = |percent: f64| match percent {
+            wide if wide > 100.0 => "an unknown range".to_owned(),
+            percent => format!("{percent:.1} %"),
+        };
+        let sentence =
+            format!("{} would narrow {number} from {} to {}.", candidate.name, text(before), text(after));
+        let name = candidate.name.clone();
+        Some(NextMeasurement { name, gain, number, before_percent: before, after_percent: after, sentence })
+    };
+    let mut next: Vec<NextMeasurement> =
+        problem.candidates.iter().zip(candidates).filter_map(measurement).collect();
+    next.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    next
+}
+
+/// Returns a sentence for each pair of measurements of one job that differ, and for each cell that the others exclude.
+pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut named = vec![false; problem.cells.len()];
+    for (i, cell) in problem.cells.iter().enumerate() {
+        for (k, other) in problem.cells.iter().enumerate().skip(i + 1) {
+            if cell.repeats.is_none() || cell.repeats != other.repeats {
+                continue;
+            }
+            let (a, b) = (cell.share(&problem.settings), other.share(&problem.settings));
+            let deviations = (cell.value / other.value).ln().abs() / a.hypot(b);
+            if deviations > CONTRADICTION {
+                (named[i], named[k]) = (true, true);
+                found.push(format!(
+                    "{} ({} {}) and {} ({} {}) measure the same and differ by {deviations:.1} deviations.",
+                    cell.name, cell.value, cell.unit, other.name, other.value, other.unit
+                ));
+            }
+        }
+    }
+    for (i, cell) in problem.cells.iter().enumerate() {
+        if named[i] {
+            continue;
+        }
+        let row = &local.jacobian[i];
+        let leverage = dot(row, &times(&local.covariance, row));
+        // A cell that alone determines a number has no residual that could contradict.
+        if leverage > 0.98 {
+            continue;
+        }
+        let deviations = best.residuals[i].abs() / (1.0 - leverage).sqrt();
+        if deviations > CONTRADICTION {
+            let error = 100.0 * (best.predicted[i] / cell.value - 1.0);
+            found.push(format!(
+                "{}: the other cells imply a value {:.0} % {} than measured, {deviations:.1} deviations.",
+                cell.name,
+                error.abs(),
+                if error > 0.0 { "larger" } else { "smaller" }
+            ));
+        }
+    }
+    found
+}

@@ -1,0 +1,320 @@
+//! The search: Levenberg-Marquardt steps within bounds, from several starts, with numeric derivatives.
+//!
+//! All evaluations of an iteration form one batch: the derivatives of all numbers, or the trial steps of several damping
+//! factors. The damping acts on the coordinates themselves, so a number that the cells do not determine stays at its
+//! start.
+
+use super::matrix::{Matrix, gram, inverse, solve, transposed_times};
+use super::problem::{FitError, Forward, Problem, Scale};
+use flashlab_sim::Rng;
+
+/// Factors of the damping that one iteration tries.
+const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
+/// Longest step of a coordinate in one iteration.
+const STEP_MAX: f64 = 1.5;
+/// Fall of chi-squared at which the search ends.
+const FALL_MIN: f64 = 2e-3;
+/// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
+const SPREAD: f64 = 1.2;
+
+/// A point with its residuals.
+#[derive(Clone, Debug)]
+pub(super) struct Point {
+    /// Coordinates of the numbers.
+    pub(super) at: Vec<f64>,
+    /// Predicted cells.
+    pub(super) predicted: Vec<f64>,
+    /// Weighted residuals of the cells.
+    pub(super) residuals: Vec<f64>,
+    /// Sum of the squared residuals.
+    pub(super) chi2: f64,
+}
+
+/// The model near the estimate.
+#[derive(Clone, Debug)]
+pub(super) struct Local {
+    /// Derivatives of the residuals: one row per cell, one column per number.
+    pub(super) jacobian: Vec<Vec<f64>>,
+    /// Inverse of the information with the width of the bounds, so that it always exists.
+    pub(super) covariance: Matrix,
+    /// The information: the derivatives' products plus the width of the bounds.
+    pub(super) information: Matrix,
+    /// The part of each number's information that the width of its bounds contributes: that of a uniform distribution.
+    pub(super) width_information: Vec<f64>,
+}
+
+impl Local {
+    pub(super) fn of(problem: &Problem<'_>, jacobian: Vec<Vec<f64>>) -> Local {
+        let mut information = gram(&jacobian, problem.numbers.len());
+        let width = |number: &super::Number| {
+            let (low, high) = number.limits();
+            12.0 / ((high - low) * (high - low))
+        };
+        let width_information: Vec<f64> = problem.numbers.iter().map(width).collect();
+        width_information.iter().enumerate().for_each(|(k, width)| information[k][k] += width);
+        Local { covariance: inverse(&information), information, width_information, jacobian }
+    }
+
+    /// Returns the names of the cells that determine number `k`: those with at least a fifth of the largest influence
+    /// on its estimate.
+    pub(super) fn informative_cells(&self, problem: &Problem<'_>, k: usize) -> Vec<String> {
+        let influence = |row: &Vec<f64>| super::matrix::dot(&self.covariance[k], row).abs();
+        let mut cells: Vec<(f64, &str)> =
+            self.jacobian.iter().map(influence).zip(problem.cells.iter().map(|c| c.name.as_str())).collect();
+        cells.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let least = 0.2 * cells.first().map_or(0.0, |(most, _)| *most);
+        cells.retain(|(influence, _)| *influence > 0.0 && *influence >= least);
+        cells.into_iter().map(|(_, name)| name.to_owned()).collect()
+    }
+}
+
+/// The derivatives of the candidates in units of their deviations: one row per candidate, in the order of the problem.
+pub(super) type CandidateRows = Vec<Option<Vec<f64>>>;
+
+/// A search and the count of its evaluations.
+pub(super) struct Descent<'a> {
+    pub(super) problem: &'a Problem<'a>,
+    pub(super) evaluations: usize,
+}
+
+impl<'a> Descent<'a> {
+    pub(super) fn new(problem: &'a Problem<'a>) -> Self {
+        Descent { problem, evaluations: 0 }
+    }
+
+    /// Evaluates a batch of coordinates. `None` stands for points at which the model cannot run.
+    pub(super) fn points(&mut self, batch: Vec<Vec<f64>>) -> Vec<Option<Point>> {
+        self.tried(batch).into_iter().map(Result::ok).collect()
+    }
+
+    fn tried(&mut self, batch: Vec<Vec<f64>>) -> Vec<Result<Point, String>> {
+        let problem = self.problem;
+        let predictions = self.run(problem.forward, &batch, problem.cells.len());
+        let point = |(at, predicted): (Vec<f64>, Result<Vec<f64>, String>)| {
+            let predicted = predicted?;
+            let residual = |(cell, value): (&super::Cell, &f64)| {
+                (value / cell.value).ln() / cell.share(&problem.settings)
+            };
+            let residuals: Vec<f64> = problem.cells.iter().zip(&predicted).map(residual).collect();
+            let chi2 = residuals.iter().map(|r| r * r).sum();
+            Ok(Point { at, predicted, residuals, chi2 })
+        };
+        batch.into_iter().zip(predictions).map(point).collect()
+    }
+
+    /// Runs a forward model and rejects predictions that are not positive numbers.
+    fn run(
+        &mut self,
+        forward: &Forward<'_>,
+        batch: &[Vec<f64>],
+        cells: usize,
+    ) -> Vec<Result<Vec<f64>, String>> {
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let numbers = &self.problem.numbers;
+        let value = |(number, at): (&super::Number, &f64)| number.value(*at);
+        let points: Vec<Vec<f64>> =
+            batch.iter().map(|at| numbers.iter().zip(at).map(value).collect()).collect();
+        self.evaluations += points.len();
+        let predictions = forward(&points);
+        assert_eq!(predictions.len(), points.len(), "the forward model answers every point");
+        let checked = |predicted: Result<Vec<f64>, String>| {
+            let predicted = predicted?;
+            assert_eq!(predicted.len(), cells, "the forward model predicts every cell");
+            let wrong = predicted.iter().position(|value| !(value.is_finite() && *value > 0.0));
+            wrong.map_or(Ok(predicted.clone()), |n| {
+                Err(format!("cell {} of the model is {}", n + 1, predicted[n]))
+            })
+        };
+        predictions.into_iter().map(checked).collect()
+    }
+
+    /// Returns the best minimum of all starts.
+    pub(super) fn search(&mut self) -> Result<Point, FitError> {
+        let starts = self.starts();
+        let mut reason = String::new();
+        let mut points = Vec::new();
+        for tried in self.tried(starts) {
+            match tried {
+                Ok(point) => points.push(point),
+                Err(message) if reason.is_empty() => reason = message,
+                Err(_) => {}
+            }
+        }
+        points.sort_by(|a, b| a.chi2.total_cmp(&b.chi2));
+        points.truncate(self.problem.settings.followed.max(1));
+        let found = points
+            .into_iter()
+            .map(|point| self.descend(point))
+            .reduce(|best, other| if other.chi2 < best.chi2 { other } else { best });
+        found.ok_or(FitError::Forward { message: reason })
+    }
+
+    /// Returns the start of the problem, and further starts around it.
+    fn starts(&self) -> Vec<Vec<f64>> {
+        let numbers = &self.problem.numbers;
+        let mut rng = Rng::new(self.problem.settings.seed);
+        let mut starts =
+            vec![numbers.iter().map(|number| number.coordinate(number.start)).collect::<Vec<_>>()];
+        while starts.len() < self.problem.settings.starts {
+            let scattered = numbers.iter().zip(&starts[0]).map(|(number, at)| {
+                let (low, high) = number.limits();
+                let spread = match number.scale {
+                    Scale::Log => SPREAD.min(0.25 * (high - low)),
+                    Scale::Linear => 0.25,
+                };
+                (at + spread * (2.0 * rng.unit() - 1.0)).clamp(low, high)
+            });
+            let scattered = scattered.collect();
+            starts.push(scattered);
+        }
+        starts
+    }
+
+    /// Follows the fall of chi-squared from a point to a minimum.
+    fn descend(&mut self, mut point: Point) -> Point {
+        let mut damping: Option<f64> = None;
+        for _ in 0..self.problem.settings.iterations_max {
+            let jacobian = self.jacobian(&point);
+            let n = self.problem.numbers.len();
+            let products = gram(&jacobian, n);
+            let largest = (0..n).map(|k| products[k][k]).fold(1e-9, f64::max);
+            let mut near = damping.unwrap_or(1e-3 * largest);
+            let mut fell = None;
+            for _ in 0..3 {
+                let steps = DAMPINGS.map(|factor| self.step(&point, &jacobian, near * factor));
+                let tried = self.points(steps.to_vec());
+                let best = tried.into_iter().enumerate().filter_map(|(i, p)| Some((i, p?)));
+                let best = best.min_by(|(_, a), (_, b)| a.chi2.total_cmp(&b.chi2));
+                match best {
+                    Some((i, lower)) if lower.chi2 < point.chi2 => {
+                        near *= DAMPINGS[i];
+                        fell = Some(lower);
+                        break;
+                    }
+                    _ => near *= 1e3,
+                }
+            }
+            damping = Some(near.clamp(1e-9 * largest, 1e6 * largest));
+            let Some(lower) = fell else { break };
+            let fall = point.chi2 - lower.chi2;
+            point = lower;
+            if fall < FALL_MIN * (1.0 + point.chi2) {
+                break;
+            }
+        }
+        point
+    }
+
+    /// Returns the end of a damped step from `point`, within the bounds. A number whose step would leave its bounds stops
+    /// there, and the others adapt.
+    fn step(&self, point: &Point, jacobian: &[Vec<f64>], damping: f64) -> Vec<f64> {
+        let n = self.problem.numbers.len();
+        let mut fixed: Vec<Option<f64>> = vec![None; n];
+        loop {
+            let free: Vec<usize> = (0..n).filter(|k| fixed[*k].is_none()).collect();
+            if free.is_empty() {
+                break;
+            }
+            let shifted = |(row, residual): (&Vec<f64>, &f64)| {
+                residual + fixed.iter().zip(row).map(|(step, slope)| step.unwrap_or(0.0) * slope).sum::<f64>()
+            };
+            let residuals: Vec<f64> = jacobian.iter().zip(&point.residuals).map(shifted).collect();
+            let rows: Vec<Vec<f64>> =
+                jacobian.iter().map(|row| free.iter().map(|k| row[*k]).collect()).collect();
+            let mut products = gram(&rows, free.len());
+            (0..free.len()).for_each(|i| products[i][i] += damping);
+            let right = transposed_times(&rows, &residuals, free.len());
+            let steps = solve(&products, &right);
+            let mut stopped = false;
+            for (k, step) in free.iter().zip(&steps) {
+                let (low, high) = self.problem.numbers[*k].limits();
+                let longest = match self.problem.numbers[*k].scale {
+                    Scale::Log => STEP_MAX,
+                    Scale::Linear => 0.5,
+                };
+                let end = (point.at[*k] - step.clamp(-longest, longest)).clamp(low, high);
+                if end == low || end == high {
+                    fixed[*k] = Some(end - point.at[*k]);
+                    stopped = true;
+                }
+            }
+            if !stopped {
+                for (k, step) in free.iter().zip(&steps) {
+                    fixed[*k] = Some(-step.clamp(-STEP_MAX, STEP_MAX));
+                }
+                break;
+            }
+        }
+        point.at.iter().zip(&fixed).map(|(at, step)| at + step.unwrap_or(0.0)).collect()
+    }
+
+    /// Returns the derivatives of the residuals by one-sided differences.
+    fn jacobian(&mut self, point: &Point) -> Vec<Vec<f64>> {
+        let (ends, steps) = self.differences(point, 1.0);
+        let moved = self.points(ends);
+        let column = |k: usize, cell: usize| match &moved[k] {
+            Some(moved) => (moved.residuals[cell] - point.residuals[cell]) / steps[k],
+            None => 0.0,
+        };
+        let n = steps.len();
+        (0..point.residuals.len()).map(|cell| (0..n).map(|k| column(k, cell)).collect()).collect()
+    }
+
+    /// Returns the points a step away from `point` for each number, and the signed steps.
+    fn differences(&self, point: &Point, sign: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
+        let step = |(number, at): (&super::Number, &f64)| {
+            let (low, high) = number.limits();
+            let step = sign * number.step;
+            if (low..=high).contains(&(at + step)) { step } else { -step }
+        };
+        let steps: Vec<f64> = self.problem.numbers.iter().zip(&point.at).map(step).collect();
+        let ends = steps.iter().enumerate().map(|(k, step)| {
+            let mut at = point.at.clone();
+            at[k] += step;
+            at
+        });
+        (ends.collect(), steps)
+    }
+
+    /// Returns the model near `point`, from two-sided differences where the bounds permit.
+    pub(super) fn local(&mut self, point: &Point) -> Result<Local, FitError> {
+        let n = self.problem.numbers.len();
+        let (mut ends, mut steps) = self.differences(point, 1.0);
+        let (below, below_steps) = self.differences(point, -1.0);
+        ends.extend(below);
+        steps.extend(below_steps);
+        let moved = self.points(ends);
+        let slope = |k: usize, cell: usize| {
+            let one = |i: usize| {
+                let moved = moved[i].as_ref()?;
+                Some((moved.residuals[cell] - point.residuals[cell]) / steps[i])
+            };
+            match (one(k), one(k + n)) {
+                (Some(up), Some(down)) => f64::midpoint(up, down),
+                (one, other) => one.or(other).unwrap_or(0.0),
+            }
+        };
+        let rows = (0..point.residuals.len()).map(|cell| (0..n).map(|k| slope(k, cell)).collect());
+        Ok(Local::of(self.problem, rows.collect()))
+    }
+
+    /// Returns the derivatives of the candidates.
+    pub(super) fn candidates(&mut self, point: &Point) -> CandidateRows {
+        let problem = self.problem;
+        let Some(forward) = problem.forward_candidates else { return vec![None; problem.candidates.len()] };
+        let (mut ends, steps) = self.differences(point, 1.0);
+        ends.push(point.at.clone());
+        let mut moved = self.run(forward, &ends, problem.candidates.len());
+        let Some(Ok(here)) = moved.pop() else { return vec![None; problem.candidates.len()] };
+        let row = |(c, candidate): (usize, &super::Candidate)| {
+            let slope = |k: usize| match &moved[k] {
+                Ok(moved) => (moved[c] / here[c]).ln() / candidate.share / steps[k],
+                Err(_) => 0.0,
+            };
+            Some((0..steps.len()).map(slope).collect())
+        };
+        problem.candidates.iter().enumerate().map(row).collect()
+    }
+}

@@ -1,0 +1,242 @@
+//! 90 % intervals from the profile likelihood.
+//!
+//! The end of an interval is the coordinate at which chi-squared, minimised over the other numbers, has risen by
+//! [`CHI2_RISE`]. The derivatives predict the motion of the other numbers, the model shows the true rise, and each
+//! evaluation corrects the derivatives of its end with Broyden's update (Nocedal and Wright, chapter 11). All ends are
+//! refined together, so that each batch has a point of every unfinished end.
+
+use super::descent::{Descent, Local, Point};
+use super::matrix::{dot, gram, solve, transposed_times};
+use super::problem::Scale;
+use super::{CHI2_RISE, DETERMINED_SHARE, Determined};
+
+/// Rounds of refinement.
+const ROUNDS: usize = 8;
+/// Corrections of the other numbers in a round.
+const CORRECTIONS: usize = 4;
+/// Motion of a coordinate below which a correction is not worth an evaluation.
+const MOTION_MIN: f64 = 2e-3;
+/// Relative error of the rise at which an end is accepted.
+const RISE_ERROR: f64 = 0.12;
+
+/// An interval in coordinates.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interval {
+    /// Lower end.
+    pub(super) low: f64,
+    /// Upper end.
+    pub(super) high: f64,
+    /// True if the lower end is the bound of the number.
+    open_below: bool,
+    /// True if the upper end is the bound of the number.
+    open_above: bool,
+}
+
+impl Interval {
+    /// Returns the extent to which the cells determine a number with this interval.
+    pub(super) fn determined(&self, value: f64, low: f64, high: f64) -> Determined {
+        let half = 0.5 * (high - low) / value.abs();
+        match (self.open_below, self.open_above) {
+            (true, true) => Determined::No,
+            (true, false) => Determined::AtMost,
+            (false, true) => Determined::AtLeast,
+            (false, false) if half <= DETERMINED_SHARE => Determined::Yes,
+            (false, false) => Determined::Loosely,
+        }
+    }
+}
+
+/// One end of an interval during the refinement.
+struct End {
+    number: usize,
+    /// Sign of the direction from the estimate.
+    sign: f64,
+    /// Distance of the bound.
+    room: f64,
+    /// Next distance to try.
+    distance: f64,
+    /// Point with the largest distance whose rise is too small, and its distance.
+    inside: (f64, Point),
+    /// Smallest distance whose rise is too large, with its rise.
+    outside: Option<(f64, f64)>,
+    /// Derivatives of the residuals on the way to this end.
+    jacobian: Vec<Vec<f64>>,
+    done: bool,
+    open: bool,
+}
+
+/// Returns the intervals of all numbers. `inflation` widens them.
+pub(super) fn intervals(
+    descent: &mut Descent<'_>,
+    best: &Point,
+    local: &Local,
+    inflation: f64,
+) -> Vec<Interval> {
+    let target = CHI2_RISE * inflation * inflation;
+    let mut ends = Vec::new();
+    for (k, number) in descent.problem.numbers.iter().enumerate() {
+        let (low, high) = number.limits();
+        for sign in [-1.0, 1.0] {
+            let room = if sign < 0.0 { best.at[k] - low } else { high - best.at[k] };
+            let sd = local.covariance[k][k].sqrt();
+            let longest = if number.scale == Scale::Log { 1.0 } else { 0.5 };
+            let at_bound = room <= 1e-9;
+            ends.push(End {
+                number: k,
+                sign,
+                room,
+                distance: (target.sqrt() * sd).min(room).min(longest),
+                inside: (0.0, best.clone()),
+                outside: None,
+                jacobian: local.jacobian.clone(),
+                done: at_bound,
+                open: at_bound,
+            });
+        }
+    }
+    for _ in 0..ROUNDS {
+        refine(descent, best, local, target, &mut ends);
+        if ends.iter().all(|end| end.done) {
+            break;
+        }
+    }
+    let interval = |pair: &[End]| {
+        let [below, above] = pair else { unreachable!("each number has two ends") };
+        let at = best.at[below.number];
+        Interval {
+            low: at - below.distance,
+            high: at + above.distance,
+            open_below: below.open,
+            open_above: above.open,
+        }
+    };
+    ends.chunks(2).map(interval).collect()
+}
+
+/// Evaluates all unfinished ends at their distances, with the other numbers at their minimum.
+fn refine(descent: &mut Descent<'_>, best: &Point, local: &Local, target: f64, ends: &mut [End]) {
+    let mut pending: Vec<usize> = (0..ends.len()).filter(|i| !ends[*i].done).collect();
+    let mut lowest: Vec<Option<Point>> = vec![None; ends.len()];
+    let mut batch: Vec<Vec<f64>> = pending.iter().map(|i| ends[*i].begin(descent, best, local)).collect();
+    let ran = pending.clone();
+    for _ in 0..=CORRECTIONS {
+        let points = descent.points(batch);
+        (batch, pending) = (Vec::new(), {
+            let mut unfinished = Vec::new();
+            for (i, point) in pending.iter().zip(points) {
+                let Some(point) = point else { continue };
+                let from = lowest[*i].as_ref().unwrap_or(&ends[*i].inside.1).clone();
+                ends[*i].learn(&from, &point);
+                let fell = lowest[*i].as_ref().is_none_or(|low| low.chi2 - point.chi2 > 0.03 * target);
+                if lowest[*i].as_ref().is_none_or(|low| point.chi2 < low.chi2) {
+                    lowest[*i] = Some(point);
+                }
+                if fell {
+                    unfinished.push(*i);
+                }
+            }
+            unfinished
+        });
+        pending.retain(|i| {
+            let from = lowest[*i].as_ref().expect("it was just evaluated");
+            let at = others_moved(descent, local, &ends[*i], from, &from.residuals);
+            let moves = at.iter().zip(&from.at).any(|(a, b)| (a - b).abs() > MOTION_MIN);
+            if moves {
+                batch.push(at);
+            }
+            moves
+        });
+        if pending.is_empty() {
+            break;
+        }
+    }
+    for i in ran {
+        ends[i].advance(lowest[i].take(), best.chi2, target);
+    }
+}
+
+impl End {
+    /// Returns the point at the present distance to which the derivatives lead from the last point inside.
+    fn begin(&self, descent: &Descent<'_>, best: &Point, local: &Local) -> Vec<f64> {
+        let (_, from) = &self.inside;
+        let coordinate = best.at[self.number] + self.sign * self.distance;
+        let moved = coordinate - from.at[self.number];
+        let residual = |(row, residual): (&Vec<f64>, &f64)| residual + moved * row[self.number];
+        let residuals: Vec<f64> = self.jacobian.iter().zip(&from.residuals).map(residual).collect();
+        let mut at = others_moved(descent, local, self, from, &residuals);
+        at[self.number] = coordinate;
+        at
+    }
+
+    /// Corrects the derivatives by the difference between two points.
+    fn learn(&mut self, from: &Point, to: &Point) {
+        let moved: Vec<f64> = to.at.iter().zip(&from.at).map(|(to, from)| to - from).collect();
+        let square = dot(&moved, &moved);
+        if square < 1e-6 {
+            return;
+        }
+        for (cell, row) in self.jacobian.iter_mut().enumerate() {
+            let surprise = to.residuals[cell] - from.residuals[cell] - dot(row, &moved);
+            row.iter_mut().zip(&moved).for_each(|(slope, moved)| *slope += surprise * moved / square);
+        }
+    }
+
+    /// Chooses the next distance from the lowest point at the present one. A distance at which the model cannot run
+    /// counts as far outside.
+    fn advance(&mut self, lowest: Option<Point>, chi2: f64, target: f64) {
+        let rise = lowest.as_ref().map_or(f64::INFINITY, |point| point.chi2 - chi2);
+        if (rise / target - 1.0).abs() < RISE_ERROR {
+            // The rise is a parabola near the estimate.
+            self.distance = (self.distance * (target / rise).sqrt()).min(self.room);
+            self.done = true;
+            return;
+        }
+        if rise < target {
+            if self.distance >= self.room - 1e-12 {
+                (self.done, self.open, self.distance) = (true, true, self.room);
+                return;
+            }
+            self.inside = (self.distance, lowest.expect("its rise is finite"));
+        } else {
+            self.outside = Some((self.distance, rise));
+        }
+        let inside = (self.inside.1.chi2 - chi2).max(0.0);
+        self.distance = match self.outside {
+            None => {
+                let factor = (target / inside.max(1e-3 * target)).sqrt();
+                (self.distance * factor.clamp(1.3, 3.0)).min(self.room)
+            }
+            Some((outer, high)) => {
+                let (low, high, goal) = (inside.sqrt(), high.min(1e4 * target).sqrt(), target.sqrt());
+                let share = ((goal - low) / (high - low)).clamp(0.1, 0.9);
+                self.inside.0 + share * (outer - self.inside.0)
+            }
+        };
+    }
+}
+
+/// Returns `from` with the other numbers at the minimum that the derivatives of `end` predict for `residuals`.
+fn others_moved(
+    descent: &Descent<'_>,
+    local: &Local,
+    end: &End,
+    from: &Point,
+    residuals: &[f64],
+) -> Vec<f64> {
+    let others: Vec<usize> = (0..from.at.len()).filter(|k| *k != end.number).collect();
+    let mut at = from.at.clone();
+    if others.is_empty() {
+        return at;
+    }
+    let rows: Vec<Vec<f64>> =
+        end.jacobian.iter().map(|row| others.iter().map(|k| row[*k]).collect()).collect();
+    let right = transposed_times(&rows, residuals, others.len());
+    let mut products = gram(&rows, others.len());
+    // The width of the bounds keeps numbers in place that the cells do not determine.
+    others.iter().enumerate().for_each(|(i, k)| products[i][i] += local.width_information[*k]);
+    for (k, step) in others.iter().zip(solve(&products, &right)) {
+        let (low, high) = descent.problem.numbers[*k].limits();
+        at[*k] = (at[*k] - step.clamp(-0.7, 0.7)).clamp(low, high);
+    }
+    at
+}

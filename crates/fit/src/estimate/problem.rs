@@ -1,0 +1,241 @@
+//! The problem of an estimation: numbers, cells, candidates and the forward model.
+
+use std::fmt;
+
+/// The predictions for one point: a value for each cell, or the reason why the model cannot run there.
+pub type Predictions = Result<Vec<f64>, String>;
+
+/// A forward model: predicts the cells for each point of a batch.
+pub type Forward<'a> = dyn Fn(&[Vec<f64>]) -> Vec<Predictions> + 'a;
+
+/// Numbers to estimate, and the cells that determine them.
+pub struct Problem<'a> {
+    /// The numbers.
+    pub numbers: Vec<Number>,
+    /// The measured cells.
+    pub cells: Vec<Cell>,
+    /// Predicts all cells, in their order, for a batch of points. A point has one value per number.
+    pub forward: &'a Forward<'a>,
+    /// Measurements that could be made.
+    pub candidates: Vec<Candidate>,
+    /// Predicts all candidates, in their order, for a batch of points.
+    pub forward_candidates: Option<&'a Forward<'a>>,
+    /// Settings of the search.
+    pub settings: Settings,
+}
+
+/// A number to estimate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Number {
+    /// Name: `flash.t_read`.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Least and greatest value.
+    pub bounds: (f64, f64),
+    /// Scale on which the search moves.
+    pub scale: Scale,
+    /// First value of the search.
+    pub start: f64,
+    /// Step of the numeric derivative: a difference of logarithms, or with [`Scale::Linear`] a share of the range. A
+    /// number that the model rounds needs a step beyond the rounding.
+    pub step: f64,
+}
+
+/// The scale on which the search moves a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// The logarithm of the number. The bounds are positive.
+    Log,
+    /// The number as a share of its range.
+    Linear,
+}
+
+/// Step of a numeric derivative that suits smooth models with a little noise.
+const STEP: f64 = 0.04;
+
+impl Number {
+    /// Returns a number with a logarithmic scale and the usual step.
+    pub fn log(name: &str, unit: &str, bounds: (f64, f64), start: f64) -> Number {
+        let (name, unit) = (name.to_owned(), unit.to_owned());
+        Number { name, unit, bounds, scale: Scale::Log, start, step: STEP }
+    }
+
+    /// Returns the coordinate of a value.
+    pub(super) fn coordinate(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Log => value.ln(),
+            Scale::Linear => (value - self.bounds.0) / (self.bounds.1 - self.bounds.0),
+        }
+    }
+
+    /// Returns the value at a coordinate.
+    pub(super) fn value(&self, coordinate: f64) -> f64 {
+        let value = match self.scale {
+            Scale::Log => coordinate.exp(),
+            Scale::Linear => self.bounds.0 + coordinate * (self.bounds.1 - self.bounds.0),
+        };
+        value.clamp(self.bounds.0, self.bounds.1)
+    }
+
+    /// Returns the coordinates of the bounds.
+    pub(super) fn limits(&self) -> (f64, f64) {
+        (self.coordinate(self.bounds.0), self.coordinate(self.bounds.1))
+    }
+
+    fn check(&self) -> Result<(), FitError> {
+        let (low, high) = self.bounds;
+        let ordered = low.is_finite() && high.is_finite() && low < high;
+        let inside = (low..=high).contains(&self.start);
+        let positive = self.scale == Scale::Linear || low > 0.0;
+        if ordered && inside && positive && self.step > 0.0 {
+            return Ok(());
+        }
+        let what =
+            format!("its start {} and step {} do not fit its bounds {low} to {high}", self.start, self.step);
+        Err(FitError::BadNumber { name: self.name.clone(), what })
+    }
+}
+
+/// A measured cell.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell {
+    /// Name.
+    pub name: String,
+    /// Unit of the value.
+    pub unit: String,
+    /// Measured value, positive.
+    pub value: f64,
+    /// Standard deviation of the value; 0 if unknown.
+    pub sd: f64,
+    /// Identity of the measurement: cells with the same identity repeat one job in one state. `None` if the cell repeats
+    /// no other one.
+    pub repeats: Option<String>,
+}
+
+impl Cell {
+    /// Returns the standard deviation as a share of the value, at least the floor.
+    pub(super) fn share(&self, settings: &Settings) -> f64 {
+        (self.sd / self.value).max(settings.floor)
+    }
+
+    fn check(&self) -> Result<(), FitError> {
+        let bad = |what| Err(FitError::BadCell { name: self.name.clone(), what });
+        match () {
+            () if !(self.value.is_finite() && self.value > 0.0) => {
+                bad(format!("its value is {}; expected a number above 0", self.value))
+            }
+            () if !(self.sd.is_finite() && self.sd >= 0.0) => {
+                bad(format!("its deviation is {}; expected a number of at least 0", self.sd))
+            }
+            () => Ok(()),
+        }
+    }
+}
+
+/// A measurement that could be made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// Name, as in "a 64 KiB read": `64 KiB random read`.
+    pub name: String,
+    /// Expected standard deviation as a share of the value.
+    pub share: f64,
+}
+
+/// Settings of the search.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    /// Least standard deviation of a cell, as a share of its value.
+    pub floor: f64,
+    /// Number of starts that are tried; the best ones are followed to their minimum.
+    pub starts: usize,
+    /// Number of starts that are followed to their minimum.
+    pub followed: usize,
+    /// Iterations from each of these starts.
+    pub iterations_max: usize,
+    /// Seed of the additional starts.
+    pub seed: u64,
+    /// True if each cell is also predicted from the others.
+    pub leave_one_out: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { floor: 0.015, starts: 8, followed: 2, iterations_max: 20, seed: 1, leave_one_out: true }
+    }
+}
+
+impl Problem<'_> {
+    pub(super) fn check(&self) -> Result<(), FitError> {
+        self.numbers.iter().try_for_each(Number::check)?;
+        self.cells.iter().try_for_each(Cell::check)?;
+        if self.numbers.is_empty() || self.cells.is_empty() {
+            return Err(FitError::Empty { numbers: self.numbers.len(), cells: self.cells.len() });
+        }
+        if self.numbers.len() > self.cells.len() {
+            let names = self.numbers.iter().map(|number| number.name.clone()).collect();
+            return Err(FitError::MoreNumbersThanCells { numbers: names, cells: self.cells.len() });
+        }
+        Ok(())
+    }
+}
+
+/// The reason why a problem has no estimate.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FitError {
+    /// The problem has no numbers or no cells.
+    Empty {
+        /// Count of numbers.
+        numbers: usize,
+        /// Count of cells.
+        cells: usize,
+    },
+    /// The problem has more numbers than cells.
+    MoreNumbersThanCells {
+        /// Names of the numbers.
+        numbers: Vec<String>,
+        /// Count of cells.
+        cells: usize,
+    },
+    /// A number cannot be searched.
+    BadNumber {
+        /// Name of the number.
+        name: String,
+        /// The fault.
+        what: String,
+    },
+    /// A cell has an impossible value.
+    BadCell {
+        /// Name of the cell.
+        name: String,
+        /// The fault.
+        what: String,
+    },
+    /// The forward model fails at every start.
+    Forward {
+        /// The message of the model.
+        message: String,
+    },
+}
+
+impl fmt::Display for FitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FitError::Empty { numbers: 0, .. } => {
+                write!(f, "there is no number to fit; free one, or add cells that depend on one")
+            }
+            FitError::Empty { .. } => write!(f, "there are no cells to fit; add measurements"),
+            FitError::MoreNumbersThanCells { numbers, cells } => write!(
+                f,
+                "{} numbers cannot be fitted on {cells} cells: {}; add measurements or fix numbers",
+                numbers.len(),
+                numbers.join(", ")
+            ),
+            FitError::BadNumber { name, what } => write!(f, "number {name}: {what}"),
+            FitError::BadCell { name, what } => write!(f, "cell {name}: {what}"),
+            FitError::Forward { message } => write!(f, "the model cannot run the measurements: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for FitError {}

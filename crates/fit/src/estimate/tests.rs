@@ -1,0 +1,190 @@
+//! Tests against closed forms: models that are linear in logarithms, whose estimates and covariances are known exactly.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A model whose cells are products of powers of the numbers.
+fn powers(exponents: &'static [&'static [f64]]) -> impl Fn(&[Vec<f64>]) -> Vec<Predictions> {
+    move |points| {
+        let cell = |point: &Vec<f64>, row: &&[f64]| point.iter().zip(*row).map(|(x, e)| x.powf(*e)).product();
+        points.iter().map(|point| Ok(exponents.iter().map(|row| cell(point, row)).collect())).collect()
+    }
+}
+
+fn cells(values: &[f64], sd: f64) -> Vec<Cell> {
+    let cell = |(n, value): (usize, &f64)| Cell {
+        name: format!("cell {n}"),
+        unit: "IOPS".into(),
+        value: *value,
+        sd: sd * value,
+        repeats: None,
+    };
+    values.iter().enumerate().map(cell).collect()
+}
+
+fn numbers(starts: &[f64]) -> Vec<Number> {
+    starts.iter().zip(["a", "b", "c"]).map(|(s, name)| Number::log(name, "us", (1e-3, 1e6), *s)).collect()
+}
+
+fn problem<'a>(starts: &[f64], cells: Vec<Cell>, forward: &'a Forward<'a>) -> Problem<'a> {
+    Problem {
+        numbers: numbers(starts),
+        cells,
+        forward,
+        candidates: Vec::new(),
+        forward_candidates: None,
+        settings: Settings::default(),
+    }
+}
+
+#[test]
+fn intervals_of_a_linear_problem_equal_the_closed_form() {
+    // y1 = a, y2 = a b, y3 = b: least squares in logarithms with the information [[2, 1], [1, 2]].
+    let forward = powers(&[&[1.0, 0.0], &[1.0, 1.0], &[0.0, 1.0]]);
+    let estimate =
+        estimate(&problem(&[10.0, 10.0], cells(&[200.0, 200.0 * 30.0, 30.0], 0.02), &forward)).unwrap();
+    let half = (CHI2_RISE * 2.0 / 3.0).sqrt() * 0.02;
+    for (number, truth) in estimate.numbers.iter().zip([200.0, 30.0]) {
+        assert!((number.value / truth - 1.0).abs() < 1e-4, "{number:?}");
+        assert!(((number.high / number.value).ln() / half - 1.0).abs() < 0.02, "{number:?} {half}");
+        assert!(((number.value / number.low).ln() / half - 1.0).abs() < 0.02, "{number:?} {half}");
+        assert_eq!(number.determined, Determined::Yes);
+    }
+}
+
+#[test]
+fn residuals_follow_the_weights() {
+    // One number, two cells that disagree: the mean of the logarithms, weighted by the inverse variances 1 and 1/4.
+    let forward = powers(&[&[1.0], &[1.0]]);
+    let mut cells = cells(&[100.0, 110.0], 0.02);
+    cells[1].sd = 0.04 * 110.0;
+    let estimate = estimate(&problem(&[50.0], cells, &forward)).unwrap();
+    let mean = (100f64.ln() + 0.25 * 110f64.ln()) / 1.25;
+    assert!((estimate.numbers[0].value.ln() - mean).abs() < 1e-4);
+    // Without the first cell, the second one alone predicts it, and the reverse.
+    assert!((estimate.cells[0].left_out.unwrap() / 110.0 - 1.0).abs() < 1e-3, "{:?}", estimate.cells);
+    assert!((estimate.cells[1].left_out.unwrap() / 100.0 - 1.0).abs() < 1e-3);
+}
+
+/// A read of `n` blocks takes `a + b + n c` microseconds; cells are rates.
+fn reads(blocks: &'static [f64]) -> impl Fn(&[Vec<f64>]) -> Vec<Predictions> {
+    move |points| {
+        let rate = |p: &Vec<f64>, n: &f64| 1e6 / (p[0] + p[1] + n * p[2]);
+        points.iter().map(|p| Ok(blocks.iter().map(|n| rate(p, n)).collect())).collect()
+    }
+}
+
+#[test]
+fn a_sum_that_alone_is_observed_is_reported_as_inseparable() {
+    let forward = reads(&[1.0, 8.0, 64.0]);
+    let candidate = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        points.iter().map(|p| Ok(vec![1e6 / p[0], 1e6 / (p[0] + p[1] + 2.0 * p[2])])).collect()
+    };
+    let values: Vec<f64> = forward(&[vec![300.0, 60.0, 10.0]])[0].clone().unwrap();
+    let mut problem = problem(&[100.0, 100.0, 5.0], cells(&values, 0.02), &forward);
+    let named = |name: &str| Candidate { name: name.into(), share: 0.02 };
+    problem.candidates = vec![named("a read without a"), named("a read of 2 blocks")];
+    problem.forward_candidates = Some(&candidate);
+    let estimate = estimate(&problem).unwrap();
+    let [a, b, c] = &estimate.numbers[..] else { panic!("three numbers") };
+    assert!((a.value + b.value) / 360.0 - 1.0 < 0.01, "{a:?} {b:?}");
+    assert_eq!((a.determined, b.determined), (Determined::AtMost, Determined::AtMost), "{a:?} {b:?}");
+    assert!((c.value / 10.0 - 1.0).abs() < 0.01);
+    assert_eq!(estimate.inseparable.len(), 1, "{:?}", estimate.inseparable);
+    let pair = &estimate.inseparable[0];
+    assert_eq!((pair.first.as_str(), pair.second.as_str()), ("a", "b"));
+    assert_eq!(pair.separated_by.as_deref(), Some("a read without a"));
+    assert_eq!(estimate.next[0].name, "a read without a");
+    assert!(estimate.next[0].after_percent < 5.0 && estimate.next[0].before_percent > 50.0);
+}
+
+#[test]
+fn a_number_that_a_knee_hides_has_an_open_interval() {
+    // A rate hidden behind the bus: the slower one counts.
+    let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        points.iter().map(|p| Ok(vec![p[0].min(20.0), p[0].min(20.0) * 1.0001, p[1]])).collect()
+    };
+    let estimate = estimate(&problem(&[40.0, 5.0], cells(&[20.0, 20.0, 7.0], 0.02), &forward)).unwrap();
+    let hidden = &estimate.numbers[0];
+    assert_eq!(hidden.determined, Determined::AtLeast, "{hidden:?}");
+    assert!((18.5..=20.0).contains(&hidden.low), "{hidden:?}");
+    assert_eq!(estimate.numbers[1].determined, Determined::Yes);
+}
+
+#[test]
+fn an_estimate_stops_at_its_bound() {
+    let forward = powers(&[&[1.0, 0.0], &[1.0, 1.0], &[0.0, 1.0]]);
+    let mut problem = problem(&[10.0, 10.0], cells(&[200.0, 6000.0, 30.0], 0.02), &forward);
+    problem.numbers[0].bounds.1 = 190.0;
+    let estimate = estimate(&problem).unwrap();
+    assert_eq!(estimate.numbers[0].value, 190.0);
+    // With a at its bound, b is the mean of 6000 / 190 and 30.
+    let expected = (6000.0_f64 / 190.0 * 30.0).sqrt();
+    assert!((estimate.numbers[1].value / expected - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn contradictory_measurements_are_named() {
+    let forward = powers(&[&[1.0, 0.0], &[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0], &[1.0, 1.0]]);
+    let mut measured = cells(&[100.0, 140.0, 30.0, 30.0, 3600.0], 0.02);
+    measured[0].repeats = Some("read".into());
+    measured[1].repeats = Some("read".into());
+    let estimate = estimate(&problem(&[10.0, 10.0], measured, &forward)).unwrap();
+    assert!(
+        estimate.contradictions[0].starts_with("cell 0 (100 IOPS) and cell 1 (140 IOPS)"),
+        "{:?}",
+        estimate.contradictions
+    );
+    assert!(estimate.inflation > 3.0);
+}
+
+#[test]
+fn problems_without_an_answer_are_refused() {
+    let forward = powers(&[&[1.0, 0.0, 1.0], &[0.0, 1.0, 1.0]]);
+    let more = estimate(&problem(&[1.0, 1.0, 1.0], cells(&[1.0, 2.0], 0.02), &forward)).unwrap_err();
+    assert_eq!(
+        more.to_string(),
+        "3 numbers cannot be fitted on 2 cells: a, b, c; add measurements or fix numbers"
+    );
+    let zero = estimate(&problem(&[1.0], cells(&[0.0, 2.0], 0.02), &forward)).unwrap_err();
+    assert_eq!(zero.to_string(), "cell cell 0: its value is 0; expected a number above 0");
+    let fails =
+        |points: &[Vec<f64>]| -> Vec<Predictions> { points.iter().map(|_| Err("no".into())).collect() };
+    let fails = estimate(&problem(&[1.0], cells(&[1.0, 2.0], 0.02), &fails)).unwrap_err();
+    assert_eq!(fails, FitError::Forward { message: "no".into() });
+}
+
+#[test]
+fn a_model_that_cannot_run_everywhere_is_still_fitted() {
+    let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        let cells = |p: &Vec<f64>| match p[0] > 500.0 {
+            true => Err("too slow".to_owned()),
+            false => Ok(vec![p[0], p[0] * p[1], p[1] * p[1]]),
+        };
+        points.iter().map(cells).collect()
+    };
+    let estimate = estimate(&problem(&[20.0, 2.0], cells(&[480.0, 4800.0, 100.0], 0.02), &forward)).unwrap();
+    assert!((estimate.numbers[0].value / 480.0 - 1.0).abs() < 1e-3, "{:?}", estimate.numbers);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn exact_cells_give_exact_numbers(a in 50.0..2000.0f64, b in 5.0..500.0f64, c in 1.0..40.0f64, seed in 0..100u64) {
+        // Rates of three kinds of requests, each a sum of two times: nonlinear in logarithms.
+        let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+            let cell = |p: &Vec<f64>| vec![1e6 / (p[0] + p[1]), 1e6 / (p[0] + 64.0 * p[2]), 1e6 / (p[1] + p[2]), 1e6 / (8.0 * p[0] + p[2])];
+            points.iter().map(|p| Ok(cell(p))).collect()
+        };
+        let values = forward(&[vec![a, b, c]])[0].clone().unwrap();
+        let mut problem = problem(&[300.0, 60.0, 8.0], cells(&values, 0.02), &forward);
+        problem.settings.seed = seed;
+        let first = estimate(&problem).unwrap();
+        prop_assert!(first.chi2 < 0.05, "{first:?}");
+        for (number, truth) in first.numbers.iter().zip([a, b, c]) {
+            prop_assert!(number.low <= truth && truth <= number.high, "{number:?} {truth}");
+        }
+        prop_assert_eq!(format!("{first:?}"), format!("{:?}", estimate(&problem).unwrap()));
+    }
+}
