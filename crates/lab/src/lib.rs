@@ -7,6 +7,7 @@ pub mod dependence;
 pub mod experiment;
 pub mod figures;
 mod files;
+pub mod fitting;
 pub mod progress;
 pub mod results;
 pub mod statistics;

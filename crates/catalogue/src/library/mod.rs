@@ -74,6 +74,16 @@ impl Library {
         Ok(library)
     }
 
+    /// Adds the profile of a device whose file has these bytes. It replaces a profile of the same name.
+    pub fn add_device(&mut self, name: &str, bytes: &[u8]) -> Result<(), LibraryError> {
+        let path = format!("{name}.toml");
+        check_name(name, &path)?;
+        let profile = Profile::parse(&path, bytes).map_err(LibraryError::Profile)?;
+        check_folder(name, &profile)?;
+        self.profiles.insert(name.to_owned(), profile);
+        Ok(())
+    }
+
     fn add_folder(&mut self, folder: &Path) -> Result<(), LibraryError> {
         let (profiles, experiments) = (folder.join("profiles"), folder.join("experiments"));
         if !profiles.is_dir() && !experiments.is_dir() {

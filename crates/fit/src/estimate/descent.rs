@@ -151,6 +151,13 @@ impl<'a> Descent<'a> {
         found.ok_or(FitError::Forward { message: reason })
     }
 
+    /// Returns the start of the problem with its predictions.
+    pub(super) fn start(&mut self) -> Result<Point, FitError> {
+        let start = self.problem.numbers.iter().map(|number| number.coordinate(number.start)).collect();
+        let tried = self.tried(vec![start]).pop().expect("one point was tried");
+        tried.map_err(|message| FitError::Forward { message })
+    }
+
     /// Returns the start of the problem, and further starts around it.
     fn starts(&self) -> Vec<Vec<f64>> {
         let numbers = &self.problem.numbers;

@@ -20,8 +20,10 @@ mod interval;
 mod leave_one_out;
 mod matrix;
 mod problem;
+mod selection;
 
 pub use problem::{Candidate, Cell, FitError, Forward, Number, Predictions, Problem, Scale, Settings};
+pub use selection::{Selection, select};
 
 use advice::{contradictions, next_measurements, pairs};
 use descent::Descent;

@@ -139,6 +139,16 @@ fn contradictory_measurements_are_named() {
 }
 
 #[test]
+fn numbers_without_effect_or_cells_are_not_selected() {
+    // b has no effect, and c acts exactly as a does.
+    let forward = powers(&[&[1.0, 0.0, 1.0], &[2.0, 0.0, 2.0]]);
+    let problem = problem(&[10.0, 10.0, 10.0], cells(&[200.0, 40000.0], 0.02), &forward);
+    let selection = |most| select(&problem, most).unwrap();
+    assert_eq!(selection(2), Selection { kept: vec![0, 2], without_effect: vec![1], without_cells: vec![] });
+    assert_eq!(selection(1), Selection { kept: vec![0], without_effect: vec![1], without_cells: vec![2] });
+}
+
+#[test]
 fn problems_without_an_answer_are_refused() {
     let forward = powers(&[&[1.0, 0.0, 1.0], &[0.0, 1.0, 1.0]]);
     let more = estimate(&problem(&[1.0, 1.0, 1.0], cells(&[1.0, 2.0], 0.02), &forward)).unwrap_err();

@@ -14,6 +14,7 @@ mod live;
 pub(crate) mod map_parallel;
 mod matrix;
 mod measured;
+mod measurements;
 mod pattern;
 mod published;
 mod sweep;

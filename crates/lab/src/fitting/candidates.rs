@@ -1,0 +1,105 @@
+//! Measurements that could be made next: small jobs whose predicted values tell which numbers they would determine.
+
+use super::FittingError;
+use super::forward::ReadyStep;
+use flashlab_catalogue::library::Library;
+use flashlab_fio::job::Direction;
+use flashlab_fit::estimate::Candidate;
+use flashlab_fit::observation::{Observation, Quantity, State, Step};
+
+/// Deviation that a measurement is expected to have, as a share of its value.
+const SHARE: f64 = 0.02;
+
+/// Name, fio options beyond the block size and the direction's `rw`, and the state before, of each candidate.
+const CANDIDATES: [(&str, Direction, &str, State); 11] = [
+    (
+        "512 B random reads",
+        Direction::Read,
+        "--rw=randread --bs=512 --number_ios=400",
+        State::WrittenInSequence,
+    ),
+    (
+        "4 KiB random reads",
+        Direction::Read,
+        "--rw=randread --bs=4k --number_ios=400",
+        State::WrittenInSequence,
+    ),
+    (
+        "64 KiB random reads",
+        Direction::Read,
+        "--rw=randread --bs=64k --number_ios=300",
+        State::WrittenInSequence,
+    ),
+    ("1 MiB sequential reads", Direction::Read, "--rw=read --bs=1m", State::WrittenInSequence),
+    ("4 KiB sequential writes", Direction::Write, "--rw=write --bs=4k --number_ios=2000", State::Discarded),
+    ("64 KiB sequential writes", Direction::Write, "--rw=write --bs=64k --number_ios=1000", State::Discarded),
+    ("1 MiB sequential writes", Direction::Write, "--rw=write --bs=1m", State::Discarded),
+    (
+        "4 KiB random writes to a discarded area",
+        Direction::Write,
+        "--rw=randwrite --bs=4k --number_ios=400",
+        State::Discarded,
+    ),
+    (
+        "16 KiB random writes to a discarded area",
+        Direction::Write,
+        "--rw=randwrite --bs=16k --number_ios=400",
+        State::Discarded,
+    ),
+    (
+        "4 KiB random overwrites of data in sequence",
+        Direction::Write,
+        "--rw=randwrite --bs=4k --number_ios=100",
+        State::WrittenInSequence,
+    ),
+    (
+        "64 KiB random overwrites of data in sequence",
+        Direction::Write,
+        "--rw=randwrite --bs=64k --number_ios=100",
+        State::WrittenInSequence,
+    ),
+];
+
+/// Bytes that a candidate accesses, and the range of the wide random reads.
+const AREA: u64 = 256 << 20;
+
+/// Returns the candidates and the steps that predict them, each on a new device.
+pub(super) fn candidates(
+    library: &Library,
+    capacity: Option<u64>,
+) -> Result<(Vec<Candidate>, Vec<ReadyStep>), FittingError> {
+    let capacity = capacity.unwrap_or(u64::MAX);
+    let area = AREA.min(capacity / 2);
+    let mut steps = Vec::new();
+    let mut candidates = Vec::new();
+    let mut add = |name: &str, direction: Direction, options: &str, before: State, size: u64| {
+        let mut job = vec!["--name=candidate".to_owned(), "--direct=1".to_owned(), format!("--size={size}")];
+        job.extend(options.split(' ').map(str::to_owned));
+        // The device is new; the bench writes or discards the area first.
+        let fresh = Step {
+            name: "new device".into(),
+            job: FRESH.map(str::to_owned).to_vec(),
+            before: State::New,
+            ..Step::default()
+        };
+        let step = Step { name: name.to_owned(), job, before, ..Step::default() };
+        let observation = Observation::new(direction, Quantity::LatencyMean, 1.0);
+        steps.push(ReadyStep::of(&fresh, Vec::new(), library)?.0);
+        steps.push(ReadyStep::of(&step, vec![observation], library)?.0);
+        candidates.push(Candidate { name: name.to_owned(), share: SHARE });
+        Ok::<(), FittingError>(())
+    };
+    for (name, direction, options, before) in CANDIDATES {
+        add(name, direction, options, before, area)?;
+    }
+    let wide = (8 << 30).min(capacity / 2) >> 20 << 20;
+    if wide > 4 * area {
+        let name = format!("4 KiB random reads over {} GiB", wide >> 30);
+        let options = "--rw=randread --bs=4k --number_ios=1000";
+        add(&name, Direction::Read, options, State::WrittenInSequence, wide)?;
+    }
+    Ok((candidates, steps))
+}
+
+/// A read that changes nothing.
+const FRESH: [&str; 5] = ["--name=new", "--rw=read", "--bs=512", "--number_ios=1", "--size=512"];

@@ -1,0 +1,242 @@
+//! The closed loop: virtual cards with known numbers, measured with noise, fitted, and compared with the truth.
+
+use super::forward::{Rig, Setting, predict};
+use super::table::TABLE;
+use super::{CardFit, FitSettings, FittingError, Input, TYPICAL, fit, with_typical};
+use flashlab_catalogue::library::Library;
+use flashlab_fio::job::Direction;
+use flashlab_fit::estimate::{DETERMINED_SHARE, Determined};
+use flashlab_fit::observation::{Measurements, Observation, Quantity, State, Step, Target};
+use flashlab_sim::Rng;
+
+/// Standard deviation of the noise, as a share of the value.
+const NOISE: f64 = 0.02;
+
+/// The closed loop of one card.
+#[derive(Clone, Debug)]
+pub struct CheckedCard {
+    /// The fit.
+    pub fit: CardFit,
+    /// True value of each estimated number.
+    pub truths: Vec<f64>,
+    /// Names and errors of jobs that the fit did not see, as shares of the truth.
+    pub predictions: Vec<(String, f64)>,
+}
+
+/// The closed loop of several cards.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// The cards.
+    pub cards: Vec<CheckedCard>,
+}
+
+impl Checked {
+    /// Returns the numbers of estimates whose interval contains the truth, and of all that have an interval.
+    pub fn covered(&self) -> (usize, usize) {
+        let estimates = || self.estimates().filter(|(e, _)| e.determined != Determined::No);
+        let inside = estimates().filter(|(e, truth)| e.low <= *truth && *truth <= e.high).count();
+        (inside, estimates().count())
+    }
+
+    fn estimates(&self) -> impl Iterator<Item = (&flashlab_fit::estimate::NumberEstimate, f64)> {
+        self.cards.iter().flat_map(|card| card.fit.estimate.numbers.iter().zip(card.truths.iter().copied()))
+    }
+
+    /// Returns the errors of the determined numbers, ascending, as shares.
+    pub fn determined_errors(&self) -> Vec<f64> {
+        let determined = self.estimates().filter(|(e, _)| {
+            e.determined == Determined::Yes && 0.5 * (e.high - e.low) <= DETERMINED_SHARE * e.value
+        });
+        sorted(determined.map(|(e, truth)| (e.value / truth - 1.0).abs()).collect())
+    }
+
+    /// Returns the errors of the predicted jobs, ascending, as shares.
+    pub fn prediction_errors(&self) -> Vec<f64> {
+        sorted(
+            self.cards
+                .iter()
+                .flat_map(|card| card.predictions.iter().map(|(_, error)| error.abs()))
+                .collect(),
+        )
+    }
+}
+
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Returns the value below which a share of ascending values lies.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(0.0)
+}
+
+/// Draws card `number` of `seed`, measures it with noise, fits it, and predicts other jobs.
+pub fn check_card(seed: u64, number: u64, library: &Library) -> Result<CheckedCard, FittingError> {
+    let library = with_typical(library);
+    let mut rng = Rng::for_purpose(seed, number);
+    let truth = draw(&mut rng);
+    let run = |steps: &[Step]| run(steps, &truth, seed.wrapping_add(number), &library);
+    let mut steps = plan();
+    let values = run(&steps)?;
+    for (step, value) in steps.iter_mut().filter(|step| !step.observations.is_empty()).zip(values) {
+        let noisy = value * (NOISE * rng.normal()).exp();
+        let observation = &mut step.observations[0];
+        (observation.value, observation.sd) = (noisy, Some(NOISE * noisy));
+    }
+    let measurements = Measurements {
+        target: Target { name: "virtual".into(), capacity_bytes: Some(CAPACITY), ..Target::default() },
+        host: Some("raspberry-pi-4".into()),
+        engine: "simulated".into(),
+        plan: Some("standard".into()),
+        steps,
+    };
+    let input = Input { label: format!("card-{number}"), measurements };
+    let mut settings = FitSettings::default();
+    settings.search.seed = seed;
+    let fit = fit(&[input], &settings, &library)?;
+    let truth_of = |path: &str| {
+        let row = TABLE.iter().find(|row| row.path == path)?;
+        let text = &truth.iter().find(|(known, _)| *known == path)?.1;
+        Some(row.dimension.parse(text).expect("it was printed") as f64)
+    };
+    let typical =
+        Rig { device: TYPICAL.into(), settings: Vec::new(), steps: Vec::new() }.open(&[], &library)?;
+    let truths = fit.estimate.numbers.iter().map(|estimate| {
+        truth_of(&estimate.name).or_else(|| super::value_of(&typical, &estimate.name)).unwrap_or(f64::NAN)
+    });
+    let truths = truths.collect();
+    let others = other_jobs();
+    let expected = run(&others)?;
+    let found = fit.predict(0, &others, seed, &library)?;
+    let predictions = others
+        .iter()
+        .filter(|step| !step.observations.is_empty())
+        .zip(expected.iter().zip(found))
+        .map(|(step, (truth, value))| (step.name.clone(), value / truth - 1.0));
+    Ok(CheckedCard { predictions: predictions.collect(), fit, truths })
+}
+
+/// Capacity of the virtual cards.
+const CAPACITY: u64 = 16_000_000_000 / MIB * MIB;
+const MIB: u64 = 1 << 20;
+
+/// Draws the numbers of a card: each uniform on a logarithmic scale over the range of public cards.
+fn draw(rng: &mut Rng) -> Vec<Setting> {
+    let mut between = |low: f64, high: f64| low * (high / low).powf(rng.unit());
+    let time = |ns: f64| format!("{}ns", ns as u64);
+    let (t_read, t_prog) = (between(120e3, 900e3), between(200e3, 900e3));
+    let (t_commit, rate) = (between(150e3, 5e6), between(25.0, 150.0));
+    let (unit, cache) = (between(1.0, 24.0).round(), between(256.0, 2048.0));
+    vec![
+        ("flash.t_read", time(t_read)),
+        ("flash.t_prog", time(t_prog)),
+        ("ftl.t_commit", time(t_commit)),
+        ("flash.read_rate", format!("{}KiB/s", (rate * 1024.0) as u64)),
+        ("ftl.rewrite_unit", format!("{}KiB", 128 * unit as u64)),
+        ("ftl.map_cache", format!("{}KiB", cache as u64 / 4 * 4)),
+    ]
+}
+
+/// Runs steps on the card with these numbers, and returns the observed values.
+fn run(steps: &[Step], numbers: &[Setting], seed: u64, library: &Library) -> Result<Vec<f64>, FittingError> {
+    let ready: Result<Vec<_>, FittingError> = steps
+        .iter()
+        .map(|step| Ok(super::forward::ReadyStep::of(step, step.observations.clone(), library)?.0))
+        .collect();
+    let settings = vec![("card.capacity", format!("{CAPACITY}B"))];
+    let rig = Rig { device: TYPICAL.into(), settings, steps: ready? };
+    let mut predicted = predict(&[rig], &[vec![numbers.to_vec()]], seed, library);
+    let cells = predicted.pop().expect("one point")?;
+    Ok(cells.into_iter().map(|cell| cell.value).collect())
+}
+
+fn step(name: &str, direction: Direction, before: State, options: &str) -> Step {
+    let mut job: Vec<String> = vec![format!("--name={name}"), "--direct=1".into()];
+    job.extend(options.split(' ').map(str::to_owned));
+    let observation = Observation::new(direction, Quantity::BytesPerSecond, 1.0);
+    Step { name: name.to_owned(), job, before, observations: vec![observation], ..Step::default() }
+}
+
+/// Returns the measurements of the closed loop: sequential and random requests of several sizes, in known states.
+fn plan() -> Vec<Step> {
+    use Direction::{Read, Write};
+    use State::{AsLeft, Discarded, New, WrittenInSequence};
+    let mut steps = vec![
+        step("randwrite-4k-new", Write, New, "--rw=randwrite --bs=4k --size=512m --number_ios=1000"),
+        step("write-1m", Write, AsLeft, "--rw=write --bs=1m --offset=1g --size=512m"),
+        step("read-1m", Read, AsLeft, "--rw=read --bs=1m --offset=1g --size=512m"),
+        step("randread-4k", Read, AsLeft, "--rw=randread --bs=4k --offset=1g --size=512m --number_ios=1000"),
+        step("randread-64k", Read, AsLeft, "--rw=randread --bs=64k --offset=1g --size=512m --number_ios=500"),
+        step(
+            "randread-512k",
+            Read,
+            AsLeft,
+            "--rw=randread --bs=512k --offset=1g --size=512m --number_ios=200",
+        ),
+        step(
+            "overwrite-4k",
+            Write,
+            AsLeft,
+            "--rw=randwrite --bs=4k --offset=1g --size=512m --number_ios=100",
+        ),
+        step(
+            "overwrite-64k",
+            Write,
+            WrittenInSequence,
+            "--rw=randwrite --bs=64k --offset=1g --size=512m --number_ios=100",
+        ),
+        step(
+            "randwrite-16k-discarded",
+            Write,
+            Discarded,
+            "--rw=randwrite --bs=16k --offset=2g --size=512m --number_ios=500",
+        ),
+        step(
+            "randread-4k-wide",
+            Read,
+            WrittenInSequence,
+            "--rw=randread --bs=4k --offset=4g --size=4g --number_ios=2000",
+        ),
+    ];
+    steps[0].before = New;
+    steps
+}
+
+/// Returns the jobs that the fit does not see.
+fn other_jobs() -> Vec<Step> {
+    use Direction::{Read, Write};
+    use State::{Discarded, New, WrittenInSequence};
+    vec![
+        step("write-64k", Write, New, "--rw=write --bs=64k --size=256m"),
+        step("randread-16k", Read, WrittenInSequence, "--rw=randread --bs=16k --size=1g --number_ios=1000"),
+        step("randread-4k-2g", Read, WrittenInSequence, "--rw=randread --bs=4k --size=2g --number_ios=2000"),
+        step("overwrite-16k", Write, WrittenInSequence, "--rw=randwrite --bs=16k --size=1g --number_ios=200"),
+        step(
+            "randwrite-8k-discarded",
+            Write,
+            Discarded,
+            "--rw=randwrite --bs=8k --size=256m --number_ios=1000",
+        ),
+        step("read-256k", Read, WrittenInSequence, "--rw=read --bs=256k --size=256m"),
+    ]
+}
+
+impl CardFit {
+    /// Predicts the observations of further steps on a fitted card, from a new device on.
+    pub fn predict(
+        &self,
+        card: usize,
+        steps: &[Step],
+        seed: u64,
+        library: &Library,
+    ) -> Result<Vec<f64>, FittingError> {
+        let ready: Result<Vec<_>, FittingError> = steps
+            .iter()
+            .map(|step| Ok(super::forward::ReadyStep::of(step, step.observations.clone(), library)?.0))
+            .collect();
+        let cells = super::forward::run_history(&self.devices[card], &ready?, seed)?;
+        Ok(cells.into_iter().map(|cell| cell.value).collect())
+    }
+}

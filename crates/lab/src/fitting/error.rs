@@ -1,0 +1,67 @@
+//! The reasons why measurements cannot be fitted.
+
+use flashlab_fit::estimate::FitError;
+use std::fmt;
+
+/// The reason why measurements cannot be fitted.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FittingError {
+    /// A step cannot run in the simulator.
+    Step {
+        /// Name of the step.
+        step: String,
+        /// The fault.
+        what: String,
+    },
+    /// The device cannot be built.
+    Device(String),
+    /// The estimation failed.
+    Fit(FitError),
+    /// The measurements contain no rate and no mean latency.
+    NoCells,
+    /// No number of the base profile affects the cells.
+    NothingToFit,
+    /// The measurements name no host.
+    NoHost,
+    /// The measurements name different hosts.
+    Hosts(Vec<String>),
+    /// An experiment cannot provide the cells of a column.
+    Experiment(String),
+}
+
+impl fmt::Display for FittingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FittingError::Step { step, what } => write!(f, "step {step}: {what}"),
+            FittingError::Device(what) | FittingError::Experiment(what) => f.write_str(what),
+            FittingError::Fit(error) => error.fmt(f),
+            FittingError::NoCells => write!(
+                f,
+                "the measurements contain no rate and no mean latency; a fit needs jobs with iops, bytes_per_second or latency_ns_mean"
+            ),
+            FittingError::NothingToFit => {
+                write!(
+                    f,
+                    "no number of the base profile affects these cells; measure reads or writes of the card"
+                )
+            }
+            FittingError::NoHost => write!(
+                f,
+                "the measurements do not name their host; add --host NAME (`flashlab devices` lists hosts)"
+            ),
+            FittingError::Hosts(hosts) => write!(
+                f,
+                "the measurements name several hosts, {}; fit the cards of one host together, or add --host NAME",
+                hosts.join(", ")
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FittingError {}
+
+impl From<FitError> for FittingError {
+    fn from(error: FitError) -> Self {
+        FittingError::Fit(error)
+    }
+}

@@ -1,0 +1,270 @@
+//! The forward model of a fit: the steps of a measurement, run on a simulated device.
+//!
+//! Steps that share a history run in order on one bench; a step that starts from a new device begins another history.
+//! Histories and points run in parallel. Steps run in full: a minute of requests takes some hundredths of a second, so
+//! shortening them would save little and lose the changes of state that long steps cause.
+//!
+//! A device in a fit has no spread between erase blocks, since a fit looks for the means.
+
+use super::FittingError;
+use crate::bench::{Bench, refusal};
+use crate::experiment::map_parallel::map_parallel;
+use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::library::Library;
+use flashlab_fio::job::{BlockSize, Direction, Job, Mix, Pattern};
+use flashlab_fio::stats::{JobStats, Settings, Statistics};
+use flashlab_fit::observation::{Observation, Quantity, State, Step};
+use flashlab_host::FilesystemParameters;
+use flashlab_sim::{Duration, Mechanism};
+
+/// A number of a device in a fit: path and value as in an argument.
+pub type Setting = (&'static str, String);
+
+/// A step that can run: its jobs are parsed, and its filesystem is known.
+#[derive(Clone, Debug)]
+pub struct ReadyStep {
+    /// Name of the step.
+    pub name: String,
+    /// The jobs.
+    pub jobs: Vec<Job>,
+    before: State,
+    rest: Duration,
+    filesystem: Option<FilesystemParameters>,
+    /// Observations that the model predicts, in order.
+    pub observations: Vec<Observation>,
+}
+
+impl ReadyStep {
+    /// Prepares a step. A filesystem without a model is replaced by the bare device; the second result says so.
+    pub fn of(
+        step: &Step,
+        observations: Vec<Observation>,
+        library: &Library,
+    ) -> Result<(ReadyStep, Option<String>), FittingError> {
+        let failed = |what: String| FittingError::Step { step: step.name.clone(), what };
+        let jobs = step.jobs().map_err(|error| failed(error.to_string()))?;
+        if jobs.is_empty() {
+            return Err(failed("it has no job".to_owned()));
+        }
+        let (mut filesystem, mut note) = (None, None);
+        if let Some(name) = &step.filesystem {
+            match Filesystem::open(name, library) {
+                Ok(found) => filesystem = Some(found.parameters),
+                Err(_) => {
+                    note = Some(format!(
+                        "step {}: {name} is not modelled; its requests go to the bare device",
+                        step.name
+                    ));
+                }
+            }
+        }
+        let (name, before, rest) = (step.name.clone(), step.before, step.rest);
+        Ok((ReadyStep { name, jobs, before, rest, filesystem, observations }, note))
+    }
+
+    /// Returns true if the step starts from a new device.
+    fn begins_history(&self) -> bool {
+        self.before == State::New
+    }
+}
+
+/// The value of a step and its observation, with the time per request by mechanism.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicted {
+    /// Value in the unit of the observation.
+    pub value: f64,
+    /// Nanoseconds of the mean request by mechanism, in printing order.
+    pub mechanisms_ns: Vec<(&'static str, f64)>,
+}
+
+/// A device and its steps.
+#[derive(Clone, Debug)]
+pub struct Rig {
+    /// Name of the device's profile.
+    pub device: String,
+    /// Settings that no number of the fit changes.
+    pub settings: Vec<Setting>,
+    /// The steps, in order.
+    pub steps: Vec<ReadyStep>,
+}
+
+impl Rig {
+    /// Returns the device with further settings. Later settings of one path replace earlier ones.
+    pub fn open(&self, settings: &[Setting], library: &Library) -> Result<Device, FittingError> {
+        let mut all: Vec<&Setting> = Vec::new();
+        for setting in self.settings.iter().chain(settings) {
+            all.retain(|(path, _)| *path != setting.0);
+            all.push(setting);
+        }
+        let keys: Vec<String> = all.iter().map(|(path, value)| format!("{path}={value}")).collect();
+        let separator = if keys.is_empty() { "" } else { ":" };
+        let argument = format!("{}{separator}{}", self.device, keys.join(","));
+        Device::open(&argument, library).map_err(|error| FittingError::Device(error.to_string()))
+    }
+
+    /// Returns the ranges of steps that share a history.
+    fn histories(&self) -> Vec<&[ReadyStep]> {
+        let mut histories = Vec::new();
+        let mut from = 0;
+        for n in 1..=self.steps.len() {
+            if n == self.steps.len() || self.steps[n].begins_history() {
+                histories.push(&self.steps[from..n]);
+                from = n;
+            }
+        }
+        histories
+    }
+}
+
+/// Runs the steps of several rigs at several points, all in parallel. A point has the settings of each rig. Returns the
+/// predictions of each point, rig by rig and step by step.
+pub fn predict(
+    rigs: &[Rig],
+    points: &[Vec<Vec<Setting>>],
+    seed: u64,
+    library: &Library,
+) -> Vec<Result<Vec<Predicted>, FittingError>> {
+    let mut work = Vec::new();
+    for (p, point) in points.iter().enumerate() {
+        for (rig, settings) in rigs.iter().zip(point) {
+            for history in rig.histories() {
+                work.push((p, rig, settings, history));
+            }
+        }
+    }
+    let run = |(_, rig, settings, history): &(usize, &Rig, &Vec<Setting>, &[ReadyStep])| {
+        let device = rig.open(settings, library)?;
+        run_history(&device, history, seed)
+    };
+    let results = map_parallel(&work, run);
+    let mut predicted: Vec<Result<Vec<Predicted>, FittingError>> =
+        points.iter().map(|_| Ok(Vec::new())).collect();
+    for ((p, ..), result) in work.into_iter().zip(results) {
+        match (&mut predicted[p], result) {
+            (Ok(cells), Ok(more)) => cells.extend(more),
+            (known @ Ok(_), Err(error)) => *known = Err(error),
+            (Err(_), _) => {}
+        }
+    }
+    predicted
+}
+
+/// Runs steps in order on one device, and returns the predictions of their observations.
+pub fn run_history(device: &Device, steps: &[ReadyStep], seed: u64) -> Result<Vec<Predicted>, FittingError> {
+    let mut bench = Bench::with(device, seed);
+    let mut predicted = Vec::new();
+    for step in steps {
+        let failed = |what: String| FittingError::Step { step: step.name.clone(), what };
+        let statistics = run_step(&mut bench, step).map_err(|error| failed(error.to_string()))?;
+        for observation in &step.observations {
+            let value = observe(&statistics, &step.jobs, observation)
+                .ok_or_else(|| failed("it moves no data in an observed direction".to_owned()))?;
+            predicted.push(value);
+        }
+    }
+    Ok(predicted)
+}
+
+fn run_step(bench: &mut Bench, step: &ReadyStep) -> Result<Statistics, crate::bench::BenchError> {
+    if let Some(filesystem) = &step.filesystem {
+        bench.format_once(filesystem)?;
+    }
+    bench.pause(step.rest);
+    let prepare = |bench: &mut Bench, mix, random| {
+        let jobs: Vec<Job> = step.jobs.iter().map(|job| covering(job, mix, random)).collect();
+        let statistics = bench.run(&jobs, &Settings::default())?;
+        refusal(&statistics.reports(&jobs)).map_or(Ok(()), Err)
+    };
+    match step.before {
+        State::AsLeft | State::New => {}
+        State::Unknown => drop(bench.write_before_read(&step.jobs)?),
+        State::Discarded => prepare(bench, Mix::Trim, false)?,
+        State::WrittenInSequence => prepare(bench, Mix::Write, false)?,
+        State::WrittenAtRandom => prepare(bench, Mix::Write, true)?,
+    }
+    let statistics = bench.run(&step.jobs, &Settings::default())?;
+    refusal(&statistics.reports(&step.jobs)).map_or(Ok(statistics), Err)
+}
+
+/// Returns a job that covers the addresses of `job` once: in ascending order and with large requests, or at random with
+/// requests of its size.
+fn covering(job: &Job, mix: Mix, random: bool) -> Job {
+    const LARGE: u64 = 1 << 20;
+    Job {
+        pattern: Pattern { random, mix, ..Job::default().pattern },
+        block_size: if random { job.block_size.clone() } else { [(); 3].map(|()| BlockSize::Fixed(LARGE)) },
+        block_align: if random { job.block_align } else { [LARGE; 3] },
+        io_size: None,
+        number_ios: None,
+        runtime: None,
+        time_based: false,
+        ramp_time: Duration::ZERO,
+        rate: [None; 3],
+        rate_iops: [None; 3],
+        think_time: Duration::ZERO,
+        loops: 1,
+        fsync: 0,
+        fdatasync: 0,
+        sync: None,
+        ..job.clone()
+    }
+}
+
+/// Returns the statistics that an observation refers to: those of one job, or of all jobs, of which those of a wave
+/// overlap.
+fn observed(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> JobStats {
+    let mut all = JobStats::default();
+    for (n, job) in jobs.iter().enumerate() {
+        if observation.job.as_ref().is_none_or(|name| *name == job.name) {
+            all.merge(statistics.job(n));
+        }
+    }
+    all
+}
+
+fn observe(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> Option<Predicted> {
+    let stats = observed(statistics, jobs, observation);
+    let stats = stats.direction(observation.direction);
+    let requests = stats.clat.count();
+    if requests == 0 {
+        return None;
+    }
+    let value = match observation.quantity {
+        Quantity::Iops => stats.requests_per_second(),
+        Quantity::BytesPerSecond => stats.bytes_per_second() as f64,
+        Quantity::LatencyMean => stats.clat.mean_ns(),
+        Quantity::LatencyPercentile(percent) => stats.clat.percentile(percent).as_ns() as f64,
+        Quantity::LatencyMax => stats.clat.max().as_ns() as f64,
+    };
+    let mechanism = |(mechanism, ns): (Mechanism, u64)| (mechanism.name(), ns as f64 / requests as f64);
+    let mechanisms_ns = stats.mechanisms_ns().filter(|(_, ns)| *ns > 0).map(mechanism).collect();
+    Some(Predicted { value, mechanisms_ns })
+}
+
+/// The pattern of an observed job, from which start values and candidates follow.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Access {
+    /// Direction of the requests.
+    pub direction: Direction,
+    /// True for random offsets.
+    pub random: bool,
+    /// Bytes of a request.
+    pub block: u64,
+    /// Seconds of a request, as measured.
+    pub seconds: f64,
+}
+
+impl Access {
+    /// Returns the pattern of an observation; `None` if its requests have several sizes.
+    pub fn of(step: &ReadyStep, observation: &Observation) -> Option<Access> {
+        let is_it = |job: &&Job| observation.job.as_ref().is_none_or(|name| *name == job.name);
+        let job = step.jobs.iter().find(is_it)?;
+        let BlockSize::Fixed(block) = job.block_size[observation.direction as usize] else { return None };
+        let seconds = match observation.quantity {
+            Quantity::Iops => 1.0 / observation.value,
+            Quantity::BytesPerSecond => block as f64 / observation.value,
+            _ => observation.value / 1e9,
+        };
+        Some(Access { direction: observation.direction, random: job.pattern.random, block, seconds })
+    }
+}

@@ -1,0 +1,135 @@
+//! The inputs of a fit: measurement files, and the columns of experiments.
+
+use super::FitSettings;
+use super::FittingError;
+use super::forward::{Access, ReadyStep};
+use crate::experiment::Experiment;
+use flashlab_catalogue::library::Library;
+use flashlab_fit::estimate::Cell;
+use flashlab_fit::observation::{Mark, Measurements, Observation, Quantity, Step};
+
+/// The measurements of one card.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Name of the card in the names of cells: `raw write 1M/kingston`.
+    pub label: String,
+    /// The measurements.
+    pub measurements: Measurements,
+}
+
+/// Measurements in the form that the forward model needs.
+pub(super) struct Ready {
+    pub(super) steps: Vec<ReadyStep>,
+    pub(super) cells: Vec<Cell>,
+    pub(super) accesses: Vec<Access>,
+    pub(super) capacity: Option<u64>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Returns the measurements of a column of an experiment, with the host of its device: `sd-cards`, `kingston`.
+pub fn measurements_of_experiment(
+    experiment: &str,
+    column: &str,
+    library: &Library,
+) -> Result<Measurements, FittingError> {
+    let failed = |error: crate::experiment::ExperimentError| FittingError::Experiment(error.to_string());
+    let experiment = Experiment::open(experiment, library).map_err(failed)?;
+    experiment.measurements(column, library).map_err(FittingError::Experiment)
+}
+
+/// Returns the host that the settings or the measurements name.
+pub(super) fn host_of(inputs: &[Input], settings: &FitSettings) -> Result<String, FittingError> {
+    if let Some(host) = &settings.host {
+        return Ok(host.clone());
+    }
+    let mut hosts: Vec<String> = inputs.iter().filter_map(|input| input.measurements.host.clone()).collect();
+    hosts.sort();
+    hosts.dedup();
+    match &hosts[..] {
+        [host] => Ok(host.clone()),
+        [] => Err(FittingError::NoHost),
+        _ => Err(FittingError::Hosts(hosts)),
+    }
+}
+
+impl Input {
+    /// Prepares the steps and selects the observations that a fit uses.
+    pub(super) fn ready(&self, _several: bool, library: &Library) -> Result<Ready, FittingError> {
+        let mut ready = Ready {
+            steps: Vec::new(),
+            cells: Vec::new(),
+            accesses: Vec::new(),
+            capacity: self.measurements.target.capacity_bytes,
+            notes: Vec::new(),
+        };
+        for step in &self.measurements.steps {
+            let used = used(step);
+            let left_out = step.observations.len() - used.len();
+            let tails = step.observations.iter().filter(|o| is_tail(o.quantity)).count();
+            if tails > 0 && left_out > 0 {
+                ready.notes.push(format!("step {}: percentiles and maxima are not fitted", step.name));
+            }
+            if step.is_marked(Mark::Incomplete) {
+                ready.notes.push(format!("step {} is incomplete; its cells count like others", step.name));
+            }
+            ready.notes.extend(step.assumptions.iter().map(|a| format!("step {}: assumed {a}", step.name)));
+            let (ready_step, note) = ReadyStep::of(step, used.clone(), library)?;
+            ready.notes.extend(note);
+            for observation in &used {
+                ready.cells.push(self.cell(step, observation, used.len()));
+                ready.accesses.extend(Access::of(&ready_step, observation));
+            }
+            ready.steps.push(ready_step);
+        }
+        // Steps behind the last observation change nothing that is observed.
+        let last = ready.steps.iter().rposition(|step| !step.observations.is_empty());
+        ready.steps.truncate(last.map_or(0, |last| last + 1));
+        Ok(ready)
+    }
+
+    fn cell(&self, step: &Step, observation: &Observation, of: usize) -> Cell {
+        let mut name = step.name.clone();
+        if of > 1 {
+            for part in observation.job.iter().map(String::as_str).chain([observation.direction.name()]) {
+                name = format!("{name} {part}");
+            }
+        }
+        let state = format!("{:?} {:?} {:?}", step.job, step.before, step.filesystem);
+        let what = format!("{:?} {} {}", observation.job, observation.direction.name(), observation.quantity);
+        // A step that continues from the one before repeats nothing, even if its job is the same.
+        let repeats = (step.before != flashlab_fit::observation::State::AsLeft)
+            .then(|| format!("{} {state} {what}", self.label));
+        Cell {
+            name: format!("{name}/{}", self.label),
+            unit: observation.quantity.to_string(),
+            value: observation.value,
+            sd: observation.sd.unwrap_or(0.0),
+            repeats,
+        }
+    }
+}
+
+fn is_tail(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::LatencyMax | Quantity::LatencyPercentile(_))
+}
+
+/// Returns the observations of a step that a fit uses. Rates and the mean latency of one job and direction carry the
+/// same information, so only the first of them in this order counts: requests, bytes, mean latency.
+fn used(step: &Step) -> Vec<Observation> {
+    let rank = |quantity: Quantity| match quantity {
+        Quantity::Iops => 0,
+        Quantity::BytesPerSecond => 1,
+        _ => 2,
+    };
+    let means = step.observations.iter().filter(|o| !is_tail(o.quantity));
+    let mut used: Vec<Observation> = Vec::new();
+    for observation in means {
+        let same = |o: &&mut Observation| (&o.job, o.direction) == (&observation.job, observation.direction);
+        match used.iter_mut().find(same) {
+            Some(known) if rank(observation.quantity) < rank(known.quantity) => known.clone_from(observation),
+            Some(_) => {}
+            None => used.push(observation.clone()),
+        }
+    }
+    used
+}
