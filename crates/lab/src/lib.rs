@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod figures;
 mod files;
 pub mod fitting;
+pub mod probe;
 pub mod progress;
 pub mod results;
 pub mod statistics;

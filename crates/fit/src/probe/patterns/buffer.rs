@@ -1,0 +1,147 @@
+//! Buffers: the write buffer, an SLC buffer for streams, an SLC area for rewrites.
+
+use super::{
+    Bench, Confidence, Contrast, DRAIN, Direction, GIB, KIB, MIB, Name, Series, Value, Verdict, mean,
+    sequence, straight, writes,
+};
+use std::ops::Range;
+
+/// A buffer in the curve of accepted bytes over time.
+struct Knee {
+    bytes: u64,
+    /// Rate of the first part over the rate of the last.
+    ratio: f64,
+    /// Points (time in ns, accepted bytes).
+    curve: Vec<(f64, f64)>,
+    /// Confidence that the rates differ.
+    confidence: Confidence,
+}
+
+/// Writes `range` in sequence after an idle period, and looks for a fast first part. In a buffer of B bytes that is
+/// emptied at the rate r, accepted(t) = B + r t once it is full. So a straight line through the second half of the curve
+/// meets the axis at B.
+async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option<Knee> {
+    bench.discard(range.clone()).await;
+    bench.idle(DRAIN).await;
+    let requests = sequence(range, size);
+    let run = bench.run(Series { direction: Direction::Write, requests: requests.clone(), depth }).await?;
+    let mut ends: Vec<(u64, u64)> =
+        run.completed_ns.iter().copied().zip(requests.iter().map(|r| r.1)).collect();
+    ends.sort_unstable();
+    let mut accepted = 0;
+    let curve: Vec<(f64, f64)> = ends
+        .iter()
+        .map(|(at, bytes)| {
+            accepted += bytes;
+            (*at as f64, accepted as f64)
+        })
+        .collect();
+    let late = straight(&curve[curve.len() / 2..]);
+    let bytes = late.intercept.max(0.0);
+    // The part before the buffer is full, without the start-up of the pipeline.
+    let early: Vec<(f64, f64)> = curve.iter().copied().filter(|p| p.1 <= 0.8 * bytes).collect();
+    let gaps =
+        |part: &[(f64, f64)]| -> Vec<f64> { part.windows(2).map(|pair| pair[1].0 - pair[0].0).collect() };
+    let contrast = Contrast::of(&gaps(&early), &gaps(&curve[curve.len() / 2..]));
+    let enough = early.len() >= 16 && contrast.ratio() >= 1.25;
+    let confidence = if enough { contrast.is_slower() } else { Confidence::None };
+    Some(Knee { bytes: bytes as u64, ratio: contrast.ratio(), curve, confidence })
+}
+
+fn report(bench: &Bench, name: Name, before: u64, knee: Knee, most: u64, what: &str) {
+    let verdict = if knee.confidence == Confidence::None {
+        let reason = format!("a sequential write of {what} has the same speed from the start");
+        Verdict::none(Value::NoneUpToBytes(most), reason)
+    } else {
+        let reason =
+            format!("the first part of a sequential write is {:.1} times as fast as the rest", knee.ratio);
+        Verdict::new(Value::Bytes(knee.bytes), knee.confidence, reason)
+    };
+    let thin = knee.curve.len().div_ceil(1_000);
+    let line: Vec<(f64, f64)> =
+        knee.curve.into_iter().step_by(thin).map(|(at, bytes)| (at / 1e6, bytes)).collect();
+    let verdict = verdict.axes("time, ms", "accepted, B").line("sequential writes at queue depth 8", line);
+    bench.find(name, before, verdict);
+}
+
+/// Looks for a buffer of up to 32 MiB.
+pub(super) async fn write_buffer(bench: &Bench) {
+    let before = bench.written();
+    let size = (16 * KIB).min(bench.large());
+    let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(3, bytes) else {
+        return bench.skip(Name::WriteBuffer, "the device is too small");
+    };
+    match knee(bench, region, size, 8).await {
+        Some(knee) => report(bench, Name::WriteBuffer, before, knee, bytes / 2, "64 MiB"),
+        None => bench.skip(Name::WriteBuffer, "the device refused the writes"),
+    }
+}
+
+/// Looks for a buffer of up to 2 GiB that is larger than the write buffer's pattern reaches.
+pub(super) async fn slc_buffer(bench: &Bench) {
+    let before = bench.written();
+    let bytes = (4 * GIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(1, bytes).filter(|_| bytes >= 256 * MIB) else {
+        return bench.skip(Name::SlcBuffer, "the device is too small");
+    };
+    match knee(bench, region, bench.large(), 8).await {
+        Some(mut knee) => {
+            if knee.bytes < 64 * MIB {
+                knee.confidence = Confidence::None;
+            }
+            report(bench, Name::SlcBuffer, before, knee, bytes / 2, "the whole range");
+        }
+        None => bench.skip(Name::SlcBuffer, "the device refused the writes"),
+    }
+}
+
+/// Passes over a range.
+const PASSES: u64 = 6;
+
+/// Rewrites ranges in sequence, pass after pass. A range that fits into an area of faster cells takes less time per byte
+/// than a stream over new addresses. The area is the largest such range.
+pub(super) async fn rewrite_area(bench: &Bench) {
+    let before = bench.written();
+    let size = bench.large();
+    let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(5, bytes) else {
+        return bench.skip(Name::RewriteArea, "the device is too small");
+    };
+    let per_byte = |run: &[f64], bytes: u64| -> Vec<f64> {
+        run.iter().map(|time| time * size as f64 / bytes as f64).collect()
+    };
+    bench.fill(region.clone()).await;
+    let Some(stream) = bench.run(writes(sequence(region.clone(), size))).await else {
+        return bench.skip(Name::RewriteArea, "the device refused the writes");
+    };
+    let stream = per_byte(&stream.after(0), size);
+    let mut points = vec![];
+    let mut found: Option<(u64, Confidence, f64)> = None;
+    for range in Bench::doubling(256 * KIB, bytes / 2).filter(|range| *range >= size) {
+        bench.fill(region.clone()).await;
+        let pass = sequence(region.start..region.start + range, size);
+        let passes: Vec<(u64, u64)> = (0..PASSES).flat_map(|_| pass.iter().copied()).collect();
+        let Some(run) = bench.run(writes(passes)).await else { break };
+        let times = per_byte(&run.after(2 * pass.len()), size);
+        points.push((range as f64, mean(&times)));
+        let contrast = Contrast::of(&times, &stream);
+        if contrast.ratio() >= 1.2 && contrast.is_slower() > Confidence::None {
+            found = Some((range, contrast.is_slower(), contrast.ratio()));
+        }
+    }
+    let verdict = match found {
+        Some((range, confidence, ratio)) => {
+            let reason =
+                format!("data rewritten in one place is written {ratio:.1} times as fast as a stream");
+            Verdict::new(Value::Bytes(range), confidence, reason)
+        }
+        None => Verdict::none(Value::NoneUpToBytes(bytes / 2), "rewriting one place is as slow as a stream"),
+    };
+    let stream_line = points.iter().map(|point| (point.0, mean(&stream))).collect();
+    let verdict = verdict
+        .axes("range, B", "mean latency, ns")
+        .line("rewriting the range", points)
+        .line("stream over other addresses", stream_line);
+    bench.find(Name::RewriteArea, before, verdict);
+}

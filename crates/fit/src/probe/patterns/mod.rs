@@ -1,0 +1,111 @@
+//! The micro-patterns, one file per group of findings, in the order in which the probe runs them.
+
+mod buffer;
+mod capacity;
+mod reads;
+mod spare;
+mod state;
+mod streams;
+mod units;
+
+use super::finding::{Name, Value};
+use super::machine::{Bench, Verdict};
+use super::statistics::{Contrast, knees, mean, median, step_period, straight};
+use super::{Confidence, Direction, Series};
+use flashlab_sim::Duration;
+use std::ops::Range;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Idle period in which a device empties its buffers.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Runs all patterns.
+pub(super) async fn all(bench: Bench) {
+    let destroy = bench.options.destroy;
+    if destroy && !capacity::run(&bench).await {
+        return;
+    }
+    if !destroy {
+        bench.skip(Name::Capacity, "needs writes");
+    }
+    reads::run(&bench).await;
+    if !destroy {
+        for name in WRITE_FINDINGS {
+            bench.skip(name, "needs writes");
+        }
+        return;
+    }
+    let program_unit = units::program_unit(&bench).await;
+    let open = streams::open_units(&bench, program_unit).await;
+    streams::allocation_unit(&bench, program_unit, open).await;
+    units::map_granule(&bench).await;
+    units::rewrite_unit(&bench).await;
+    buffer::write_buffer(&bench).await;
+    buffer::slc_buffer(&bench).await;
+    buffer::rewrite_area(&bench).await;
+    state::discard(&bench).await;
+    state::idle(&bench).await;
+    spare::run(&bench).await;
+}
+
+/// Findings of the patterns that write, without the capacity.
+const WRITE_FINDINGS: [Name; 12] = [
+    Name::ProgramUnit,
+    Name::PartialUnitCost,
+    Name::OpenUnits,
+    Name::AllocationUnit,
+    Name::MapGranule,
+    Name::RewriteUnit,
+    Name::WriteBuffer,
+    Name::SlcBuffer,
+    Name::RewriteArea,
+    Name::Discard,
+    Name::Idle,
+    Name::OverProvisioning,
+];
+
+/// Returns a series of writes.
+fn writes(requests: Vec<(u64, u64)>) -> Series {
+    Series { direction: Direction::Write, requests, depth: 1 }
+}
+
+/// Returns a series of reads.
+fn reads(requests: Vec<(u64, u64)>, depth: u32) -> Series {
+    Series { direction: Direction::Read, requests, depth }
+}
+
+/// Returns the requests that cover `range` in order, each of at most `size` bytes.
+fn sequence(range: Range<u64>, size: u64) -> Vec<(u64, u64)> {
+    range.clone().step_by(size as usize).map(|at| (at, size.min(range.end - at))).collect()
+}
+
+impl Bench {
+    /// Returns the sizes from `first` to `last` that are powers of two times `first`.
+    fn doubling(first: u64, last: u64) -> impl Iterator<Item = u64> {
+        std::iter::successors(Some(first), |size| Some(size * 2)).take_while(move |size| *size <= last)
+    }
+
+    /// Returns the greatest whole number of MiB that a request may have, or the largest request if it is smaller.
+    fn large(&self) -> u64 {
+        self.geometry.request_max.clamp(self.geometry.block, MIB)
+    }
+
+    /// Returns a region of at least `bytes`, as number `index` of regions that fill the device, aligned to 64 MiB if
+    /// the device is large enough. Returns `None` if the region does not fit.
+    fn region(&self, index: u64, bytes: u64) -> Option<Range<u64>> {
+        let align = if self.geometry.capacity >= 4 * GIB { 64 * MIB } else { 4 * MIB };
+        let size = bytes.next_multiple_of(align);
+        let count = self.geometry.capacity / size;
+        let start = (index % count.max(1)) * size;
+        (count > 0).then(|| start..start + bytes)
+    }
+
+    /// Fills a range in sequence and lets the device become idle.
+    async fn fill(&self, range: Range<u64>) {
+        self.run(writes(sequence(range, self.large()))).await;
+        self.idle(DRAIN).await;
+    }
+}

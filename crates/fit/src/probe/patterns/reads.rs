@@ -1,0 +1,172 @@
+//! Patterns of reads: useful queue depth, coverage of the map cache, page of the array.
+
+use super::{Bench, Confidence, Contrast, KIB, MIB, Name, Value, Verdict, knees, mean, reads, writes};
+
+/// Length of a random read.
+const READ: u64 = 4 * KIB;
+/// Distance of the places that are written before a range sweep, if the device answers reads of unwritten addresses
+/// without its map.
+const GRID: u64 = 4 * MIB;
+/// Range of the queue-depth pattern, which small map caches cover.
+const NEAR: u64 = 512 * MIB;
+const DEPTH_MAX: u32 = 256;
+
+/// Addresses of random reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Places {
+    /// Every multiple of the read's length.
+    All,
+    /// Every multiple of [`GRID`], where data was written.
+    Grid,
+}
+
+pub(super) async fn run(bench: &Bench) {
+    let before = bench.written();
+    let mut swept = sweep(bench, Places::All).await;
+    let mut places = Places::All;
+    if bench.options.destroy && swept.as_ref().is_none_or(|(_, levels)| levels.is_empty()) {
+        // Unwritten data may be answered without the map, so the sweep is repeated on written data.
+        places = Places::Grid;
+        let marks = (0..bench.geometry.capacity / GRID).map(|i| (i * GRID, READ)).collect();
+        bench.run(writes(marks)).await;
+        bench.idle(super::DRAIN).await;
+        swept = sweep(bench, Places::Grid).await;
+    }
+    match swept {
+        Some((points, levels)) => report_coverage(bench, before, &points, levels, places),
+        None => bench.skip(Name::MapCoverage, "the device refused the reads"),
+    }
+    queue_depth(bench, places).await;
+    if bench.options.destroy {
+        read_page(bench).await;
+    } else {
+        bench.skip(Name::ReadPage, "needs writes");
+    }
+}
+
+/// Returns `count` random reads in the range from zero to `range`.
+fn random_reads(bench: &Bench, range: u64, count: u64, places: Places) -> Vec<(u64, u64)> {
+    let step = if places == Places::Grid { GRID } else { READ };
+    (0..count).map(|_| (bench.below(range / step) * step, READ)).collect()
+}
+
+/// Measures the mean latency of random reads over ranges. Returns the curve and the sizes at which it rises.
+async fn sweep(bench: &Bench, places: Places) -> Option<(Vec<(f64, f64)>, Vec<u64>)> {
+    let capacity = bench.geometry.capacity / GRID * GRID;
+    let mut ranges: Vec<u64> = Vec::new();
+    let mut range = capacity as f64;
+    while range >= (4 * GRID) as f64 {
+        ranges.push(range as u64);
+        range /= std::f64::consts::SQRT_2;
+    }
+    ranges.reverse();
+    let mut points = Vec::new();
+    for range in ranges {
+        // Three accesses for each page of the map bring a cache to its steady state.
+        let warm = (3 * range / GRID).clamp(500, 200_000);
+        let count = (range / GRID).clamp(1_000, 4_000);
+        let run = bench.run(reads(random_reads(bench, range, warm + count, places), 1)).await?;
+        points.push((range as f64, mean(&run.after(warm as usize))));
+    }
+    let last = points.last()?.0;
+    let candidates: Vec<f64> = std::iter::successors(Some((4 * GRID) as f64), |size| Some(size * 1.04))
+        .take_while(|size| *size < 0.95 * last)
+        .collect();
+    let found = knees(&points, &candidates);
+    Some((points, found.levels.iter().map(|level| level.0 as u64).collect()))
+}
+
+/// Reports the coverage. The rule is that of the fit: each level must explain three quarters of the remaining variance.
+fn report_coverage(bench: &Bench, before: u64, points: &[(f64, f64)], levels: Vec<u64>, places: Places) {
+    let last = points.last().map_or(0, |point| point.0 as u64);
+    let verdict = if levels.is_empty() {
+        Verdict::none(Value::NoneUpToBytes(last), "the latency of random reads does not depend on the range")
+    } else {
+        let (confidence, from) = match places {
+            Places::All => (Confidence::High, "reads"),
+            // A map page smaller than the grid would make the cache look larger.
+            Places::Grid => (Confidence::Low, "reads of places 4 MiB apart"),
+        };
+        let reason = format!("the latency of random {from} rises as 1 - size / range beyond each size");
+        Verdict::new(Value::Levels(levels), confidence, reason)
+    };
+    bench.find(
+        Name::MapCoverage,
+        before,
+        verdict.axes("range, B", "mean latency, ns").line("random reads", points.to_vec()),
+    );
+}
+
+/// Doubles the queue depth. The useful depth is the least that reaches 90 % of the greatest throughput.
+async fn queue_depth(bench: &Bench, places: Places) {
+    let range = NEAR.min(bench.geometry.capacity / GRID * GRID);
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut depth = 1;
+    while depth <= DEPTH_MAX {
+        let count = u64::from(depth) * 64 + 1_000;
+        let Some(run) = bench.run(reads(random_reads(bench, range, count, places), depth)).await else {
+            return bench.skip(Name::QueueDepth, "the device refused the reads");
+        };
+        let end = run.completed_ns.iter().max().copied().unwrap_or(1).max(1);
+        points.push((f64::from(depth), count as f64 * 1e9 / end as f64));
+        depth *= 2;
+    }
+    let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let useful = points.iter().find(|point| point.1 >= 0.9 * most).map_or(1, |point| point.0 as u64);
+    let gain = most / points[0].1;
+    let reason = format!("the throughput at the best depth is {gain:.2} times that at depth 1");
+    let confidence = if (1.05..1.25).contains(&gain) { Confidence::Low } else { Confidence::High };
+    let verdict = Verdict::new(Value::Count(useful), confidence, reason);
+    bench.find(
+        Name::QueueDepth,
+        bench.written(),
+        verdict.axes("queue depth", "reads per second").line("random reads", points),
+    );
+}
+
+/// Reads 4 KiB across odd multiples of each power of two. The page is the least power whose multiples cost more than
+/// those of half of it, and than no boundary at all.
+async fn read_page(bench: &Bench) {
+    let before = bench.written();
+    let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(1, size).filter(|_| bench.geometry.block < READ) else {
+        return bench.skip(Name::ReadPage, "the device is too small, or its blocks are too large");
+    };
+    bench.fill(region.clone()).await;
+    let mut series: Vec<(u64, Vec<f64>)> = Vec::new();
+    for boundary in Bench::doubling(READ / 2, MIB.min(size / 8)) {
+        let count = size / (2 * boundary) - 1;
+        let requests = (0..1_000)
+            .map(|_| (region.start + (2 * bench.below(count) + 1) * boundary - READ / 2, READ))
+            .collect();
+        let Some(run) = bench.run(reads(requests, 1)).await else {
+            return bench.skip(Name::ReadPage, "the device refused the reads");
+        };
+        series.push((boundary, run.after(100)));
+    }
+    let within = &series[0].1;
+    let found = series.windows(2).find_map(|pair| {
+        let step = Contrast::of(&pair[0].1, &pair[1].1).is_slower();
+        let total = Contrast::of(within, &pair[1].1).is_slower();
+        (step.min(total) > Confidence::None).then(|| (pair[1].0, step.min(total)))
+    });
+    // Every larger power must cost as much, because its multiples are boundaries of the page too.
+    let verdict = match found {
+        Some((page, confidence)) => {
+            let larger = series.iter().filter(|(boundary, _)| *boundary >= page);
+            let all = larger.map(|(_, times)| Contrast::of(within, times).is_slower()).min();
+            let confidence = confidence.min(all.unwrap_or(Confidence::None)).max(Confidence::Low);
+            Verdict::new(Value::Bytes(page), confidence, "reads across its multiples take longer")
+        }
+        None => Verdict::none(
+            Value::NoneUpToBytes(series.last().map_or(0, |last| last.0)),
+            "reads across boundaries take as long as others",
+        ),
+    };
+    let points = series.iter().map(|(boundary, times)| (*boundary as f64, mean(times))).collect();
+    bench.find(
+        Name::ReadPage,
+        before,
+        verdict.axes("multiple that a read crosses, B", "mean latency, ns").line("reads of 4 KiB", points),
+    );
+}

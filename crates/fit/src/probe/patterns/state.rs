@@ -1,0 +1,85 @@
+//! Effects of the device's state: discard and idle time.
+
+use super::{Bench, Confidence, Contrast, DRAIN, Direction, KIB, MIB, Name, Series, Value, Verdict, writes};
+use flashlab_sim::Duration;
+use std::ops::Range;
+
+/// Writes of a series.
+const COUNT: u64 = 256;
+
+/// Returns random aligned small writes in a range.
+fn random_writes(bench: &Bench, range: &Range<u64>, count: u64) -> Vec<(u64, u64)> {
+    let piece = (4 * KIB).max(bench.geometry.block);
+    let places = (range.end - range.start) / piece;
+    (0..count).map(|_| (range.start + bench.below(places) * piece, piece)).collect()
+}
+
+fn steps(times: &[f64]) -> Vec<(f64, f64)> {
+    times.iter().enumerate().map(|(i, time)| (i as f64, *time)).collect()
+}
+
+/// Compares random writes into a filled range with those into the same range after a discard.
+pub(super) async fn discard(bench: &Bench) {
+    let before = bench.written();
+    let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(2, bytes) else {
+        return bench.skip(Name::Discard, "the device is too small");
+    };
+    bench.fill(region.clone()).await;
+    let Some(filled) = bench.run(writes(random_writes(bench, &region, COUNT))).await else {
+        return bench.skip(Name::Discard, "the device refused the writes");
+    };
+    bench.fill(region.clone()).await;
+    if !bench.discard(region.clone()).await {
+        return bench.skip(Name::Discard, "the device has no discard");
+    }
+    bench.idle(DRAIN).await;
+    let Some(empty) = bench.run(writes(random_writes(bench, &region, COUNT))).await else {
+        return bench.skip(Name::Discard, "the device refused the writes");
+    };
+    let (filled, empty) = (filled.after(16), empty.after(16));
+    let contrast = Contrast::of(&empty, &filled);
+    let verdict = match contrast.is_slower() {
+        Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after a discard"),
+        confidence => {
+            let reason = "time of random writes of 4 KiB into sequential data over that after a discard";
+            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason)
+        }
+    };
+    let verdict =
+        verdict.axes("write", "latency, ns").line("filled", steps(&filled)).line("discarded", steps(&empty));
+    bench.find(Name::Discard, before, verdict);
+}
+
+/// Compares random writes under load with those after an idle period of five seconds.
+pub(super) async fn idle(bench: &Bench) {
+    let before = bench.written();
+    let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(4, bytes) else {
+        return bench.skip(Name::Idle, "the device is too small");
+    };
+    bench.fill(region.clone()).await;
+    let load = |requests| Series { direction: Direction::Write, requests, depth: 32 };
+    let Some(loaded) = bench.run(load(random_writes(bench, &region, 24 * COUNT))).await else {
+        return bench.skip(Name::Idle, "the device refused the writes");
+    };
+    bench.idle(Duration::from_secs(5)).await;
+    let Some(rested) = bench.run(load(random_writes(bench, &region, COUNT))).await else {
+        return bench.skip(Name::Idle, "the device refused the writes");
+    };
+    let loaded = loaded.after(23 * COUNT as usize);
+    let (loaded, rested) = (loaded[32..].to_vec(), rested.after(32));
+    let contrast = Contrast::of(&rested, &loaded);
+    let verdict = match contrast.is_slower() {
+        Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after an idle period"),
+        confidence => {
+            let reason = "time of random writes under load over that after 5 s without requests";
+            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason)
+        }
+    };
+    let verdict = verdict
+        .axes("write", "latency, ns")
+        .line("under load", steps(&loaded))
+        .line("after idle", steps(&rested));
+    bench.find(Name::Idle, before, verdict);
+}

@@ -1,0 +1,184 @@
+//! Open allocation units: how many there can be, and their size.
+
+use super::{
+    Bench, Confidence, Contrast, GIB, KIB, MIB, Name, Value, Verdict, mean, sequence, step_period, writes,
+};
+
+/// Greatest number of streams that the pattern tries.
+const STREAMS_MAX: u64 = 64;
+/// Writes to each stream, and how many of them warm up the device.
+const ROUNDS: u64 = 32;
+const WARM_ROUNDS: u64 = 8;
+
+/// Writes sequential streams in turn. The number of open units is the greatest number of streams that costs no more per
+/// write than one stream: 1, 2, 4, ..., then a binary search.
+pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Option<u64> {
+    let before = bench.written();
+    let size = program_unit.unwrap_or(64 * KIB).min(bench.large());
+    let spacing = bench.geometry.capacity / (STREAMS_MAX + 1) / (4 * MIB) * (4 * MIB);
+    if spacing < 2 * ROUNDS * size {
+        bench.skip(Name::OpenUnits, "the device is too small");
+        return None;
+    }
+    let mut points: Vec<(u64, Vec<f64>)> = Vec::new();
+    let Some(one) = interleaved(bench, 1, size, spacing).await else {
+        bench.skip(Name::OpenUnits, "the device refused the writes");
+        return None;
+    };
+    let mut good = 1;
+    let mut bad = None;
+    points.push((1, one.clone()));
+    while good < STREAMS_MAX && bad.is_none_or(|(bad, _)| bad - good > 1) {
+        let tried = bad.map_or(good * 2, |(bad, _)| good.midpoint(bad));
+        let times = interleaved(bench, tried, size, spacing).await?;
+        match Contrast::of(&one, &times).is_slower() {
+            Confidence::None => good = tried,
+            confidence => bad = Some((tried, confidence)),
+        }
+        points.push((tried, times));
+    }
+    points.sort_by_key(|point| point.0);
+    let verdict = match bad {
+        Some((_, confidence)) => {
+            let reason = format!("writes to {} streams in turn take longer than to {good}", good + 1);
+            Verdict::new(Value::Count(good), confidence, reason)
+        }
+        None => Verdict::none(
+            Value::NoneUpToCount(STREAMS_MAX),
+            "writes to many streams in turn take as long as to one",
+        ),
+    };
+    let line = points.iter().map(|(count, times)| (*count as f64, mean(times))).collect();
+    let verdict = verdict.axes("streams", "mean latency, ns").line("sequential writes in turn", line);
+    bench.find(Name::OpenUnits, before, verdict);
+    bad.map(|_| good)
+}
+
+async fn interleaved(bench: &Bench, streams: u64, size: u64, spacing: u64) -> Option<Vec<f64>> {
+    for stream in 0..streams {
+        bench.discard(stream * spacing..stream * spacing + ROUNDS * size).await;
+    }
+    let rounds = ROUNDS.max(2 * WARM_ROUNDS + 64 / streams);
+    let requests =
+        (0..rounds).flat_map(|round| (0..streams).map(move |stream| (stream * spacing + round * size, size)));
+    let run = bench.run(writes(requests.collect())).await?;
+    Some(run.after((WARM_ROUNDS * streams) as usize))
+}
+
+/// Finds the allocation unit: first as the unit that is merged when too many are open, else as the period of the write
+/// times in a long sequential stream.
+pub(super) async fn allocation_unit(bench: &Bench, program_unit: Option<u64>, open: Option<u64>) {
+    if let Some(open) = open
+        && merged_unit(bench, open).await
+    {
+        return;
+    }
+    period(bench, program_unit).await;
+}
+
+/// Size of a small write into a unit.
+const SMALL: u64 = 4 * KIB;
+const SEARCH_MAX: u64 = 64 * MIB;
+
+/// Writes small pieces in turn to `open - 1` distant places, to x and to x + d. If both lie in one unit, no unit must be
+/// closed. A binary search over d finds the end of the unit of x, and again the end of the next unit. Returns false if
+/// the device merges nothing.
+async fn merged_unit(bench: &Bench, open: u64) -> bool {
+    let before = bench.written();
+    let spacing = bench.geometry.capacity / (STREAMS_MAX + 1) / (4 * MIB) * (4 * MIB);
+    let most = SEARCH_MAX.min(bench.geometry.capacity / 8 / MIB * MIB);
+    let Some(region) = bench.region(1, 2 * most) else { return false };
+    bench.fill(region.clone()).await;
+    let base = region.end.next_multiple_of(spacing) + spacing;
+    let far: Vec<u64> =
+        (0..open).map(|i| base + i * spacing).filter(|at| at + spacing < bench.geometry.capacity).collect();
+    if (far.len() as u64) < open {
+        return false;
+    }
+    let places = |x: u64, y: u64| -> Vec<u64> { far[1..].iter().copied().chain([x, y]).collect() };
+    let x = region.start + SMALL;
+    let Some(together) = in_turn(bench, &places(x, x + 2 * SMALL)).await else { return false };
+    let Some(apart) = in_turn(bench, &places(x, x + most - 8 * SMALL)).await else { return false };
+    let contrast = Contrast::of(&together, &apart);
+    if contrast.is_slower() == Confidence::None || contrast.ratio() < 1.3 {
+        return false;
+    }
+    let border = (contrast.first * contrast.second).sqrt();
+    let mut points: Vec<(f64, f64)> = vec![];
+    let mut ends: Vec<u64> = vec![];
+    let mut x = x;
+    for _ in 0..3 {
+        let (mut inside, mut outside) = (x + 2 * SMALL, (x + most).min(region.end - 2 * SMALL));
+        while outside - inside > SMALL {
+            let y = (inside.midpoint(outside) / SMALL * SMALL)
+                .max(inside + SMALL)
+                .min(outside - SMALL.min(outside - inside - 1));
+            if y == outside {
+                break;
+            }
+            let Some(times) = in_turn(bench, &places(x, y)).await else { return false };
+            let time = mean(&times);
+            points.push(((y - region.start) as f64, time));
+            if time > border { outside = y } else { inside = y }
+        }
+        ends.push(outside);
+        x = outside + SMALL;
+    }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let gaps = [ends[1] - ends[0], ends[2] - ends[1]];
+    let confidence = if gaps[0] == gaps[1] { contrast.is_slower() } else { Confidence::Low };
+    let reason = format!(
+        "writes to places in one more unit than can be open take {:.1} times as long; two units measured",
+        contrast.ratio()
+    );
+    let verdict = Verdict::new(Value::Bytes(gaps[0]), confidence, reason);
+    let verdict = verdict.axes("second place, B", "mean latency, ns").line("small writes in turn", points);
+    bench.find(Name::AllocationUnit, before, verdict);
+    true
+}
+
+/// Writes pieces to the places in turn, each time a little further on. Returns the times after a warm-up.
+async fn in_turn(bench: &Bench, places: &[u64]) -> Option<Vec<f64>> {
+    let requests = (0..12).flat_map(|_| places.iter().map(|at| (*at, SMALL)));
+    Some(bench.run(writes(requests.collect())).await?.after(4 * places.len()))
+}
+
+/// Writes a long stream in program units. Erase blocks differ a little in speed, and the first write of a block may pay
+/// for an erase, so the write times change at the boundaries of the allocation unit. The rule: at least six intervals
+/// between changes, of which at least nine tenths are whole multiples of the unit (high), or three quarters (low).
+async fn period(bench: &Bench, program_unit: Option<u64>) {
+    let before = bench.written();
+    let size = program_unit.unwrap_or(64 * KIB).max(16 * KIB).min(bench.large());
+    let bytes = (8_192 * size).min(GIB).min(bench.geometry.capacity / 2 / size * size);
+    let Some(region) = bench.region(0, bytes) else {
+        return bench.skip(Name::AllocationUnit, "the device is too small");
+    };
+    bench.discard(region.clone()).await;
+    let start = region.start;
+    let Some(run) = bench.run(writes(sequence(region, size))).await else {
+        return bench.skip(Name::AllocationUnit, "the device refused the writes");
+    };
+    let times = run.after(0);
+    let verdict = match step_period(&times) {
+        Some((period, share, gaps)) if share >= 0.75 && period as u64 * size >= 4 * size => {
+            let confidence = if share >= 0.9 { Confidence::High } else { Confidence::Low };
+            let reason = format!(
+                "sequential write times change at its multiples: {:.0} % of {gaps} intervals fit",
+                share * 100.0
+            );
+            Verdict::new(Value::Bytes(period as u64 * size), confidence, reason)
+        }
+        _ => {
+            let reason = "no unit is merged, and sequential write times have no period";
+            Verdict::none(Value::NoneUpToBytes(bytes / 8), reason)
+        }
+    };
+    let points: Vec<(f64, f64)> = times
+        .iter()
+        .enumerate()
+        .map(|(i, time)| (start as f64 + (i as u64 * size) as f64, *time))
+        .take(2_000)
+        .collect();
+    let verdict = verdict.axes("offset, B", "latency, ns").line("sequential writes", points);
+    bench.find(Name::AllocationUnit, before, verdict);
+}

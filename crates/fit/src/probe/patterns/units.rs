@@ -1,0 +1,260 @@
+//! Units of the array and of the map: program unit, map granule, rewrite unit.
+
+use super::{Bench, Confidence, Contrast, KIB, MIB, Name, Value, Verdict, mean, median, sequence, writes};
+use std::ops::Range;
+
+/// Writes of a series.
+const COUNT: u64 = 96;
+/// Writes that warm up a series.
+const WARM: usize = 16;
+
+/// A size with the latencies of aligned writes and of writes shifted by half of the size.
+type Shifted = (u64, Vec<f64>, Vec<f64>);
+
+/// Writes in sequence with each size, from an aligned offset and shifted by half of the size. The program unit is the
+/// largest size that a shift makes slower: both ends of a shifted write of this size, and of a smaller one, leave a unit
+/// incomplete, while a larger write that is shifted by half ends on unit boundaries.
+pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
+    let before = bench.written();
+    let mut series: Vec<Shifted> = Vec::new();
+    for (index, size) in sizes(bench).enumerate() {
+        let bytes = (COUNT + 1) * size;
+        let Some(aligned) = stream(bench, 2 * index as u64, bytes, size, 0).await else { break };
+        let Some(shifted) = stream(bench, 2 * index as u64 + 1, bytes, size, size / 2).await else { break };
+        series.push((size, aligned, shifted));
+    }
+    let found = largest_shifted(&series);
+    let most = series.last().map_or(0, |last| last.0);
+    let verdict = match found {
+        Some((unit, confidence, _)) => Verdict::new(
+            Value::Bytes(unit),
+            confidence,
+            "the largest sequential write that a shift by half delays",
+        ),
+        None => Verdict::none(
+            Value::NoneUpToBytes(most),
+            "shifted sequential writes take as long as aligned ones",
+        ),
+    };
+    bench.find(Name::ProgramUnit, before, lines(verdict, &series));
+    let now = bench.written();
+    match found {
+        Some((unit, confidence, difference)) => {
+            let reason = format!("difference between shifted and aligned sequential writes of {unit} B");
+            let verdict = Verdict::new(Value::TimeNs(difference as u64), confidence, reason);
+            bench.find(Name::PartialUnitCost, now, lines(verdict, &series));
+        }
+        None => {
+            bench.find(
+                Name::PartialUnitCost,
+                now,
+                Verdict::none(Value::NoEffect, "no program unit was seen"),
+            );
+        }
+    }
+    found.map(|found| found.0)
+}
+
+fn sizes(bench: &Bench) -> impl Iterator<Item = u64> + use<> {
+    Bench::doubling(2 * bench.geometry.block, bench.large())
+}
+
+fn lines(verdict: Verdict, series: &[Shifted]) -> Verdict {
+    let of = |times: fn(&Shifted) -> &Vec<f64>| {
+        series.iter().map(|entry| (entry.0 as f64, mean(times(entry)))).collect::<Vec<_>>()
+    };
+    verdict
+        .axes("size of a write, B", "mean latency, ns")
+        .line("aligned", of(|entry| &entry.1))
+        .line("shifted by half", of(|entry| &entry.2))
+}
+
+/// Returns the largest size whose shifted writes take longer, with the confidence and the mean difference.
+fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
+    series.iter().rev().find_map(|(size, aligned, shifted)| {
+        let contrast = Contrast::of(aligned, shifted);
+        let confidence = contrast.is_slower();
+        (confidence > Confidence::None).then_some((*size, confidence, contrast.second - contrast.first))
+    })
+}
+
+/// Discards region `index` and writes a stream into it: a write of `shift` bytes, then `COUNT` writes of `size` bytes.
+async fn stream(bench: &Bench, index: u64, bytes: u64, size: u64, shift: u64) -> Option<Vec<f64>> {
+    let region = bench.region(index, bytes)?;
+    bench.discard(region.clone()).await;
+    let mut requests: Vec<(u64, u64)> = (0..COUNT).map(|i| (region.start + shift + i * size, size)).collect();
+    if shift > 0 {
+        requests.insert(0, (region.start, shift));
+    }
+    let first = usize::from(shift > 0);
+    Some(bench.run(writes(requests)).await?.after(WARM + first))
+}
+
+/// Overwrites written data at random with each size, aligned and shifted by half. The granule is the largest size that a
+/// shift makes slower, because both ends of the write lie within a granule whose rest must be read.
+pub(super) async fn map_granule(bench: &Bench) {
+    let before = bench.written();
+    let size = (32 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(1, size) else {
+        return bench.skip(Name::MapGranule, "the device is too small");
+    };
+    let mut series: Vec<Shifted> = Vec::new();
+    for size in Bench::doubling(2 * bench.geometry.block, (64 * KIB).min(bench.large())) {
+        let Some(aligned) = overwrite(bench, &region, size, 0).await else { break };
+        let Some(shifted) = overwrite(bench, &region, size, size / 2).await else { break };
+        series.push((size, aligned, shifted));
+    }
+    let most = series.last().map_or(0, |last| last.0);
+    let verdict = match largest_shifted(&series) {
+        Some((unit, confidence, _)) => Verdict::new(
+            Value::Bytes(unit),
+            confidence,
+            "the largest random overwrite that a shift by half delays",
+        ),
+        None => Verdict::none(Value::NoneUpToBytes(most), "shifted overwrites take as long as aligned ones"),
+    };
+    bench.find(Name::MapGranule, before, lines(verdict, &series));
+}
+
+/// Fills the region, then overwrites `COUNT` random places. No place is written twice.
+async fn overwrite(bench: &Bench, region: &Range<u64>, size: u64, shift: u64) -> Option<Vec<f64>> {
+    bench.fill(region.clone()).await;
+    let slot = (region.end - region.start) / (2 * COUNT) / (2 * size) * (2 * size);
+    let places =
+        (0..2 * COUNT).map(|i| region.start + i * slot + bench.below(slot / size - 1) * size + shift);
+    let mut requests: Vec<(u64, u64)> = places.map(|at| (at, size)).collect();
+    for i in (1..requests.len()).rev() {
+        requests.swap(i, bench.below(i as u64 + 1) as usize);
+    }
+    Some(bench.run(writes(requests)).await?.after(2 * WARM))
+}
+
+/// Overwrites small pieces of sequential data at increasing offsets. The first piece in each rewrite unit is slow, since
+/// the device rewrites the whole unit, and the following ones are fast. The distance of the slow writes is the unit.
+pub(super) async fn rewrite_unit(bench: &Bench) {
+    let before = bench.written();
+    let most = bench.geometry.capacity / 4;
+    let piece = (4 * KIB).max(bench.geometry.block);
+    let mut evidence = Vec::new();
+    let mut searched = 0;
+    for step in [64 * KIB, 512 * KIB, 4 * MIB] {
+        let bytes = (512 * step).min(most / step * step);
+        let Some(region) = bench.region(2, bytes).filter(|_| bytes >= 64 * step) else { break };
+        searched = bytes;
+        bench.fill(region.clone()).await;
+        let places: Vec<u64> =
+            (0..bytes / step).map(|i| region.start + i * step + step / 2 + piece).collect();
+        let Some(run) = bench.run(writes(places.iter().map(|at| (*at, piece)).collect())).await else {
+            break;
+        };
+        let times = run.after(0);
+        evidence = places.iter().zip(&times).map(|(at, time)| ((at - region.start) as f64, *time)).collect();
+        let (slow, ratio) = slow_places(&times);
+        if slow.len() >= 4 && slow.len() * 2 > times.len() {
+            // Every step is in another unit: the unit is smaller than the step.
+            let Some(found) = refine_small(bench, step, piece).await else { break };
+            return report_rewrite_unit(bench, before, found, ratio, evidence);
+        }
+        if slow.len() >= 4 {
+            let first = places[slow[slow.len() / 2] - 1];
+            if let Some(found) =
+                refine(bench, &region, first, step, piece, slow[slow.len() / 2 + 1] - slow[slow.len() / 2])
+                    .await
+            {
+                return report_rewrite_unit(bench, before, found, ratio, evidence);
+            }
+            break;
+        }
+    }
+    let reason = "small overwrites of sequential data all take the same time";
+    let verdict = Verdict::none(Value::NoneUpToBytes(searched / 4), reason);
+    let verdict = verdict.axes("offset, B", "latency, ns").line("overwrites of sequential data", evidence);
+    bench.find(Name::RewriteUnit, before, verdict);
+}
+
+/// A unit and the number of intervals that had exactly this length.
+type Unit = (u64, usize);
+
+fn report_rewrite_unit(bench: &Bench, before: u64, found: Unit, ratio: f64, evidence: Vec<(f64, f64)>) {
+    let (unit, agreeing) = found;
+    let confidence = if agreeing >= 2 { Confidence::High } else { Confidence::Low };
+    let reason = format!(
+        "the first overwrite in each unit takes {ratio:.1} times as long; {agreeing} of 2 measured intervals are equal"
+    );
+    let verdict = Verdict::new(Value::Bytes(unit), confidence, reason);
+    let verdict = verdict.axes("offset, B", "latency, ns").line("overwrites of sequential data", evidence);
+    bench.find(Name::RewriteUnit, before, verdict);
+}
+
+/// Returns the indices of the writes that take more than twice the fast writes, and the ratio of the two groups. The
+/// groups must not overlap: a gap of at least a factor of 1.5 separates them.
+fn slow_places(times: &[f64]) -> (Vec<usize>, f64) {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let low = sorted[sorted.len() / 50];
+    let high = sorted[sorted.len() - 1 - sorted.len() / 200];
+    if high < 1.5 * low {
+        return (vec![], 1.0);
+    }
+    let border = (low * high).sqrt();
+    let slow: Vec<usize> = (0..times.len()).filter(|i| times[*i] > border).collect();
+    let of = |slow: bool| {
+        let group: Vec<f64> = times.iter().copied().filter(|time| (*time > border) == slow).collect();
+        median(&group)
+    };
+    (slow, of(true) / of(false).max(1.0))
+}
+
+/// Finds three boundaries behind `from` to the size of a piece, of units of about `gap` steps. Each fine scan runs on
+/// newly filled data in ascending order, from a place in the unit before the boundary.
+async fn refine(
+    bench: &Bench,
+    region: &Range<u64>,
+    from: u64,
+    step: u64,
+    piece: u64,
+    gap: usize,
+) -> Option<Unit> {
+    let mut boundaries: Vec<u64> = Vec::new();
+    let mut inside = from;
+    for _ in 0..3 {
+        let (mut fine, mut start, mut end) = (step, inside, inside + (gap as u64 + 2) * step);
+        loop {
+            fine = (fine / 8).max(piece);
+            bench.fill(region.clone()).await;
+            // Two pieces before the scan open the unit in front of the boundary.
+            let mut places = vec![start - piece, start];
+            places.extend(
+                (1..).map(|i| start + i * fine).take_while(|at| *at <= end && at + piece <= region.end),
+            );
+            let run = bench.run(writes(places.iter().map(|at| (*at, piece)).collect())).await?;
+            let times = run.after(0);
+            let (slow, _) = slow_places(&times);
+            let hit = *slow.iter().find(|i| **i >= 2)?;
+            (start, end) = (places[hit - 1], places[hit]);
+            if fine <= piece {
+                break;
+            }
+        }
+        boundaries.push(end);
+        inside = end + step / 2;
+    }
+    let gaps = [boundaries[1] - boundaries[0], boundaries[2] - boundaries[1]];
+    Some((gaps[0], if gaps[0] == gaps[1] { 2 } else { 0 }))
+}
+
+/// Finds a unit that is smaller than `step`: scans newly filled data in steps of a piece.
+async fn refine_small(bench: &Bench, step: u64, piece: u64) -> Option<Unit> {
+    let region = bench.region(2, 16 * step)?;
+    bench.fill(region.clone()).await;
+    // Every other piece, so that no write continues the one before it.
+    let run = bench
+        .run(writes(sequence(region, 2 * piece).into_iter().map(|(at, _)| (at + piece, piece)).collect()))
+        .await?;
+    let (slow, _) = slow_places(&run.after(0));
+    let gaps: Vec<usize> = slow.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let middle = gaps.len() / 2;
+    let gap = *gaps.get(middle)?;
+    let agreeing = gaps.iter().filter(|other| **other == gap).count();
+    Some((2 * piece * gap as u64, if agreeing * 10 >= gaps.len() * 9 { 2 } else { 0 }))
+}
