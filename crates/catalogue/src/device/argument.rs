@@ -104,8 +104,8 @@ impl fmt::Display for ArgumentProblem {
                 write!(f, "{key} is ambiguous: {}; write the whole path", or_list(of))
             }
             ArgumentProblem::WrongSection { path, kind } if *kind == Kind::FILESYSTEM => {
-                let key = path.rsplit('.').next().unwrap_or(path);
-                write!(f, "{path} belongs to the filesystem: --fs vfat:{key}=...")
+                let (section, key) = path.split_once('.').unwrap_or((path, path));
+                write!(f, "{path} belongs to the filesystem {section}: --fs {section}:{key}=...")
             }
             ArgumentProblem::WrongSection { path, kind } => {
                 write!(f, "{path} is a parameter of {}; it cannot be set here", kind.noun())
@@ -215,13 +215,12 @@ impl Argument {
         }
     }
 
-    /// Looks up the keys among the parameters of `kinds` and parses their values. The keys `host` and `state` exist for
-    /// devices only.
-    pub(super) fn settings(&self, kinds: &[Kind]) -> Result<Settings, ArgumentError> {
+    /// Looks up the keys in `scope` and parses their values. The keys `host` and `state` exist for devices only.
+    pub(super) fn settings(&self, scope: Scope<'_>) -> Result<Settings, ArgumentError> {
         let mut settings = Settings::default();
         for (key, value) in &self.settings {
             let special = match self.slice(key) {
-                _ if !kinds.iter().any(|kind| kind.is_device()) => None,
+                _ if !scope.is_of_a_device() => None,
                 "host" => Some(("host", &mut settings.host)),
                 "state" => Some(("state", &mut settings.state)),
                 _ => None,
@@ -232,7 +231,7 @@ impl Argument {
                 }
                 continue;
             }
-            let parameter = self.parameter(key, kinds)?;
+            let parameter = self.parameter(key, scope)?;
             let set = settings.numbers.iter().map(|n| n.parameter.path);
             if set.chain(settings.none.iter().map(|p| p.path)).any(|path| path == parameter.path) {
                 return Err(
@@ -247,31 +246,9 @@ impl Argument {
         Ok(settings)
     }
 
-    fn parameter(&self, key: &Range<usize>, kinds: &[Kind]) -> Result<&'static Parameter, ArgumentError> {
-        let name = self.slice(key);
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            Parameter::named(name).partition(|p| kinds.iter().any(|kind| kind.has(p)));
-        let problem = match (here.as_slice(), elsewhere.as_slice()) {
-            ([parameter], _) => return Ok(parameter),
-            ([], [parameter, ..]) => {
-                let kind = Kind::all().find(|kind| kind.has(parameter));
-                ArgumentProblem::WrongSection {
-                    path: parameter.path,
-                    kind: kind.expect("every section belongs to a kind"),
-                }
-            }
-            ([], []) => {
-                let keys = kinds.iter().flat_map(|kind| kind.parameters()).map(|p| p.path);
-                let device = kinds.iter().any(|kind| kind.is_device());
-                let special = if device { &["host", "state"][..] } else { &[] };
-                let nearest = suggest(name, keys.chain(special.iter().copied())).map(str::to_owned);
-                ArgumentProblem::UnknownKey { key: clip(name), did_you_mean: nearest }
-            }
-            _ => {
-                ArgumentProblem::Ambiguous { key: name.to_owned(), of: here.iter().map(|p| p.path).collect() }
-            }
-        };
-        Err(self.error_at(key.clone(), problem))
+    fn parameter(&self, key: &Range<usize>, scope: Scope<'_>) -> Result<&'static Parameter, ArgumentError> {
+        let found = look_up(self.slice(key), scope, Parameter::all());
+        found.map_err(|problem| self.error_at(key.clone(), problem))
     }
 
     /// Returns the number that the argument sets; `None` if it removes an optional one.
@@ -294,5 +271,107 @@ impl Argument {
         let value = parsed.and_then(|value| parameter.admit(value)).map_err(bad)?;
         let source = Source::SetByKey(self.text.text.clone());
         Ok(Some(Number { parameter, value, source, span: span.clone() }))
+    }
+}
+
+/// The parameters that an argument can set.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scope<'a> {
+    /// All parameters of a device and of its host.
+    Kinds(&'a [Kind]),
+    /// The parameters of the filesystem model that a profile selects by the name of its section.
+    FilesystemModel(&'a str),
+}
+
+impl Scope<'_> {
+    fn is_of_a_device(self) -> bool {
+        matches!(self, Scope::Kinds(kinds) if kinds.iter().any(|kind| kind.is_device()))
+    }
+
+    fn has(self, parameter: &Parameter) -> bool {
+        match self {
+            Scope::Kinds(kinds) => kinds.iter().any(|kind| kind.has(parameter)),
+            Scope::FilesystemModel(section) => {
+                Kind::FILESYSTEM.has(parameter) && parameter.section() == section
+            }
+        }
+    }
+}
+
+/// Returns the parameter in `table` whose path or key is `name`. Several filesystem models may have the same key, of
+/// which only the one in `scope` counts.
+fn look_up<'t>(
+    name: &str,
+    scope: Scope<'_>,
+    table: &'t [Parameter],
+) -> Result<&'t Parameter, ArgumentProblem> {
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        table.iter().filter(|p| p.is_named(name)).partition(|p| scope.has(p));
+    match (here.as_slice(), elsewhere.as_slice()) {
+        ([parameter], _) => Ok(parameter),
+        ([], [parameter, ..]) => {
+            let kind = Kind::all().find(|kind| kind.has(parameter));
+            Err(ArgumentProblem::WrongSection {
+                path: parameter.path,
+                kind: kind.expect("every section belongs to a kind"),
+            })
+        }
+        ([], []) => {
+            let keys = table.iter().filter(|p| scope.has(p)).map(|p| p.path);
+            let special = if scope.is_of_a_device() { &["host", "state"][..] } else { &[] };
+            let nearest = suggest(name, keys.chain(special.iter().copied())).map(str::to_owned);
+            Err(ArgumentProblem::UnknownKey { key: clip(name), did_you_mean: nearest })
+        }
+        _ => {
+            let of = here.iter().map(|p| p.path).collect();
+            Err(ArgumentProblem::Ambiguous { key: name.to_owned(), of })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the parameters of vfat and those of a second model with the same keys and one more.
+    fn two_filesystem_models() -> Vec<Parameter> {
+        let vfat = Kind::FILESYSTEM.parameters().filter(|p| p.section() == "vfat");
+        let mut table: Vec<Parameter> = vfat.cloned().collect();
+        let second =
+            table.clone().into_iter().map(|p| Parameter { path: format!("other.{}", p.key()).leak(), ..p });
+        table.extend(second.collect::<Vec<_>>());
+        table.push(Parameter { path: "other.journal", ..table[0].clone() });
+        table
+    }
+
+    #[test]
+    fn a_key_of_two_filesystem_models_means_the_model_of_the_profile() {
+        let table = two_filesystem_models();
+        for section in ["vfat", "other"] {
+            let found = look_up("align", Scope::FilesystemModel(section), &table);
+            assert_eq!(found.map(|p| p.path), Ok(&*format!("{section}.align")));
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_another_filesystem_model_is_refused_with_the_name_of_the_model() {
+        let table = two_filesystem_models();
+        for name in ["journal", "other.journal"] {
+            let problem = look_up(name, Scope::FilesystemModel("vfat"), &table).expect_err("another model");
+            assert_eq!(
+                problem.to_string(),
+                "other.journal belongs to the filesystem other: --fs other:journal=..."
+            );
+        }
+    }
+
+    #[test]
+    fn a_misspelled_key_suggests_only_the_model_of_the_profile() {
+        let table = two_filesystem_models();
+        let problem = look_up("alignn", Scope::FilesystemModel("other"), &table).expect_err("misspelled");
+        assert_eq!(
+            problem,
+            ArgumentProblem::UnknownKey { key: "alignn".into(), did_you_mean: Some("other.align".into()) }
+        );
     }
 }

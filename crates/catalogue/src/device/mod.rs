@@ -20,7 +20,7 @@ use crate::kind::Hardware;
 use crate::library::{Library, LibraryError, read_file};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::provenance;
-use argument::{Argument, Settings};
+use argument::{Argument, Scope, Settings};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_host::FilesystemParameters;
 use flashlab_sd::Card;
@@ -144,7 +144,7 @@ impl Device {
     ) -> Result<Device, DeviceError> {
         let profile = find(argument, &argument.name, name, &Kind::devices(), library)?;
         let kinds = [profile.kind, profile.kind.host().expect("a device has a host")];
-        let settings = argument.settings(&kinds)?;
+        let settings = argument.settings(Scope::Kinds(&kinds))?;
         let host_span = settings.host.clone().unwrap_or(argument.name.clone());
         let host_name = match &settings.host {
             Some(span) => argument.slice(span).to_owned(),
@@ -316,7 +316,7 @@ impl Filesystem {
         let argument = Argument::parse(argument)?;
         let name = argument.name();
         let profile = find(&argument, &argument.name, name, &[Kind::FILESYSTEM], library)?;
-        let settings = argument.settings(&[Kind::FILESYSTEM])?;
+        let settings = argument.settings(Scope::FilesystemModel(profile.filesystem_model()))?;
         library.check_fitted_cells(&format!("fs/{name}"), &profile)?;
         let (numbers, none) = numbers(&[(format!("fs/{name}"), &profile)], &settings, &argument);
         let parts = parts(&argument, &[Kind::FILESYSTEM], &numbers, &[&profile])?;

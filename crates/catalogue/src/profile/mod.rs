@@ -76,6 +76,12 @@ impl Profile {
         self.numbers.iter().any(|number| number.source == Source::Unsourced)
     }
 
+    /// Returns the name of the model that the profile of a filesystem selects by its section.
+    pub(crate) fn filesystem_model(&self) -> &'static str {
+        let first = self.numbers.first().filter(|_| self.kind == Kind::FILESYSTEM);
+        first.expect("a filesystem's profile has numbers of one model").parameter.section()
+    }
+
     /// Returns the title with the model number, marked "(unsourced)" if the profile is a draft.
     pub(crate) fn full_title(&self) -> String {
         let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));

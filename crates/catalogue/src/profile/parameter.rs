@@ -83,7 +83,12 @@ impl Parameter {
 
     /// Returns the parameters whose path or key is `name`: `flash.t_prog`, `t_prog`.
     pub fn named<'a>(name: &'a str) -> impl Iterator<Item = &'static Parameter> + 'a {
-        Parameter::all().iter().filter(move |p| p.path == name || p.key() == name)
+        Parameter::all().iter().filter(move |p| p.is_named(name))
+    }
+
+    /// Returns true if the path or the key of the parameter is `name`.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.path == name || self.key() == name
     }
 
     /// Returns the section of the parameter in a profile.
