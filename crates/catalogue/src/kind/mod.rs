@@ -4,6 +4,7 @@
 //! structs. A kind of device also builds models. No other module of the catalogue names a kind of device.
 
 mod card;
+mod emmc;
 mod filesystem;
 mod machine;
 mod pc;
@@ -21,7 +22,8 @@ use std::any::Any;
 use std::fmt;
 
 /// All kinds, in the order of listings.
-static REGISTRY: &[&Definition] = &[&card::KIND, &ssd::KIND, &machine::KIND, &pc::KIND, &filesystem::KIND];
+static REGISTRY: &[&Definition] =
+    &[&card::KIND, &emmc::KIND, &ssd::KIND, &machine::KIND, &pc::KIND, &filesystem::KIND];
 
 /// The definition of a kind.
 struct Definition {

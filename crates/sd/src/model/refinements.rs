@@ -19,10 +19,6 @@ pub struct Refinements {
     pub read_ahead: Option<u64>,
     /// Access time of a read in each mode, by [`Mode::index`], beyond the array's.
     pub access: [Option<Duration>; Mode::COUNT],
-    /// Size of the volatile write cache in bytes.
-    pub cache: Option<u64>,
-    /// Greatest number of commands that the card queues.
-    pub queue_depth: Option<u32>,
 }
 
 /// Greatest number of pages that are programmed in parallel.
@@ -39,8 +35,7 @@ impl Refinements {
         let small = self.layer.small.max.map(|_| "ftl.small_max");
         let read_ahead = self.read_ahead.map(|_| "card.read_ahead");
         let access = self.access.iter().any(Option::is_some).then_some("card.t_access_*");
-        let queue = self.queue_depth.map(|_| "card.queue_depth");
-        small.or(read_ahead).or(access).or(self.cache.map(|_| "card.cache")).or(queue)
+        small.or(read_ahead).or(access)
     }
 
     /// Checks that the numbers are possible for this array.
@@ -53,13 +48,6 @@ impl Refinements {
         {
             let why = format!("is not 1 to {WAYS_MAX} pages of {} B", nand.page);
             return Err(Impossible::new("flash.stripe", why));
-        }
-        if self.cache.is_some_and(|bytes| bytes < mapping.program_unit) {
-            let why = format!("holds no program unit of {} B", mapping.program_unit);
-            return Err(Impossible::new("card.cache", why));
-        }
-        if self.queue_depth.is_some_and(|depth| depth == 0 || depth > 32) {
-            return Err(Impossible::new("card.queue_depth", "is not between 1 and 32"));
         }
         self.layer.check(nand, mapping)
     }

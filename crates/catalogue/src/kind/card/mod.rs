@@ -4,6 +4,7 @@ mod parameters;
 mod registers;
 
 use super::{Definition, DeviceKind, Hardware, Parts, Role, machine, wear};
+use crate::profile::Parameter;
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::Mapping;
@@ -13,7 +14,7 @@ use flashlab_flash::nand::Nand;
 use flashlab_host::{Host, Machine, Stack};
 use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Model, Store};
-use registers::Registers;
+pub(super) use registers::Registers;
 
 /// An SD card.
 pub(super) static KIND: Definition = Definition {
@@ -22,7 +23,7 @@ pub(super) static KIND: Definition = Definition {
     subject: "card",
     folder: "sd/",
     sections: &["card", "flash", "ftl", "wear"],
-    tables: || &[parameters::TABLE, wear::TABLE, parameters::WEAR],
+    tables,
     role: Role::Device(DeviceKind {
         host: &machine::KIND,
         host_example: "raspberry-pi-4",
@@ -33,9 +34,20 @@ pub(super) static KIND: Definition = Definition {
     check: |parts| {
         let card = parameters_of(parts)?;
         check_size(&card)?;
+        if let Some(mode) = card.modes.iter().find(|mode| mode.is_emmc()) {
+            let why = format!(
+                "has \"{}\", which only eMMC has; for such a device, set kind = \"emmc\"",
+                mode.name()
+            );
+            return Err(Impossible::new("card.modes", why));
+        }
         parts.get::<Registers>().identity(&card).map(drop)
     },
 };
+
+pub(super) fn tables() -> &'static [&'static [Parameter]] {
+    &[parameters::TABLE, wear::TABLE, parameters::WEAR]
+}
 
 /// The parameters of a card and of its host.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,7 +61,7 @@ pub struct CardInHost {
 }
 
 impl CardInHost {
-    fn of(parts: &Parts) -> Result<CardInHost, Impossible> {
+    pub(super) fn of(parts: &Parts) -> Result<CardInHost, Impossible> {
         let card = parameters_of(parts)?;
         let identity = parts.get::<Registers>().identity(&card)?;
         let host = parts.get::<Machine>().clone();
@@ -89,7 +101,7 @@ impl Hardware for CardInHost {
     }
 }
 
-fn blank(parts: &mut Parts) {
+pub(super) fn blank(parts: &mut Parts) {
     let none = Duration::ZERO;
     parts.insert(CardParameters {
         capacity: 0,
@@ -123,14 +135,14 @@ fn blank(parts: &mut Parts) {
 }
 
 /// Returns the card that the parts describe, checked.
-fn parameters_of(parts: &Parts) -> Result<CardParameters, Impossible> {
+pub(super) fn parameters_of(parts: &Parts) -> Result<CardParameters, Impossible> {
     let card = CardParameters { wear: *parts.get::<Wear>(), ..parts.get::<CardParameters>().clone() };
     card.check()?;
     Ok(card)
 }
 
 /// Rejects a valid card whose map would not fit into the memory of an ordinary machine.
-fn check_size(card: &CardParameters) -> Result<(), Impossible> {
+pub(super) fn check_size(card: &CardParameters) -> Result<(), Impossible> {
     /// Limit for map units, of up to 16 bytes each.
     const UNITS_MAX: u64 = 1 << 26;
     /// Limit for mapped pages, of one bit each.

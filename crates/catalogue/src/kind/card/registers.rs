@@ -9,7 +9,7 @@ use flashlab_sim::Duration;
 
 /// The registers that a profile sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Registers {
+pub(in crate::kind) struct Registers {
     pub(super) manufacturer: Option<u32>,
     pub(super) oem: Option<String>,
     pub(super) product: Option<String>,
@@ -26,6 +26,18 @@ pub(super) struct Registers {
 }
 
 impl Registers {
+    /// Returns the path of a register that only SD cards have, if the profile sets one.
+    pub(in crate::kind) fn any_of_sd(&self) -> Option<&'static str> {
+        let set = [
+            ("card.relative_address", self.relative_address.is_some()),
+            ("card.ocr", self.ocr.is_some()),
+            ("card.csd", self.csd.is_some()),
+            ("card.scr", self.scr.is_some()),
+            ("card.ssr", self.ssr.is_some()),
+        ];
+        set.into_iter().find(|(_, is_set)| *is_set).map(|(path, _)| path)
+    }
+
     /// Returns the registers of `card`: the profile's, and defaults that follow from `card` for the others.
     pub(super) fn identity(&self, card: &CardParameters) -> Result<Identity, Impossible> {
         let mut identity = Identity::new(card);
