@@ -5,7 +5,7 @@
 //! reports work with either.
 
 use super::Blocks;
-use super::page_map::{Accepted, PageMap};
+use super::page_map::PageMap;
 use core::fmt;
 use flashlab_sim::Observer;
 
@@ -53,14 +53,7 @@ impl Ftl for PageMap {
     }
     fn write(&mut self, first: u64, count: u64) -> Result<(), ReadOnly> {
         for unit in first..first + count {
-            loop {
-                match PageMap::write(self, unit as u32) {
-                    Accepted::Buffered(_) => break,
-                    Accepted::ReadOnly => return Err(ReadOnly),
-                    Accepted::Full => self.settle(),
-                }
-            }
-            self.settle();
+            self.write_to_end(unit as u32)?;
         }
         Ok(())
     }

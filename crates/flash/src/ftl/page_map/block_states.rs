@@ -342,3 +342,83 @@ impl BlockStates {
         [self.states.len(), self.histories.len(), self.pool.count() as usize] == [blocks as usize; 3]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ftl::page_map::PageMapParameters;
+
+    fn new() -> (BlockStates, Layout) {
+        let parameters = PageMapParameters::tiny();
+        let layout = Layout::new(&parameters);
+        (BlockStates::new(Blocks::new(layout.blocks, layout.dies, parameters.leveling, None, 1)), layout)
+    }
+
+    fn check(blocks: &BlockStates, layout: &Layout) -> Result<(), Inconsistent> {
+        blocks.validate(layout, false, 100, &|_, _| Some(0))
+    }
+
+    #[test]
+    fn a_block_passes_through_its_phases_and_is_free_again() {
+        let (mut blocks, layout) = new();
+        let block = blocks.open(1, Stream::Host, false);
+        assert_eq!((layout.die_of(block), blocks.get(block).phase), (1, Phase::Open));
+        let pages: Vec<u32> = (0..layout.pages).map(|_| blocks.begin_program(block)).collect();
+        assert!(pages.into_iter().eq(0..layout.pages), "pages are programmed in order");
+        for _ in 1..layout.pages {
+            assert_eq!(blocks.program_ended(block, false, &layout), AfterProgram::Nothing);
+        }
+        assert_eq!(blocks.program_ended(block, false, &layout), AfterProgram::Close);
+        blocks.fill(block, 9);
+        blocks.close(block);
+        check(&blocks, &layout).expect("it is closed");
+        blocks.begin_victim(block, Cause::GarbageCollection);
+        blocks.moves_begun(block, 3);
+        assert!(!blocks.drain(block), "three units are on their way");
+        assert!(!blocks.moves_finished(block, 2) && blocks.moves_finished(block, 1));
+        blocks.begin_erase(block);
+        check(&blocks, &layout).expect("it is being erased");
+        assert!(blocks.erased(block, false));
+        assert_eq!((blocks.get(block).phase, blocks.history(block).closed_at), (Phase::Free, 0));
+        check(&blocks, &layout).expect("it is free");
+    }
+
+    #[test]
+    fn a_block_moves_its_data_only_when_its_last_program_after_a_failure_has_ended() {
+        let (mut blocks, layout) = new();
+        let block = blocks.open(0, Stream::Host, false);
+        (0..3).for_each(|_| {
+            blocks.begin_program(block);
+        });
+        assert_eq!(blocks.program_ended(block, true, &layout), AfterProgram::Nothing);
+        assert_eq!(blocks.program_ended(block, false, &layout), AfterProgram::Nothing);
+        assert_eq!(blocks.program_ended(block, false, &layout), AfterProgram::MoveData);
+        blocks.retire(block);
+        assert_eq!((blocks.get(block).phase, blocks.count(Phase::Bad)), (Phase::Bad, 1));
+        check(&blocks, &layout).expect("it is bad");
+    }
+
+    #[test]
+    fn after_a_power_cut_an_open_block_without_a_page_is_free() {
+        let (mut blocks, layout) = new();
+        let (empty, begun) = (blocks.open(0, Stream::Host, false), blocks.open(0, Stream::Cold, false));
+        let page = blocks.begin_program(empty);
+        blocks.undo_program(empty, page);
+        (0..2).for_each(|_| {
+            blocks.begin_program(begun);
+        });
+        blocks.undo_program(begun, 1);
+        [empty, begun].into_iter().for_each(|block| blocks.recover(block));
+        assert_eq!(blocks.get(empty).phase, Phase::Free);
+        let BlockState { phase, next_page, programs, .. } = *blocks.get(begun);
+        assert_eq!((phase, next_page, programs), (Phase::Open, 1, 0));
+        check(&blocks, &layout).expect("the pool knows both");
+    }
+
+    #[test]
+    fn a_free_block_with_valid_units_is_noticed() {
+        let (blocks, layout) = new();
+        assert!(blocks.validate(&layout, false, 0, &|block, _| Some(u32::from(block == 3))).is_err());
+        assert!(blocks.validate(&layout, false, 0, &|block, _| (block != 3).then_some(0)).is_err());
+    }
+}

@@ -146,3 +146,42 @@ impl Buffers {
         Ok(newest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ftl::page_map::PageMapParameters;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_unit_has_one_slot_until_its_program_is_formed_and_the_map_names_the_newest() {
+        let layout = Layout::new(&PageMapParameters::tiny());
+        let mut buffers = Buffers::new(2, &layout);
+        let first = buffers.accept(7, Entry::at(40)).expect("there is room");
+        assert_eq!(buffers.accept(7, first), Some(first), "the writes coalesce");
+        assert_eq!((buffers.accepted(), buffers.data.used()), (2, 1));
+        buffers.data.take();
+        let second = buffers.accept(7, first).expect("there is room");
+        assert_ne!(second, first);
+        assert_eq!(buffers.committed(7, second), Entry::at(40), "the copy in the array is still committed");
+        assert_eq!(buffers.accept(8, Entry::NOWHERE), None, "the buffer is full");
+        assert_eq!(buffers.accepted(), 3, "a rejected write has no number");
+        let names = |entry| move |unit| if unit == 7 { entry } else { Entry::NOWHERE };
+        assert_eq!(buffers.validate(2, &layout, &names(second)).ok(), Some(1));
+        assert!(buffers.validate(2, &layout, &names(first)).is_err(), "the map names an older slot");
+    }
+
+    #[test]
+    fn a_power_cut_loses_the_newest_write_of_each_unit_and_leaves_the_committed_copy() {
+        let layout = Layout::new(&PageMapParameters::tiny());
+        let mut buffers = Buffers::new(4, &layout);
+        let first = buffers.accept(7, Entry::at(40)).expect("there is room");
+        buffers.data.take();
+        buffers.accept(7, first).expect("there is room");
+        buffers.accept(layout.log_unit(), Entry::NOWHERE).expect("map pages have their own buffer");
+        let mut lost = Vec::new();
+        buffers.lose(|unit, entry| lost.push((unit, entry)));
+        assert_eq!(lost, [(7, Entry::at(40)), (layout.log_unit(), Entry::NOWHERE)]);
+        assert_eq!((buffers.data.used(), buffers.map.used(), buffers.accepted()), (0, 0, 3));
+    }
+}

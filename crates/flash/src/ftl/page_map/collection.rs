@@ -259,6 +259,7 @@ impl PageMap {
     pub(super) fn read_finished(&mut self, operation: &Operation, uncorrectable: bool) {
         let die = operation.tag;
         let block = operation.block.index();
+        self.counters.reads += 1;
         self.collector.get_mut(die).reads -= 1;
         let base = self.layout.place(block, operation.page);
         let mut mask = self.map.valid_mask(base, self.layout.units_per_page);

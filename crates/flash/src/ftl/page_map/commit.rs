@@ -1,26 +1,13 @@
-//! Commit of finished operations: a unit's new copy becomes the committed one only when its program has finished.
+//! Commit of finished programs: a unit's new copy becomes the committed one only when its program has finished.
 
+use super::PageMap;
 use super::place::{Entry, Mapped};
 use super::programs::{Part, Program, Source};
 use super::write_buffer::Slot;
-use super::{Outcome, PageMap};
-use crate::nand::{Cause, Kind, Operation};
+use crate::nand::Cause;
 use flashlab_sim::fault;
 
 impl PageMap {
-    #[inline]
-    pub(super) fn commit(&mut self, operation: &Operation, outcome: Outcome) {
-        let failed = outcome == Outcome::Failed;
-        match operation.kind {
-            Kind::Read { .. } => {
-                self.counters.reads += 1;
-                self.read_finished(operation, outcome == Outcome::Uncorrectable);
-            }
-            Kind::Program { .. } => self.program_finished(operation.tag, failed),
-            Kind::Erase => self.erase_finished(operation.block.index(), failed),
-        }
-    }
-
     pub(super) fn program_finished(&mut self, id: u32, failed: bool) {
         let program = *self.programs.get(id);
         debug_assert!(program.is_issued, "a program ends once");

@@ -315,3 +315,76 @@ impl Dies {
 fn wrap(n: u32, of: u32) -> u32 {
     if n >= of { n - of } else { n }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::slc::Slc;
+    use super::*;
+    use crate::ftl::Blocks;
+
+    fn new(parameters: &PageMapParameters) -> (Dies, BlockStates, Layout) {
+        let layout = Layout::new(parameters);
+        let pool = Blocks::new(layout.blocks, layout.dies, parameters.leveling, None, 1);
+        let blocks = BlockStates::new(pool);
+        (Dies::new(&blocks), blocks, layout)
+    }
+
+    #[test]
+    fn a_stream_fills_its_block_page_by_page_and_stops_at_the_floor() {
+        let parameters = PageMapParameters::tiny();
+        let (mut dies, mut blocks, layout) = new(&parameters);
+        let floor = parameters.floor();
+        let mut pages = 0;
+        while let Some(block) = dies.open_block(0, Stream::Host, floor, &mut blocks, &parameters) {
+            assert_eq!(dies.take_page(0, block, &mut blocks, &layout), pages % layout.pages);
+            pages += 1;
+            dies.validate(&blocks, &layout, &|_| false).expect("it holds together");
+        }
+        assert_eq!(pages, (parameters.geometry.blocks - floor) * layout.pages);
+        assert!(!dies.get(0).can_program(Stream::Host, floor, &parameters));
+        assert_eq!(dies.other_than(0, floor), Some(1));
+        let moved = dies.open_block(0, Stream::GarbageCollection, 0, &mut blocks, &parameters);
+        assert!(moved.is_some(), "moved units may take the last blocks");
+    }
+
+    #[test]
+    fn host_pages_rotate_over_the_dies_that_accept_one() {
+        let parameters = PageMapParameters::tiny();
+        let (mut dies, ..) = new(&parameters);
+        assert_eq!(dies.next_for_host(), None);
+        (0..2).for_each(|die| dies.set_writable(die, true));
+        let turns: Vec<Option<u32>> = (0..3).map(|_| dies.next_for_host()).collect();
+        assert_eq!(turns, [Some(0), Some(1), Some(0)]);
+        dies.set_writable(1, false);
+        assert_eq!(dies.next_for_host(), Some(0));
+    }
+
+    #[test]
+    fn the_slc_buffer_opens_no_more_blocks_than_it_has() {
+        let slc = Some(Slc { blocks: 2, fold_ppm: 0 });
+        let parameters = PageMapParameters { slc, ..PageMapParameters::tiny() };
+        let (mut dies, mut blocks, layout) = new(&parameters);
+        let mut pages = 0;
+        while let Some(block) = dies.open_block(0, Stream::Host, 2, &mut blocks, &parameters) {
+            dies.take_page(0, block, &mut blocks, &layout);
+            pages += 1;
+        }
+        assert_eq!((pages, dies.get(0).slc()), (2 * layout.slc_pages, 2));
+        assert!(dies.get(0).host_waits_for_folding(&parameters));
+        dies.returned(0, true, false);
+        assert!(!dies.get(0).host_waits_for_folding(&parameters));
+    }
+
+    #[test]
+    fn a_block_with_a_failed_program_gets_no_further_page() {
+        let parameters = PageMapParameters::tiny();
+        let (mut dies, mut blocks, layout) = new(&parameters);
+        let block = dies.open_block(0, Stream::Host, 2, &mut blocks, &parameters).expect("it has room");
+        dies.take_page(0, block, &mut blocks, &layout);
+        blocks.program_ended(block, true, &layout);
+        assert!(dies.validate(&blocks, &layout, &|_| false).is_err(), "the failed block is still open");
+        dies.abandon(0, block);
+        dies.validate(&blocks, &layout, &|_| false).expect("it is not open any more");
+        assert_ne!(dies.open_block(0, Stream::Host, 2, &mut blocks, &parameters), Some(block));
+    }
+}

@@ -328,3 +328,79 @@ impl GarbageCollector {
         self.dies.iter().map(|die| die.failed_blocks.len() as u32).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ftl::Blocks;
+    use crate::nand::Cause;
+
+    /// A layer with one closed block of die 0, of which `valid` units are valid.
+    fn with_closed_block(valid: u32) -> (GarbageCollector, BlockStates, PageMapParameters, Layout, u32) {
+        let parameters = PageMapParameters::tiny();
+        let layout = Layout::new(&parameters);
+        let pool = Blocks::new(layout.blocks, layout.dies, parameters.leveling, None, 1);
+        let mut blocks = BlockStates::new(pool);
+        let mut collector = GarbageCollector::new(&parameters, &layout, 1);
+        let block = blocks.open(0, Stream::Host, false);
+        for _ in 0..layout.pages {
+            blocks.begin_program(block);
+            blocks.program_ended(block, false, &layout);
+        }
+        blocks.close(block);
+        collector.add(0, block, false, valid, 5);
+        (collector, blocks, parameters, layout, block)
+    }
+
+    #[test]
+    fn a_closed_block_is_a_candidate_until_it_is_the_victim() {
+        let (mut collector, mut blocks, parameters, layout, block) = with_closed_block(7);
+        let check = |collector: &GarbageCollector, blocks: &BlockStates, valid: u32| {
+            collector.validate(&parameters, &layout, blocks, 9, &|_| valid)
+        };
+        check(&collector, &blocks, 7).expect("the block is a candidate");
+        assert!(check(&collector, &blocks, 6).is_err(), "the number of valid units differs");
+        collector.invalidate(block);
+        check(&collector, &blocks, 6).expect("one unit became invalid");
+        assert!(collector.can_free_a_block(0, 18) && !collector.can_free_a_block(0, 19));
+        assert_eq!(collector.choose(0, 9), Some(block));
+        let was = *blocks.get(block);
+        collector.begin(0, block, &was, Stream::GarbageCollection);
+        assert!(check(&collector, &blocks, 6).is_err(), "the block is no candidate and still closed");
+        blocks.begin_victim(block, Cause::GarbageCollection);
+        check(&collector, &blocks, 6).expect("the block is the victim");
+        assert_eq!((collector.get(0).victim(), collector.choose(0, 9)), (Some(block), None));
+        collector.get_mut(0).reads = 1;
+        assert!(!collector.end(0), "a read is in flight");
+        collector.get_mut(0).reads = 0;
+        assert!(collector.end(0) && collector.get(0).victim().is_none());
+    }
+
+    #[test]
+    fn collection_frees_as_much_space_as_the_host_consumes() {
+        let mut die = DieCollection::new();
+        die.charge(4, None, false, false);
+        assert_eq!(die.gc_backlog, 0, "enough blocks are free");
+        (0..2).for_each(|_| die.charge(4, None, false, true));
+        assert!(!die.lets_host_program(4));
+        die.advance(1, 4, 1, false);
+        assert_eq!((die.gc_backlog, die.victim_page), (5, 1), "three invalid units are space for the host");
+        die.advance(2, 4, 3, false);
+        assert!(die.lets_host_program(4));
+    }
+
+    #[test]
+    fn the_host_pays_for_a_full_slc_buffer_in_full_and_before_that_its_share() {
+        let slc = Slc { blocks: 2, fold_ppm: 250_000 };
+        let mut die = DieCollection::new();
+        die.charge(4, Some(&slc), false, true);
+        assert_eq!(die.fold_backlog_ppm, 0, "there is nothing to fold");
+        die.slc_closed.push_back(3);
+        die.charge(4, Some(&slc), false, true);
+        assert_eq!(die.fold_backlog_ppm, 1_000_000);
+        die.charge(4, Some(&slc), true, true);
+        assert_eq!((die.fold_backlog_ppm, die.gc_backlog), (5_000_000, 0));
+        die.forgive();
+        assert_eq!(die.fold_backlog_ppm, 0);
+    }
+}

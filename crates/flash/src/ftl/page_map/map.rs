@@ -198,3 +198,67 @@ impl Map {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ftl::page_map::PageMapParameters;
+
+    /// Returns a map with the units 10 to 13 on page 2 of block 3, and the first place of that page.
+    fn with_a_page() -> (Map, Layout, u32) {
+        let layout = Layout::new(&PageMapParameters::tiny());
+        let mut map = Map::new(&layout);
+        let place = layout.place(3, 2);
+        let parts: Vec<Part> = (10..14).map(|unit| Part { from: 0, unit }).collect();
+        map.reverse_mut().write(3, 2, &parts, 4);
+        (0..4).for_each(|n| map.set(10 + n, Entry::at(place + n)));
+        map.validate_places(place, 0b1111, 4);
+        (map, layout, place)
+    }
+
+    fn check(map: &Map, layout: &Layout) -> Result<(), Inconsistent> {
+        map.validate(layout, &|_, entry| entry, &|_| false)
+    }
+
+    #[test]
+    fn a_place_is_valid_exactly_while_the_entry_of_its_unit_names_it() {
+        let (mut map, layout, place) = with_a_page();
+        check(&map, &layout).expect("four units are mapped");
+        map.invalidate(place + 1);
+        assert!(check(&map, &layout).is_err(), "the entry names an invalid place");
+        map.set(11, Entry::NOWHERE);
+        check(&map, &layout).expect("three units are mapped");
+        map.set(12, Entry::at(place));
+        assert!(check(&map, &layout).is_err(), "another unit lies there");
+    }
+
+    #[test]
+    fn a_move_leaves_out_units_that_were_overwritten_since_their_read() {
+        let (mut map, layout, place) = with_a_page();
+        map.invalidate(place);
+        map.set(10, Entry::NOWHERE);
+        map.set(12, Entry::slot(5));
+        let to = layout.place(7, 0);
+        let parts: Vec<Part> = (0..4).map(|n| Part { from: place + n, unit: 10 + n }).collect();
+        map.reverse_mut().write(7, 0, &parts, 4);
+        let mut in_slots = Vec::new();
+        map.commit_moves(to, &parts, |unit, slot, entry| in_slots.push((unit, slot, entry)));
+        assert_eq!(in_slots, [(12, 5, Entry::at(to + 2))]);
+        assert_eq!((map.valid(), map.valid_mask(place, 4), map.valid_mask(to, 4)), (3, 0, 0b1110));
+        let committed = |unit, entry| if unit == 12 { Entry::at(to + 2) } else { entry };
+        map.validate(&layout, &committed, &|_| false).expect("three units moved");
+    }
+
+    #[test]
+    fn an_undone_trim_makes_the_old_copy_valid_again() {
+        let (mut map, layout, place) = with_a_page();
+        map.invalidate(place + 3);
+        map.set(13, Entry::trimmed(place + 3));
+        check(&map, &layout).expect("the unit is trimmed");
+        let is_erased = |block| block == 3;
+        assert!(map.validate(&layout, &|_, entry| entry, &is_erased).is_err(), "its block was erased");
+        assert!(map.undo_trim(13) && !map.undo_trim(13) && !map.undo_trim(12));
+        assert_eq!((map.entry(13), map.valid()), (Entry::at(place + 3), 4));
+        check(&map, &layout).expect("four units are mapped");
+    }
+}

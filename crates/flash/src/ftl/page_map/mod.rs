@@ -5,6 +5,13 @@
 //! each operation to [`PageMap::finished`]. With a scheduler in between, the layer runs in simulated time.
 //! [`PageMap::settle`] finishes all operations at once and so counts programs, moves and erases without time.
 //!
+//! # Parts
+//! [`PageMap::write_to_end`] tells the path of a host write. Each part owns the fields of one invariant, which its
+//! module states: the map (`map.rs`), the write buffers (`buffers.rs`), the states of the blocks (`block_states.rs`),
+//! the dies with their open blocks (`dies.rs`), garbage collection (`garbage_collector.rs`), the programs
+//! (`programs.rs`), the records of trims (`trim_log.rs`) and the operations (`operations.rs`). `program.rs`,
+//! `commit.rs`, `collection.rs` and `recovery.rs` hold the steps that connect the parts.
+//!
 //! # How it works
 //! - The map holds a place for each unit (`place.rs`). The spare area of the array holds a unit number for each place.
 //!   Accepted units wait in a write buffer. A page is programmed when it is full, or at a flush.
@@ -60,8 +67,8 @@ pub use program::Content;
 pub use recovery::Recovery;
 pub use slc::Slc;
 
-use super::Blocks;
-use crate::nand::{EraseBlock, Operation};
+use super::{Blocks, ReadOnly};
+use crate::nand::{EraseBlock, Kind, Operation};
 use block_states::BlockStates;
 use buffers::Buffers;
 use counters::Counters;
@@ -403,23 +410,23 @@ impl PageMap {
     /// finishes or the host sends a request.
     #[inline]
     pub fn poll(&mut self) -> Option<Operation> {
-        self.dispatch_if_needed();
+        self.form_programs();
         self.operations.issue()
     }
 
     /// Passes all operations that can be issued to `array`, in order, as repeated calls of [`PageMap::poll`] would.
     #[inline]
     pub fn issue(&mut self, mut array: impl FnMut(&Operation)) {
-        self.dispatch_if_needed();
+        self.form_programs();
         while !self.operations.none_is_ready() {
             self.operations.issue_all(&mut array);
-            self.dispatch_if_needed();
+            self.form_programs();
         }
     }
 
     /// Forms programs if no operation is ready and the state has changed.
     #[inline(always)]
-    fn dispatch_if_needed(&mut self) {
+    fn form_programs(&mut self) {
         if self.operations.takes_dispatch() && self.may_form_program() {
             self.dispatch();
         }
@@ -460,12 +467,37 @@ impl PageMap {
         self.buffers.data.page_waits(units) || self.buffers.map.page_waits(units)
     }
 
+    /// Writes a unit and finishes all operations that follow, at once and without failures: the path of a host write
+    /// from acceptance to commit. In simulated time the caller takes the same steps, with [`PageMap::write`],
+    /// [`PageMap::poll`] and [`PageMap::finished`], and the array works in between.
+    pub fn write_to_end(&mut self, unit: u32) -> Result<Ticket, ReadOnly> {
+        // Acceptance: the unit takes a slot of the write buffer, and its map entry names the slot. The copy in the array
+        // stays the committed one.
+        let ticket = loop {
+            match self.write(unit) {
+                Accepted::Buffered(ticket) => break ticket,
+                Accepted::ReadOnly => return Err(ReadOnly),
+                Accepted::Full => self.settle(),
+            }
+        };
+        // Program: once the buffered units fill a page, the next die in turn takes the page into the open block of host
+        // data. If free blocks are few, the host pays for the space: the die reads as much of a victim.
+        self.form_programs();
+        while let Some(operation) = self.operations.issue() {
+            // Commit: after a program, its copies are valid and the old ones are not, and a full block is a candidate.
+            // After a read, the valid units of a victim gather for a program. After an erase, the victim is free.
+            self.finished(&operation, Outcome::Ok);
+            self.form_programs();
+        }
+        Ok(ticket)
+    }
+
     /// Finishes all operations that can be issued, at once and without failures. This runs the layer at count level.
     #[inline]
     pub fn settle(&mut self) {
         let mut operations = self.operations.take_room();
         loop {
-            self.dispatch_if_needed();
+            self.form_programs();
             if self.operations.none_is_ready() {
                 break;
             }
@@ -482,6 +514,11 @@ impl PageMap {
     #[inline]
     pub fn finished(&mut self, operation: &Operation, outcome: Outcome) {
         self.operations.finished();
-        self.commit(operation, outcome);
+        let failed = outcome == Outcome::Failed;
+        match operation.kind {
+            Kind::Program { .. } => self.program_finished(operation.tag, failed),
+            Kind::Read { .. } => self.read_finished(operation, outcome == Outcome::Uncorrectable),
+            Kind::Erase => self.erase_finished(operation.block.index(), failed),
+        }
     }
 }

@@ -193,3 +193,25 @@ impl PageMapParameters {
         Ok(())
     }
 }
+
+#[cfg(test)]
+impl PageMapParameters {
+    /// Returns a layer of two dies with 16 blocks each of 6 pages with 4 units, for tests of its parts.
+    pub(super) fn tiny() -> Self {
+        PageMapParameters {
+            geometry: Geometry { channels: 2, dies: 1, planes: 1, blocks: 16, pages: 6, page: 16_384 },
+            cell: Cell::Tlc,
+            unit: 4_096,
+            capacity: 2 * 8 * 6 * 16_384,
+            map_pages: 0,
+            victim: VictimPolicy::Greedy,
+            streams: Streams::Two,
+            reserve: 3,
+            idle_free: 0,
+            write_buffer: 64 << 10,
+            slc: None,
+            leveling: LevelingPolicy::Dynamic,
+            endurance: None,
+        }
+    }
+}
