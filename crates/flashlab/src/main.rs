@@ -5,7 +5,7 @@
 //! - 0: the command succeeded and all bounds held.
 //! - 1: a bound was missed (the message names it), or I/O failed.
 //! - 2: the arguments, the job, the profile or the experiment are invalid.
-//! - 128: Ctrl-C stopped a bench, which printed its measurements up to that point.
+//! - 128: Ctrl-C stopped a bench or a measurement, which kept its results up to that point.
 //! - 130: Ctrl-C stopped any other command.
 
 mod command;
@@ -75,6 +75,10 @@ enum Command {
     Age(command::age::Options),
     /// Runs one job on many devices and compares the results.
     Compare(command::compare::Options),
+    /// Measures a card, a file or a virtual device by a plan of fio jobs, for `flashlab fit`.
+    ///
+    /// The command only reads, unless --destroy permits writes to the whole device, or the target is a directory.
+    Measure(command::measure::Options),
     #[command(flatten)]
     Server(command::Server),
     /// Shows the bus traffic between a host and a card, step by step.
@@ -149,6 +153,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(options) => command::bench::run(&options, &library),
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
+        Command::Measure(options) => command::measure::run(&options, &library),
         #[cfg(feature = "serve")]
         Command::Server(command) => command.run(&library),
         #[cfg(not(feature = "serve"))]

@@ -43,7 +43,7 @@ impl Progress {
     }
 
     /// Sets the name of the part of the run that begins: `preparation`, or a cell.
-    pub(crate) fn enter(&self, phase: impl Into<String>) {
+    pub fn enter(&self, phase: impl Into<String>) {
         *lock(&self.0.phase) = phase.into();
     }
 

@@ -15,6 +15,7 @@ pub(crate) mod list;
 mod load;
 #[cfg(feature = "manual")]
 mod manual;
+pub(crate) mod measure;
 #[cfg(feature = "serve")]
 mod metrics;
 pub(crate) mod run;

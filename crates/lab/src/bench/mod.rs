@@ -359,7 +359,7 @@ impl Bench {
     }
 
     /// Advances simulated time without submitting requests.
-    pub(crate) fn pause(&mut self, time: Duration) {
+    pub fn pause(&mut self, time: Duration) {
         self.now += time;
     }
 

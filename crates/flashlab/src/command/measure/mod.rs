@@ -1,0 +1,146 @@
+//! `flashlab measure`: runs a plan of fio jobs on a card, a file or a virtual device, and writes a measurement file.
+
+mod real;
+mod session;
+mod simulated;
+
+use crate::failure::Failure;
+use crate::{file, progress};
+use clap::Args;
+use flashlab_catalogue::library::Library;
+use flashlab_fio::number::{KbBase, LARGEST, bounded};
+use flashlab_fit::plan::{Area, CAPACITY_MIN, Plan, Scale};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  flashlab measure /dev/sdb --to card.json                      only reads
+  flashlab measure /dev/sdb --to card.json --destroy            overwrites the card
+  flashlab measure /mnt/card --to card.json                     in a file of its own on a mounted card
+  flashlab measure sd/kingston --to card.json --plan quick      a virtual device, in simulated time
+  flashlab measure --plan standard --destroy --print-fio        the same plan for a board that has only fio
+
+The command refuses disks that are mounted or in use. Ctrl-C keeps the results so far (exit code 128); the same command
+continues from there.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Measurement file to write. If it contains an interrupted measurement of the same target, the command continues it.
+    #[arg(long, value_name = "FILE", required_unless_present = "print_fio")]
+    to: Option<PathBuf>,
+    /// Plan: `quick` takes about a minute, `standard` about ten.
+    #[arg(long, value_name = "PLAN", default_value = "standard", value_parser = scale)]
+    plan: Scale,
+    /// Permits writes to the whole device. ALL DATA ON IT IS LOST.
+    #[arg(long)]
+    destroy: bool,
+    /// Prints the plan as a job file of fio, with the shell line that runs it, and measures nothing.
+    #[arg(long)]
+    print_fio: bool,
+    /// Capacity for --print-fio; the plan fits every larger card, too.
+    #[arg(long, value_name = "SIZE", requires = "print_fio", value_parser = bytes)]
+    capacity: Option<u64>,
+    /// Name of the host's profile, such as `raspberry-pi-4`, for `flashlab fit`.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Seed of the medium of a virtual device.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Block device, file, directory, NBD URI, or virtual device (`sd/kingston`).
+    #[arg(required_unless_present = "print_fio")]
+    target: Option<String>,
+}
+
+fn scale(text: &str) -> Result<Scale, String> {
+    Scale::parse(text).ok_or_else(|| "expected quick or standard".to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    bounded(text, KbBase::default(), CAPACITY_MIN, LARGEST).map_err(|error| error.fault.to_string())
+}
+
+/// Kind of a target.
+enum Kind {
+    Block,
+    File,
+    Directory,
+    Nbd,
+    Virtual,
+}
+
+/// Returns the kind of a target. A path that exists is a real target, except for a profile.
+fn kind(target: &str) -> Kind {
+    let is_uri = ["nbd:", "nbds:", "nbd+", "nbds+"].iter().any(|scheme| target.starts_with(scheme));
+    match std::fs::metadata(target) {
+        _ if is_uri => Kind::Nbd,
+        _ if target.ends_with(".toml") => Kind::Virtual,
+        Ok(existing) if existing.is_dir() => Kind::Directory,
+        Ok(existing) if existing.is_file() => Kind::File,
+        Ok(_) => Kind::Block,
+        // A device node that is not there is not the name of a virtual device either.
+        Err(_) if target.starts_with("/dev/") => Kind::Block,
+        Err(_) => Kind::Virtual,
+    }
+}
+
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    if options.print_fio {
+        return print_fio(options);
+    }
+    let (Some(target), Some(to)) = (options.target.as_deref(), options.to.as_deref()) else {
+        return Err(Failure::usage("measure needs a target and --to FILE"));
+    };
+    check_host(options, library)?;
+    file::check_output(to)?;
+    let progress = progress::ProgressDisplay::new(format!("measure {target}"));
+    progress::stop_on_interrupt(&progress);
+    match kind(target) {
+        Kind::Virtual => simulated::run(options, target, to, library, &progress),
+        Kind::Block => real::block(options, target, to, &progress),
+        Kind::File => real::file(options, target, to, &progress),
+        Kind::Directory => real::directory(options, target, to, &progress),
+        Kind::Nbd => Err(Failure::usage(format!(
+            "{target}: attach the export first (nbdfuse DIR {target}, or nbd-client), and measure the file or device"
+        ))),
+    }
+}
+
+fn check_host(options: &Options, library: &Library) -> Result<(), Failure> {
+    let Some(host) = &options.host else { return Ok(()) };
+    let kinds: Vec<_> = library.devices().filter_map(|(_, device)| device.kind.host()).collect();
+    match kinds.iter().any(|kind| library.profile(*kind, host).is_ok()) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("--host {host}: no such host; `flashlab devices` lists them"))),
+    }
+}
+
+/// Capacity that every card has; SD cards of less than 2 GB are rare by now.
+const COMMON_CAPACITY: u64 = 2_000_000_000;
+
+fn print_fio(options: &Options) -> Result<ExitCode, Failure> {
+    let area = Area {
+        capacity: options.capacity.unwrap_or(COMMON_CAPACITY),
+        block: 512,
+        is_writable: options.destroy,
+        discards: options.destroy,
+    };
+    let plan = Plan::new(options.plan, &area).map_err(Failure::usage)?;
+    let target = options.target.as_deref().unwrap_or("/dev/mmcblk0");
+    file::print(&plan.fio_file("plan.fio", target))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the size of `bytes` for people: `368 MiB`, `7.4 GiB`.
+fn size(bytes: u64) -> String {
+    match bytes >> 20 {
+        mib if mib < 10_240 => format!("{mib} MiB"),
+        mib => format!("{:.1} GiB", mib as f64 / 1024.0),
+    }
+}
+
+/// Returns `path` for messages.
+fn shown(path: &Path) -> std::path::Display<'_> {
+    path.display()
+}

@@ -1,0 +1,233 @@
+//! Measurements of real devices, files and directories, in real time.
+
+use super::Options;
+use super::session::{Outcome, Session};
+use super::simulated::jobs;
+use crate::failure::{Failure, say};
+use flashlab_fit::observation::{Mark, Target as Described};
+use flashlab_fit::plan::{Area, Plan, PlannedStep, Scale};
+use flashlab_lab::progress::Progress;
+use flashlab_measure::directory::{NAME, OwnFile};
+use flashlab_measure::disk::Disk;
+use flashlab_measure::in_use::{Kernel, device_number, filesystem_of};
+use flashlab_measure::{Access, Engine, FirstError, Target};
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Name of the engine in measurement files.
+const ENGINE: &str = "flashlab threads";
+
+/// Measures a block device.
+pub(super) fn block(
+    options: &Options,
+    target: &str,
+    to: &Path,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let path = Path::new(target);
+    let Some((major, minor)) = device_number(path) else {
+        return Err(match std::fs::metadata(path) {
+            Err(error) => Failure::io(path, &error),
+            Ok(_) => {
+                Failure::usage(format!("{target}: it is neither a block device nor a file nor a directory"))
+            }
+        });
+    };
+    let kernel = Kernel::default();
+    let in_use = kernel.find_use(major, minor).map_err(|error| {
+        Failure::failed(format!(
+            "{target}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
+        ))
+    })?;
+    if let Some(found) = in_use {
+        return Err(Failure::usage(format!("{target}: {found}")));
+    }
+    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
+    let disk = Disk::open(path, access).map_err(|error| cannot_open(target, &error))?;
+    let facts = kernel.facts(major, minor);
+    let described = Described { model: facts.model, serial: facts.serial, ..describe(target, &disk) };
+    measure(options, &disk, described, None, to, progress)
+}
+
+/// Measures a file that exists. It only reads, unless the user permits more.
+pub(super) fn file(
+    options: &Options,
+    target: &str,
+    to: &Path,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let path = Path::new(target);
+    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
+    let disk = Disk::open(path, access).map_err(|error| cannot_open(target, &error))?;
+    let filesystem = filesystem_of(&Kernel::default(), path);
+    measure(options, &disk, describe(target, &disk), filesystem, to, progress)
+}
+
+/// Measures the device of a directory, in a file of our own.
+pub(super) fn directory(
+    options: &Options,
+    target: &str,
+    to: &Path,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let path = Path::new(target);
+    let filesystem = filesystem_of(&Kernel::default(), path);
+    // The areas of a plan fit into this many bytes.
+    let wanted = match options.plan {
+        Scale::Quick => 512 << 20,
+        Scale::Standard => 2 << 30,
+    };
+    let left_over = path.join(NAME);
+    let is_resumed = to.exists() && left_over.exists();
+    let bytes = match is_resumed {
+        true => std::fs::metadata(&left_over).map_err(|error| Failure::io(&left_over, &error))?.len(),
+        false => {
+            OwnFile::room(path).map_err(|error| Failure::io(path, &error))?.min(wanted) / (1 << 20)
+                * (1 << 20)
+        }
+    };
+    let own = OwnFile::create(path, bytes, is_resumed).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::usage(format!(
+            "{}: the file exists; an interrupted measurement with another --to may have left it: remove it",
+            left_over.display()
+        )),
+        _ => cannot_open(target, &error),
+    })?;
+    let described = describe(target, &own);
+    let result = measure(options, &own, described, filesystem, to, progress);
+    if progress.is_stopped() {
+        say(format_args!("{} stays for the rest of the measurement", own.path().display()));
+    } else {
+        own.remove().map_err(|error| Failure::io(&left_over, &error))?;
+    }
+    result
+}
+
+fn describe(target: &str, device: &dyn Target) -> Described {
+    Described {
+        name: target.to_owned(),
+        capacity_bytes: Some(device.capacity()),
+        block_bytes: Some(device.block()),
+        ..Described::default()
+    }
+}
+
+fn cannot_open(target: &str, error: &io::Error) -> Failure {
+    let advice = match error.raw_os_error() {
+        // EBUSY.
+        Some(16) => "; another program or the kernel uses it exclusively (see lsblk and fuser)",
+        // EINVAL.
+        Some(22) => {
+            "; its filesystem may not support direct I/O, without which the host's memory would be measured"
+        }
+        Some(13) => "; run the command with the rights to open the device",
+        _ => "",
+    };
+    Failure::failed(format!("{target}: it cannot be opened: {error}{advice}"))
+}
+
+/// Runs a plan on an open target.
+fn measure(
+    options: &Options,
+    target: &dyn Target,
+    described: Described,
+    filesystem: Option<String>,
+    to: &Path,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let is_own_file = filesystem.is_some() && !options.destroy && Path::new(&described.name).is_dir();
+    let area = Area {
+        capacity: target.capacity(),
+        block: target.block(),
+        is_writable: options.destroy || is_own_file,
+        discards: target.discards(),
+    };
+    let name = described.name.clone();
+    let plan = Plan::new(options.plan, &area).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let session = Session::open(options, &plan, to, described, ENGINE, progress)?;
+    session.announce(area.capacity);
+    let mut schedule = Schedule::new(&plan, progress);
+    let mut engine = Engine::new(target);
+    session.run(|planned| {
+        rest(planned, progress);
+        schedule.begin(planned);
+        let jobs = jobs(planned)?;
+        let statistics = engine
+            .run(&jobs, &mut |share| {
+                schedule.reach(share);
+                !progress.is_stopped()
+            })
+            .map_err(|error| Failure::failed(format!("{name}: {error}")))?;
+        schedule.end();
+        let mut step = planned.result(&statistics.reports(&jobs));
+        step.filesystem.clone_from(&filesystem);
+        let mut fatal = None;
+        if let Some(error) = engine.take_error() {
+            let note = describe_error(&error);
+            if error.is_gone() {
+                fatal = Some(format!("{name}: the device disappeared during {}: {note}", planned.name));
+            }
+            step.notes = vec![note];
+            let mark = if planned.only_prepares { Mark::Warned } else { Mark::Incomplete };
+            if !step.is_marked(mark) {
+                step.marks.push(mark);
+            }
+        }
+        Ok(Outcome { step, fatal })
+    })
+}
+
+fn describe_error(failed: &FirstError) -> String {
+    let FirstError { op, offset, length, error } = failed;
+    let hint = match (op, error.raw_os_error()) {
+        // EIO and ENOSPC.
+        (flashlab_sim::Op::Read | flashlab_sim::Op::Write, Some(5 | 28)) => {
+            "; a card that states a larger capacity than it has fails like this"
+        }
+        _ => "",
+    };
+    format!("{op:?} of {length} bytes at byte {offset} failed: {error}{hint}")
+}
+
+/// Lets the device rest before a step. Ctrl-C ends the rest.
+fn rest(planned: &PlannedStep, progress: &Progress) {
+    const PIECE: Duration = Duration::from_millis(100);
+    let mut left = Duration::from_nanos(planned.rest.as_ns());
+    while left > Duration::ZERO && !progress.is_stopped() {
+        std::thread::sleep(left.min(PIECE));
+        left = left.saturating_sub(PIECE);
+    }
+}
+
+/// Progress of a plan in units of a millisecond of its largest time.
+struct Schedule<'a> {
+    progress: &'a Progress,
+    done: u64,
+    step: u64,
+}
+
+impl<'a> Schedule<'a> {
+    fn new(plan: &Plan, progress: &'a Progress) -> Self {
+        progress.plan(plan.steps.iter().map(milliseconds).sum());
+        Schedule { progress, done: 0, step: 0 }
+    }
+
+    fn begin(&mut self, planned: &PlannedStep) {
+        self.step = milliseconds(planned);
+    }
+
+    fn reach(&mut self, share: f64) {
+        self.progress.reach(self.done + (self.step as f64 * share) as u64);
+    }
+
+    fn end(&mut self) {
+        self.done += self.step;
+        self.progress.reach(self.done);
+    }
+}
+
+fn milliseconds(planned: &PlannedStep) -> u64 {
+    (planned.time + planned.rest).as_ns() / 1_000_000
+}

@@ -1,0 +1,169 @@
+//! A measurement in progress: the steps that are done, the file that keeps them, and the resumption.
+
+use super::{Options, shown, size};
+use crate::failure::{Failure, say};
+use crate::file;
+use flashlab_fit::observation::{Mark, Measurements, State, Step, Target};
+use flashlab_fit::plan::{ASSUMED_CYCLES, Plan, PlannedStep};
+use flashlab_lab::progress::Progress;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Exit code of a measurement that Ctrl-C stopped, as a bench's.
+const STOPPED: u8 = 128;
+
+/// A measurement of one target by one plan.
+pub(super) struct Session<'a> {
+    plan: &'a Plan,
+    to: &'a Path,
+    done: Measurements,
+    progress: &'a Progress,
+    /// Number of steps that an earlier run has completed.
+    resumed: usize,
+    /// True once a discard has failed, so that no step starts from discarded addresses.
+    is_discard_lost: bool,
+}
+
+/// Result of one step.
+pub(super) struct Outcome {
+    pub(super) step: Step,
+    /// Message that ends the measurement, such as that the device is gone.
+    pub(super) fatal: Option<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Starts a measurement, or continues the one in the file.
+    pub(super) fn open(
+        options: &Options,
+        plan: &'a Plan,
+        to: &'a Path,
+        target: Target,
+        engine: &str,
+        progress: &'a Progress,
+    ) -> Result<Self, Failure> {
+        let new = Measurements {
+            target,
+            host: options.host.clone(),
+            engine: engine.to_owned(),
+            plan: Some(plan.name.clone()),
+            steps: Vec::new(),
+        };
+        let done = resume(plan, to, &new)?.unwrap_or(new);
+        let is_discard_lost = done.steps.iter().any(|step| step.name == "discard" && !step.marks.is_empty());
+        let resumed = done.steps.len();
+        Ok(Session { plan, to, done, progress, resumed, is_discard_lost })
+    }
+
+    /// Returns true if an earlier run has completed steps.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.resumed > 0
+    }
+
+    /// Prints the cost of the measurement.
+    pub(super) fn announce(&self, capacity: u64) {
+        let (plan, name) = (self.plan, &self.done.target.name);
+        if self.is_resumed() {
+            say(format_args!("{name}: {} of {} steps are done already", self.resumed, plan.steps.len()));
+        }
+        let seconds = plan.time_max().as_secs_f64();
+        let time = format!("at most {:.0} min", (seconds / 60.0).ceil());
+        match plan.written_bytes() {
+            0 => say(format_args!(
+                "{name}: plan {} only reads: up to {}, {time}",
+                plan.name,
+                size(plan.read_bytes())
+            )),
+            bytes => say(format_args!(
+                "{name}: plan {} writes up to {}, which is {:.4} % of the life of the device if it endures \
+                 {ASSUMED_CYCLES} cycles; it reads up to {}, {time}",
+                plan.name,
+                size(bytes),
+                100.0 * plan.life_share(capacity),
+                size(plan.read_bytes())
+            )),
+        }
+    }
+
+    /// Runs the remaining steps, and writes the file after each one. `run` returns the result of one step.
+    pub(super) fn run(
+        mut self,
+        mut run: impl FnMut(&PlannedStep) -> Result<Outcome, Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let mut failed = 0;
+        for (number, planned) in self.plan.steps.iter().enumerate().skip(self.resumed) {
+            self.progress.enter(&planned.name);
+            let Outcome { mut step, fatal } = run(planned)?;
+            if self.is_discard_lost && step.before == State::Discarded {
+                step.before = State::AsLeft;
+            }
+            let is_stopped = self.progress.is_stopped();
+            if is_stopped && !step.is_marked(Mark::Incomplete) {
+                step.marks.push(Mark::Incomplete);
+            }
+            if planned.only_prepares && step.is_marked(Mark::Warned) {
+                self.is_discard_lost = true;
+            }
+            let is_incomplete = step.is_marked(Mark::Incomplete);
+            failed += usize::from(is_incomplete);
+            self.done.steps.push(step);
+            file::write(self.to, self.done.to_json().as_bytes())?;
+            let left = self.plan.steps.len() - number - usize::from(!is_incomplete);
+            if let Some(message) = fatal {
+                let to = shown(self.to);
+                return Err(Failure::failed(format!(
+                    "{message}; {to} keeps the results so far, and {left} steps are left"
+                )));
+            }
+            if is_stopped {
+                let to = shown(self.to);
+                say(format_args!(
+                    "stopped; {to} keeps the results so far; the same command runs the {left} steps left"
+                ));
+                return Ok(ExitCode::from(STOPPED));
+            }
+        }
+        say(format_args!("{} contains {} steps", shown(self.to), self.done.steps.len()));
+        match failed {
+            0 => Ok(ExitCode::SUCCESS),
+            n => Err(Failure::failed(format!(
+                "{n} steps are incomplete, because requests failed; see their notes"
+            ))),
+        }
+    }
+}
+
+/// Returns the measurement in the file if it is an unfinished one of the same target and plan.
+fn resume(plan: &Plan, to: &Path, new: &Measurements) -> Result<Option<Measurements>, Failure> {
+    let text = match std::fs::read_to_string(to) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::io(to, &error)),
+    };
+    let refuse = |why: String| {
+        Err(Failure::usage(format!("{}: {why}; name another file, or remove this one", shown(to))))
+    };
+    let mut old = match Measurements::parse(&text) {
+        Ok(old) => old,
+        Err(error) => return refuse(format!("it exists, and is no measurement to continue ({error})")),
+    };
+    if (&old.target, &old.plan, &old.engine) != (&new.target, &new.plan, &new.engine) {
+        return refuse(format!(
+            "it contains a measurement of {} by the plan {}",
+            old.target.name,
+            old.plan.as_deref().unwrap_or("of another program")
+        ));
+    }
+    // The last step of an interrupted measurement runs again.
+    if old.steps.last().is_some_and(|step| step.is_marked(Mark::Incomplete)) {
+        old.steps.pop();
+    }
+    if old.steps.len() >= plan.steps.len() {
+        return refuse("it contains a complete measurement".to_owned());
+    }
+    let is_prefix = old.steps.iter().zip(&plan.steps).all(|(step, planned)| step.job == planned.job);
+    if !is_prefix {
+        return refuse("its steps are not those of this plan".to_owned());
+    }
+    old.host.clone_from(&new.host);
+    Ok(Some(old))
+}

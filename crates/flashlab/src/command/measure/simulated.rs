@@ -1,0 +1,71 @@
+//! Measurements of virtual devices, in simulated time.
+
+use super::Options;
+use super::session::{Outcome, Session};
+use crate::failure::Failure;
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::loader::NoFiles;
+use flashlab_fio::stats::Settings;
+use flashlab_fit::observation::Target;
+use flashlab_fit::plan::{Area, Plan, PlannedStep};
+use flashlab_lab::bench::{Bench, work};
+use flashlab_lab::progress::Progress;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Measures a virtual device. Its data is not real, so the plan may always write.
+///
+/// A simulated run is quick and its device does not outlive the process, so an interrupted measurement starts anew.
+pub(super) fn run(
+    options: &Options,
+    target: &str,
+    to: &Path,
+    library: &Library,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let device = Device::open(target, library)?;
+    let mut bench = Bench::with(&device, options.seed);
+    let geometry = bench.device().geometry();
+    let (capacity, block) = (geometry.capacity, u32::try_from(geometry.block).unwrap_or(u32::MAX));
+    let area = Area { capacity, block, is_writable: true, discards: true };
+    let plan =
+        Plan::new(options.plan, &area).map_err(|error| Failure::usage(format!("{target}: {error}")))?;
+    for step in &plan.steps {
+        progress.plan(work(&jobs(step)?, capacity));
+    }
+    let measured = Target {
+        name: target.to_owned(),
+        capacity_bytes: Some(capacity),
+        block_bytes: Some(block),
+        model: Some(device.title.clone()).filter(|title| !title.is_empty()),
+        serial: None,
+    };
+    forget_interrupted(to);
+    let session = Session::open(options, &plan, to, measured, "simulated", progress)?;
+    session.announce(capacity);
+    bench.report_to(progress);
+    session.run(|planned| {
+        let jobs = jobs(planned)?;
+        bench.pause(planned.rest);
+        let statistics = bench.run(&jobs, &Settings::default())?;
+        Ok(Outcome { step: planned.result(&statistics.reports(&jobs)), fatal: None })
+    })
+}
+
+/// Removes an unfinished measurement of a virtual device.
+fn forget_interrupted(to: &Path) {
+    let text = std::fs::read_to_string(to).unwrap_or_default();
+    let Ok(old) = flashlab_fit::observation::Measurements::parse(&text) else { return };
+    let is_cut = |mark| old.steps.last().is_some_and(|step| step.is_marked(mark));
+    if old.engine == "simulated" && is_cut(flashlab_fit::observation::Mark::Incomplete) {
+        // A file that cannot be removed is refused later, with its reason.
+        let _ = std::fs::remove_file(to);
+    }
+}
+
+/// Returns the jobs of a planned step.
+pub(super) fn jobs(step: &PlannedStep) -> Result<Vec<flashlab_fio::job::Job>, Failure> {
+    Ok(Invocation::parse(&step.job, &NoFiles).map_err(Failure::usage)?.jobs)
+}
