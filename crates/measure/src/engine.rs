@@ -132,8 +132,8 @@ impl<'a> Engine<'a> {
                     thread::sleep(time::Duration::from_nanos(at.since(now).as_ns()).min(TICK))
                 }
                 Arrival::At(at) => {
-                    let request = workload.submit(at);
                     let issued = self.clock.now().max(at);
+                    let request = workload.submit(issued);
                     let result = execute(&mut *self.channels[0], &request, &mut buffer);
                     let at = self.clock.now().max(issued);
                     let finished = Finished { request, issued, at, result };
@@ -188,8 +188,10 @@ impl<'a> Engine<'a> {
             }
             let wait = match workload.next(now) {
                 Arrival::At(at) if at <= now && !pool.idle.is_empty() => {
-                    let request = workload.submit(at);
-                    pool.start(Work { request, issued: self.clock.now().max(at) });
+                    let issued = self.clock.now().max(at);
+                    latest = issued;
+                    let request = workload.submit(issued);
+                    pool.start(Work { request, issued });
                     time::Duration::ZERO
                 }
                 Arrival::At(at) if at > now => time::Duration::from_nanos(at.since(now).as_ns()).min(TICK),
@@ -199,10 +201,8 @@ impl<'a> Engine<'a> {
             };
             match pool.wait(wait) {
                 Ok(mut finished) => {
-                    // The completion of another thread may already have been handled at a later instant.
-                    let took = finished.at.since(finished.issued);
-                    finished.at = finished.at.max(now);
-                    finished.issued = Instant::from_ns(finished.at.as_ns() - took.as_ns());
+                    // Another thread's request may have completed before the last event that was handled.
+                    finished.at = finished.at.max(now).max(latest);
                     latest = finished.at;
                     workload.completed(&self.complete(finished));
                 }
