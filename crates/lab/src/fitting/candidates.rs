@@ -102,4 +102,5 @@ pub(super) fn candidates(
 }
 
 /// A read that changes nothing.
-const FRESH: [&str; 5] = ["--name=new", "--rw=read", "--bs=512", "--number_ios=1", "--size=512"];
+const FRESH: [&str; 6] =
+    ["--name=new", "--direct=1", "--rw=read", "--bs=512", "--number_ios=1", "--size=512"];
