@@ -42,6 +42,7 @@ pub(crate) const PARTS: &[(&str, u32)] = &[
     ("examples", 30),
     ("faults", 130),
     ("golden-check", 150),
+    ("fit-check", 30),
     ("determinism", 130),
 ];
 

@@ -12,8 +12,8 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask <task>
-  ci            format, clippy, tidy, docs, test, faults, golden-check and determinism; prints the time and the budget of
-                each part
+  ci            format, clippy, tidy, docs, test, faults, golden-check, fit-check and determinism; prints the time and the
+                budget of each part
   full          the same with all cases of the exhaustive suites, and with a second seed for every experiment
   format        cargo fmt --check
   clippy        lints as errors, on all targets
@@ -23,6 +23,7 @@ cargo xtask <task>
   faults        the tests of power loss, which must fail under each deliberate fault in the sources
   golden-check  checks that every experiment gives its golden table and meets its bounds, in a release build
   determinism   checks that a debug build gives the golden digests, and another seed other digests
+  fit-check [--seed N] [--cards N]  fits virtual cards with known numbers and compares, in a release build
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; known failing inputs run first
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         ["faults"] => faults::check(),
         ["golden-check"] => golden_check(),
         ["determinism"] => determinism::check(Scope::Quick),
+        ["fit-check", ref arguments @ ..] => fit_check(arguments),
         ["fuzz"] => fuzz("60"),
         ["fuzz", seconds] => fuzz(seconds),
         ["under-load"] => under_load::check("5", &[]),
@@ -95,6 +97,8 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     tests_per_crate::check(scope, times)?;
     times.measure("faults", faults::check)?;
     times.measure("golden-check", golden_check)?;
+    let cards = if scope == Scope::Full { "50" } else { "2" };
+    times.measure("fit-check", || fit_check(&["--cards", cards]))?;
     times.measure("determinism", || determinism::check(scope))
 }
 
@@ -131,6 +135,12 @@ fn test() -> Outcome {
 
 fn golden_check() -> Outcome {
     cargo(&["test", "--release", "--locked", "--package", "flashlab-lab", "--test", "golden"])
+}
+
+/// Fits virtual cards with known numbers.
+fn fit_check(arguments: &[&str]) -> Outcome {
+    let build = ["run", "--release", "--locked", "--package", "flashlab-lab", "--example", "fit_check", "--"];
+    cargo(&[&build[..], arguments].concat())
 }
 
 fn golden() -> Outcome {

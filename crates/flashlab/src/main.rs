@@ -41,6 +41,7 @@ Examples:
   flashlab age sd/kingston job.fio --to used.state
   flashlab bench sd/kingston:state=used.state job.fio
   flashlab run endurance --job job.fio --devices 'sd/kingston:cycles=3000' --seeds 4
+  flashlab fit card.json --host raspberry-pi-4 --to my-card.toml
   flashlab explain sd/kingston
   flashlab trace bring-up sd/kingston
 

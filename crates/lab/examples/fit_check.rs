@@ -71,6 +71,17 @@ fn print_card(card: u64, one: &flashlab_lab::fitting::check::CheckedCard) {
             number.determined.word()
         );
     }
+    for cell in estimate.cells.iter().filter(|cell| cell.error_percent.abs() > 2.0 * 100.0 * cell.sd_share) {
+        println!(
+            "  cell {}: {:+.1} %, left out {:+.1} %",
+            cell.name,
+            cell.error_percent,
+            cell.left_out_error_percent.unwrap_or(f64::NAN)
+        );
+    }
+    for held in &one.fit.held {
+        println!("  {} stays at {}: {}", held.name, held.value, held.reason);
+    }
     for (name, error) in &one.predictions {
         println!("  {name:24} {:+.2} %", 100.0 * error);
     }

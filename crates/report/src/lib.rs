@@ -14,6 +14,7 @@
 //! | [`html::page`] | one self-contained page: charts, explanations, parameters |
 //! | [`html::jobs_page`] | the page of jobs on one or several devices |
 //! | [`compare::json`], [`compare::csv`] | the figures of jobs on devices |
+//! | [`fit::table`], [`fit::json`], [`html::fit_page`] | the estimates of a fit |
 //! | [`html::live_page`] | the page of a [live](live::Page) experiment |
 //! | [`figure::bars::figures`] and similar functions | single charts; [`figure::all`] returns all of them |
 //!
@@ -57,6 +58,7 @@ pub mod compare;
 pub mod csv;
 mod explain;
 pub mod figure;
+pub mod fit;
 mod grid;
 pub mod html;
 pub mod json;

@@ -94,7 +94,8 @@ pub(super) fn intervals(
             });
         }
     }
-    for _ in 0..ROUNDS {
+    let rounds = if descent.problem.settings.profile_likelihood { ROUNDS } else { 0 };
+    for _ in 0..rounds {
         refine(descent, best, local, target, &mut ends);
         if ends.iter().all(|end| end.done) {
             break;

@@ -114,9 +114,9 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns the standard deviation as a share of the value, at least the floor.
+    /// Returns the standard deviation as a share of the value, with the independent error of the model.
     pub(super) fn share(&self, settings: &Settings) -> f64 {
-        (self.sd / self.value).max(settings.floor)
+        (self.sd / self.value).hypot(settings.floor)
     }
 
     fn check(&self) -> Result<(), FitError> {
@@ -145,7 +145,7 @@ pub struct Candidate {
 /// Settings of the search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
-    /// Least standard deviation of a cell, as a share of its value.
+    /// Error of the model as a share of each cell's value, beside the deviation of the measurement.
     pub floor: f64,
     /// Number of starts that are tried; the best ones are followed to their minimum.
     pub starts: usize,
@@ -155,13 +155,24 @@ pub struct Settings {
     pub iterations_max: usize,
     /// Seed of the additional starts.
     pub seed: u64,
+    /// True if intervals come from the profile likelihood; otherwise they come from the derivatives at the estimate alone,
+    /// which needs no further evaluations.
+    pub profile_likelihood: bool,
     /// True if each cell is also predicted from the others.
     pub leave_one_out: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { floor: 0.015, starts: 8, followed: 2, iterations_max: 20, seed: 1, leave_one_out: true }
+        Settings {
+            floor: 0.015,
+            starts: 8,
+            followed: 2,
+            iterations_max: 20,
+            seed: 1,
+            profile_likelihood: true,
+            leave_one_out: true,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ fn problem<'a>(starts: &[f64], cells: Vec<Cell>, forward: &'a Forward<'a>) -> Pr
         forward,
         candidates: Vec::new(),
         forward_candidates: None,
-        settings: Settings::default(),
+        settings: Settings { floor: 0.0, ..Settings::default() },
     }
 }
 

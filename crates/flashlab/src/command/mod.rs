@@ -9,6 +9,7 @@ mod control;
 #[cfg(feature = "serve")]
 mod ctl;
 pub(crate) mod explain;
+pub(crate) mod fit;
 pub(crate) mod jobs;
 pub(crate) mod list;
 #[cfg(feature = "serve")]

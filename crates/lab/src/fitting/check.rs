@@ -7,6 +7,7 @@ use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Direction;
 use flashlab_fit::estimate::{DETERMINED_SHARE, Determined};
 use flashlab_fit::observation::{Measurements, Observation, Quantity, State, Step, Target};
+use flashlab_fit::plan::{Area, Plan, PlannedStep, Scale};
 use flashlab_sim::Rng;
 
 /// Standard deviation of the noise, as a share of the value.
@@ -129,14 +130,21 @@ fn draw(rng: &mut Rng) -> Vec<Setting> {
     let (t_read, t_prog) = (between(120e3, 900e3), between(200e3, 900e3));
     let (t_commit, rate) = (between(150e3, 5e6), between(25.0, 150.0));
     let (unit, cache) = (between(1.0, 24.0).round(), between(256.0, 2048.0));
-    vec![
+    // Every other card has a busy time of each write command.
+    let t_write = between(200e3, 2.5e6);
+    let has_t_write = between(1.0, 4.0) > 2.0;
+    let mut numbers = vec![
         ("flash.t_read", time(t_read)),
         ("flash.t_prog", time(t_prog)),
         ("ftl.t_commit", time(t_commit)),
         ("flash.read_rate", format!("{}KiB/s", (rate * 1024.0) as u64)),
         ("ftl.rewrite_unit", format!("{}KiB", 128 * unit as u64)),
         ("ftl.map_cache", format!("{}KiB", cache as u64 / 4 * 4)),
-    ]
+    ];
+    if has_t_write {
+        numbers.push(("ftl.t_write", time(t_write)));
+    }
+    numbers
 }
 
 /// Runs steps on the card with these numbers, and returns the observed values.
@@ -159,49 +167,23 @@ fn step(name: &str, direction: Direction, before: State, options: &str) -> Step 
     Step { name: name.to_owned(), job, before, observations: vec![observation], ..Step::default() }
 }
 
-/// Returns the measurements of the closed loop: sequential and random requests of several sizes, in known states.
+/// Returns the steps of the standard plan, each with an observation whose value is still open.
 fn plan() -> Vec<Step> {
-    use Direction::{Read, Write};
-    use State::{AsLeft, Discarded, New, WrittenInSequence};
-    let mut steps = vec![
-        step("randwrite-4k-new", Write, New, "--rw=randwrite --bs=4k --size=512m --number_ios=1000"),
-        step("write-1m", Write, AsLeft, "--rw=write --bs=1m --offset=1g --size=512m"),
-        step("read-1m", Read, AsLeft, "--rw=read --bs=1m --offset=1g --size=512m"),
-        step("randread-4k", Read, AsLeft, "--rw=randread --bs=4k --offset=1g --size=512m --number_ios=1000"),
-        step("randread-64k", Read, AsLeft, "--rw=randread --bs=64k --offset=1g --size=512m --number_ios=500"),
-        step(
-            "randread-512k",
-            Read,
-            AsLeft,
-            "--rw=randread --bs=512k --offset=1g --size=512m --number_ios=200",
-        ),
-        step(
-            "overwrite-4k",
-            Write,
-            AsLeft,
-            "--rw=randwrite --bs=4k --offset=1g --size=512m --number_ios=100",
-        ),
-        step(
-            "overwrite-64k",
-            Write,
-            WrittenInSequence,
-            "--rw=randwrite --bs=64k --offset=1g --size=512m --number_ios=100",
-        ),
-        step(
-            "randwrite-16k-discarded",
-            Write,
-            Discarded,
-            "--rw=randwrite --bs=16k --offset=2g --size=512m --number_ios=500",
-        ),
-        step(
-            "randread-4k-wide",
-            Read,
-            WrittenInSequence,
-            "--rw=randread --bs=4k --offset=4g --size=4g --number_ios=2000",
-        ),
-    ];
-    steps[0].before = New;
-    steps
+    let area = Area { capacity: CAPACITY, block: 512, is_writable: true, discards: true };
+    let plan = Plan::new(Scale::Standard, &area).expect("the card is large enough");
+    let step = |planned: PlannedStep| {
+        let direction = if planned.reads > 0 { Direction::Read } else { Direction::Write };
+        let observation = Observation::new(direction, Quantity::BytesPerSecond, 1.0);
+        Step {
+            name: planned.name,
+            job: planned.job,
+            before: planned.before,
+            rest: planned.rest,
+            observations: if planned.only_prepares { Vec::new() } else { vec![observation] },
+            ..Step::default()
+        }
+    };
+    plan.steps.into_iter().map(step).collect()
 }
 
 /// Returns the jobs that the fit does not see.

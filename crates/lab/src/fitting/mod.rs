@@ -128,7 +128,13 @@ pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Resul
         return Err(FittingError::NothingToFit);
     }
     held.extend(session.add_mechanisms(&mut numbers, &mut starts)?);
-    let estimate = session.estimate(&numbers, &starts, settings.search.clone(), true)?;
+    let mut estimate = session.estimate(&numbers, &starts, settings.search.clone(), true)?;
+    for (free, number) in numbers.iter().zip(&mut estimate.numbers) {
+        number.value = session.rounded(free, number.value);
+        // The model is the same for all values that round alike.
+        number.low = session.rounded(free, number.low).min(number.value);
+        number.high = session.rounded(free, number.high).max(number.value);
+    }
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
     let point = session.point(&numbers, &values);
     let predicted = session.predict(&session.rigs, &[point.clone()]).pop().expect("one point")?;
@@ -254,6 +260,12 @@ impl<'a> Session<'a> {
         value_of(&self.bases[number.card.unwrap_or(0)], number.row.multiple_of?)
     }
 
+    /// Returns the value that a device can have next to `value`.
+    fn rounded(&self, number: &Free, value: f64) -> f64 {
+        let unit = self.unit_of(number).unwrap_or(1.0);
+        (value / unit).round().max(1.0) * unit
+    }
+
     fn name(&self, number: &Free) -> String {
         match number.card {
             Some(card) if self.rigs.len() > 1 => format!("{}:{}", self.labels[card], number.row.path),
@@ -266,9 +278,7 @@ impl<'a> Session<'a> {
         let of = |card: usize| {
             let own = numbers.iter().zip(values).filter(|(n, _)| n.card.is_none_or(|c| c == card));
             own.map(|(number, value)| {
-                let unit = self.unit_of(number).unwrap_or(1.0);
-                let rounded = (value / unit).round().max(1.0) * unit;
-                (number.row.path, number.row.dimension.print(rounded as u64))
+                (number.row.path, number.row.dimension.print(self.rounded(number, *value) as u64))
             })
             .collect()
         };
@@ -354,6 +364,7 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Held>, FittingError> {
         let quick = flashlab_fit::estimate::Settings {
             starts: 1,
+            profile_likelihood: false,
             leave_one_out: false,
             ..self.settings.search.clone()
         };

@@ -7,6 +7,7 @@
 mod comparison;
 pub(crate) mod curves;
 mod devices;
+mod fit;
 mod jobs;
 mod lifetime;
 mod live;
@@ -29,6 +30,7 @@ use crate::{
 };
 use flashlab_lab::results::Results;
 
+pub use fit::{FitPage, fit_page};
 pub use jobs::{JobPage, jobs_page};
 pub use live::live_page;
 pub use trace::trace_page;

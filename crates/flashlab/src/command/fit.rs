@@ -1,0 +1,131 @@
+//! `flashlab fit`: estimates the numbers of a card from measurements, and writes its profile.
+
+use crate::failure::{Failure, say};
+use crate::width::columns;
+use crate::{file, progress};
+use clap::{Args, ValueEnum};
+use flashlab_catalogue::library::Library;
+use flashlab_lab::fitting::{FitSettings, FittingError, Input, TYPICAL, fit, measurements_of_experiment};
+use flashlab_report::fit as report;
+use flashlab_report::html::{FitPage, fit_page};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Measurements of a card: a file of `flashlab measure`, fio's JSON, a table `job,value,sd`, or a log with lines of
+    /// hdparm, dd, iozone, flashbench, agnostics and sdbench; or the published cells of a device: `sd-cards:kingston`.
+    /// Several cards on one host share the host's numbers.
+    #[arg(required = true, value_name = "MEASUREMENTS")]
+    measurements: Vec<String>,
+    /// Profile of the machine on which the cards were measured; by default, the one that the measurements name.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Fits the software times of the host too. By default they stay as in its profile.
+    #[arg(long)]
+    fit_host: bool,
+    /// Profile that provides all numbers that are not fitted.
+    #[arg(long, value_name = "DEVICE", default_value = TYPICAL)]
+    base: String,
+    /// File for the profile, one for each card in their order.
+    #[arg(long = "to", value_name = "FILE")]
+    to: Vec<PathBuf>,
+    /// Name of the product in the profile.
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Error of the model in per cent, for effects that it leaves out; it adds to the deviation of each cell.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.5)]
+    floor: f64,
+    /// Seed of the search and of the medium.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Format of the output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// File for a page with numbers, intervals, measured and simulated values, and mechanisms.
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables to read.
+    Table,
+    /// Everything as JSON; standard output contains nothing else.
+    Json,
+}
+
+/// Largest file of measurements that is read.
+const BYTES_MAX: u64 = flashlab_fit::import::BYTES_MAX as u64;
+
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    if !options.to.is_empty() && options.to.len() != options.measurements.len() {
+        return Err(Failure::usage(format!(
+            "--to is given {} times for {} cards; repeat it once for each card, in their order",
+            options.to.len(),
+            options.measurements.len()
+        )));
+    }
+    if !(0.1..=50.0).contains(&options.floor) {
+        return Err(Failure::usage(format!("--floor {}: expected 0.1 to 50 (per cent)", options.floor)));
+    }
+    let inputs = options.measurements.iter().map(|name| input(name, library));
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let outputs = options.to.iter().chain(&options.html);
+    outputs.map(PathBuf::as_path).try_for_each(file::check_output)?;
+    let mut settings = FitSettings {
+        base: options.base.clone(),
+        host: options.host.clone(),
+        fit_host: options.fit_host,
+        ..FitSettings::default()
+    };
+    (settings.search.seed, settings.search.floor) = (options.seed, options.floor / 100.0);
+    progress::catch_interrupts();
+    let fitted = progress::show_elapsed("fit", || fit(&inputs, &settings, library))?;
+    for (card, path) in options.to.iter().enumerate() {
+        let title = options.name.clone().or_else(|| inputs[card].measurements.target.model.clone());
+        let text = fitted.profile(card, &title.unwrap_or_else(|| inputs[card].label.clone()))?;
+        file::write(path, text.as_bytes())?;
+        say(format_args!("the profile is {}", path.display()));
+    }
+    match options.format {
+        Format::Table => file::print(&report::table(&fitted, columns()))?,
+        Format::Json => file::print(&report::json(&fitted))?,
+    }
+    if let Some(path) = &options.html {
+        let page = FitPage {
+            title: &fitted.cards.join(", "),
+            version: env!("CARGO_PKG_VERSION"),
+            command: &super::jobs::as_typed(),
+            fit: &fitted,
+        };
+        file::write(path, fit_page(&page).as_bytes())?;
+        say(format_args!("the page is {}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the measurements that an argument names.
+fn input(name: &str, library: &Library) -> Result<Input, Failure> {
+    if let Some((experiment, column)) = name.split_once(':')
+        && !Path::new(name).exists()
+    {
+        let measurements = measurements_of_experiment(experiment, column, library)?;
+        return Ok(Input { label: column.to_owned(), measurements });
+    }
+    let bytes = file::read(name, BYTES_MAX).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to() + 1;
+        Failure::usage(format!("{name}: byte {at} is not valid UTF-8; expected a text file"))
+    })?;
+    let stem = Path::new(name).file_stem().map_or("card".into(), |stem| stem.to_string_lossy().into_owned());
+    let parsed = flashlab_fit::import::parse(&text, &stem);
+    let measurements = parsed.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    Ok(Input { label: stem, measurements })
+}
+
+impl From<FittingError> for Failure {
+    fn from(error: FittingError) -> Self {
+        Failure::usage(error)
+    }
+}

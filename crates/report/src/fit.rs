@@ -1,0 +1,117 @@
+//! The estimates of a fit, as a table and as JSON.
+
+use crate::number;
+use crate::terminal::{columns, wrapped};
+use flashlab_fit::estimate::{CellEstimate, NumberEstimate};
+use flashlab_lab::fitting::CardFit;
+
+const MIB: f64 = 1_048_576.0;
+/// Number of candidates that a table lists.
+const NEXT_MAX: usize = 3;
+
+/// Returns the numbers with their intervals, the cells beside the model, and the conclusions.
+pub fn table(fit: &CardFit, width: usize) -> String {
+    let mut text = summary(fit, width);
+    let mut rows = vec![NUMBER_HEAD.map(str::to_owned).to_vec()];
+    rows.extend(fit.estimate.numbers.iter().map(|number| number_row(number).to_vec()));
+    text += "\n";
+    text += &aligned(&rows, &[false, true, true, false, false], width);
+    let mut rows = vec![CELL_HEAD.map(str::to_owned).to_vec()];
+    rows.extend(fit.estimate.cells.iter().map(|cell| cell_row(cell).to_vec()));
+    text += "\n";
+    text += &aligned(&rows, &[false, true, true, true, true], width);
+    let conclusions = conclusions(fit);
+    if !conclusions.is_empty() {
+        text += "\n";
+    }
+    for sentence in conclusions {
+        text += &wrapped(&sentence, width);
+    }
+    text
+}
+
+/// Returns the complete fit as JSON.
+pub fn json(fit: &CardFit) -> String {
+    let mut text = serde_json::to_string_pretty(fit).expect("a fit has plain values");
+    text.push('\n');
+    text
+}
+
+pub(crate) const NUMBER_HEAD: [&str; 5] = ["number", "estimate", "90 % interval", "determined", "by"];
+pub(crate) const CELL_HEAD: [&str; 5] = ["cell", "measured", "simulated", "error", "left out"];
+
+/// Returns a sentence on the fit as a whole.
+pub(crate) fn summary(fit: &CardFit, width: usize) -> String {
+    let estimate = &fit.estimate;
+    let sentence = format!(
+        "{} numbers fitted on {} cells of {} on {}; all other numbers are those of {}.",
+        estimate.numbers.len(),
+        estimate.cells.len(),
+        fit.cards.join(", "),
+        fit.host,
+        fit.base
+    );
+    wrapped(&sentence, width)
+}
+
+/// Returns the texts of a number: name, estimate, interval, extent of determination, cells.
+pub(crate) fn number_row(number: &NumberEstimate) -> [String; 5] {
+    let value = |value| quantity(value, &number.unit);
+    [
+        number.name.clone(),
+        value(number.value),
+        format!("{} to {}", value(number.low), value(number.high)),
+        number.determined.word().to_owned(),
+        number.cells.join(", "),
+    ]
+}
+
+/// Returns the texts of a cell: name, measured, simulated, error of the fit, error of a fit without the cell.
+pub(crate) fn cell_row(cell: &CellEstimate) -> [String; 5] {
+    let percent = |error: f64| format!("{} %", number::signed(error, 1));
+    [
+        cell.name.clone(),
+        quantity(cell.measured, &cell.unit),
+        quantity(cell.simulated, &cell.unit),
+        percent(cell.error_percent),
+        cell.left_out_error_percent.map_or(number::NONE.to_owned(), percent),
+    ]
+}
+
+/// Returns the conclusions, one sentence each.
+pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
+    let estimate = &fit.estimate;
+    let mut sentences = estimate.contradictions.clone();
+    if estimate.inflation > 1.2 {
+        sentences.push(format!(
+            "The model does not explain the cells within their deviations; the intervals are {} times as wide for it.",
+            number::fixed(estimate.inflation, 1)
+        ));
+    }
+    sentences.extend(estimate.inseparable.iter().map(|pair| pair.sentence.clone()));
+    let useful = estimate.next.iter().filter(|next| next.gain > 0.2).take(NEXT_MAX);
+    sentences.extend(useful.map(|next| format!("Worth measuring: {}", next.sentence)));
+    let held = fit.held.iter().filter(|held| held.value != "none");
+    sentences.extend(held.map(|held| format!("{} stays at {}: {}.", held.name, held.value, held.reason)));
+    sentences.extend(fit.notes.iter().map(|note| format!("{note}.")));
+    sentences
+}
+
+/// Returns a quantity in a unit of a reader.
+fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" | "latency_ns_mean" => number::duration_ns(value),
+        "B" => number::bytes(value.round() as u64),
+        "B/s" | "bytes_per_second" if value < 0.1 * MIB => {
+            format!("{} KiB/s", number::significant(value / 1024.0, 3))
+        }
+        "B/s" | "bytes_per_second" => format!("{} MiB/s", number::significant(value / MIB, 3)),
+        "iops" => format!("{} IOPS", number::significant(value, 4)),
+        unit => format!("{} {unit}", number::significant(value, 4)),
+    }
+}
+
+fn aligned(rows: &[Vec<String>], right: &[bool], width: usize) -> String {
+    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    columns(&rows, right, width)
+}

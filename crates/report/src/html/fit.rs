@@ -1,0 +1,139 @@
+//! The page of a fit: numbers with intervals, measured beside simulated, the time by mechanism, and conclusions.
+
+use super::{Section, comparison, document, tables, why};
+use crate::{
+    fit::{CELL_HEAD, NUMBER_HEAD, cell_row, conclusions, number_row, summary},
+    markup::{Element, element},
+};
+use flashlab_fit::estimate::{CellEstimate, Determined};
+use flashlab_lab::fitting::CardFit;
+use flashlab_lab::results::{Cell, Figure, Mechanisms, Published, Results, Role};
+
+/// The content of the page.
+#[derive(Clone, Copy, Debug)]
+pub struct FitPage<'a> {
+    /// Title of the page.
+    pub title: &'a str,
+    /// The version of flashlab.
+    pub version: &'a str,
+    /// The command that reproduces the page.
+    pub command: &'a str,
+    /// The fit.
+    pub fit: &'a CardFit,
+}
+
+/// Returns the page.
+pub fn fit_page(page: &FitPage<'_>) -> String {
+    let fit = page.fit;
+    let header = element("header")
+        .child(element("p").class("kicker").text(format!("Fitted with flashlab {}", page.version)))
+        .child(element("h1").text(page.title))
+        .child(element("p").class("lead").text(summary(fit, usize::MAX).trim()));
+    let results = as_results(fit);
+    let numbers = fit.estimate.numbers.iter().map(|number| number_row(number).to_vec());
+    let cells = fit.estimate.cells.iter().map(|cell| cell_row(cell).to_vec());
+    let mut sections = vec![
+        Section {
+            id: "numbers",
+            title: "Numbers",
+            short: "Numbers",
+            intro: Some("A determined number has a 90 % interval within 5 % of its estimate.".into()),
+            body: vec![table("Numbers", &NUMBER_HEAD, numbers)],
+        },
+        Section {
+            id: "cells",
+            title: "Measured and simulated",
+            short: "Cells",
+            intro: Some(
+                "The column \"left out\" is the error of a model that was fitted without the cell: the honest error of \
+                 a prediction for this card."
+                    .into(),
+            ),
+            body: vec![table("Cells", &CELL_HEAD, cells)],
+        },
+    ];
+    sections.extend(comparison::figures(&results));
+    sections.extend(why::section(&results));
+    let open: Vec<Element> = undetermined(fit).into_iter().map(|text| element("li").text(text)).collect();
+    if !open.is_empty() {
+        let list = vec![element("ul").class("note").children(open)];
+        sections.push(Section::new("open", "Not determined", "Not determined", list));
+    }
+    let remarks: Vec<Element> = conclusions(fit).into_iter().map(|text| element("li").text(text)).collect();
+    if !remarks.is_empty() {
+        let list = vec![element("ul").class("note").children(remarks)];
+        sections.push(Section::new("conclusions", "Conclusions", "Conclusions", list));
+    }
+    let footer = element("footer")
+        .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
+    document(page.title, &format!("flashlab {}", page.version), header, &sections, footer)
+}
+
+/// Returns a sentence for each number that the cells do not determine.
+fn undetermined(fit: &CardFit) -> Vec<String> {
+    let sentence = |number: &flashlab_fit::estimate::NumberEstimate| {
+        let [name, value, interval, ..] = number_row(number);
+        Some(match number.determined {
+            Determined::Yes => return None,
+            Determined::Loosely => format!("{name} lies in {interval}."),
+            Determined::AtMost | Determined::AtLeast => {
+                format!("{name}: the cells limit it on one side only, {interval}.")
+            }
+            Determined::No => {
+                format!("{name} has no effect within its bounds; the profile contains {value}.")
+            }
+        })
+    };
+    fit.estimate.numbers.iter().filter_map(sentence).collect()
+}
+
+fn table(label: &str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Element {
+    let columns: Vec<(&str, bool)> = head
+        .iter()
+        .map(|name| (*name, ["estimate", "measured", "simulated", "error", "left out"].contains(name)))
+        .collect();
+    let row = |cells: Vec<String>| {
+        let others = cells[1..].iter().zip(&columns[1..]).map(|(text, (_, is_number))| match is_number {
+            true => tables::number(text),
+            false => tables::text(text),
+        });
+        element("tr").child(tables::row_head(&cells[0])).children(others.collect::<Vec<_>>())
+    };
+    let rows: Vec<Element> = rows.map(row).collect();
+    let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    tables::scrolling(label, html)
+}
+
+/// Returns the cells for the charts of experiments: one table per step, one column per card.
+fn as_results(fit: &CardFit) -> Results {
+    let cell = |(cell, mechanisms): (&CellEstimate, &Vec<(&'static str, f64)>)| {
+        let (table, column) = cell.name.rsplit_once('/').unwrap_or((&cell.name, ""));
+        let (unit, factor) = match cell.unit.as_str() {
+            "bytes_per_second" => ("MiB/s", 1.0 / 1_048_576.0),
+            "latency_ns_mean" => ("us", 1e-3),
+            _ => ("IOPS", 1.0),
+        };
+        let published = Published::Figure {
+            mean: cell.measured * factor,
+            sd: Some(cell.sd_share * cell.measured * factor),
+        };
+        Cell {
+            table: table.to_owned(),
+            row: String::new(),
+            column: column.to_owned(),
+            unit: unit.to_owned(),
+            published: Some(published),
+            reference: None,
+            simulated: Figure { mean: cell.simulated * factor, sd: 0.0 },
+            role: Role::Fitted,
+            error_percent: Some(cell.error_percent),
+            requests: 0,
+            latency_ns_mean: mechanisms.iter().map(|(_, ns)| ns).sum(),
+            mechanisms: Mechanisms(mechanisms.clone()),
+            mechanism_ns_totals: Mechanisms(vec![]),
+            tail: None,
+        }
+    };
+    let cells = fit.estimate.cells.iter().zip(&fit.mechanisms_ns).map(cell).collect();
+    Results { cells, ..Results::default() }
+}
