@@ -77,10 +77,7 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
     let origin = plot.at(scale.origin());
     svg.push(svg::line((origin, TOP), (origin, y - GROUP_GAP / 2.0)).class("axis"));
 
-    let mut subtitle = chart.unit.to_string();
-    if scale.is_logarithmic() {
-        subtitle.push_str(", logarithmic");
-    }
+    let mut subtitle = format!("{}{}", chart.unit, scale.note());
     if let Some(conversion) = &chart.conversion {
         subtitle = format!("{subtitle} ({conversion})");
     }
@@ -109,7 +106,6 @@ fn scale<'a>(bars: impl Iterator<Item = &'a Bar<'a>>) -> Scale {
             _ => {}
         }
     }
-    // A simulated zero excludes a logarithmic axis, on which it has no place.
     Scale::for_values(&values, reach)
 }
 

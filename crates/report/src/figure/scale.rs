@@ -2,7 +2,7 @@
 
 use crate::number;
 
-/// Ratio of greatest to least beyond which an axis of positive values is logarithmic.
+/// Ratio of the greatest value to the least positive one beyond which an axis without negative values is logarithmic.
 const LINEAR_RATIO_MAX: f64 = 50.0;
 
 /// An axis.
@@ -10,8 +10,8 @@ const LINEAR_RATIO_MAX: f64 = 50.0;
 pub(crate) enum Scale {
     /// From the first value to the second; zero lies between them or at one end.
     Linear { least: f64, greatest: f64 },
-    /// From one power of ten to another.
-    Logarithmic { least: i32, greatest: i32 },
+    /// From one power of ten to another. With `has_zero`, the start of the axis is zero in place of the least power.
+    Logarithmic { least: i32, greatest: i32, has_zero: bool },
 }
 
 impl Scale {
@@ -20,9 +20,13 @@ impl Scale {
         let finite = || values.iter().copied().filter(|v| v.is_finite());
         let greatest = finite().chain([reach]).filter(|v| v.is_finite()).fold(0.0, f64::max);
         let least = finite().fold(f64::INFINITY, f64::min);
-        if least > 0.0 && least.is_finite() && greatest / least > LINEAR_RATIO_MAX {
-            let least = least.log10().floor() as i32;
-            return Scale::Logarithmic { least, greatest: (greatest.log10().ceil() as i32).max(least + 1) };
+        let least_positive = finite().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+        if least >= 0.0 && least_positive.is_finite() && greatest / least_positive > LINEAR_RATIO_MAX {
+            // Zero takes the place of the power below the least value, so that every other value has a bar.
+            let has_zero = least == 0.0;
+            let least = least_positive.log10().floor() as i32 - i32::from(has_zero);
+            let greatest = (greatest.log10().ceil() as i32).max(least + 1);
+            return Scale::Logarithmic { least, greatest, has_zero };
         }
         let least = least.min(0.0);
         let greatest = if greatest > least { greatest } else { least + 1.0 };
@@ -36,8 +40,15 @@ impl Scale {
         Scale::Linear { least, greatest: if greatest > least { greatest } else { least + 1.0 } }
     }
 
-    pub(crate) fn is_logarithmic(self) -> bool {
-        matches!(self, Scale::Logarithmic { .. })
+    /// Returns the words that follow the unit in a subtitle.
+    pub(crate) fn note(self) -> &'static str {
+        match self {
+            Scale::Linear { .. } => "",
+            Scale::Logarithmic { has_zero: false, .. } => ", logarithmic",
+            Scale::Logarithmic { has_zero: true, .. } => {
+                ", logarithmic from the first power of ten after zero"
+            }
+        }
     }
 
     /// Returns the position of `value`, 0 to 1. A value beyond an end has the position of the end.
@@ -45,14 +56,14 @@ impl Scale {
         let fraction = match self {
             Scale::Linear { least, greatest } => (value - least) / (greatest - least),
             Scale::Logarithmic { .. } if value <= 0.0 => 0.0,
-            Scale::Logarithmic { least, greatest } => {
+            Scale::Logarithmic { least, greatest, .. } => {
                 (value.log10() - f64::from(least)) / f64::from(greatest - least)
             }
         };
         if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) }
     }
 
-    /// Returns the position at which bars begin: that of zero, or of the least power of ten.
+    /// Returns the position at which bars begin: that of zero, or the start of a logarithmic axis.
     pub(crate) fn origin(self) -> f64 {
         match self {
             Scale::Linear { .. } => self.fraction(0.0),
@@ -75,10 +86,14 @@ impl Scale {
                 let ticks = (first..=last.min(first.saturating_add(12))).map(|i| i as f64 * step);
                 ticks.map(|value| (value, label(value, decimals))).collect()
             }
-            Scale::Logarithmic { least, greatest } => {
+            Scale::Logarithmic { least, greatest, has_zero } => {
                 let stride = ((greatest - least) / 8 + 1) as usize;
-                let ticks = (least..=greatest).step_by(stride).map(|exponent| 10f64.powi(exponent));
-                ticks.map(|value| (value, label(value, number::decimals_for(value, 1)))).collect()
+                let first = least + i32::from(has_zero);
+                let powers = (first..=greatest).step_by(stride).map(|exponent| 10f64.powi(exponent));
+                let zero = has_zero.then_some(0.0).into_iter();
+                zero.chain(powers)
+                    .map(|value| (value, label(value, number::decimals_for(value, 1))))
+                    .collect()
             }
         }
     }
@@ -126,10 +141,28 @@ mod tests {
     #[test]
     fn a_wide_range_of_positive_values_is_logarithmic() {
         let scale = Scale::for_values(&[1.3, 773.0], 1111.0);
-        assert_eq!(scale, Scale::Logarithmic { least: 0, greatest: 4 });
+        assert_eq!(scale, Scale::Logarithmic { least: 0, greatest: 4, has_zero: false });
         assert_eq!(scale.fraction(100.0), 0.5);
         assert_eq!(scale.fraction(-5.0), 0.0);
         assert_eq!(scale.ticks().len(), 5);
+    }
+
+    #[test]
+    fn a_zero_keeps_the_logarithmic_axis_and_is_its_start() {
+        let scale = Scale::for_values(&[10.0, 773.0, 0.0], 773.0);
+        assert_eq!(scale, Scale::Logarithmic { least: 0, greatest: 3, has_zero: true });
+        assert_eq!(scale.fraction(0.0), 0.0);
+        assert!(scale.fraction(10.0) > 0.3, "the least positive value has a bar");
+        let ticks = scale.ticks();
+        let labels: Vec<&str> = ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!(labels, ["0", "10", "100", "1,000"]);
+        assert_eq!(ticks[0].0, 0.0);
+    }
+
+    #[test]
+    fn zero_beside_one_positive_value_leaves_the_axis_linear() {
+        assert!(matches!(Scale::for_values(&[0.0, 773.0], 773.0), Scale::Linear { .. }));
+        assert!(matches!(Scale::for_values(&[-1.0, 0.0, 1.0, 773.0], 773.0), Scale::Linear { .. }));
     }
 
     #[test]
