@@ -6,7 +6,8 @@ use flashlab_fit::probe::{Finding, Options, Probe, Target, drive};
 use flashlab_lab::probe::VirtualTarget;
 
 fn probe(device: &str, options: Options) -> Vec<Finding> {
-    let device = Device::open(device, &Library::built_in().expect("built-in library")).expect("a shipped device");
+    let device =
+        Device::open(device, &Library::built_in().expect("built-in library")).expect("a shipped device");
     let mut target = VirtualTarget::new(device.build(1));
     let mut probe = Probe::new(target.geometry(), options, 1);
     drive(&mut probe, &mut target, |_, _| true).expect("a virtual device does not fail")

@@ -1,6 +1,8 @@
 //! Units of the array and of the map: program unit, map granule, rewrite unit.
 
-use super::{Bench, Confidence, Contrast, KIB, MIB, Name, Value, Verdict, mean, median, sequence, writes};
+use super::{
+    Bench, Confidence, Contrast, DRAIN, KIB, MIB, Name, Value, Verdict, mean, median, sequence, writes,
+};
 use std::ops::Range;
 
 /// Writes of a series.
@@ -94,14 +96,22 @@ async fn stream(bench: &Bench, index: u64, bytes: u64, size: u64, shift: u64) ->
 /// shift makes slower, because both ends of the write lie within a granule whose rest must be read.
 pub(super) async fn map_granule(bench: &Bench) {
     let before = bench.written();
-    let size = (32 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
     let Some(region) = bench.region(1, size) else {
         return bench.skip(Name::MapGranule, "the device is too small");
     };
+    // The first overwrite in each slot rewrites larger units, so that the measured writes do not.
+    bench.fill(region.clone()).await;
+    let slot = size / (2 * COUNT) / (128 * KIB) * (128 * KIB);
+    let first = (0..2 * COUNT).map(|i| (region.start + i * slot, 128 * KIB)).collect::<Vec<_>>();
+    let pieces = first
+        .iter()
+        .flat_map(|(at, bytes)| sequence(*at + 4 * KIB..at + bytes, 4 * KIB).into_iter().step_by(3));
+    bench.run(writes(pieces.collect())).await;
     let mut series: Vec<Shifted> = Vec::new();
     for size in Bench::doubling(2 * bench.geometry.block, (64 * KIB).min(bench.large())) {
-        let Some(aligned) = overwrite(bench, &region, size, 0).await else { break };
-        let Some(shifted) = overwrite(bench, &region, size, size / 2).await else { break };
+        let Some(aligned) = overwrite(bench, &first, size, 0).await else { break };
+        let Some(shifted) = overwrite(bench, &first, size, size / 2).await else { break };
         series.push((size, aligned, shifted));
     }
     let most = series.last().map_or(0, |last| last.0);
@@ -116,13 +126,11 @@ pub(super) async fn map_granule(bench: &Bench) {
     bench.find(Name::MapGranule, before, lines(verdict, &series));
 }
 
-/// Fills the region, then overwrites `COUNT` random places. No place is written twice.
-async fn overwrite(bench: &Bench, region: &Range<u64>, size: u64, shift: u64) -> Option<Vec<f64>> {
-    bench.fill(region.clone()).await;
-    let slot = (region.end - region.start) / (2 * COUNT) / (2 * size) * (2 * size);
-    let places =
-        (0..2 * COUNT).map(|i| region.start + i * slot + bench.below(slot / size - 1) * size + shift);
-    let mut requests: Vec<(u64, u64)> = places.map(|at| (at, size)).collect();
+/// Overwrites one random place in each slot, in random order, after an idle period.
+async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64, shift: u64) -> Option<Vec<f64>> {
+    bench.idle(DRAIN).await;
+    let mut requests: Vec<(u64, u64)> =
+        slots.iter().map(|(at, bytes)| (at + bench.below(bytes / size - 1) * size + shift, size)).collect();
     for i in (1..requests.len()).rev() {
         requests.swap(i, bench.below(i as u64 + 1) as usize);
     }
@@ -155,15 +163,13 @@ pub(super) async fn rewrite_unit(bench: &Bench) {
             let Some(found) = refine_small(bench, step, piece).await else { break };
             return report_rewrite_unit(bench, before, found, ratio, evidence);
         }
-        if slow.len() >= 4 {
-            let first = places[slow[slow.len() / 2] - 1];
-            if let Some(found) =
-                refine(bench, &region, first, step, piece, slow[slow.len() / 2 + 1] - slow[slow.len() / 2])
-                    .await
-            {
-                return report_rewrite_unit(bench, before, found, ratio, evidence);
-            }
-            break;
+        if slow.len() >= 6 {
+            let middle = slow.len() / 2;
+            let gap = (slow[middle + 1] - slow[middle]) as u64 * step;
+            let Some(found) = refine(bench, &region, places[slow[middle] - 1], step, piece, gap).await else {
+                break;
+            };
+            return report_rewrite_unit(bench, before, found, ratio, evidence);
         }
     }
     let reason = "small overwrites of sequential data all take the same time";
@@ -205,38 +211,37 @@ fn slow_places(times: &[f64]) -> (Vec<usize>, f64) {
     (slow, of(true) / of(false).max(1.0))
 }
 
-/// Finds three boundaries behind `from` to the size of a piece, of units of about `gap` steps. Each fine scan runs on
-/// newly filled data in ascending order, from a place in the unit before the boundary.
+/// Finds three boundaries behind `from` to the size of two pieces, of units of about `gap` bytes. Each scan runs on newly
+/// filled data in ascending order, from a place in the unit before the boundary. The places are odd multiples of a piece,
+/// because a write to the first byte of a unit may begin a stream, which copies nothing.
 async fn refine(
     bench: &Bench,
     region: &Range<u64>,
     from: u64,
     step: u64,
     piece: u64,
-    gap: usize,
+    gap: u64,
 ) -> Option<Unit> {
     let mut boundaries: Vec<u64> = Vec::new();
     let mut inside = from;
     for _ in 0..3 {
-        let (mut fine, mut start, mut end) = (step, inside, inside + (gap as u64 + 2) * step);
-        loop {
-            fine = (fine / 8).max(piece);
-            bench.fill(region.clone()).await;
-            // Two pieces before the scan open the unit in front of the boundary.
-            let mut places = vec![start - piece, start];
+        let (mut fine, mut start, mut end) = (step, inside, inside + gap + 2 * step);
+        while fine > 2 * piece {
+            fine = (fine / 8).max(2 * piece);
+            let margin = 2 * gap.max(MIB);
+            let around = start.saturating_sub(margin).max(region.start)..(end + margin).min(region.end);
+            bench.fill(around).await;
+            // Two writes before the scan open the unit in front of the boundary.
+            let mut places = vec![start - 2 * piece, start];
             places.extend(
                 (1..).map(|i| start + i * fine).take_while(|at| *at <= end && at + piece <= region.end),
             );
             let run = bench.run(writes(places.iter().map(|at| (*at, piece)).collect())).await?;
-            let times = run.after(0);
-            let (slow, _) = slow_places(&times);
+            let (slow, _) = slow_places(&run.after(0));
             let hit = *slow.iter().find(|i| **i >= 2)?;
             (start, end) = (places[hit - 1], places[hit]);
-            if fine <= piece {
-                break;
-            }
         }
-        boundaries.push(end);
+        boundaries.push(end - piece);
         inside = end + step / 2;
     }
     let gaps = [boundaries[1] - boundaries[0], boundaries[2] - boundaries[1]];
