@@ -18,8 +18,8 @@ pub enum Name {
     ProgramUnit,
     /// Time that a write adds by leaving a program unit incomplete.
     PartialUnitCost,
-    /// Finest unit that a random write replaces without reading the old data.
-    MapGranule,
+    /// Unit that a small random write replaces without reading old data: an entry of the map, or a page.
+    RandomWriteUnit,
     /// Unit that the device rewrites as a whole when a part of it is overwritten.
     RewriteUnit,
     /// Number of sequential streams, or allocation units, that can be open at a time.
@@ -34,6 +34,8 @@ pub enum Name {
     RewriteArea,
     /// Ratio of write times in a filled range to those in a discarded range.
     Discard,
+    /// Ratio of read times of written data to those of discarded data.
+    DiscardReads,
     /// Ratio of write times under load to those after an idle period.
     Idle,
     /// Flash beyond the exported capacity, as a share of the exported capacity.
@@ -50,14 +52,15 @@ impl Name {
             Name::ReadPage => "read page",
             Name::ProgramUnit => "program unit",
             Name::PartialUnitCost => "cost of a partial unit",
-            Name::MapGranule => "map granule",
+            Name::RandomWriteUnit => "random-write unit",
             Name::RewriteUnit => "rewrite unit",
             Name::OpenUnits => "open units",
             Name::AllocationUnit => "allocation unit",
             Name::WriteBuffer => "write buffer",
             Name::SlcBuffer => "SLC buffer",
             Name::RewriteArea => "SLC area for rewrites",
-            Name::Discard => "effect of discard",
+            Name::Discard => "effect of discard on writes",
+            Name::DiscardReads => "effect of discard on reads",
             Name::Idle => "effect of idle time",
             Name::OverProvisioning => "over-provisioning",
         }
@@ -110,6 +113,27 @@ impl Confidence {
             Confidence::High => "high",
         }
     }
+}
+
+/// The results of a probe.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Findings {
+    /// The target, as it was named.
+    pub target: String,
+    /// Version of the program.
+    pub version: String,
+    /// Seed of the random offsets and of a virtual device's medium.
+    pub seed: u64,
+    /// Claimed capacity in bytes.
+    pub capacity: u64,
+    /// Logical block size in bytes.
+    pub block: u64,
+    /// Bytes that the probe wrote.
+    pub written_bytes: u64,
+    /// True if the probe was permitted to write.
+    pub destroy: bool,
+    /// The findings in the order in which they were made.
+    pub findings: Vec<Finding>,
 }
 
 /// A finding with its evidence.

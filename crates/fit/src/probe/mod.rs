@@ -16,7 +16,7 @@ mod machine;
 mod patterns;
 pub mod statistics;
 
-pub use finding::{Confidence, Evidence, Finding, Line, Name, Value};
+pub use finding::{Confidence, Evidence, Finding, Findings, Line, Name, Value};
 pub use machine::{Probe, Run};
 
 use flashlab_sim::{Duration, Geometry};

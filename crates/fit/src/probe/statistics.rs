@@ -5,7 +5,7 @@ use super::Confidence;
 /// Number of batches of a series.
 const BATCHES: usize = 8;
 /// Least difference, as a share of the smaller mean, that a finding with low confidence needs.
-const SHARE_LOW: f64 = 0.02;
+const SHARE_LOW: f64 = 0.04;
 /// Least difference, as a share of the smaller mean, that a finding with high confidence needs.
 const SHARE_HIGH: f64 = 0.05;
 /// Least difference in standard errors for low confidence: p < 0.01 with 14 degrees of freedom.
@@ -33,7 +33,7 @@ pub(super) fn median(values: &[f64]) -> f64 {
 ///
 /// Each series is split into eight batches. Their means are nearly independent even if the latencies have a period (an
 /// erase with every 32nd write), which single latencies are not. The rule: the difference has high confidence if it is
-/// at least 5 % of the smaller mean and at least 5 standard errors, and low confidence from 2 % and 3 standard errors on.
+/// at least 5 % of the smaller mean and at least 5 standard errors, and low confidence from 4 % and 3 standard errors on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Contrast {
     /// Mean of the first series.
@@ -49,6 +49,14 @@ impl Contrast {
     pub fn of(first: &[f64], second: &[f64]) -> Contrast {
         let (a, b) = (batch_means(first), batch_means(second));
         let error = (variance(&a) / a.len().max(1) as f64 + variance(&b) / b.len().max(1) as f64).sqrt();
+        Contrast { first: mean(first), second: mean(second), error }
+    }
+
+    /// Compares two sets of independent samples, of which the first has at least three. The larger of the two variances
+    /// counts for both.
+    pub fn of_samples(first: &[f64], second: &[f64]) -> Contrast {
+        let spread = variance(first).max(variance(second));
+        let error = (spread / first.len().max(1) as f64 + spread / second.len().max(1) as f64).sqrt();
         Contrast { first: mean(first), second: mean(second), error }
     }
 
@@ -112,7 +120,7 @@ pub(super) struct Knees {
 }
 
 /// Fits a hierarchy with the sizes that `candidates` offers, at most two levels. A level must reduce the sum of squared
-/// residuals by a factor of four and must rise by at least 2 % of the base.
+/// residuals by a factor of four and must rise by at least 4 % of the base.
 pub(super) fn knees(points: &[(f64, f64)], candidates: &[f64]) -> Knees {
     let base = points.iter().map(|p| p.1).sum::<f64>() / points.len().max(1) as f64;
     let residual = points.iter().map(|p| (p.1 - base).powi(2)).sum();
@@ -238,8 +246,11 @@ mod tests {
     #[test]
     fn two_levels_of_a_cache_hierarchy_are_found() {
         let curve = |x: f64| 80.0 + 6.0 * (1.0 - 600.0 / x).max(0.0) + 90.0 * (1.0 - 128_000.0 / x).max(0.0);
-        let points: Vec<(f64, f64)> =
-            (0..16).map(|i| 16.0 * 2f64.powi(i)).map(|x| (x, curve(x))).filter(|p| p.0 < 250_000.0).collect();
+        let points: Vec<(f64, f64)> = (0..32)
+            .map(|i| 16.0 * 2f64.powf(f64::from(i) / 2.0))
+            .map(|x| (x, curve(x)))
+            .filter(|p| p.0 < 250_000.0)
+            .collect();
         let candidates: Vec<f64> = (0..90).map(|i| 20.0 * 1.11f64.powi(i)).collect();
         let found = knees(&points, &candidates);
         assert_eq!(found.levels.len(), 2, "{found:?}");

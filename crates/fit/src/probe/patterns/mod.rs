@@ -40,8 +40,11 @@ pub(super) async fn all(bench: Bench) {
     }
     let program_unit = units::program_unit(&bench).await;
     let open = streams::open_units(&bench, program_unit).await;
-    streams::allocation_unit(&bench, program_unit, open).await;
-    units::map_granule(&bench).await;
+    if streams::allocation_unit(&bench, program_unit, open).await {
+        bench.skip(Name::RandomWriteUnit, "the merges of allocation units hide it");
+    } else {
+        units::random_write_unit(&bench).await;
+    }
     units::rewrite_unit(&bench).await;
     buffer::write_buffer(&bench).await;
     buffer::slc_buffer(&bench).await;
@@ -52,17 +55,18 @@ pub(super) async fn all(bench: Bench) {
 }
 
 /// Findings of the patterns that write, without the capacity.
-const WRITE_FINDINGS: [Name; 12] = [
+const WRITE_FINDINGS: [Name; 13] = [
     Name::ProgramUnit,
     Name::PartialUnitCost,
     Name::OpenUnits,
     Name::AllocationUnit,
-    Name::MapGranule,
+    Name::RandomWriteUnit,
     Name::RewriteUnit,
     Name::WriteBuffer,
     Name::SlcBuffer,
     Name::RewriteArea,
     Name::Discard,
+    Name::DiscardReads,
     Name::Idle,
     Name::OverProvisioning,
 ];

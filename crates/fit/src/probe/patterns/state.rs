@@ -1,14 +1,16 @@
 //! Effects of the device's state: discard and idle time.
 
-use super::{Bench, Confidence, Contrast, DRAIN, Direction, KIB, MIB, Name, Series, Value, Verdict, writes};
-use flashlab_sim::Duration;
+use super::{
+    Bench, Confidence, Contrast, DRAIN, Direction, KIB, MIB, Name, Series, Value, Verdict, reads, writes,
+};
+use flashlab_sim::{Duration, Rng};
 use std::ops::Range;
 
 /// Writes of a series.
 const COUNT: u64 = 256;
 
-/// Returns random aligned small writes in a range.
-fn random_writes(bench: &Bench, range: &Range<u64>, count: u64) -> Vec<(u64, u64)> {
+/// Returns random aligned small pieces of a range.
+fn random_pieces(bench: &Bench, range: &Range<u64>, count: u64) -> Vec<(u64, u64)> {
     let piece = (4 * KIB).max(bench.geometry.block);
     let places = (range.end - range.start) / piece;
     (0..count).map(|_| (range.start + bench.below(places) * piece, piece)).collect()
@@ -16,6 +18,16 @@ fn random_writes(bench: &Bench, range: &Range<u64>, count: u64) -> Vec<(u64, u64
 
 fn steps(times: &[f64]) -> Vec<(f64, f64)> {
     times.iter().enumerate().map(|(i, time)| (i as f64, *time)).collect()
+}
+
+/// Returns the values in a fixed order without relation to time.
+fn shuffled(values: &[f64]) -> Vec<f64> {
+    let mut order = values.to_vec();
+    let mut rng = Rng::new(1);
+    for i in (1..order.len()).rev() {
+        order.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    order
 }
 
 /// Compares random writes into a filled range with those into the same range after a discard.
@@ -26,19 +38,26 @@ pub(super) async fn discard(bench: &Bench) {
         return bench.skip(Name::Discard, "the device is too small");
     };
     bench.fill(region.clone()).await;
-    let Some(filled) = bench.run(writes(random_writes(bench, &region, COUNT))).await else {
+    let Some(filled) = bench.run(writes(random_pieces(bench, &region, COUNT))).await else {
         return bench.skip(Name::Discard, "the device refused the writes");
     };
     bench.fill(region.clone()).await;
+    let written = bench.run(reads(random_pieces(bench, &region, COUNT), 1)).await;
     if !bench.discard(region.clone()).await {
+        bench.skip(Name::DiscardReads, "the device has no discard");
         return bench.skip(Name::Discard, "the device has no discard");
     }
     bench.idle(DRAIN).await;
-    let Some(empty) = bench.run(writes(random_writes(bench, &region, COUNT))).await else {
+    let discarded = bench.run(reads(random_pieces(bench, &region, COUNT), 1)).await;
+    if let (Some(written), Some(discarded)) = (written, discarded) {
+        discard_reads(bench, &written.after(16), &discarded.after(16));
+    }
+    let Some(empty) = bench.run(writes(random_pieces(bench, &region, COUNT))).await else {
         return bench.skip(Name::Discard, "the device refused the writes");
     };
     let (filled, empty) = (filled.after(16), empty.after(16));
-    let contrast = Contrast::of(&empty, &filled);
+    // The first write to each unit is slow, so the latencies fall. In another order, the batches are alike.
+    let contrast = Contrast::of(&shuffled(&empty), &shuffled(&filled));
     let verdict = match contrast.is_slower() {
         Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after a discard"),
         confidence => {
@@ -51,6 +70,19 @@ pub(super) async fn discard(bench: &Bench) {
     bench.find(Name::Discard, before, verdict);
 }
 
+fn discard_reads(bench: &Bench, written: &[f64], discarded: &[f64]) {
+    let contrast = Contrast::of(discarded, written);
+    let verdict = match contrast.is_slower() {
+        Confidence::None => Verdict::none(Value::NoEffect, "reads of discarded data take as long"),
+        confidence => {
+            let reason = "time of random reads of written data over that of discarded data";
+            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason)
+        }
+    };
+    let verdict = verdict.axes("read", "latency, ns").line("written", steps(written));
+    bench.find(Name::DiscardReads, bench.written(), verdict.line("discarded", steps(discarded)));
+}
+
 /// Compares random writes under load with those after an idle period of five seconds.
 pub(super) async fn idle(bench: &Bench) {
     let before = bench.written();
@@ -60,11 +92,11 @@ pub(super) async fn idle(bench: &Bench) {
     };
     bench.fill(region.clone()).await;
     let load = |requests| Series { direction: Direction::Write, requests, depth: 32 };
-    let Some(loaded) = bench.run(load(random_writes(bench, &region, 24 * COUNT))).await else {
+    let Some(loaded) = bench.run(load(random_pieces(bench, &region, 24 * COUNT))).await else {
         return bench.skip(Name::Idle, "the device refused the writes");
     };
     bench.idle(Duration::from_secs(5)).await;
-    let Some(rested) = bench.run(load(random_writes(bench, &region, COUNT))).await else {
+    let Some(rested) = bench.run(load(random_pieces(bench, &region, COUNT))).await else {
         return bench.skip(Name::Idle, "the device refused the writes");
     };
     let loaded = loaded.after(23 * COUNT as usize);

@@ -10,8 +10,12 @@ const STREAMS_MAX: u64 = 64;
 const ROUNDS: u64 = 32;
 const WARM_ROUNDS: u64 = 8;
 
+/// Places at which a single stream is measured.
+const SINGLES: u64 = 8;
+
 /// Writes sequential streams in turn. The number of open units is the greatest number of streams that costs no more per
-/// write than one stream: 1, 2, 4, ..., then a binary search.
+/// write than one stream: 1, 2, 4, ..., then a binary search. The mean of each stream is one sample, because erase blocks
+/// differ in speed and each stream is in another block.
 pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Option<u64> {
     let before = bench.written();
     let size = program_unit.unwrap_or(64 * KIB).min(bench.large());
@@ -21,17 +25,21 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
         return None;
     }
     let mut points: Vec<(u64, Vec<f64>)> = Vec::new();
-    let Some(one) = interleaved(bench, 1, size, spacing).await else {
-        bench.skip(Name::OpenUnits, "the device refused the writes");
-        return None;
-    };
+    let mut one = Vec::new();
+    for place in 0..SINGLES {
+        let Some(times) = interleaved(bench, place, 1, size, spacing).await else {
+            bench.skip(Name::OpenUnits, "the device refused the writes");
+            return None;
+        };
+        one.extend(times);
+    }
     let mut good = 1;
     let mut bad = None;
     points.push((1, one.clone()));
     while good < STREAMS_MAX && bad.is_none_or(|(bad, _)| bad - good > 1) {
         let tried = bad.map_or(good * 2, |(bad, _)| good.midpoint(bad));
-        let times = interleaved(bench, tried, size, spacing).await?;
-        match Contrast::of(&one, &times).is_slower() {
+        let times = interleaved(bench, 0, tried, size, spacing).await?;
+        match Contrast::of_samples(&one, &times).is_slower() {
             Confidence::None => good = tried,
             confidence => bad = Some((tried, confidence)),
         }
@@ -54,26 +62,30 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     bad.map(|_| good)
 }
 
-async fn interleaved(bench: &Bench, streams: u64, size: u64, spacing: u64) -> Option<Vec<f64>> {
-    for stream in 0..streams {
-        bench.discard(stream * spacing..stream * spacing + ROUNDS * size).await;
+/// Writes `streams` streams in turn, from place `first` on. Returns the mean latency of each stream after a warm-up.
+async fn interleaved(bench: &Bench, first: u64, streams: u64, size: u64, spacing: u64) -> Option<Vec<f64>> {
+    let places = first..first + streams;
+    for place in places.clone() {
+        bench.discard(place * spacing..place * spacing + ROUNDS * size).await;
     }
-    let rounds = ROUNDS.max(2 * WARM_ROUNDS + 64 / streams);
     let requests =
-        (0..rounds).flat_map(|round| (0..streams).map(move |stream| (stream * spacing + round * size, size)));
-    let run = bench.run(writes(requests.collect())).await?;
-    Some(run.after((WARM_ROUNDS * streams) as usize))
+        (0..ROUNDS).flat_map(|round| places.clone().map(move |place| (place * spacing + round * size, size)));
+    let times = bench.run(writes(requests.collect())).await?.after((WARM_ROUNDS * streams) as usize);
+    let of = |stream| times.iter().copied().skip(stream).step_by(streams as usize).collect::<Vec<f64>>();
+    Some((0..streams as usize).map(|stream| mean(&of(stream))).collect())
 }
 
 /// Finds the allocation unit: first as the unit that is merged when too many are open, else as the period of the write
 /// times in a long sequential stream.
-pub(super) async fn allocation_unit(bench: &Bench, program_unit: Option<u64>, open: Option<u64>) {
+/// Returns true if the device merges units.
+pub(super) async fn allocation_unit(bench: &Bench, program_unit: Option<u64>, open: Option<u64>) -> bool {
     if let Some(open) = open
         && merged_unit(bench, open).await
     {
-        return;
+        return true;
     }
     period(bench, program_unit).await;
+    false
 }
 
 /// Size of a small write into a unit.

@@ -1,4 +1,4 @@
-//! Units of the array and of the map: program unit, map granule, rewrite unit.
+//! Units of the array and of the map: program unit, random-write unit, rewrite unit.
 
 use super::{
     Bench, Confidence, Contrast, DRAIN, KIB, MIB, Name, Value, Verdict, mean, median, sequence, writes,
@@ -6,9 +6,11 @@ use super::{
 use std::ops::Range;
 
 /// Writes of a series.
-const COUNT: u64 = 96;
-/// Writes that warm up a series.
-const WARM: usize = 16;
+const COUNT: u64 = 108;
+/// Writes of one stream before the other one continues.
+const TURN: u64 = 12;
+/// Writes that warm up a series of random writes.
+const WARM: usize = 32;
 
 /// A size with the latencies of aligned writes and of writes shifted by half of the size.
 type Shifted = (u64, Vec<f64>, Vec<f64>);
@@ -20,9 +22,7 @@ pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
     let before = bench.written();
     let mut series: Vec<Shifted> = Vec::new();
     for (index, size) in sizes(bench).enumerate() {
-        let bytes = (COUNT + 1) * size;
-        let Some(aligned) = stream(bench, 2 * index as u64, bytes, size, 0).await else { break };
-        let Some(shifted) = stream(bench, 2 * index as u64 + 1, bytes, size, size / 2).await else { break };
+        let Some((aligned, shifted)) = streams(bench, index as u64, size).await else { break };
         series.push((size, aligned, shifted));
     }
     let found = largest_shifted(&series);
@@ -80,25 +80,36 @@ fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
     })
 }
 
-/// Discards region `index` and writes a stream into it: a write of `shift` bytes, then `COUNT` writes of `size` bytes.
-async fn stream(bench: &Bench, index: u64, bytes: u64, size: u64, shift: u64) -> Option<Vec<f64>> {
-    let region = bench.region(index, bytes)?;
-    bench.discard(region.clone()).await;
-    let mut requests: Vec<(u64, u64)> = (0..COUNT).map(|i| (region.start + shift + i * size, size)).collect();
-    if shift > 0 {
-        requests.insert(0, (region.start, shift));
-    }
-    let first = usize::from(shift > 0);
-    Some(bench.run(writes(requests)).await?.after(WARM + first))
+/// Discards two regions and writes a stream into each: `COUNT` writes of `size` bytes, in the second region behind a
+/// write of half of the size. The streams take turns of [`TURN`] writes, so that both use the same erase blocks.
+async fn streams(bench: &Bench, index: u64, size: u64) -> Option<(Vec<f64>, Vec<f64>)> {
+    let bytes = (COUNT + 1) * size;
+    let (aligned, shifted) = (bench.region(2 * index, bytes)?, bench.region(2 * index + 1, bytes)?);
+    bench.discard(aligned.clone()).await;
+    bench.discard(shifted.clone()).await;
+    bench.run(writes(vec![(shifted.start, size / 2)])).await?;
+    let starts = [aligned.start, shifted.start + size / 2];
+    let turn = |from: u64, i: u64| (0..TURN).map(move |j| (from + (i * TURN + j) * size, size));
+    let requests = (0..COUNT / TURN).flat_map(|i| starts.into_iter().flat_map(move |from| turn(from, i)));
+    let times = bench.run(writes(requests.collect())).await?.after(2 * TURN as usize);
+    Some(halves(&times, TURN as usize))
 }
 
-/// Overwrites written data at random with each size, aligned and shifted by half. The granule is the largest size that a
-/// shift makes slower, because both ends of the write lie within a granule whose rest must be read.
-pub(super) async fn map_granule(bench: &Bench) {
+/// Splits a series of turns into those of the first and those of the second kind.
+fn halves(times: &[f64], turn: usize) -> (Vec<f64>, Vec<f64>) {
+    let of = |kind: usize| {
+        times.chunks(turn).skip(kind).step_by(2).flat_map(|chunk| chunk.iter().copied()).collect()
+    };
+    (of(0), of(1))
+}
+
+/// Overwrites written data at random with each size, aligned and shifted by half. The unit is the largest size that a shift makes slower,
+/// because both ends of the write lie within a unit whose rest must be read, or because it needs two programs instead of one.
+pub(super) async fn random_write_unit(bench: &Bench) {
     let before = bench.written();
     let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
     let Some(region) = bench.region(1, size) else {
-        return bench.skip(Name::MapGranule, "the device is too small");
+        return bench.skip(Name::RandomWriteUnit, "the device is too small");
     };
     // The first overwrite in each slot rewrites larger units, so that the measured writes do not.
     bench.fill(region.clone()).await;
@@ -110,8 +121,7 @@ pub(super) async fn map_granule(bench: &Bench) {
     bench.run(writes(pieces.collect())).await;
     let mut series: Vec<Shifted> = Vec::new();
     for size in Bench::doubling(2 * bench.geometry.block, (64 * KIB).min(bench.large())) {
-        let Some(aligned) = overwrite(bench, &first, size, 0).await else { break };
-        let Some(shifted) = overwrite(bench, &first, size, size / 2).await else { break };
+        let Some((aligned, shifted)) = overwrite(bench, &first, size).await else { break };
         series.push((size, aligned, shifted));
     }
     let most = series.last().map_or(0, |last| last.0);
@@ -123,18 +133,20 @@ pub(super) async fn map_granule(bench: &Bench) {
         ),
         None => Verdict::none(Value::NoneUpToBytes(most), "shifted overwrites take as long as aligned ones"),
     };
-    bench.find(Name::MapGranule, before, lines(verdict, &series));
+    bench.find(Name::RandomWriteUnit, before, lines(verdict, &series));
 }
 
-/// Overwrites one random place in each slot, in random order, after an idle period.
-async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64, shift: u64) -> Option<Vec<f64>> {
+/// Overwrites one random place in each slot, in random order, after an idle period. Aligned and shifted writes alternate.
+async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64) -> Option<(Vec<f64>, Vec<f64>)> {
     bench.idle(DRAIN).await;
-    let mut requests: Vec<(u64, u64)> =
-        slots.iter().map(|(at, bytes)| (at + bench.below(bytes / size - 1) * size + shift, size)).collect();
-    for i in (1..requests.len()).rev() {
-        requests.swap(i, bench.below(i as u64 + 1) as usize);
+    let mut places: Vec<u64> =
+        slots.iter().map(|(at, bytes)| at + bench.below(bytes / size - 1) * size).collect();
+    for i in (1..places.len()).rev() {
+        places.swap(i, bench.below(i as u64 + 1) as usize);
     }
-    Some(bench.run(writes(requests)).await?.after(2 * WARM))
+    let requests = places.iter().enumerate().map(|(i, at)| (at + i as u64 % 2 * (size / 2), size));
+    let times = bench.run(writes(requests.collect())).await?.after(WARM);
+    Some(halves(&times, 1))
 }
 
 /// Overwrites small pieces of sequential data at increasing offsets. The first piece in each rewrite unit is slow, since
