@@ -52,12 +52,12 @@ impl Contrast {
         Contrast { first: mean(first), second: mean(second), error }
     }
 
-    /// Compares two sets of independent samples, of which the first has at least three. The larger of the two variances
-    /// counts for both.
+    /// Compares two sets of independent samples, of which the first has at least three. The variance of the first set
+    /// counts for both, because an effect may differ from sample to sample. The second set is represented by its median.
     pub fn of_samples(first: &[f64], second: &[f64]) -> Contrast {
-        let spread = variance(first).max(variance(second));
-        let error = (spread / first.len().max(1) as f64 + spread / second.len().max(1) as f64).sqrt();
-        Contrast { first: mean(first), second: mean(second), error }
+        let error = variance(first).sqrt()
+            * (1.0 / first.len().max(1) as f64 + 1.0 / second.len().max(1) as f64).sqrt();
+        Contrast { first: mean(first), second: median(second), error }
     }
 
     /// Returns the confidence that the second series takes longer.
