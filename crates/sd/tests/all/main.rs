@@ -4,5 +4,6 @@ mod bus;
 mod card;
 mod clients;
 mod kept;
+mod mechanisms;
 mod model;
 mod power_cut;

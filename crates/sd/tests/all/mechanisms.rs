@@ -1,0 +1,319 @@
+//! The mechanisms that only some cards have, each compared with a sum calculated by hand.
+
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::{CardModel, CardParameters, Link, Mode, Refinements};
+use flashlab_sim::{
+    Completion, Duration, FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, conformance,
+};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const AU: u64 = MIB;
+
+fn us(n: u64) -> Duration {
+    Duration::from_us(n)
+}
+
+fn parameters(overwrite: Overwrite) -> CardParameters {
+    CardParameters {
+        capacity: 32 * MIB,
+        modes: vec![Mode::Ddr50, Mode::DefaultSpeed],
+        nand: Nand {
+            page: 4 * KIB,
+            t_read: us(300),
+            read_rate: 256 * MIB,
+            t_prog: us(600),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: AU,
+            t_bers: Duration::ZERO,
+            spread_ppm: 0,
+        },
+        mapping: Mapping {
+            program_unit: 4 * KIB,
+            t_commit: us(250),
+            map_unit: 64 * KIB,
+            rewrite_unit: if overwrite == Overwrite::Log { AU } else { 64 * KIB },
+            overwrite,
+            open_units: 1,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+        refinements: Refinements::default(),
+    }
+}
+
+fn link() -> Link {
+    Link { bus: Mode::Ddr50.bus(), t_block_host: Duration::ZERO }
+}
+
+/// A card with one request at a time.
+struct Bench {
+    card: CardModel,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(parameters: &CardParameters) -> Bench {
+        parameters.check().expect("possible");
+        Bench { card: CardModel::new(parameters.clone(), link(), 1), now: Instant::ZERO }
+    }
+
+    fn with(overwrite: Overwrite, set: impl Fn(&mut Refinements)) -> Bench {
+        let mut parameters = parameters(overwrite);
+        set(&mut parameters.refinements);
+        Bench::new(&parameters)
+    }
+
+    fn run(&mut self, op: Op, offset: u64, length: u64) -> Completion {
+        let request = Request { id: RequestId(1), op, file: FileId::DEVICE, offset, length };
+        self.card.submit(self.now, request);
+        let done = self.card.complete(Instant::MAX).expect("it completes");
+        self.now = done.at;
+        done
+    }
+
+    fn time(&mut self, op: Op, offset: u64, length: u64) -> Duration {
+        self.run(op, offset, length).spent.total()
+    }
+}
+
+fn write_bus(bytes: u64) -> Duration {
+    let bus = Mode::Ddr50.bus();
+    bus.command() * 2 + bus.write_block() * (bytes / 512)
+}
+
+#[test]
+fn every_mechanism_holds_the_contract_of_a_model() {
+    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+        let mut parameters = parameters(overwrite);
+        let r = &mut parameters.refinements;
+        (r.stripe, r.read_ahead) = (Some(32 * KIB), Some(64 * KIB));
+        r.access[Mode::Ddr50.index()] = Some(us(50));
+        r.layer.t_write = Some(us(900));
+        r.layer.t_copy = Some(us(9_000));
+        r.layer.t_switch = Some(us(700));
+        r.layer.collect_step = Some(64 * KIB);
+        (r.layer.housekeeping_every, r.layer.t_housekeeping) = (Some(100 * KIB), Some(us(5_000)));
+        r.layer.small.max = Some(16 * KIB);
+        r.layer.small.size = Some(128 * KIB);
+        r.layer.small.t_idle = Some(us(100));
+        parameters.check().expect("possible");
+        for seed in 0..20 {
+            let parameters = parameters.clone();
+            conformance::check(
+                &move || Box::new(CardModel::new(parameters.clone(), link(), 1).in_mode(Mode::Ddr50)),
+                seed,
+            );
+        }
+    }
+}
+
+#[test]
+fn every_write_command_has_its_busy_time_also_in_sequence() {
+    let mut plain = Bench::with(Overwrite::Convert, |_| ());
+    let mut busy = Bench::with(Overwrite::Convert, |r| r.layer.t_write = Some(us(2_100)));
+    for (offset, length) in [(0, 4 * KIB), (4 * KIB, 4 * KIB), (8 * KIB, 512 * KIB), (MIB, 4 * KIB)] {
+        let done = busy.run(Op::Write, offset, length);
+        assert_eq!(done.spent.total(), plain.time(Op::Write, offset, length) + us(2_100));
+        assert_eq!(done.spent[Mechanism::Busy], us(2_100));
+    }
+}
+
+#[test]
+fn a_page_alone_takes_one_program_and_a_long_write_streams_by_stripes() {
+    let mut card = Bench::with(Overwrite::Convert, |r| r.stripe = Some(64 * KIB));
+    let first = card.run(Op::Write, 0, 4 * KIB);
+    assert_eq!(first.spent.total(), write_bus(4 * KIB) + us(600) + us(250), "bus, program, commit");
+    // The bus takes longer than the programs of a stripe, so only the last page's program is exposed.
+    let long = card.run(Op::Write, 4 * KIB, 512 * KIB);
+    assert_eq!(long.spent.total(), write_bus(512 * KIB) + us(600));
+    assert_eq!(long.spent[Mechanism::Program], us(600));
+}
+
+#[test]
+fn small_writes_go_to_their_area_unless_they_continue_a_run() {
+    let set = |r: &mut Refinements| {
+        r.layer.t_write = Some(us(2_000));
+        r.layer.small.max = Some(8 * KIB);
+        r.layer.small.t_prog = Some(us(700));
+    };
+    let mut card = Bench::with(Overwrite::Convert, set);
+    let area = |bytes| write_bus(bytes) + us(700);
+    assert_eq!(card.time(Op::Write, 512 * KIB, 4 * KIB), area(4 * KIB), "neither busy time nor commit");
+    assert_eq!(card.time(Op::Write, 516 * KIB, 4 * KIB), write_bus(4 * KIB) + us(600 + 2_000), "in sequence");
+    assert!(card.time(Op::Write, 0, 16 * KIB) > us(2_000), "too long for the area");
+    // A part of a granule: its rest is read first. The second write has the granule in the area.
+    let part = card.run(Op::Write, 512 * KIB + 512, KIB);
+    assert_eq!(part.spent[Mechanism::ReadModifyWrite], us(300));
+    assert_eq!(part.spent.total(), us(300 + 700) + Mode::Ddr50.bus().command() * 2, "the transfer overlaps");
+    assert_eq!(card.run(Op::Read, 512 * KIB, 4 * KIB).spent[Mechanism::Read], us(300), "it is mapped");
+    card.card.check();
+}
+
+#[test]
+fn a_full_area_folds_its_oldest_rewrite_unit() {
+    let set = |r: &mut Refinements| {
+        r.layer.small.max = Some(4 * KIB);
+        r.layer.small.size = Some(16 * KIB);
+    };
+    let mut card = Bench::with(Overwrite::Convert, set);
+    // Two granules of the first rewrite unit, then others; the area has four slots.
+    for (at, folds) in [(0, false), (12, false), (100, false), (200, false), (300, true), (400, false)] {
+        let done = card.run(Op::Write, at * KIB, 4 * KIB);
+        let expected = if folds {
+            // Both granules of the rewrite unit of offset 0 are streamed out and programmed.
+            (us(600) + Duration::from_ratio_secs(4 * KIB, 256 * MIB)) * 2
+        } else {
+            Duration::ZERO
+        };
+        assert_eq!(done.spent[Mechanism::Fold], expected, "write at {at} KiB");
+    }
+    card.card.check();
+}
+
+#[test]
+fn the_card_reads_ahead_for_as_long_as_nothing_is_asked() {
+    let mut card = Bench::with(Overwrite::Convert, |r| r.read_ahead = Some(64 * KIB));
+    card.time(Op::Write, 0, 256 * KIB);
+    assert_eq!(card.run(Op::Read, 0, 4 * KIB).spent[Mechanism::Read], us(300), "not in sequence");
+    // The array works from the end of its own work on: while the block of 4 KiB moves, and during the command.
+    let bus = Mode::Ddr50.bus();
+    let hidden = bus.read_block() * 8 + bus.command() * 2;
+    let read = card.run(Op::Read, 4 * KIB, 4 * KIB).spent[Mechanism::Read];
+    assert_eq!(read, us(300) - hidden);
+    card.now = card.now + us(300);
+    assert_eq!(card.run(Op::Read, 8 * KIB, 4 * KIB).spent[Mechanism::Read], Duration::ZERO);
+    card.now = card.now + us(300);
+    assert_eq!(card.run(Op::Read, 128 * KIB, 4 * KIB).spent[Mechanism::Read], us(300), "elsewhere");
+}
+
+#[test]
+fn the_access_time_of_a_mode_counts_in_that_mode_alone() {
+    let mut parameters = parameters(Overwrite::Convert);
+    parameters.refinements.access[Mode::Ddr50.index()] = Some(us(150));
+    for (mode, expected) in [(Mode::Ddr50, us(450)), (Mode::HighSpeed, us(300))] {
+        let mut card = Bench::new(&parameters);
+        card.card = card.card.in_mode(mode);
+        card.time(Op::Write, 0, 64 * KIB);
+        assert_eq!(card.run(Op::Read, 0, 4 * KIB).spent[Mechanism::Read], expected, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_unit_that_is_closed_early_copies_the_rest_of_its_data() {
+    let t_copy = Duration::from_ms(80);
+    for size in [64 * KIB, 256 * KIB, 512 * KIB] {
+        let mut card = Bench::with(Overwrite::Log, |r| r.layer.t_copy = Some(t_copy));
+        card.time(Op::Write, 0, AU);
+        card.time(Op::Write, AU, AU);
+        card.time(Op::Write, 0, size);
+        let closing = card.run(Op::Write, AU, size);
+        assert_eq!(closing.spent[Mechanism::Merge], t_copy.scale(AU - size, AU), "t_copy (1 - size/AU)");
+        assert_eq!(closing.spent[Mechanism::Program], us(600) * (size / (4 * KIB)), "size w");
+    }
+}
+
+#[test]
+fn switching_between_rewrite_units_takes_its_time() {
+    let t_switch = Duration::from_ms(12);
+    let mut card = Bench::with(Overwrite::Log, |r| r.layer.t_switch = Some(t_switch));
+    let mut switched =
+        |offset, length| card.run(Op::Write, offset, length).spent[Mechanism::Merge] >= t_switch;
+    assert!(!switched(0, 64 * KIB) && !switched(64 * KIB, 64 * KIB), "the first unit");
+    assert!(!switched(128 * KIB, AU - 128 * KIB) && !switched(AU, 64 * KIB), "in sequence into the next one");
+    assert!(switched(4 * AU, 64 * KIB), "elsewhere");
+    assert!(!switched(6 * AU, AU), "a whole unit is never open");
+}
+
+#[test]
+fn housekeeping_comes_after_every_so_many_bytes() {
+    let set = |r: &mut Refinements| {
+        (r.layer.housekeeping_every, r.layer.t_housekeeping) = (Some(40 * KIB), Some(us(50_000)));
+    };
+    let mut card = Bench::with(Overwrite::Convert, set);
+    let pauses: Vec<u64> = (0..30)
+        .filter(|n| card.run(Op::Write, n * 4 * KIB, 4 * KIB).spent[Mechanism::Housekeeping] == us(50_000))
+        .collect();
+    assert_eq!(pauses, [9, 19, 29]);
+}
+
+#[test]
+fn stepwise_collection_bounds_the_time_of_a_write() {
+    let worst = |step: Option<u64>| {
+        let mut parameters = parameters(Overwrite::Convert);
+        parameters.refinements.layer.collect_step = step;
+        parameters.wear.raw = Some(48 * MIB);
+        let mut card = Bench::new(&parameters);
+        let mut rng = Rng::new(7);
+        for offset in 0..32 {
+            card.time(Op::Write, offset * MIB, MIB);
+        }
+        let mut worst = Duration::ZERO;
+        for n in 0..40_000 {
+            let done = card.run(Op::Write, rng.below(32 * 256) * 4 * KIB, 4 * KIB);
+            // The first writes convert sequential data.
+            if n > 10_000 {
+                worst = worst.max(done.spent.total());
+            }
+        }
+        card.card.check();
+        worst
+    };
+    let step = 32 * KIB;
+    let bound = write_bus(4 * KIB) + us(600 + 250) + (us(600) + us(20)) * (step / (4 * KIB));
+    assert!(worst(None) > bound * 4, "without it, a write waits for a whole erase block");
+    assert!(worst(Some(step)) <= bound, "{:?}", worst(Some(step)));
+}
+
+#[test]
+fn a_restored_card_continues_as_the_saved_one() {
+    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+        let set = |r: &mut Refinements| {
+            r.layer.t_switch = Some(us(500));
+            (r.layer.housekeeping_every, r.layer.t_housekeeping) = (Some(300 * KIB), Some(us(7_000)));
+            r.layer.small.max = Some(8 * KIB);
+            r.layer.small.size = Some(64 * KIB);
+        };
+        let mut card = Bench::with(overwrite, set);
+        let mut rng = Rng::new(11);
+        let mut step = move |bench: &mut [&mut Bench]| {
+            let (offset, length) = (rng.below(1 << 12) * 4 * KIB, (rng.below(5) + 1) * 4 * KIB);
+            let times: Vec<_> = bench.iter_mut().map(|b| b.run(Op::Write, offset, length).spent).collect();
+            assert!(times.windows(2).all(|pair| pair[0] == pair[1]), "{offset} {length}");
+        };
+        (0..200).for_each(|_| step(&mut [&mut card]));
+        // A power cycle ends the runs of writes, as in every restored card.
+        card.card.power_cut(card.now);
+        card.now = card.card.power_up(card.now);
+        let saved = card.card.save().expect("it can be saved");
+        let mut restored = Bench::with(overwrite, set);
+        restored.card.restore(&saved).expect("its own state");
+        restored.now = card.now;
+        (0..200).for_each(|_| step(&mut [&mut card, &mut restored]));
+        assert!(Bench::with(overwrite, |_| ()).card.restore(&saved).is_ok(), "the rest is ignored");
+        let torn = &saved[..saved.len() - 1];
+        assert!(Bench::with(overwrite, set).card.restore(torn).is_err());
+    }
+}
+
+#[test]
+fn numbers_that_do_not_go_together_are_refused() {
+    let refused = |set: fn(&mut Refinements)| {
+        let mut parameters = parameters(Overwrite::Convert);
+        set(&mut parameters.refinements);
+        parameters.check().expect_err("impossible").path
+    };
+    assert_eq!(refused(|r| r.stripe = Some(6 * KIB)), "flash.stripe");
+    assert_eq!(refused(|r| r.layer.small.page = Some(4 * KIB)), "ftl.small_max");
+    assert_eq!(refused(|r| r.layer.small.max = Some(64 * KIB)), "ftl.small_max");
+    assert_eq!(
+        refused(|r| (r.layer.small.max, r.layer.small.size) = (Some(KIB), Some(KIB))),
+        "ftl.small_size"
+    );
+    assert_eq!(refused(|r| r.layer.housekeeping_every = Some(KIB)), "ftl.t_housekeeping");
+    assert_eq!(refused(|r| r.layer.collect_step = Some(0)), "ftl.collect_step");
+}
