@@ -5,4 +5,5 @@ mod common;
 mod mmc_model;
 mod mmc_recovery;
 mod mmc_stack;
+mod prepare;
 mod vfat_requests;
