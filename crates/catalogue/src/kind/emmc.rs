@@ -5,7 +5,7 @@ use super::card::{self, CardInHost, Registers};
 use super::{Definition, DeviceKind, Hardware, Parts, Role, machine};
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
-use flashlab_host::Stack;
+use flashlab_host::{Machine, Stack};
 use flashlab_sim::{Duration, Model};
 
 /// An eMMC device.
@@ -20,7 +20,7 @@ pub(super) static KIND: Definition = Definition {
         host: &machine::KIND,
         host_example: "emmc-hs200",
         state_includes_host: false,
-        hardware: |parts| Ok(Box::new(Emmc::of(parts)?)),
+        hardware: |parts| Ok(Box::new(Emmc(CardInHost::of(parts)?))),
     }),
     blank: card::blank,
     check,
@@ -36,6 +36,10 @@ fn check(parts: &Parts) -> Result<(), Impossible> {
         );
         return Err(Impossible::new("card.modes", why));
     }
+    if parts.get::<Machine>().stack == Some(Stack::Commands) {
+        let why = "is \"commands\", which simulates SD cards only; expected \"blocks\"";
+        return Err(Impossible::new("host.stack", why));
+    }
     if let Some(path) = parts.get::<Registers>().any_of_sd() {
         return Err(Impossible::new(
             path,
@@ -48,17 +52,6 @@ fn check(parts: &Parts) -> Result<(), Impossible> {
 /// The parameters of an eMMC device and of its host.
 #[derive(Clone, PartialEq, Debug)]
 struct Emmc(CardInHost);
-
-impl Emmc {
-    fn of(parts: &Parts) -> Result<Emmc, Impossible> {
-        let device = CardInHost::of(parts)?;
-        if device.host.stack == Some(Stack::Commands) {
-            let why = "is \"commands\", which simulates SD cards only; expected \"blocks\"";
-            return Err(Impossible::new("host.stack", why));
-        }
-        Ok(Emmc(device))
-    }
-}
 
 impl Hardware for Emmc {
     fn build(&self, seed: u64) -> Box<dyn Model> {

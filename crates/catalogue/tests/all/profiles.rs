@@ -51,7 +51,18 @@ fn the_promised_profiles_are_there() {
     {
         assert!(names(kind("card")).contains(&format!("sd/{card}").as_str()), "{card}");
     }
-    assert_eq!(names(kind("host")), ["at91rm9200", "qemu", "raspberry-pi-4"]);
+    let hosts = [
+        "at91rm9200",
+        "emmc-hs200",
+        "emmc-hs400",
+        "qemu",
+        "raspberry-pi-2",
+        "raspberry-pi-3",
+        "raspberry-pi-4",
+        "raspberry-pi-zero-2w",
+    ];
+    assert_eq!(names(kind("host")), hosts);
+    assert_eq!(names(kind("emmc")), ["emmc/typical-16gb"]);
     assert_eq!(names(kind("pc")), ["linux-pc"]);
     assert_eq!(names(kind("filesystem")), ["vfat"]);
 }
@@ -241,4 +252,20 @@ fn a_draft_without_sources_runs_and_is_marked_unsourced() {
     assert!(listed.lines().any(|l| l.contains("sd/draft") && l.contains("A card (unsourced)")), "{listed}");
     let explained = flashlab_catalogue::explain::explain("sd/draft", &library, 110, &|_| None).unwrap();
     assert!(explained.starts_with("sd/draft: A card (unsourced)") && explained.matches("\n    ").count() > 0);
+}
+
+#[test]
+fn an_emmc_device_has_modes_of_its_own_and_no_registers_of_sd() {
+    let library = library();
+    let refused = |argument: &str| {
+        flashlab_catalogue::device::Device::open(argument, &library).expect_err("impossible").to_string()
+    };
+    let uhs = refused("emmc/typical-16gb:card.modes=default-speed+ddr50");
+    assert!(uhs.contains("hs52, ddr52, hs200 and hs400"), "{uhs}");
+    assert!(refused("emmc/typical-16gb:card.ocr=40ff8000").contains("register of SD cards"));
+    assert!(refused("emmc/typical-16gb:host.stack=commands").contains("SD cards only"));
+    let on_card = refused("sd/kingston:card.modes=default-speed+hs200");
+    assert!(on_card.contains("kind = \"emmc\""), "{on_card}");
+    let small = refused("sd/samsung-pro-16:host.stack=commands");
+    assert!(small.contains("ftl.small_max"), "{small}");
 }

@@ -41,6 +41,7 @@ pub(super) static KIND: Definition = Definition {
             );
             return Err(Impossible::new("card.modes", why));
         }
+        check_stack(&card, parts)?;
         parts.get::<Registers>().identity(&card).map(drop)
     },
 };
@@ -64,15 +65,7 @@ impl CardInHost {
     pub(super) fn of(parts: &Parts) -> Result<CardInHost, Impossible> {
         let card = parameters_of(parts)?;
         let identity = parts.get::<Registers>().identity(&card)?;
-        let host = parts.get::<Machine>().clone();
-        if host.stack == Some(Stack::Commands)
-            && let Some(path) = card.refinements.only_timed()
-        {
-            let why =
-                format!("is \"commands\", which does not simulate {path} of this card; expected \"blocks\"");
-            return Err(Impossible::new("host.stack", why));
-        }
-        Ok(CardInHost { card, identity, host })
+        Ok(CardInHost { card, identity, host: parts.get::<Machine>().clone() })
     }
 }
 
@@ -139,6 +132,18 @@ pub(super) fn parameters_of(parts: &Parts) -> Result<CardParameters, Impossible>
     let card = CardParameters { wear: *parts.get::<Wear>(), ..parts.get::<CardParameters>().clone() };
     card.check()?;
     Ok(card)
+}
+
+/// Rejects a simulation by commands of a card with a mechanism that only the timed model has.
+fn check_stack(card: &CardParameters, parts: &Parts) -> Result<(), Impossible> {
+    match card.refinements.only_timed() {
+        Some(path) if parts.get::<Machine>().stack == Some(Stack::Commands) => {
+            let why =
+                format!("is \"commands\", which does not simulate {path} of this card; expected \"blocks\"");
+            Err(Impossible::new("host.stack", why))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Rejects a valid card whose map would not fit into the memory of an ordinary machine.
