@@ -14,6 +14,10 @@ const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 const STEP_MAX: f64 = 1.5;
 /// Fall of chi-squared at which the search ends.
 const FALL_MIN: f64 = 2e-3;
+/// Multiples of a unit around the best one that the search tries.
+const NEIGHBOURS: [f64; 8] = [-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0];
+/// Rounds in which it does so.
+const NEIGHBOUR_ROUNDS: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
 
@@ -113,7 +117,7 @@ impl<'a> Descent<'a> {
             return Vec::new();
         }
         let numbers = &self.problem.numbers;
-        let value = |(number, at): (&super::Number, &f64)| number.value(*at);
+        let value = |(number, at): (&super::Number, &f64)| number.rounded(*at);
         let points: Vec<Vec<f64>> =
             batch.iter().map(|at| numbers.iter().zip(at).map(value).collect()).collect();
         self.evaluations += points.len();
@@ -148,7 +152,54 @@ impl<'a> Descent<'a> {
             .into_iter()
             .map(|point| self.descend(point))
             .reduce(|best, other| if other.chi2 < best.chi2 { other } else { best });
-        found.ok_or(FitError::Forward { message: reason })
+        let found = found.ok_or(FitError::Forward { message: reason })?;
+        Ok(self.try_neighbours(found))
+    }
+
+    /// Tries the neighbouring multiples of numbers that have a unit, and follows the fall of chi-squared from the best.
+    /// Derivatives do not see minima that lie between two multiples.
+    fn try_neighbours(&mut self, mut best: Point) -> Point {
+        let numbers = &self.problem.numbers;
+        let stepped: Vec<(usize, f64)> =
+            numbers.iter().enumerate().filter_map(|(k, number)| Some((k, number.unit_size?))).collect();
+        for _ in 0..NEIGHBOUR_ROUNDS {
+            if stepped.is_empty() {
+                break;
+            }
+            let jacobian = self.jacobian(&best);
+            let mut batch = Vec::new();
+            for (k, unit) in &stepped {
+                let number = &self.problem.numbers[*k];
+                let here = number.rounded(best.at[*k]);
+                for steps in NEIGHBOURS {
+                    let value = here + steps * unit;
+                    if (number.bounds.0..=number.bounds.1).contains(&value) {
+                        batch.push(self.others_moved(&best, &jacobian, *k, number.coordinate(value)));
+                    }
+                }
+            }
+            let tried = self.points(batch).into_iter().flatten();
+            let Some(lower) = tried.min_by(|a, b| a.chi2.total_cmp(&b.chi2)) else { break };
+            if lower.chi2 > best.chi2 - FALL_MIN * (1.0 + best.chi2) {
+                break;
+            }
+            best = self.descend(lower);
+        }
+        best
+    }
+
+    /// Returns the point with number `k` at `coordinate` to which the derivatives at `from` lead.
+    fn others_moved(&self, from: &Point, jacobian: &[Vec<f64>], k: usize, coordinate: f64) -> Vec<f64> {
+        let moved = coordinate - from.at[k];
+        let mut from = from.clone();
+        from.at[k] = coordinate;
+        from.residuals.iter_mut().zip(jacobian).for_each(|(residual, row)| *residual += moved * row[k]);
+        let slope = |(i, slope): (usize, &f64)| if i == k { 0.0 } else { *slope };
+        let without: Vec<Vec<f64>> =
+            jacobian.iter().map(|row| row.iter().enumerate().map(slope).collect()).collect();
+        let products = gram(&without, from.at.len());
+        let largest = (0..from.at.len()).map(|i| products[i][i]).fold(1e-9, f64::max);
+        self.step(&from, &without, 1e-4 * largest)
     }
 
     /// Returns the start of the problem with its predictions.

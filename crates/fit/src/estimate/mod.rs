@@ -181,8 +181,10 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
         .zip(&intervals)
         .enumerate()
         .map(|(k, (number, interval))| {
-            let value = number.value(best.at[k]);
-            let (low, high) = (number.value(interval.low), number.value(interval.high));
+            let value = number.rounded(best.at[k]);
+            // The model is the same for all values that round alike.
+            let low = number.rounded(interval.low).min(value);
+            let high = number.rounded(interval.high).max(value);
             NumberEstimate {
                 name: number.name.clone(),
                 unit: number.unit.clone(),

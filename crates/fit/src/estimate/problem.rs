@@ -40,6 +40,9 @@ pub struct Number {
     /// Step of the numeric derivative: a difference of logarithms, or with [`Scale::Linear`] a share of the range. A
     /// number that the model rounds needs a step beyond the rounding.
     pub step: f64,
+    /// Unit of which the number is a whole multiple; `None` if it has any value. The search tries the neighbours of its
+    /// best multiple one by one.
+    pub unit_size: Option<f64>,
 }
 
 /// The scale on which the search moves a number.
@@ -58,7 +61,7 @@ impl Number {
     /// Returns a number with a logarithmic scale and the usual step.
     pub fn log(name: &str, unit: &str, bounds: (f64, f64), start: f64) -> Number {
         let (name, unit) = (name.to_owned(), unit.to_owned());
-        Number { name, unit, bounds, scale: Scale::Log, start, step: STEP }
+        Number { name, unit, bounds, scale: Scale::Log, start, step: STEP, unit_size: None }
     }
 
     /// Returns the coordinate of a value.
@@ -76,6 +79,12 @@ impl Number {
             Scale::Linear => self.bounds.0 + coordinate * (self.bounds.1 - self.bounds.0),
         };
         value.clamp(self.bounds.0, self.bounds.1)
+    }
+
+    /// Returns the value that the model uses at a coordinate: a whole multiple if the number has a unit.
+    pub(super) fn rounded(&self, coordinate: f64) -> f64 {
+        let value = self.value(coordinate);
+        self.unit_size.map_or(value, |unit| (value / unit).round().max(1.0) * unit)
     }
 
     /// Returns the coordinates of the bounds.

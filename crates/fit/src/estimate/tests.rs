@@ -124,6 +124,22 @@ fn an_estimate_stops_at_its_bound() {
 }
 
 #[test]
+fn a_number_with_a_unit_is_a_whole_multiple() {
+    // The model is rugged: odd multiples of 10 take longer, by more than their neighbours differ.
+    let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        let rugged = |units: f64| if (units / 10.0).round() as u64 % 2 == 1 { 1.15 } else { 1.0 };
+        points.iter().map(|p| Ok(vec![p[0] * rugged(p[0]), p[0] * p[1], p[1]])).collect()
+    };
+    let values = forward(&[vec![180.0, 7.0]])[0].clone().unwrap();
+    let mut problem = problem(&[60.0, 3.0], cells(&values, 0.02), &forward);
+    problem.settings.starts = 1;
+    (problem.numbers[0].unit_size, problem.numbers[0].step) = (Some(10.0), 0.3);
+    let estimate = estimate(&problem).unwrap();
+    assert_eq!(estimate.numbers[0].value, 180.0);
+    assert!(estimate.numbers[0].low <= 180.0 && estimate.numbers[0].high >= 180.0);
+}
+
+#[test]
 fn contradictory_measurements_are_named() {
     let forward = powers(&[&[1.0, 0.0], &[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0], &[1.0, 1.0]]);
     let mut measured = cells(&[100.0, 140.0, 30.0, 30.0, 3600.0], 0.02);

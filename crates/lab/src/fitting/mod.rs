@@ -128,13 +128,7 @@ pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Resul
         return Err(FittingError::NothingToFit);
     }
     held.extend(session.add_mechanisms(&mut numbers, &mut starts)?);
-    let mut estimate = session.estimate(&numbers, &starts, settings.search.clone(), true)?;
-    for (free, number) in numbers.iter().zip(&mut estimate.numbers) {
-        number.value = session.rounded(free, number.value);
-        // The model is the same for all values that round alike.
-        number.low = session.rounded(free, number.low).min(number.value);
-        number.high = session.rounded(free, number.high).max(number.value);
-    }
+    let estimate = session.estimate(&numbers, &starts, settings.search.clone(), true)?;
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
     let point = session.point(&numbers, &values);
     let predicted = session.predict(&session.rigs, &[point.clone()]).pop().expect("one point")?;
@@ -260,12 +254,6 @@ impl<'a> Session<'a> {
         value_of(&self.bases[number.card.unwrap_or(0)], number.row.multiple_of?)
     }
 
-    /// Returns the value that a device can have next to `value`.
-    fn rounded(&self, number: &Free, value: f64) -> f64 {
-        let unit = self.unit_of(number).unwrap_or(1.0);
-        (value / unit).round().max(1.0) * unit
-    }
-
     fn name(&self, number: &Free) -> String {
         match number.card {
             Some(card) if self.rigs.len() > 1 => format!("{}:{}", self.labels[card], number.row.path),
@@ -277,10 +265,8 @@ impl<'a> Session<'a> {
     fn point(&self, numbers: &[Free], values: &[f64]) -> Vec<Vec<Setting>> {
         let of = |card: usize| {
             let own = numbers.iter().zip(values).filter(|(n, _)| n.card.is_none_or(|c| c == card));
-            own.map(|(number, value)| {
-                (number.row.path, number.row.dimension.print(self.rounded(number, *value) as u64))
-            })
-            .collect()
+            own.map(|(number, value)| (number.row.path, number.row.dimension.print(value.round() as u64)))
+                .collect()
         };
         (0..self.rigs.len()).map(of).collect()
     }
@@ -317,6 +303,7 @@ impl<'a> Session<'a> {
             scale: Scale::Log,
             start: *start,
             step: free.row.step,
+            unit_size: self.unit_of(free),
         };
         with(&Problem {
             numbers: numbers.iter().zip(starts).map(number).collect(),
