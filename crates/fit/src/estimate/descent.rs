@@ -189,7 +189,13 @@ impl<'a> Descent<'a> {
     }
 
     /// Returns the point with number `k` at `coordinate` to which the derivatives at `from` lead.
-    fn others_moved(&self, from: &Point, jacobian: &[Vec<f64>], k: usize, coordinate: f64) -> Vec<f64> {
+    pub(super) fn others_moved(
+        &self,
+        from: &Point,
+        jacobian: &[Vec<f64>],
+        k: usize,
+        coordinate: f64,
+    ) -> Vec<f64> {
         let moved = coordinate - from.at[k];
         let mut from = from.clone();
         from.at[k] = coordinate;

@@ -4,9 +4,12 @@
 //! [`CHI2_RISE`]. The derivatives predict the motion of the other numbers, the model shows the true rise, and each
 //! evaluation corrects the derivatives of its end with Broyden's update (Nocedal and Wright, chapter 11). All ends are
 //! refined together, so that each batch has a point of every unfinished end.
+//!
+//! A number that is a small multiple of a unit moves by whole units. The intervals of the other numbers hold it, and then
+//! extend over its neighbouring multiples that the cells still permit.
 
 use super::descent::{Descent, Local, Point};
-use super::matrix::{dot, gram, solve, transposed_times};
+use super::matrix::{dot, gram, inverse, solve, transposed_times};
 use super::problem::Scale;
 use super::{CHI2_RISE, DETERMINED_SHARE, Determined};
 
@@ -101,17 +104,86 @@ pub(super) fn intervals(
             break;
         }
     }
-    let interval = |pair: &[End]| {
-        let [below, above] = pair else { unreachable!("each number has two ends") };
-        let at = best.at[below.number];
-        Interval {
-            low: at - below.distance,
-            high: at + above.distance,
-            open_below: below.open,
-            open_above: above.open,
+    let mut found: Vec<Interval> = ends.chunks(2).map(|pair| interval(pair, best)).collect();
+    for k in 0..found.len() {
+        if descent.problem.numbers[k].is_coarse(best.at[k]) {
+            permit_neighbours(descent, best, local, k, target, &mut found);
         }
-    };
-    ends.chunks(2).map(interval).collect()
+    }
+    found
+}
+
+/// Returns the interval between two ends.
+fn interval(pair: &[End], best: &Point) -> Interval {
+    let [below, above] = pair else { unreachable!("each number has two ends") };
+    let at = best.at[below.number];
+    Interval {
+        low: at - below.distance,
+        high: at + above.distance,
+        open_below: below.open,
+        open_above: above.open,
+    }
+}
+
+/// Number of multiples on each side that [`permit_neighbours`] tries.
+const NEIGHBOURS: i32 = 4;
+
+/// Extends the intervals over the multiples of number `k` that the cells permit.
+fn permit_neighbours(
+    descent: &mut Descent<'_>,
+    best: &Point,
+    local: &Local,
+    k: usize,
+    target: f64,
+    found: &mut [Interval],
+) {
+    let number = &descent.problem.numbers[k];
+    let unit = number.unit_size.expect("a coarse number has a unit");
+    let here = number.rounded(best.at[k]);
+    let values = (-NEIGHBOURS..=NEIGHBOURS).filter(|n| *n != 0).map(|n| here + f64::from(n) * unit);
+    let values = values.filter(|value| (number.bounds.0..=number.bounds.1).contains(value));
+    let coordinates: Vec<f64> = values.map(|value| number.coordinate(value)).collect();
+    let moved = |from: &Point, coordinate| descent.others_moved(from, &local.jacobian, k, coordinate);
+    let first: Vec<Vec<f64>> = coordinates.iter().map(|c| moved(best, *c)).collect();
+    let points = descent.points(first);
+    let second = points.iter().zip(&coordinates);
+    let second: Vec<Vec<f64>> = second
+        .map(|(point, c)| descent.others_moved(point.as_ref().unwrap_or(best), &local.jacobian, k, *c))
+        .collect();
+    let again = descent.points(second);
+    let mut information = local.information.clone();
+    for i in 0..information.len() {
+        (information[i][k], information[k][i]) = (0.0, 0.0);
+    }
+    information[k][k] = 1.0;
+    let conditional = inverse(&information);
+    let (mut least, mut most) = (best.at[k], best.at[k]);
+    for pair in points.into_iter().zip(again) {
+        let Some(point) = [pair.0, pair.1].into_iter().flatten().min_by(|a, b| a.chi2.total_cmp(&b.chi2))
+        else {
+            continue;
+        };
+        let room = target - (point.chi2 - best.chi2);
+        if room <= 0.0 {
+            continue;
+        }
+        (least, most) = (least.min(point.at[k]), most.max(point.at[k]));
+        for (i, interval) in found.iter_mut().enumerate().filter(|(i, _)| *i != k) {
+            let (low, high) = descent.problem.numbers[i].limits();
+            let half = (room * conditional[i][i]).sqrt();
+            interval.low = interval.low.min((point.at[i] - half).max(low));
+            interval.high = interval.high.max((point.at[i] + half).min(high));
+        }
+    }
+    // Half a unit beyond the last permitted multiple, unless the multiples that were tried do not reach the end.
+    let edge = |at: f64, sign: f64| number.coordinate(number.value(at) + sign * 0.5 * unit);
+    let reach = f64::from(NEIGHBOURS) * unit;
+    if number.value(least) > here - reach {
+        found[k].low = edge(least, -1.0).max(number.limits().0);
+    }
+    if number.value(most) < here + reach {
+        found[k].high = edge(most, 1.0).min(number.limits().1);
+    }
 }
 
 /// Evaluates all unfinished ends at their distances, with the other numbers at their minimum.
@@ -224,7 +296,9 @@ fn others_moved(
     from: &Point,
     residuals: &[f64],
 ) -> Vec<f64> {
-    let others: Vec<usize> = (0..from.at.len()).filter(|k| *k != end.number).collect();
+    let numbers = &descent.problem.numbers;
+    let others: Vec<usize> =
+        (0..from.at.len()).filter(|k| *k != end.number && !numbers[*k].is_coarse(from.at[*k])).collect();
     let mut at = from.at.clone();
     if others.is_empty() {
         return at;

@@ -57,6 +57,9 @@ pub enum Scale {
 /// Step of a numeric derivative that suits smooth models with a little noise.
 const STEP: f64 = 0.04;
 
+/// Unit, as a share of the value, from which a number moves by whole units.
+const COARSE_SHARE: f64 = 0.02;
+
 impl Number {
     /// Returns a number with a logarithmic scale and the usual step.
     pub fn log(name: &str, unit: &str, bounds: (f64, f64), start: f64) -> Number {
@@ -85,6 +88,11 @@ impl Number {
     pub(super) fn rounded(&self, coordinate: f64) -> f64 {
         let value = self.value(coordinate);
         self.unit_size.map_or(value, |unit| (value / unit).round().max(1.0) * unit)
+    }
+
+    /// Returns true if neighbouring multiples of the number's unit differ so much that the model jumps between them.
+    pub(super) fn is_coarse(&self, coordinate: f64) -> bool {
+        self.unit_size.is_some_and(|unit| unit > COARSE_SHARE * self.value(coordinate))
     }
 
     /// Returns the coordinates of the bounds.
