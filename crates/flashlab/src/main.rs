@@ -43,6 +43,7 @@ Examples:
   flashlab run endurance --job job.fio --devices 'sd/kingston:cycles=3000' --seeds 4
   flashlab fit card.json --host raspberry-pi-4 --to my-card.toml
   flashlab explain sd/kingston
+  flashlab probe sd/kingston --destroy --html probe.html
   flashlab trace bring-up sd/kingston
 
 Exit codes: 0 success, and all bounds held; 1 a bound was missed, or reading, writing or the device failed; 2 invalid
@@ -80,6 +81,10 @@ enum Command {
     ///
     /// The command only reads, unless --destroy permits writes to the whole device, or the target is a directory.
     Measure(command::measure::Options),
+    /// Finds the structure of a device from the latencies of micro-patterns.
+    ///
+    /// Without --destroy, the probe only reads. `docs/probe.md` describes each finding and its rule.
+    Probe(command::probe::Options),
     #[command(flatten)]
     Server(command::Server),
     /// Shows the bus traffic between a host and a card, step by step.
@@ -155,6 +160,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
         Command::Measure(options) => command::measure::run(&options, &library),
+        Command::Probe(options) => command::probe::run(&options, &library),
         #[cfg(feature = "serve")]
         Command::Server(command) => command.run(&library),
         #[cfg(not(feature = "serve"))]

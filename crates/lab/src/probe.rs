@@ -1,9 +1,46 @@
 //! Virtual devices under the [probe](flashlab_fit::probe): each action of the probe is carried out in simulated time.
 
-use flashlab_fit::probe::{Action, Direction, MARK_BYTES, Outcome, Run, Series, Target};
+use crate::progress::Progress;
+use flashlab_catalogue::device::Device;
+use flashlab_fit::probe::{
+    Action, Direction, Findings, MARK_BYTES, Options, Outcome, Probe, Run, Series, Target, drive,
+};
 use flashlab_sim::{Duration, FileId, Geometry, Instant, Model, Op, Request, RequestId, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+/// Number of findings that a probe with all permissions makes, for the progress.
+const FINDINGS: u64 = 17;
+
+/// Probes a new device with the medium of `seed`. Stops early with the findings so far if `progress` is stopped.
+///
+/// # Errors
+/// Returns an error if the device fails a request.
+pub fn probe(
+    device: &Device,
+    options: Options,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Findings, ProbeError> {
+    let mut target = VirtualTarget::new(device.build(seed));
+    let geometry = target.geometry();
+    let mut probe = Probe::new(geometry, options, seed);
+    progress.plan(FINDINGS);
+    let findings = drive(&mut probe, &mut target, |probe, _| {
+        progress.reach(probe.findings().len() as u64);
+        !progress.is_stopped()
+    })?;
+    Ok(Findings {
+        target: device.argument.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed,
+        capacity: geometry.capacity,
+        block: geometry.block,
+        written_bytes: probe.written_bytes(),
+        destroy: options.destroy,
+        findings,
+    })
+}
 
 /// A fault of a counterfeit device, which claims more capacity than it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,6 +15,7 @@
 //! | [`html::jobs_page`] | the page of jobs on one or several devices |
 //! | [`compare::json`], [`compare::csv`] | the figures of jobs on devices |
 //! | [`fit::table`], [`fit::json`], [`html::fit_page`] | the estimates of a fit |
+//! | [`probe::table`], [`probe::json`], [`html::probe_page`] | the findings of a probe |
 //! | [`html::live_page`] | the page of a [live](live::Page) experiment |
 //! | [`figure::bars::figures`] and similar functions | single charts; [`figure::all`] returns all of them |
 //!
@@ -65,6 +66,7 @@ pub mod json;
 pub mod live;
 mod markup;
 mod number;
+pub mod probe;
 mod shape;
 mod statistics;
 mod svg;

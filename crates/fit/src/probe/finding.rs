@@ -81,6 +81,8 @@ pub enum Value {
     TimeNs(u64),
     /// A ratio of two times.
     Ratio(f64),
+    /// A share of the whole.
+    Share(f64),
     /// The device shows nothing of the kind up to this size in bytes.
     NoneUpToBytes(u64),
     /// The device shows nothing of the kind up to this number.

@@ -19,6 +19,7 @@ mod manual;
 pub(crate) mod measure;
 #[cfg(feature = "serve")]
 mod metrics;
+pub(crate) mod probe;
 pub(crate) mod run;
 #[cfg(feature = "serve")]
 mod serve;

@@ -7,6 +7,7 @@ pub mod bars;
 pub(crate) mod chart;
 pub mod curves;
 pub mod errors;
+pub mod evidence;
 pub mod latency;
 pub(crate) mod latency_histogram;
 mod map_hits;

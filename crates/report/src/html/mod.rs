@@ -12,6 +12,7 @@ mod jobs;
 mod lifetime;
 mod live;
 mod notes;
+mod probe;
 mod sequence;
 mod series;
 mod statistics;
@@ -33,6 +34,7 @@ use flashlab_lab::results::Results;
 pub use fit::{FitPage, fit_page};
 pub use jobs::{JobPage, jobs_page};
 pub use live::live_page;
+pub use probe::probe_page;
 pub use trace::trace_page;
 
 /// Returns the page of `results`.

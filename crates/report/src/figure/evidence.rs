@@ -1,0 +1,88 @@
+//! Figures of the evidence behind the findings of a probe: lines with points over one quantity.
+
+use super::{
+    Figure, Key, SERIES,
+    plot::{self, HorizontalAxis, Plot},
+    scale::Scale,
+    symbol,
+};
+use crate::{
+    markup::element,
+    number,
+    svg::{self, Anchor},
+};
+use flashlab_fit::probe::{Finding, Findings};
+
+const TOP: f64 = 14.0;
+const PLOT: f64 = 190.0;
+const AXIS: f64 = 38.0;
+/// Greatest number of points of a line that get a mark of their own.
+const MARKS_MAX: usize = 48;
+
+/// Returns one figure for each finding that has evidence.
+pub fn figures(findings: &Findings) -> Vec<Figure> {
+    findings.findings.iter().filter_map(figure).collect()
+}
+
+/// Returns the figure of a finding; `None` without evidence.
+pub fn figure(finding: &Finding) -> Option<Figure> {
+    let evidence = &finding.evidence;
+    let (x_unit, x_factor) =
+        scaled(&evidence.x, evidence.lines.iter().flat_map(|l| l.points.iter().map(|p| p.0)));
+    let (y_unit, y_factor) =
+        scaled(&evidence.y, evidence.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1)));
+    let lines: Vec<(&str, Vec<(f64, f64)>)> = evidence
+        .lines
+        .iter()
+        .map(|line| {
+            let points = line.points.iter().map(|(x, y)| (x * x_factor, y * y_factor)).collect();
+            (line.name.as_str(), points)
+        })
+        .collect();
+    let all = || lines.iter().flat_map(|line| &line.1);
+    all().next()?;
+    let xs: Vec<f64> = all().map(|point| point.0).collect();
+    let scale = Scale::from_zero(all().map(|point| point.1));
+    let x_axis = HorizontalAxis::for_points(plot::gutter(scale, PLOT), &xs);
+    let plot = Plot { x_axis, scale, top: TOP, height: PLOT };
+    let height = plot.bottom() + AXIS;
+    let mut svg = svg::drawing(height, finding.name.title(), &finding.reason);
+    plot.frame(&mut svg);
+    plot.label(&mut svg, &plot.x_axis.round_ticks(), plot.bottom() + 16.0);
+    svg.push(svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, &x_unit).class("tick"));
+    let mut canvas = svg::canvas(height);
+    for (i, (name, points)) in lines.iter().enumerate() {
+        let class = format!("line s{}", i % SERIES);
+        canvas.push(svg::named(name).child(plot.line(points).element().class(class)));
+    }
+    svg.push(canvas);
+    for (i, (name, points)) in lines.iter().enumerate().filter(|(_, line)| line.1.len() <= MARKS_MAX) {
+        for (x, y) in points {
+            let label = format!("{name}, {} {x_unit}: {} {y_unit}", number::compact(*x), number::compact(*y));
+            let mark = element("path")
+                .class(format!("mark s{}", i % SERIES))
+                .attr("d", symbol::simulated(i % SERIES));
+            svg.push(svg::symbol(plot.x_axis.x(*x), plot.y(*y), label).child(mark));
+        }
+    }
+    let legend = lines
+        .iter()
+        .enumerate()
+        .map(|(i, (name, _))| Key::paths([(format!("line s{}", i % SERIES), symbol::LINE)], name))
+        .collect();
+    let subtitle = format!("{y_unit} over {x_unit}: {}", crate::probe::value(finding));
+    Some(Figure { title: finding.name.title().to_owned(), subtitle, height, svg, legend })
+}
+
+/// Converts a label such as `range, B` to a readable unit for these values. Returns the label and the factor.
+fn scaled(label: &str, values: impl Iterator<Item = f64>) -> (String, f64) {
+    let most = values.fold(0.0, f64::max);
+    let units: &[(f64, &str)] = match label.rsplit_once(", ").map(|(_, unit)| unit) {
+        Some("B") => &[(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB"), (1.0, "B")],
+        Some("ns") => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
+        _ => return (label.to_owned(), 1.0),
+    };
+    let (size, unit) = *units.iter().find(|(size, _)| most >= 2.0 * size).unwrap_or(&(1.0, units[3].1));
+    let what = label.rsplit_once(", ").map_or(label, |(what, _)| what);
+    (format!("{what}, {unit}"), 1.0 / size)
+}
