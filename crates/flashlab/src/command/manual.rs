@@ -42,12 +42,17 @@ fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
     let named = [
         ("bench", "device", &devices),
         ("age", "device", &devices),
+        ("compare", "device", &devices),
         ("explain", "what", &everything),
         ("run", "experiment", &experiments),
     ];
     let with =
         |cli, &(command, argument, names): &(_, _, &Vec<&str>)| with_values(cli, command, argument, names);
     let mut cli = named.iter().fold(Cli::command(), with);
+    if shell == Shell::Zsh {
+        // The completions for bash and fish offer the names at every position of a command.
+        cli = with_values(cli, "compare", "rest", &devices);
+    }
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut cli, "flashlab", &mut text);
     let mut text = String::from_utf8(text).expect("completions are made of UTF-8");
@@ -56,8 +61,13 @@ fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
         for (command, _, names) in named {
             let names = names.join(" ");
             let when = format!("__fish_flashlab_using_subcommand {command}");
-            text.push_str(&format!("complete -c flashlab -n \"{when}\" -f -a \"{names}\"\n"));
+            // A job file follows the devices of `compare`.
+            let files = if command == "compare" { "" } else { " -f" };
+            text.push_str(&format!("complete -c flashlab -n \"{when}\"{files} -a \"{names}\"\n"));
         }
+    }
+    if shell == Shell::Zsh {
+        text = text.lines().map(|line| names_or_files(line) + "\n").collect();
     }
     file::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -75,6 +85,17 @@ fn with_values(cli: Command, command: &'static str, argument: &'static str, name
         let place = |command: Command, (n, id)| command.mut_arg(id, |arg| arg.index(n + 1));
         places.into_iter().enumerate().fold(command, place)
     })
+}
+
+/// Lets zsh complete files, too, where a line of its completions offers names for the rest of the words.
+fn names_or_files(line: &str) -> String {
+    let rest = line.strip_prefix("'*::").and_then(|line| line.strip_suffix(")' \\"));
+    match rest.and_then(|rest| rest.rsplit_once(":(")) {
+        Some((help, names)) => {
+            format!("'*::{help}:{{ _files; local none=$?; compadd -- {names} || (( none == 0 )) }}' \\")
+        }
+        None => line.to_owned(),
+    }
 }
 
 /// Prints the page of flashlab, or writes the pages of all commands to `folder`, which is created if it does not exist.

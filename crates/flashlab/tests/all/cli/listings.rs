@@ -150,6 +150,29 @@ fn every_command_has_a_manual_page_and_completions() {
     }
 }
 
+#[test]
+fn every_device_of_compare_is_completed() {
+    let folder = Folder::new("complete-compare");
+    let script = folder.line("completions bash").succeeded();
+    let script = format!(
+        "{script}\nCOMP_WORDS=(flashlab compare sd/kingston sd/sand) COMP_CWORD=3\n\
+         _flashlab flashlab sd/sand sd/kingston\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+    );
+    let bash = Command::new("bash").arg("-c").arg(script).output().expect("bash is installed");
+    let offered = String::from_utf8_lossy(&bash.stdout).into_owned();
+    assert_eq!(offered, "sd/sandisk\nsd/sandisk-2gb\nsd/sandisk-512mb\n");
+
+    let zsh = folder.line("completions zsh").succeeded();
+    let offers_both = |line: &str| {
+        line.starts_with("'*::rest") && line.contains("_files") && line.contains("sd/kingston sd/kioxia")
+    };
+    assert_eq!(zsh.lines().filter(|line| offers_both(line)).count(), 1, "{zsh}");
+    let fish = folder.line("completions fish").succeeded();
+    let of_compare = "complete -c flashlab -n \"__fish_flashlab_using_subcommand compare\" -a \"";
+    let names = fish.lines().filter_map(|line| line.strip_prefix(of_compare));
+    assert_eq!(names.filter(|names| names.contains("sd/kingston")).count(), 1, "{fish}");
+}
+
 /// Runs a checker on a text, if the program is installed. Returns its messages.
 fn checked(program: &[&str], text: &str) -> Option<String> {
     use std::io::Write;
