@@ -55,7 +55,7 @@ mod tests {
         let folder = read_whole(Path::new("/"), 1 << 20).expect_err("it is a folder");
         assert_eq!(folder.kind(), io::ErrorKind::IsADirectory);
         let this = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/whole.rs");
-        let text = read_whole_text(&this, 1 << 20).expect("it is a file");
+        let text = read_whole_text(&this, 1 << 20).expect("the path names a file");
         assert!(read_whole(&this, text.len() as u64).is_ok());
         let long = read_whole(&this, text.len() as u64 - 1).expect_err("it is a byte too long");
         assert_eq!(long.kind(), io::ErrorKind::FileTooLarge);
@@ -67,6 +67,6 @@ mod tests {
         io::Write::write_all(&mut writer, b"text").expect("a pipe holds it");
         drop(writer);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
-        assert_eq!(read_whole(Path::new(&path), 4).expect("it ends"), b"text");
+        assert_eq!(read_whole(Path::new(&path), 4).expect("the pipe ends after the text"), b"text");
     }
 }

@@ -183,7 +183,8 @@ fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Error> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
         Err(error) => {
-            let good = std::str::from_utf8(&bytes[..error.valid_up_to()]).expect("valid up to there");
+            let good = std::str::from_utf8(&bytes[..error.valid_up_to()])
+                .expect("the bytes before the error are valid UTF-8");
             let line_start = good.rfind('\n').map_or(0, |at| at + 1);
             let place = Place::File {
                 name: file.clone(),

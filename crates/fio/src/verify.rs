@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn words_and_methods_correspond() {
         for (n, word) in WORDS.iter().enumerate().skip(2) {
-            let method = Method::from_word(n).expect("it is one");
+            let method = Method::from_word(n).expect("the word names a method");
             assert!(method.name() == *word || *word == "crc32c-intel");
         }
         assert_eq!((Method::from_word(0), Method::from_word(1)), (None, None));

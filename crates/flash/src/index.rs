@@ -4,7 +4,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 
 /// The bit that is set in every index.
-pub(crate) const HIGHEST_BIT: NonZeroU32 = NonZeroU32::new(1 << 31).expect("it is not 0");
+pub(crate) const HIGHEST_BIT: NonZeroU32 = NonZeroU32::new(1 << 31).expect("bit 31 is set");
 
 /// A number in a state file that is too large for an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

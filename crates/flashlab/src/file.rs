@@ -160,7 +160,7 @@ fn temporary_name(path: &Path) -> PathBuf {
 
 /// Returns `json` indented over several lines, with a line end.
 pub(crate) fn pretty(json: &serde_json::Value) -> String {
-    let text = serde_json::to_string_pretty(json).expect("its keys are text");
+    let text = serde_json::to_string_pretty(json).expect("the keys of JSON values are text");
     format!("{text}\n")
 }
 

@@ -177,13 +177,14 @@ impl Model for Host {
             // The completion is modified in place: it is so large that a copy would be measurable.
             let mut done = self.device.complete(limit);
             let completion = done.as_mut()?;
-            let serving = self.serving.as_mut().expect("it is still served");
+            let serving = self.serving.as_mut().expect("the completed command belongs to a served request");
             serving.moved += serving.command(&self.geometry).length;
             if serving.moved < serving.request.length && completion.status == Status::Ok {
                 serving.spent += completion.spent;
                 let (at, left) = (completion.at, serving.request.length - serving.moved);
                 let software = self.before_next_piece(at, left);
-                let serving = self.serving.as_mut().expect("it is still served");
+                let serving =
+                    self.serving.as_mut().expect("the completed command belongs to a served request");
                 serving.spent[Mechanism::Host] += software;
                 serving.stage = Stage::Preparing(at + software);
                 continue;

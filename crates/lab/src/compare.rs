@@ -175,7 +175,7 @@ mod tests {
             bytes_per_second: 1,
             requests_per_second: iops,
             latency_ns_mean: 1.0,
-            tail: Tail::from_histogram(&latencies).expect("it has a latency"),
+            tail: Tail::from_histogram(&latencies).expect("the histogram has a latency"),
             most: (Mechanism::Bus, 100.0),
             unwritten,
         };

@@ -240,7 +240,7 @@ mod tests {
         let mut three = parameters(Generation::Gen3, 3);
         assert_eq!(three.check().expect_err("three lanes").path, "nvme.lanes");
         three.lanes = 4;
-        three.check().expect("possible");
+        three.check().expect("four lanes are possible");
         three.payload = 300;
         assert_eq!(three.check().expect_err("no power of two").path, "nvme.payload");
     }

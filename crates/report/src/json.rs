@@ -18,7 +18,7 @@ pub fn results(results: &Results) -> String {
 /// Returns the trace of a card initialization: its steps, with stable keys.
 pub fn trace(trace: &flashlab_lab::trace::Trace) -> String {
     let mut text =
-        serde_json::to_string_pretty(trace).expect("it has nothing but strings, numbers and lists");
+        serde_json::to_string_pretty(trace).expect("a trace contains only strings, numbers and lists");
     text.push('\n');
     text
 }

@@ -170,7 +170,7 @@ mod tests {
         let half = reservations[0].split(4);
         assert!(shares[8].try_reserve(4).is_none());
         drop(half);
-        let mut half = shares[8].try_reserve(4).expect("it was returned");
+        let mut half = shares[8].try_reserve(4).expect("the other half was returned");
         assert!(shares[0].try_reserve(5).is_none());
         drop(reservations);
         half.join(shares[8].try_reserve(4).expect("the share has another half"));

@@ -74,7 +74,7 @@ impl Listener {
             let unix = fds.take_unix_listener(index).map(|socket| socket.map(Socket::Unix));
             let socket =
                 unix.or_else(|_| fds.take_tcp_listener(index).map(|socket| socket.map(Socket::Tcp)))?;
-            let socket = socket.expect("each is taken once");
+            let socket = socket.expect("each inherited socket is taken once");
             Listener { socket, file: None }.into_nonblocking()
         };
         all.map(take).collect()
@@ -231,8 +231,9 @@ mod tests {
         let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
         let listener = Listener::bind(&address).expect("there is a free port");
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("it has an address") };
-        let client = TcpStream::connect(address).expect("it listens");
-        let (server, _) = listener.accept_socket().expect("it accepts").expect("a client has connected");
+        let client = TcpStream::connect(address).expect("the address listens");
+        let (server, _) =
+            listener.accept_socket().expect("the listener accepts").expect("a client has connected");
         assert_eq!(sockopt::socket_keepalive(&server), Ok(true));
         assert_eq!(sockopt::tcp_keepidle(&server), Ok(IDLE_BEFORE_PROBES));
         assert_eq!(sockopt::tcp_keepintvl(&server), Ok(BETWEEN_PROBES));

@@ -116,7 +116,7 @@ impl<T> Pending<T> {
             let Some((_, future)) = self.requests.get_mut(&number) else { continue };
             let waker = Waker::from(Arc::new(RequestWaker { number, wake_queue: wake_queue.clone() }));
             if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                let (request, _) = self.requests.remove(&number).expect("it was found above");
+                let (request, _) = self.requests.remove(&number).expect("the polled request is in the map");
                 completed.push((request, outcome));
             }
         }
@@ -168,7 +168,8 @@ mod tests {
         assert_eq!((pending.len(), names(&mut pending)), (1, vec![]));
         std::thread::scope(|scope| {
             scope.spawn(|| flags[1].set());
-            let mut fds = [PollFd::from_borrowed_fd(pending.event().expect("one is pending"), PollFlags::IN)];
+            let mut fds =
+                [PollFd::from_borrowed_fd(pending.event().expect("a request is pending"), PollFlags::IN)];
             crate::link::wait_for(&mut fds, None).expect("polling works");
         });
         pending.clear_event();
@@ -188,7 +189,8 @@ mod tests {
         });
         assert_eq!(names(&mut pending), ["a"]);
         let readable = |pending: &Pending<_>| {
-            let mut fds = [PollFd::from_borrowed_fd(pending.event().expect("one is pending"), PollFlags::IN)];
+            let mut fds =
+                [PollFd::from_borrowed_fd(pending.event().expect("a request is pending"), PollFlags::IN)];
             crate::link::wait_for(&mut fds, Some(flashlab_sim::Duration::ZERO)).expect("polling works") == 1
         };
         assert!(readable(&pending));

@@ -124,7 +124,7 @@ mod tests {
     fn a_peer_is_too_slow_only_after_a_whole_window() {
         let least = LeastRate { bytes_per_second: 1 << 40, window: Duration::from_ms(1) };
         let mut progress = Progress::new(least, Direction::Sending);
-        progress.moved(0).or_else(|_| progress.moved(1 << 50)).expect("it is fast enough");
+        progress.moved(0).or_else(|_| progress.moved(1 << 50)).expect("the second call moves enough bytes");
         let mut progress = Progress::new(least, Direction::Sending);
         let error = loop {
             if let Err(error) = progress.moved(1) {

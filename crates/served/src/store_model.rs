@@ -479,7 +479,7 @@ mod tests {
         let ask = |model: &mut StoreModel, id, op| {
             let request = Request { id: RequestId(id), op, file: FileId(0), offset: 0, length: 8192 };
             model.submit(Instant::ZERO, request);
-            model.complete(Instant::MAX).expect("it is done")
+            model.complete(Instant::MAX).expect("the model completes the request")
         };
         ask(&mut model, 1, Op::Write);
         let behind = Io::Write { offset: 5000, data: vec![1].into(), durable: false };

@@ -228,7 +228,8 @@ impl State {
                 continue;
             }
             let first = *first;
-            let mut request = self.outstanding.remove(&first).expect("it was found above");
+            let mut request =
+                self.outstanding.remove(&first).expect("the request of this completion is outstanding");
             let outcome = self.finish(&mut request);
             if outcome.is_ok() && std::mem::take(&mut request.flush) {
                 request.flush_covers_to = self.undo.last();

@@ -156,7 +156,11 @@ impl Device {
         let profiles = [(name.to_owned(), &profile), (format!("host/{host_name}"), &host)];
         let (numbers, none) = numbers(&profiles, &settings, argument);
         let parts = parts(argument, &kinds, &numbers, &[&profile, &host])?;
-        let hardware = profile.kind.hardware(&parts).expect("it is a device").expect("it was checked");
+        let hardware = profile
+            .kind
+            .hardware(&parts)
+            .expect("`find` returns devices")
+            .expect("`parts` checks the parameters");
         let mut device = Device {
             name: name.to_owned(),
             argument: format!("{name}{}", &argument.text.text[argument.name.end..]),
@@ -248,7 +252,7 @@ impl Device {
     pub fn card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
         let mut card = self.hardware.build_card(self.medium_seed(seed), store)?;
         if let Some(state) = &self.state {
-            card.restore(&state.model).expect("it was restored when the device was opened");
+            card.restore(&state.model).expect("the state was restored once when the device was opened");
         }
         Some(card)
     }
@@ -260,7 +264,7 @@ impl Device {
 
     fn restored(&self, mut model: Box<dyn Model>) -> Box<dyn Model> {
         if let Some(state) = &self.state {
-            model.restore(&state.model).expect("it was restored when the device was opened");
+            model.restore(&state.model).expect("the state was restored once when the device was opened");
         }
         model
     }

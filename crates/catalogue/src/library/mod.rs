@@ -195,7 +195,7 @@ impl Library {
         let cards: Vec<_> = self.devices().collect();
         for (i, (name, card)) in cards.iter().enumerate() {
             let host = card.host.as_deref().expect("a device's profile names a host");
-            if let Err(unknown) = self.profile(card.kind.host().expect("it is a device"), host) {
+            if let Err(unknown) = self.profile(card.kind.host().expect("a device has a host"), host) {
                 found.push(Inconsistency::NoHost { file: card.text.file.clone(), unknown });
             }
             let tables = tables(card);

@@ -75,7 +75,7 @@ pub(crate) fn date(text: &str) -> Option<(u16, u8)> {
 pub(crate) fn hex<const N: usize>(text: &str) -> [u8; N] {
     std::array::from_fn(|n| {
         let digits = text.get(2 * n..2 * n + 2).unwrap_or("0");
-        u8::from_str_radix(digits, 16).expect("its digits were read as hexadecimal")
+        u8::from_str_radix(digits, 16).expect("the digits of a value were read as hexadecimal")
     })
 }
 

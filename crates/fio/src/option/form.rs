@@ -208,7 +208,7 @@ pub(crate) fn names(text: &str) -> Result<Vec<String>, ValueError> {
     let mut characters = text.chars().enumerate().peekable();
     while let Some((at, c)) = characters.next() {
         let count = names.len();
-        let name = names.last_mut().expect("never empty");
+        let name = names.last_mut().expect("a list of names has at least one");
         match c {
             '\\' if characters.next_if(|(_, next)| *next == ':').is_some() => name.push(':'),
             ':' if name.is_empty() => return Err(Fault::Malformed { expected: "a name before the :" }.at(at)),

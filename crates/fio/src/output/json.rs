@@ -256,7 +256,7 @@ fn write_value(out: &mut String, value: &Value, level: usize) {
             out.push(']');
         }
         Value::Number(number) if number.is_f64() => {
-            out.push_str(&format!("{:.6}", number.as_f64().expect("just asked")));
+            out.push_str(&format!("{:.6}", number.as_f64().expect("the number is a float")));
         }
         other => out.push_str(&other.to_string()),
     }

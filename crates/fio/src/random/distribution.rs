@@ -157,7 +157,7 @@ fn zoned(ends: impl Iterator<Item = (u32, u128)>, n: u64) -> Shape {
     let (mut percent, mut first) = (0u64, 0u64);
     for (share, end) in ends {
         percent += u64::from(share);
-        let end = u64::try_from(end.min(u128::from(n))).expect("not above n");
+        let end = u64::try_from(end.min(u128::from(n))).expect("the minimum with n fits");
         // The accesses of a zone without slots go to the slot at its position.
         let start = first.min(n - 1);
         zones.push((percent, start, end.saturating_sub(start).max(1)));

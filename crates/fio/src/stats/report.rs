@@ -91,7 +91,7 @@ pub fn groups(reports: &[Report]) -> Vec<(u32, Vec<GroupLine>)> {
         if groups.last().is_none_or(|(number, _)| *number != group) {
             groups.push((group, Vec::new()));
         }
-        let lines = &mut groups.last_mut().expect("just pushed").1;
+        let lines = &mut groups.last_mut().expect("the group was pushed above").1;
         for &(direction, name) in report.shown() {
             let stats = report.stats.direction(direction);
             if stats.runtime_ms == 0 {

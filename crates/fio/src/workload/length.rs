@@ -142,7 +142,10 @@ mod tests {
         let mut counts = [0u32; 3];
         for _ in 0..80_000 {
             let length = lengths.draw(u64::MAX, &mut rng).expect("there is room");
-            counts[[3072, 6144, 8192].iter().position(|l| *l == length).expect("one of them")] += 1;
+            counts[[3072, 6144, 8192]
+                .iter()
+                .position(|l| *l == length)
+                .expect("the length is a multiple of the unit")] += 1;
         }
         // The limits are five binomial deviations of 137, 137 and 122.
         let expected = [30_000, 30_000, 20_000];

@@ -49,7 +49,9 @@ pub(crate) fn list(library: &Library, json: bool) -> Result<ExitCode, Failure> {
             "fio_options": option::entries().map(|entry| entry.name).collect::<Vec<_>>(),
         });
         let rest = listing.json();
-        list.as_object_mut().expect("written as one").extend(rest.as_object().expect("it is one").clone());
+        list.as_object_mut()
+            .expect("`json!` builds an object")
+            .extend(rest.as_object().expect("a listing is an object").clone());
         file::print(&file::pretty(&list))?;
         return Ok(ExitCode::SUCCESS);
     }

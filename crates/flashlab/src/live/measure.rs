@@ -94,7 +94,7 @@ fn measure_once(
         .spawn()
         .map_err(|error| Failure::system("sh", &error))?;
     let mut done = false;
-    for line in BufReader::new(child.stdout.take().expect("it is piped")).split(b'\n') {
+    for line in BufReader::new(child.stdout.take().expect("the standard output is a pipe")).split(b'\n') {
         let line = line.map_err(|error| Failure::system("the script's output", &error))?;
         done |= parse_line(String::from_utf8_lossy(&line).trim_end(), progress, outcome)?;
     }

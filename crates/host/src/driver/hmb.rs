@@ -103,7 +103,7 @@ impl Driver {
             self.free_grant(memory);
             self.grant = Some(allocate(identify, lend, memory)?);
         }
-        let grant = self.grant.as_ref().expect("it is held or was allocated");
+        let grant = self.grant.as_ref().expect("the driver holds a grant or has just allocated one");
         Ok((grant.command(is_allocated), grant))
     }
 
@@ -268,8 +268,9 @@ mod tests {
     fn the_published_drive_receives_the_smaller_of_the_limit_and_its_preferred_size() {
         for (limit, expected) in [(128, 128), (64, 64), (240, 240), (512, 240)] {
             let mut driver = Driver::new(limit * MIB);
-            let (command, grant) =
-                driver.start(&requesting(61_440, 2_048), &mut UnlimitedMemory::default()).expect("lent");
+            let (command, grant) = driver
+                .start(&requesting(61_440, 2_048), &mut UnlimitedMemory::default())
+                .expect("the driver lends memory");
             assert_eq!(grant.bytes, expected * MIB);
             assert_eq!(grant.descriptors.len() as u64, expected / 4, "chunks of 4 MiB");
             assert_eq!((command.size as u64, command.memory_return), (expected * 256, false));
@@ -300,13 +301,17 @@ mod tests {
     fn chunks_are_halved_until_enough_is_allocated() {
         let mut memory = Fragmented { largest: MIB, free: 400 * MIB, next: 0, allocated_bytes: 0 };
         let mut driver = Driver::new(Driver::LEND_MAX);
-        let (_, grant) = driver.start(&requesting(61_440, 2_048), &mut memory).expect("lent");
+        let (_, grant) =
+            driver.start(&requesting(61_440, 2_048), &mut memory).expect("the driver lends memory");
         assert_eq!((grant.bytes, grant.descriptors.len()), (128 * MIB, 128));
         driver.free_grant(&mut memory);
         assert_eq!(memory.allocated_bytes, 0);
         // A grant below HMPRE suffices if it reaches HMMIN.
         let mut short = Fragmented { largest: MIB, free: 9 * MIB, next: 0, allocated_bytes: 0 };
-        assert_eq!(driver.start(&requesting(61_440, 2_048), &mut short).expect("lent").1.bytes, 9 * MIB);
+        assert_eq!(
+            driver.start(&requesting(61_440, 2_048), &mut short).expect("the driver lends memory").1.bytes,
+            9 * MIB
+        );
         driver.free_grant(&mut short);
         let mut scarce = Fragmented { largest: MIB, free: 5 * MIB, next: 0, allocated_bytes: 0 };
         let refusal = driver.start(&requesting(61_440, 2_048), &mut scarce).expect_err("too little");
@@ -319,7 +324,7 @@ mod tests {
         let mut driver = Driver::new(Driver::LEND_MAX);
         let few = Identify { hmmaxd: 4, ..requesting(61_440, 2_048) };
         assert_eq!(
-            driver.start(&few, &mut UnlimitedMemory::default()).expect("lent").1.bytes,
+            driver.start(&few, &mut UnlimitedMemory::default()).expect("the driver lends memory").1.bytes,
             16 * MIB,
             "four of 4 MiB"
         );
@@ -335,11 +340,13 @@ mod tests {
         let identify = requesting(61_440, 2_048);
         let limits = Limits { preferred: 61_440, minimum: 2_048, ..Limits::default() };
         let (mut driver, mut controller) = (Driver::new(Driver::LEND_MAX), Buffer::new(limits));
-        let (first, grant) = driver.start(&identify, &mut UnlimitedMemory::default()).expect("lent");
+        let (first, grant) =
+            driver.start(&identify, &mut UnlimitedMemory::default()).expect("the driver lends memory");
         assert_eq!(controller.set(&first, &grant.descriptors), Ok(Effect::Lent(128 * MIB)));
-        let stop = driver.stop().expect("it is lent");
+        let stop = driver.stop().expect("the driver has lent memory");
         assert_eq!(controller.set(&stop, &[]), Ok(Effect::Withdrawn));
-        let (again, grant) = driver.start(&identify, &mut UnlimitedMemory::default()).expect("lent");
+        let (again, grant) =
+            driver.start(&identify, &mut UnlimitedMemory::default()).expect("the driver lends memory");
         assert!(again.memory_return);
         assert_eq!(controller.set(&again, &grant.descriptors), Ok(Effect::Returned(128 * MIB)));
     }

@@ -170,7 +170,9 @@ impl<'a> ExportQuery<'a> {
     /// Panics if the length of the name or the number of requests exceeds its length field.
     pub fn emit(name: &str, requests: &[InfoType], to: &mut Vec<u8>) {
         emit_string(name, to);
-        to.extend_from_slice(&u16::try_from(requests.len()).expect("few kinds exist").to_be_bytes());
+        to.extend_from_slice(
+            &u16::try_from(requests.len()).expect("the kinds of information fit 16 bits").to_be_bytes(),
+        );
         for request in requests {
             to.extend_from_slice(&request.to_wire().to_be_bytes());
         }
@@ -221,7 +223,9 @@ impl<'a> ContextQuery<'a> {
     /// Panics if the length of a string or the number of queries exceeds its length field.
     pub fn emit(name: &str, queries: &[&str], to: &mut Vec<u8>) {
         emit_string(name, to);
-        to.extend_from_slice(&u32::try_from(queries.len()).expect("few queries").to_be_bytes());
+        to.extend_from_slice(
+            &u32::try_from(queries.len()).expect("the number of queries fits 32 bits").to_be_bytes(),
+        );
         for query in queries {
             emit_string(query, to);
         }

@@ -200,7 +200,7 @@ mod tests {
         let csd = Csd::new(64 << 20);
         let mut protected = csd;
         protected.set_protected(true, true);
-        let programmed = csd.programmed(&protected.with_crc()).expect("bits that may be written");
+        let programmed = csd.programmed(&protected.with_crc()).expect("the changed bits are writable");
         assert!(programmed.is_permanently_protected());
         assert_eq!(programmed.programmed(&csd.with_crc()), None, "permanent is permanent");
         let mut larger = csd.with_crc();

@@ -91,7 +91,7 @@ mod tests {
             let received = session.receive(&bytes[at..], &mut Vec::new());
             at += received.consumed;
             if let Event::Request(request) = received.event {
-                return (session.replies().expect("it is open"), request.token);
+                return (session.replies().expect("the handshake has opened an export"), request.token);
             }
         }
     }
@@ -108,7 +108,7 @@ mod tests {
             device: Arc::new(device),
             read_only: false,
         };
-        let exports = Exports::new(vec![export]).expect("one fits");
+        let exports = Exports::new(vec![export]).expect("one export is within the limit");
         let limits = Limits { bytes_in_flight: READ, ..Limits::default() };
         let server = Server::new(exports, limits, Stop::new().expect("there are descriptors"));
         let (replies, token) = long_read(&server);

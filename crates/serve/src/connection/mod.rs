@@ -98,12 +98,12 @@ impl<'a> Connection<'a> {
         let mut greeting = Vec::new();
         let mut session = Session::new(self.server.policy, self.server.offered.clone(), &mut greeting);
         self.perform_handshake(&mut session, greeting)?;
-        let export = session.export().expect("it is open");
+        let export = session.export().expect("the handshake has opened an export");
         let Some(export) = self.server.exports.iter().position(|one| one.name == export.name) else {
             unreachable!("the session offers nothing else");
         };
         info!(connection = self.number, from = %self.from, export = %self.server.exports[export].name, "opened");
-        let replies = session.replies().expect("it is open");
+        let replies = session.replies().expect("the handshake has opened an export");
         let mut handler = RequestHandler::new(self.server, export, replies);
         let _latency_limit = self.prepare_exact_timing(export);
         self.link.limit(self.server.limits.least_rate, self.server.limits.check_interval())?;
@@ -243,7 +243,7 @@ impl<'a> Connection<'a> {
                 let mut fresh = vec![0; RECEIVE];
                 fresh[..rest.len()].copy_from_slice(&self.batch[rest.clone()]);
                 self.batch = Arc::new(fresh);
-                Arc::get_mut(&mut self.batch).expect("it is new")
+                Arc::get_mut(&mut self.batch).expect("a new `Arc` has one owner")
             }
         };
         (self.processed, self.filled) = (0, rest.len());

@@ -95,7 +95,7 @@ impl Session {
 
     /// Returns the server's description of the export.
     pub(super) fn export(&self) -> &ExportInfo {
-        self.client.export().expect("it is open")
+        self.client.export().expect("the client has opened an export")
     }
 
     /// Returns the number of requests in flight.

@@ -48,8 +48,8 @@ impl Registers {
             (letters(&self.oem, &identity.cid.oem()), letters(&self.product, &identity.cid.name()));
         identity.cid = Cid::new(
             self.manufacturer.map_or(identity.cid.manufacturer(), |number| number as u8),
-            oem.try_into().expect("it was read as two letters"),
-            product.try_into().expect("it was read as five letters"),
+            oem.try_into().expect("the parser accepts two letters"),
+            product.try_into().expect("the parser accepts five letters"),
             self.revision.as_ref().map_or(identity.cid.0[8], |text| hex::<1>(text)[0]),
             self.serial.as_ref().map_or(identity.cid.serial(), |text| u32::from_be_bytes(hex(text))),
             self.date.as_ref().and_then(|text| date(text)).unwrap_or(identity.cid.date()),

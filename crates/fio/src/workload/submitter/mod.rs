@@ -318,7 +318,7 @@ impl Submitter {
     #[inline]
     pub(crate) fn submitted(&mut self, at: Instant, record: &mut impl Record) -> Next {
         let depth = self.depth_now();
-        let (_, mut next) = self.next.take().expect("only what is next is submitted");
+        let (_, mut next) = self.next.take().expect("the submitted request is the next one");
         self.last_submitted = at;
         self.record_start(record);
         match &mut next {

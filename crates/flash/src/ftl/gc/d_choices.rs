@@ -43,7 +43,7 @@ impl Policy for DChoices {
     fn choose(&mut self, counts: &ValidCounts, pool: u32, _now: u64) -> Option<u32> {
         let mut best = self.closed.draw(pool, &mut self.rng)?;
         for _ in 1..self.d {
-            let other = self.closed.draw(pool, &mut self.rng).expect("it has members");
+            let other = self.closed.draw(pool, &mut self.rng).expect("the set of closed blocks has members");
             if counts.valid(other) < counts.valid(best) {
                 best = other;
             }

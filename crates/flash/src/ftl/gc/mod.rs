@@ -292,7 +292,9 @@ mod tests {
                 }
                 let said =
                     |block| reference.closed.iter().find(|(b, ..)| *b == block).map(|(_, valid, _)| *valid);
-                policy.validate(victim, (2, BLOCKS, UNITS), now, &said).expect("it holds together");
+                policy
+                    .validate(victim, (2, BLOCKS, UNITS), now, &said)
+                    .expect("the structures of the policy are consistent");
                 let pool = rng.below(2) as u32;
                 let any = reference.closed.iter().any(|(b, ..)| b % 2 == pool);
                 match policy.choose(pool, now) {

@@ -277,7 +277,7 @@ impl Channel {
     #[cold]
     fn first_submitted(&self, ready: u64, pool: &Pool) -> u32 {
         let ready = (0..).zip(&self.dies).filter(|(_, die)| die.ready == ready);
-        ready.min_by_key(|(_, die)| pool.get(die.active).number).expect("two of them are ready then").0
+        ready.min_by_key(|(_, die)| pool.get(die.active).number).expect("at least two dies are ready").0
     }
 
     /// Inserts the program of `entry` before programs that requested the bus at the same instant `now` but were

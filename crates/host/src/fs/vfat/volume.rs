@@ -348,7 +348,7 @@ impl Vfat {
             self.send(done.at, slot);
             return None;
         }
-        let work = self.works[slot].take().expect("it was there");
+        let work = self.works[slot].take().expect("the slot of a completed piece has work");
         self.idle_works.push(slot);
         work.parent.map(|id| Completion { id, spent: work.spent, ..*done })
     }

@@ -175,8 +175,8 @@ mod tests {
         let media = [Medium { limits: vec![100_000; 4], bad: vec![] }];
         let width = |looks, jitter| {
             let estimates = estimates(&media, looks, jitter);
-            let life = estimates.latest(0).expect("it wears").first_failure_ns;
-            let (from, to) = estimates.interval(0).expect("it wears");
+            let life = estimates.latest(0).expect("the device wears out").first_failure_ns;
+            let (from, to) = estimates.interval(0).expect("the device wears out");
             assert!(from < life && life < to, "{from} {life} {to}");
             (to - from) / life
         };

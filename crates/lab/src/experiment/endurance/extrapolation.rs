@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_block_that_is_always_written_is_carried_on_at_its_own_rate() {
-        let found = end(vec![100, 0, 1, 0, 1], vec![200, 0, 1, 0, 1], vec![999; 5]).expect("it wears");
+        let found =
+            end(vec![100, 0, 1, 0, 1], vec![200, 0, 1, 0, 1], vec![999; 5]).expect("the device wears out");
         // 100 erases in 100 ns, 800 are left.
         let expected = Estimate {
             first_failure_ns: 1_000.0,
@@ -151,21 +152,21 @@ mod tests {
     fn blocks_that_take_turns_are_carried_on_at_the_mean_rate() {
         // In each of two spans, one half was written.
         let found = end(vec![10, 10, 0, 0], vec![10, 10, 10, 10], vec![999, 899, 999, 999]);
-        let found = found.expect("it wears");
+        let found = found.expect("the device wears out");
         assert_eq!((found.first_failure_ns, found.erases), (200.0 + 890.0 * 100.0 / 5.0, 5.0));
     }
 
     #[test]
     fn a_pool_that_wears_ahead_is_carried_on_at_its_pace_whichever_blocks_are_in_it() {
         // Two of four blocks lead by ten erases each span; one of them was not among the leaders before.
-        let found = end(vec![10, 10, 2, 2], vec![20, 4, 20, 4], vec![119; 4]).expect("it wears");
+        let found = end(vec![10, 10, 2, 2], vec![20, 4, 20, 4], vec![119; 4]).expect("the device wears out");
         assert_eq!(found.first_failure_ns, 200.0 + 1_000.0);
         assert_eq!((found.gap_now, found.gap_at_end), (16.0, 96.0));
     }
 
     #[test]
     fn the_block_with_the_fewest_erases_left_for_its_rate_fails_first() {
-        let found = end(vec![10, 5], vec![20, 10], vec![999, 99]).expect("it wears");
+        let found = end(vec![10, 5], vec![20, 10], vec![999, 99]).expect("the device wears out");
         assert_eq!(found.first_failure_ns, 200.0 + 90.0 * 20.0);
     }
 
@@ -175,7 +176,7 @@ mod tests {
         let end = Snapshot { at: Instant::from_ns(10), erase_counts: vec![0, 20, 20] };
         let medium = Medium { limits: vec![5, 99, 99], bad: vec![0] };
         let rates = Rates::new(&half, &end, &medium.bad);
-        let found = rates.extrapolate(&end, &medium, Instant::ZERO).expect("it wears");
+        let found = rates.extrapolate(&end, &medium, Instant::ZERO).expect("the device wears out");
         assert_eq!((found.first_failure_ns, found.gap_now), (10.0 + 80.0, 0.0));
         assert!(!medium.has_failed(&[0, 99, 0]) && medium.has_failed(&[0, 100, 0]));
     }

@@ -94,7 +94,7 @@ impl EnduranceSetup<'_> {
             }
             first_used.get_or_insert_with(|| history.used());
         }
-        let lives = lives.into_iter().map(|life| life.expect("all have one")).collect();
+        let lives = lives.into_iter().map(|life| life.expect("every seed has a life")).collect();
         Ok((lives, first_used.expect("there is a first seed")))
     }
 }

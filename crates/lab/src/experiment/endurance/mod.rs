@@ -123,7 +123,7 @@ pub(super) fn run(
         }
         let (column, device) = &columns[at];
         let tell = |life: &Life| {
-            let mut next_ns = next_report_ns[at].lock().expect("nobody panics with it");
+            let mut next_ns = next_report_ns[at].lock().expect("no thread panics while it holds the lock");
             if life.simulated_ns >= *next_ns && experiment.endurance.is_users() {
                 // The first pass reports only its last estimate, which is its best; the report is below.
                 *next_ns = life.simulated_ns * if first { 1 } else { 2 };
