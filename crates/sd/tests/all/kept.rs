@@ -52,11 +52,18 @@ fn kinds() -> Vec<CardParameters> {
         ..Wear::default()
     };
     let dynamic = Wear { leveling: Some(LevelingKind::Dynamic), cycles: Some(5_000), ..Wear::default() };
+    let mut refined = parameters(Overwrite::Convert, 128 * KIB, false, levelled);
+    let layer = &mut refined.refinements.layer;
+    (layer.small.max, layer.small.size) = (Some(16 * KIB), Some(64 * KIB));
+    (layer.small.t_idle, layer.t_switch) = (Some(Duration::from_us(500)), Some(Duration::from_us(700)));
+    (layer.housekeeping_every, layer.t_housekeeping) = (Some(100 * KIB), Some(Duration::from_us(5_000)));
+    layer.collect_step = Some(16 * KIB);
     vec![
         parameters(Overwrite::Log, 64 * KIB, true, levelled),
         parameters(Overwrite::Log, 64 * KIB, false, dynamic),
         parameters(Overwrite::Convert, 128 * KIB, false, levelled),
         parameters(Overwrite::Log, 32 * KIB, false, dynamic),
+        refined,
     ]
 }
 
@@ -136,7 +143,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
     #[test]
     fn a_modified_state_is_rejected_or_works(
-        kind in 0usize..4,
+        kind in 0usize..5,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
     ) {
         let (parameters, state) = &KEPT[kind];

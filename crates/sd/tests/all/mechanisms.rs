@@ -185,9 +185,9 @@ fn the_card_reads_ahead_for_as_long_as_nothing_is_asked() {
     let hidden = bus.read_block() * 8 + bus.command() * 2;
     let read = card.run(Op::Read, 4 * KIB, 4 * KIB).spent[Mechanism::Read];
     assert_eq!(read, us(300) - hidden);
-    card.now = card.now + us(300);
+    card.now += us(300);
     assert_eq!(card.run(Op::Read, 8 * KIB, 4 * KIB).spent[Mechanism::Read], Duration::ZERO);
-    card.now = card.now + us(300);
+    card.now += us(300);
     assert_eq!(card.run(Op::Read, 128 * KIB, 4 * KIB).spent[Mechanism::Read], us(300), "elsewhere");
 }
 
