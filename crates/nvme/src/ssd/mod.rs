@@ -18,6 +18,7 @@
 
 mod background;
 mod events;
+mod incoming;
 mod parameters;
 mod power;
 mod read;
@@ -42,6 +43,7 @@ use flashlab_sim::{
     Completion, Duration, FileId, Geometry, Instant, Model, Observer, Op, PowerCut, Request, RestoreError,
     Rng, Status,
 };
+use incoming::Incoming;
 use serde::{Deserialize, Serialize};
 use slot::{Slot, Slots};
 
@@ -79,13 +81,7 @@ pub struct Ssd {
     commands: VecDeque<u32>,
     /// Changed map pages that wait for the translation layer to accept them.
     map_pages: VecDeque<MapPage>,
-    /// Writes whose data is in transit or waits for the write buffer, with the instants of arrival, in order. Behind a
-    /// rejected write, arrivals cause no event.
-    incoming: VecDeque<(Instant, u32)>,
-    /// True once the data of the oldest incoming write has arrived.
-    oldest_has_arrived: bool,
-    /// True if the full write buffer rejected the oldest incoming write.
-    oldest_is_rejected: bool,
+    incoming: Incoming,
     /// Number of writes whose read-modify-write reads are in progress; they will use the link afterwards.
     partial_writes: u32,
     /// Flushes in flight, in order of their tickets.
@@ -144,9 +140,7 @@ impl Ssd {
             events: Events::default(),
             commands: VecDeque::new(),
             map_pages: VecDeque::new(),
-            incoming: VecDeque::new(),
-            oldest_has_arrived: false,
-            oldest_is_rejected: false,
+            incoming: Incoming::default(),
             partial_writes: 0,
             flushes: VecDeque::new(),
             forced: Vec::new(),

@@ -4,6 +4,7 @@
 //! reads the spare areas of its pages.
 
 use super::Ssd;
+use super::incoming::Incoming;
 use crate::hmb::Buffer;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::nand::Channels;
@@ -52,9 +53,7 @@ impl Ssd {
         self.waiting.clear();
         self.commands.clear();
         self.map_pages.clear();
-        self.incoming.clear();
-        self.oldest_has_arrived = false;
-        self.oldest_is_rejected = false;
+        self.incoming = Incoming::default();
         self.partial_writes = 0;
         self.flushes.clear();
         self.forced.clear();

@@ -164,13 +164,13 @@ impl Ssd {
         if self.incoming.is_empty() {
             self.events.expect_data(arrives);
         }
-        self.incoming.push_back((arrives, slot));
+        self.incoming.push(arrives, slot);
     }
 
     /// Handles the arrival of the data of the oldest incoming write.
     #[inline]
     pub(super) fn received(&mut self, now: Instant) {
-        self.oldest_has_arrived = true;
+        self.incoming.arrive();
         self.drain(now);
     }
 
@@ -270,21 +270,19 @@ impl Ssd {
             }
             while let Some(slot) = self.next_received(now) {
                 let before = self.slots.get(slot).next_unit;
-                self.oldest_is_rejected = !self.accept(now, slot);
-                if self.oldest_is_rejected {
+                if !self.accept(now, slot) {
+                    self.incoming.reject();
                     made_progress |= self.slots.get(slot).next_unit > before;
                     break;
                 }
-                self.incoming.pop_front();
-                self.oldest_has_arrived = false;
+                self.incoming.accept();
                 made_progress = true;
             }
             if !made_progress {
                 break;
             }
         }
-        let first = self.incoming.front().filter(|_| !self.oldest_is_rejected);
-        self.events.expect_data(first.map_or(Instant::MAX, |(at, _)| *at));
+        self.events.expect_data(self.incoming.next_arrival());
         self.end_flushes(now);
         self.end_forced(now);
     }
@@ -293,11 +291,10 @@ impl Ssd {
     /// since. A read-only device returns every waiting write, so that each of them fails.
     #[inline]
     fn next_received(&self, now: Instant) -> Option<u32> {
-        if self.oldest_is_rejected && self.layer.is_full() && !self.layer.is_read_only() {
+        if self.incoming.is_rejected() && self.layer.is_full() && !self.layer.is_read_only() {
             return None;
         }
-        let (at, slot) = *self.incoming.front()?;
-        (self.oldest_has_arrived || at < now).then_some(slot)
+        self.incoming.arrived(now)
     }
 
     /// Unmaps the units that a trim covers in whole.
