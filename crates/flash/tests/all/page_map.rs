@@ -3,7 +3,7 @@
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
-use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
+use flashlab_flash::ftl::page_map::{Accepted, PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use flashlab_sim::Rng;
@@ -55,4 +55,23 @@ fn a_full_slc_buffer_is_folded_to_its_last_unit() {
         map.settle();
     }
     assert!(!map.slc_is_full());
+}
+
+/// A write to its end gives the same programs, moves and erases as the separate steps.
+#[test]
+fn a_write_to_its_end_takes_the_steps_of_a_write_and_a_settle() {
+    let (mut told, mut stepped) = (PageMap::new(&small(), 1), PageMap::new(&small(), 1));
+    let mut rng = Rng::new(2);
+    for _ in 0..60_000u32 {
+        let unit = rng.below(told.unit_count()) as u32;
+        told.write_to_end(unit).expect("it has spare");
+        while stepped.write(unit) == Accepted::Full {
+            stepped.settle();
+        }
+        stepped.settle();
+    }
+    assert!(told.written().gc > 0, "garbage was collected");
+    assert_eq!(told.written(), stepped.written());
+    assert_eq!(told.blocks().erase_counts(), stepped.blocks().erase_counts());
+    assert!((0..told.units()).all(|unit| told.read(unit) == stepped.read(unit)));
 }
