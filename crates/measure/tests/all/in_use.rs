@@ -1,0 +1,96 @@
+//! Devices in use, found in a copy of sysfs and procfs.
+
+use flashlab_measure::in_use::{Kernel, Use, filesystem_of};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Returns a kernel with the disks `sda` (8:0, partitions 1 and 2) and `mmcblk0` (179:0, partition 1).
+fn kernel(name: &str, mountinfo: &str) -> Kernel {
+    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("in-use").join(name);
+    let _ = fs::remove_dir_all(&root);
+    let (sys, proc) = (root.join("sys"), root.join("proc"));
+    let file = |path: &Path, text: &str| {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
+        fs::write(path, text).expect("a writable folder");
+    };
+    let parts: [(&str, &str, &[(&str, &str)]); 2] = [
+        ("sda", "8:0", &[("sda1", "8:1"), ("sda2", "8:2")]),
+        ("mmcblk0", "179:0", &[("mmcblk0p1", "179:1")]),
+    ];
+    fs::create_dir_all(sys.join("dev/block")).expect("a writable folder");
+    for (disk, number, partitions) in parts {
+        let folder = sys.join("block").join(disk);
+        file(&folder.join("dev"), number);
+        file(&folder.join("device/name"), "SU08G\n");
+        file(&folder.join("device/serial"), "0x1234\n");
+        let link = |number: &str, to: &Path| {
+            std::os::unix::fs::symlink(to, sys.join("dev/block").join(number)).expect("a link");
+        };
+        link(number, &folder);
+        for (partition, number) in partitions {
+            file(&folder.join(partition).join("dev"), number);
+            file(&folder.join(partition).join("partition"), "1");
+            fs::create_dir_all(folder.join(partition).join("holders")).expect("a writable folder");
+            link(number, &folder.join(partition));
+        }
+    }
+    file(&proc.join("mountinfo"), mountinfo);
+    file(&proc.join("swaps"), "Filename Type Size Used Priority\n");
+    Kernel { sys, proc }
+}
+
+const ROOT: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/none rw\n";
+const CARD: &str = "30 22 179:1 / /media/my\\040card rw - vfat /dev/none rw\n";
+
+#[test]
+fn a_free_disk_is_not_in_use() {
+    let kernel = kernel("free", ROOT);
+    assert_eq!(kernel.find_use(179, 0).expect("readable"), None);
+    let facts = kernel.facts(179, 0);
+    assert_eq!((facts.name.as_str(), facts.model.as_deref()), ("mmcblk0", Some("SU08G")));
+    assert_eq!(facts.serial.as_deref(), Some("0x1234"));
+}
+
+#[test]
+fn a_disk_with_a_mounted_partition_is_refused_by_the_name_of_the_partition() {
+    let kernel = kernel("mounted", &format!("{ROOT}{CARD}"));
+    let found = kernel.find_use(179, 0).expect("readable").expect("it is mounted");
+    assert_eq!(found, Use::Mounted { device: "mmcblk0p1".into(), at: "/media/my card".into() });
+    assert_eq!(found.to_string(), "mmcblk0p1 is mounted at /media/my card; umount /media/my card first");
+    assert_eq!(kernel.find_use(179, 1).expect("readable"), Some(found));
+}
+
+#[test]
+fn the_disk_of_the_system_is_refused() {
+    let kernel = kernel("system", ROOT);
+    let found = kernel.find_use(8, 0).expect("readable").expect("it is the root");
+    assert_eq!(found.to_string(), "sda1 is mounted at /: this is the disk of the running system");
+}
+
+#[test]
+fn another_partition_of_the_disk_may_be_mounted() {
+    let kernel = kernel("another", ROOT);
+    assert_eq!(kernel.find_use(8, 2).expect("readable"), None);
+}
+
+#[test]
+fn a_part_of_a_volume_is_refused() {
+    let kernel = kernel("held", ROOT);
+    fs::write(kernel.sys.join("block/mmcblk0/mmcblk0p1/holders/dm-0"), "").expect("a writable folder");
+    let found = kernel.find_use(179, 0).expect("readable").expect("it is held");
+    assert_eq!(found, Use::Held { device: "mmcblk0p1".into(), by: "dm-0".into() });
+}
+
+#[test]
+fn unknown_devices_and_missing_lists_are_errors_and_not_free_disks() {
+    let mut kernel = kernel("unknown", ROOT);
+    assert!(kernel.find_use(250, 7).is_err());
+    kernel.proc = "/nonexistent".into();
+    assert!(kernel.find_use(179, 0).is_err());
+}
+
+#[test]
+fn the_filesystem_of_a_path_is_named() {
+    let filesystem = filesystem_of(&Kernel::default(), Path::new("/proc"));
+    assert_eq!(filesystem.as_deref(), Some("proc"));
+}
