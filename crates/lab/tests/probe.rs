@@ -1,34 +1,264 @@
 //! The probe against every shipped device, whose numbers are known.
 
 use flashlab_catalogue::device::Device;
+use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
-use flashlab_fit::probe::{Finding, Options, Probe, Target, drive};
-use flashlab_lab::probe::VirtualTarget;
+use flashlab_fit::probe::{
+    Action, Confidence, Direction, Finding, Findings, Name, Options, Outcome, Probe, Target, Value, drive,
+};
+use flashlab_lab::probe::{Counterfeit, ProbeError, VirtualTarget, probe};
+use flashlab_lab::progress::Progress;
+use flashlab_nvme::SsdParameters;
+use flashlab_sim::{Geometry, Observer};
 
-fn probe(device: &str, options: Options) -> Vec<Finding> {
-    let device =
-        Device::open(device, &Library::built_in().expect("built-in library")).expect("a shipped device");
-    let mut target = VirtualTarget::new(device.build(1));
-    let mut probe = Probe::new(target.geometry(), options, 1);
-    drive(&mut probe, &mut target, |_, _| true).expect("a virtual device does not fail")
+const DESTROY: Options = Options { destroy: true, whole_device: false };
+
+fn open(argument: &str) -> Device {
+    Device::open(argument, &Library::built_in().expect("the library is sound")).expect("a device")
+}
+
+fn probed(argument: &str, options: Options) -> (Device, Findings) {
+    let device = open(argument);
+    let findings = probe(&device, options, 1, &Progress::default()).expect("a virtual device does not fail");
+    (device, findings)
+}
+
+fn find(findings: &[Finding], name: Name) -> &Finding {
+    let mut found = findings.iter().filter(|finding| finding.name == name);
+    let first = found.next().unwrap_or_else(|| panic!("{name:?} is missing"));
+    assert!(found.next().is_none(), "{name:?} was found twice");
+    first
+}
+
+/// What a device must show.
+enum Truth {
+    /// Exactly this value, with high confidence.
+    Exact(Value),
+    /// One of these values.
+    OneOf(Vec<Value>),
+    /// These sizes within 25 %.
+    About(Vec<u64>),
+    /// No answer.
+    None,
+}
+
+fn check(device: &str, findings: &Findings, name: Name, truth: &Truth) -> Result<(), String> {
+    let Finding { value, confidence, reason, .. } = find(&findings.findings, name);
+    let sizes = match value {
+        Value::Bytes(bytes) => vec![*bytes],
+        Value::Levels(levels) => levels.clone(),
+        _ => vec![],
+    };
+    let near = |sizes: &[u64], truth: &[u64]| {
+        sizes.len() == truth.len()
+            && sizes.iter().zip(truth).all(|(size, truth)| (*size as f64 / *truth as f64 - 1.0).abs() <= 0.25)
+    };
+    let holds = match truth {
+        Truth::Exact(truth) => value == truth && *confidence == Confidence::High,
+        Truth::OneOf(truths) => truths.contains(value),
+        Truth::About(truth) => near(&sizes, truth) && *confidence > Confidence::None,
+        Truth::None => *confidence == Confidence::None,
+    };
+    if holds { Ok(()) } else { Err(format!("{device}: {name:?} is {value:?} ({confidence:?}: {reason})")) }
+}
+
+fn check_all(device: &Device, findings: &Findings, truths: Vec<(Name, Truth)>) {
+    let checks = truths.iter().map(|(name, truth)| check(&device.argument, findings, *name, truth));
+    let wrong: Vec<String> = checks.filter_map(Result::err).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The truth about a card, from the numbers of its profile.
+fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
+    let card = &device.hardware::<CardInHost>().expect("a card").card;
+    let (mapping, nand) = (&card.mapping, &card.nand);
+    // With this placement, overwrites are logged and merged, so the unit shows when too many are open.
+    let is_merged = mapping.rewrite_unit == nand.erase_block;
+    let bytes = |bytes| Truth::Exact(Value::Bytes(bytes));
+    let coverage = mapping.map_cache.map_or(Truth::None, |cache| {
+        Truth::About(vec![cache / mapping.map_page * (mapping.map_page / 4) * mapping.map_unit])
+    });
+    let granule = nand.page.min(4 << 10);
+    vec![
+        (Name::Capacity, bytes(card.capacity)),
+        (Name::QueueDepth, Truth::Exact(Value::Count(1))),
+        (Name::MapCoverage, coverage),
+        // The bus hides it: the array streams faster than the wires transfer.
+        (Name::ReadPage, Truth::None),
+        (Name::ProgramUnit, bytes(mapping.program_unit)),
+        (Name::OpenUnits, Truth::Exact(Value::Count(mapping.open_units.into()))),
+        (Name::AllocationUnit, bytes(nand.erase_block)),
+        (
+            Name::RandomWriteUnit,
+            if is_merged {
+                Truth::None
+            } else {
+                Truth::OneOf(vec![Value::Bytes(granule), Value::Bytes(nand.page)])
+            },
+        ),
+        (Name::RewriteUnit, if is_merged { Truth::None } else { bytes(mapping.rewrite_unit) }),
+        (Name::WriteBuffer, Truth::None),
+        (Name::SlcBuffer, Truth::None),
+        (
+            Name::RewriteArea,
+            if nand.t_prog_slc.is_some() { Truth::About(vec![mapping.rewrite_unit]) } else { Truth::None },
+        ),
+        (Name::Idle, Truth::None),
+        (Name::OverProvisioning, Truth::None),
+    ]
+}
+
+fn ssd_truths(device: &Device) -> Vec<(Name, Truth)> {
+    let ssd = device.hardware::<SsdParameters>().expect("an SSD");
+    let covered = |bytes: u64| bytes / ssd.map.entry * ssd.page_map.unit;
+    let coverage = match ssd.map.sram {
+        Some(sram) => Truth::About(vec![covered(sram), covered(ssd.lend_max)]),
+        None => Truth::None,
+    };
+    vec![
+        (Name::Capacity, Truth::Exact(Value::Bytes(ssd.page_map.capacity))),
+        (Name::MapCoverage, coverage),
+        // The write buffer hides the programs, and the pages of a stripe are read in parallel.
+        (Name::ReadPage, Truth::None),
+        (Name::ProgramUnit, Truth::None),
+        (Name::OpenUnits, Truth::None),
+        (Name::AllocationUnit, Truth::None),
+        (Name::RewriteUnit, Truth::None),
+        (Name::RandomWriteUnit, Truth::Exact(Value::Bytes(ssd.page_map.unit))),
+        (Name::WriteBuffer, Truth::About(vec![ssd.page_map.write_buffer])),
+        (Name::SlcBuffer, Truth::None),
+        (Name::RewriteArea, Truth::None),
+        (Name::OverProvisioning, Truth::None),
+    ]
 }
 
 #[test]
-fn dump() {
-    let destroy = Options { destroy: true, whole_device: false };
-    for name in std::env::var("PROBE").unwrap_or("sd/kingston".into()).split(' ') {
-        let start = std::time::Instant::now();
-        println!("== {name}");
-        for f in probe(name, destroy) {
-            println!(
-                "{:28} {:?} {:?} {} MiB: {}",
-                f.name.title(),
-                f.value,
-                f.confidence,
-                f.written_bytes >> 20,
-                f.reason
-            );
-        }
-        println!("{:?}", start.elapsed());
+fn the_probe_finds_the_numbers_of_every_shipped_card() {
+    let library = Library::built_in().expect("the library is sound");
+    let devices = Device::open_all("sd/*", &library).expect("shipped cards");
+    assert!(devices.len() >= 9, "{} cards", devices.len());
+    for device in devices {
+        let findings = probe(&device, DESTROY, 1, &Progress::default()).expect("no failure");
+        check_all(&device, &findings, card_truths(&device));
     }
+}
+
+#[test]
+fn the_probe_finds_the_numbers_of_the_shipped_ssds() {
+    for name in ["nvme/reference", "nvme/p32a80"] {
+        let (device, findings) = probed(name, DESTROY);
+        check_all(&device, &findings, ssd_truths(&device));
+        let depth = find(&findings.findings, Name::QueueDepth);
+        assert!(matches!(depth.value, Value::Count(8..)), "{name}: {depth:?}");
+    }
+}
+
+#[test]
+fn a_card_without_timing_shows_nothing() {
+    let (device, findings) = probed("sd/qemu-sdsc", DESTROY);
+    let names = card_truths(&device).into_iter().map(|(name, _)| name);
+    let names = names.filter(|name| !matches!(name, Name::Capacity | Name::QueueDepth));
+    check_all(&device, &findings, names.map(|name| (name, Truth::None)).collect());
+}
+
+#[test]
+fn other_numbers_and_seeds_are_found_too() {
+    for (argument, seed) in [
+        ("sd/kingston:program_unit=16KiB,page=16KiB,open_units=3,rewrite_unit=384KiB", 5),
+        ("sd/sandisk-2gb:open_units=5", 6),
+        ("sd/suneast:open_units=1,map_cache=200KiB", 7),
+    ] {
+        let device = open(argument);
+        let findings = probe(&device, DESTROY, seed, &Progress::default()).expect("no failure");
+        check_all(&device, &findings, card_truths(&device));
+    }
+}
+
+fn capacity_of(counterfeit: Counterfeit) -> Finding {
+    let device = open("sd/kingston");
+    let mut target = VirtualTarget::new(device.build(1)).counterfeit(counterfeit);
+    let mut probe = Probe::new(target.geometry(), DESTROY, 1);
+    let findings = drive(&mut probe, &mut target, |_, _| true).expect("no failure");
+    assert_eq!(findings.len(), 1, "nothing else is measured on a counterfeit");
+    assert!(probe.written_bytes() < 1 << 20, "the check is cheap: {} bytes", probe.written_bytes());
+    findings[0].clone()
+}
+
+#[test]
+fn counterfeit_capacity_is_found() {
+    const GIB: u64 = 1 << 30;
+    for real in [4 * GIB, 8 * GIB, 16 * GIB] {
+        let found = capacity_of(Counterfeit::Wraps(real));
+        assert_eq!(found.value, Value::Bytes(real), "{found:?}");
+    }
+    for real in [7 * GIB + (5 << 20), 8 * GIB, 29 * GIB] {
+        let found = capacity_of(Counterfeit::Drops(real));
+        let Value::Bytes(bytes) = found.value else { panic!("{found:?}") };
+        assert!(bytes.abs_diff(real) <= 1 << 20, "{bytes} instead of {real}");
+        assert_eq!(found.confidence, Confidence::High);
+    }
+}
+
+/// A target that fails on anything but a read.
+struct ReadOnly(VirtualTarget);
+
+impl Target for ReadOnly {
+    type Error = ProbeError;
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn carry_out(&mut self, action: &Action) -> Result<Outcome, ProbeError> {
+        let reads = matches!(action, Action::Run(series) if series.direction == Direction::Read);
+        assert!(reads || matches!(action, Action::Idle(_)), "{action:?} is not permitted");
+        self.0.carry_out(action)
+    }
+}
+
+#[test]
+fn without_permission_nothing_is_written_and_every_finding_is_listed() {
+    for name in ["sd/kingston", "sd/sandisk-512mb", "nvme/p32a80:blocks=40,ftl.capacity=3584MiB"] {
+        let mut target = ReadOnly(VirtualTarget::new(open(name).build(1)));
+        let mut probe = Probe::new(target.geometry(), Options::default(), 1);
+        let findings = drive(&mut probe, &mut target, |_, _| true).expect("no failure");
+        assert_eq!(probe.written_bytes(), 0);
+        let (_, all) = probed("sd/qemu-sdsc", DESTROY);
+        for finding in &all.findings {
+            find(&findings, finding.name);
+        }
+    }
+}
+
+#[test]
+fn a_stopped_probe_returns_the_findings_so_far() {
+    let mut target = VirtualTarget::new(open("sd/kingston").build(1));
+    let mut probe = Probe::new(target.geometry(), DESTROY, 1);
+    let findings = drive(&mut probe, &mut target, |probe, _| probe.findings().len() < 3).expect("no failure");
+    assert_eq!(findings.len(), 3);
+}
+
+#[derive(Default)]
+struct Spare(u64);
+
+impl Observer for Spare {
+    fn count(&mut self, name: &'static str, value: u64) {
+        if name == "effective_spare_ppm" {
+            self.0 = value;
+        }
+    }
+}
+
+#[test]
+fn over_provisioning_of_an_ssd_is_near_its_effective_spare() {
+    let device = open("nvme/reference:blocks=40,ftl.capacity=3584MiB");
+    let mut target = VirtualTarget::new(device.build(1));
+    let options = Options { destroy: true, whole_device: true };
+    let mut probe = Probe::new(target.geometry(), options, 1);
+    let findings = drive(&mut probe, &mut target, |_, _| true).expect("no failure");
+    let mut spare = Spare::default();
+    target.model().observe(&mut spare);
+    let truth = spare.0 as f64 / 1e6;
+    let found = find(&findings, Name::OverProvisioning);
+    let Value::Share(share) = found.value else { panic!("{found:?}") };
+    assert!((share / truth - 1.0).abs() < 0.25, "{share} instead of {truth}: {}", found.reason);
+    assert_eq!(found.confidence, Confidence::Low);
 }
