@@ -52,12 +52,12 @@ impl Contrast {
         Contrast { first: mean(first), second: mean(second), error }
     }
 
-    /// Compares two sets of independent samples, of which the first has at least three. The variance of the first set
-    /// counts for both, because an effect may differ from sample to sample. The second set is represented by its median.
-    pub fn of_samples(first: &[f64], second: &[f64]) -> Contrast {
-        let error = variance(first).sqrt()
-            * (1.0 / first.len().max(1) as f64 + 1.0 / second.len().max(1) as f64).sqrt();
-        Contrast { first: mean(first), second: median(second), error }
+    /// Compares the median of independent samples with a reference. `spread` are at least three samples under equal
+    /// conditions, whose variance counts, because an effect may differ from sample to sample.
+    pub fn of_samples(spread: &[f64], reference: f64, samples: &[f64]) -> Contrast {
+        let error = variance(spread).sqrt()
+            * (1.0 / spread.len().max(1) as f64 + 1.0 / samples.len().max(1) as f64).sqrt();
+        Contrast { first: reference, second: median(samples), error }
     }
 
     /// Returns the confidence that the second series takes longer.

@@ -65,16 +65,25 @@ fn report(bench: &Bench, name: Name, before: u64, knee: Knee, most: u64, what: &
 }
 
 /// Looks for a buffer of up to 32 MiB.
-pub(super) async fn write_buffer(bench: &Bench) {
+/// Returns its size; zero if there is none.
+pub(super) async fn write_buffer(bench: &Bench) -> u64 {
     let before = bench.written();
     let size = (16 * KIB).min(bench.large());
     let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
     let Some(region) = bench.region(3, bytes) else {
-        return bench.skip(Name::WriteBuffer, "the device is too small");
+        bench.skip(Name::WriteBuffer, "the device is too small");
+        return 0;
     };
     match knee(bench, region, size, 8).await {
-        Some(knee) => report(bench, Name::WriteBuffer, before, knee, bytes / 2, "64 MiB"),
-        None => bench.skip(Name::WriteBuffer, "the device refused the writes"),
+        Some(knee) => {
+            let found = if knee.confidence > Confidence::None { knee.bytes } else { 0 };
+            report(bench, Name::WriteBuffer, before, knee, bytes / 2, "64 MiB");
+            found
+        }
+        None => {
+            bench.skip(Name::WriteBuffer, "the device refused the writes");
+            0
+        }
     }
 }
 
@@ -101,7 +110,8 @@ const PASSES: u64 = 6;
 
 /// Rewrites ranges in sequence, pass after pass. A range that fits into an area of faster cells takes less time per byte
 /// than a stream over new addresses. The area is the largest such range.
-pub(super) async fn rewrite_area(bench: &Bench) {
+/// Ranges that the write buffer may hold are left out.
+pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
     let before = bench.written();
     let size = bench.large();
     let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -118,8 +128,9 @@ pub(super) async fn rewrite_area(bench: &Bench) {
     let stream = per_byte(&stream.after(0), size);
     let mut points = vec![];
     let mut found: Option<(u64, Confidence, f64)> = None;
-    for range in Bench::doubling(256 * KIB, bytes / 2).filter(|range| *range >= size) {
-        bench.fill(region.clone()).await;
+    let least = size.max(2 * write_buffer);
+    for range in Bench::doubling(256 * KIB, bytes / 2).filter(|range| *range >= least) {
+        bench.idle(DRAIN).await;
         let pass = sequence(region.start..region.start + range, size);
         let passes: Vec<(u64, u64)> = (0..PASSES).flat_map(|_| pass.iter().copied()).collect();
         let Some(run) = bench.run(writes(passes)).await else { break };

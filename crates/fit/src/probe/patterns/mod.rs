@@ -46,9 +46,9 @@ pub(super) async fn all(bench: Bench) {
         units::random_write_unit(&bench).await;
     }
     units::rewrite_unit(&bench).await;
-    buffer::write_buffer(&bench).await;
+    let write_buffer = buffer::write_buffer(&bench).await;
     buffer::slc_buffer(&bench).await;
-    buffer::rewrite_area(&bench).await;
+    buffer::rewrite_area(&bench, write_buffer).await;
     state::discard(&bench).await;
     state::idle(&bench).await;
     spare::run(&bench).await;

@@ -1,7 +1,8 @@
 //! Open allocation units: how many there can be, and their size.
 
 use super::{
-    Bench, Confidence, Contrast, GIB, KIB, MIB, Name, Value, Verdict, mean, sequence, step_period, writes,
+    Bench, Confidence, Contrast, DRAIN, GIB, KIB, MIB, Name, Value, Verdict, mean, median, sequence,
+    step_period, writes,
 };
 
 /// Greatest number of streams that the pattern tries.
@@ -14,8 +15,8 @@ const WARM_ROUNDS: u64 = 8;
 const SINGLES: u64 = 8;
 
 /// Writes sequential streams in turn. The number of open units is the greatest number of streams that costs no more per
-/// write than one stream: 1, 2, 4, ..., then a binary search. The mean of each stream is one sample, because erase blocks
-/// differ in speed and each stream is in another block.
+/// write than one stream of the same length: 1, 2, 4, ..., then a binary search. The median of each stream is one sample: erase
+/// blocks differ in speed, each stream is in another block, and a write now and then costs more in any case.
 pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Option<u64> {
     let before = bench.written();
     let size = program_unit.unwrap_or(64 * KIB).min(bench.large());
@@ -39,7 +40,8 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     while good < STREAMS_MAX && bad.is_none_or(|(bad, _)| bad - good > 1) {
         let tried = bad.map_or(good * 2, |(bad, _)| good.midpoint(bad));
         let times = interleaved(bench, 0, tried, size, spacing).await?;
-        match Contrast::of_samples(&one, &times).is_slower() {
+        let long = single(bench, tried, size).await?;
+        match Contrast::of_samples(&one, long, &times).is_slower() {
             Confidence::None => good = tried,
             confidence => bad = Some((tried, confidence)),
         }
@@ -62,17 +64,29 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     bad.map(|_| good)
 }
 
-/// Writes `streams` streams in turn, from place `first` on. Returns the mean latency of each stream after a warm-up.
+/// Writes one stream as long as `streams` streams together. Returns the median latency after the same warm-up. A write
+/// buffer that fills slows it as well.
+async fn single(bench: &Bench, streams: u64, size: u64) -> Option<f64> {
+    let writes_max = bench.geometry.capacity / 2 / size;
+    let range = 0..(streams * ROUNDS).min(writes_max) * size;
+    bench.discard(range.clone()).await;
+    bench.idle(DRAIN).await;
+    let times = bench.run(writes(sequence(range, size))).await?.after((WARM_ROUNDS * streams) as usize);
+    Some(median(&times))
+}
+
+/// Writes `streams` streams in turn, from place `first` on. Returns the median latency of each stream after a warm-up.
 async fn interleaved(bench: &Bench, first: u64, streams: u64, size: u64, spacing: u64) -> Option<Vec<f64>> {
     let places = first..first + streams;
     for place in places.clone() {
         bench.discard(place * spacing..place * spacing + ROUNDS * size).await;
     }
+    bench.idle(DRAIN).await;
     let requests =
         (0..ROUNDS).flat_map(|round| places.clone().map(move |place| (place * spacing + round * size, size)));
     let times = bench.run(writes(requests.collect())).await?.after((WARM_ROUNDS * streams) as usize);
     let of = |stream| times.iter().copied().skip(stream).step_by(streams as usize).collect::<Vec<f64>>();
-    Some((0..streams as usize).map(|stream| mean(&of(stream))).collect())
+    Some((0..streams as usize).map(|stream| median(&of(stream))).collect())
 }
 
 /// Finds the allocation unit: first as the unit that is merged when too many are open, else as the period of the write

@@ -136,7 +136,8 @@ pub(super) async fn random_write_unit(bench: &Bench) {
     bench.find(Name::RandomWriteUnit, before, lines(verdict, &series));
 }
 
-/// Overwrites one random place in each slot, in random order, after an idle period. Aligned and shifted writes alternate.
+/// Overwrites one random place in each slot, in random order, after an idle period. Aligned and shifted writes follow each
+/// other at random, so that no period of the device coincides with them.
 async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64) -> Option<(Vec<f64>, Vec<f64>)> {
     bench.idle(DRAIN).await;
     let mut places: Vec<u64> =
@@ -144,9 +145,15 @@ async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64) -> Option<(Ve
     for i in (1..places.len()).rev() {
         places.swap(i, bench.below(i as u64 + 1) as usize);
     }
-    let requests = places.iter().enumerate().map(|(i, at)| (at + i as u64 % 2 * (size / 2), size));
+    let is_shifted: Vec<bool> = places.iter().map(|_| bench.below(2) == 1).collect();
+    let shift = |shifted: &bool| if *shifted { size / 2 } else { 0 };
+    let requests = places.iter().zip(&is_shifted).map(|(at, shifted)| (at + shift(shifted), size));
     let times = bench.run(writes(requests.collect())).await?.after(WARM);
-    Some(halves(&times, 1))
+    let of = |kind: bool| {
+        let all = times.iter().zip(&is_shifted[WARM..]);
+        all.filter(|(_, shifted)| **shifted == kind).map(|(time, _)| *time).collect()
+    };
+    Some((of(false), of(true)))
 }
 
 /// Overwrites small pieces of sequential data at increasing offsets. The first piece in each rewrite unit is slow, since
