@@ -38,15 +38,22 @@ pub(super) async fn all(bench: Bench) {
         }
         return;
     }
-    let program_unit = units::program_unit(&bench).await;
-    let open = streams::open_units(&bench, program_unit).await;
+    let write_buffer = buffer::write_buffer(&bench).await;
+    let (mut program_unit, mut open) = (None, None);
+    if write_buffer > 0 {
+        for name in [Name::ProgramUnit, Name::PartialUnitCost, Name::OpenUnits] {
+            bench.skip(name, "the write buffer hides it");
+        }
+    } else {
+        program_unit = units::program_unit(&bench).await;
+        open = streams::open_units(&bench, program_unit).await;
+    }
     if streams::allocation_unit(&bench, program_unit, open).await {
         bench.skip(Name::RandomWriteUnit, "the merges of allocation units hide it");
     } else {
         units::random_write_unit(&bench).await;
     }
     units::rewrite_unit(&bench).await;
-    let write_buffer = buffer::write_buffer(&bench).await;
     buffer::slc_buffer(&bench).await;
     buffer::rewrite_area(&bench, write_buffer).await;
     state::discard(&bench).await;
