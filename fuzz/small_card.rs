@@ -43,6 +43,7 @@ pub(crate) fn card(choice: u8) -> Card {
             map_page: 512,
         },
         wear: Wear { cycles: (choice & 4 == 4).then_some(30), ..Wear::default() },
+        refinements: Default::default(),
     };
     parameters.check().expect("a possible card");
     let mut identity = Identity::new(&parameters);

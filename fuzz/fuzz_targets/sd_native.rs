@@ -52,6 +52,7 @@ fn parameters(choice: u8) -> CardParameters {
         } else {
             Wear::default()
         },
+        refinements: Default::default(),
     };
     parameters.check().expect("a possible card");
     parameters
