@@ -399,14 +399,7 @@ impl fmt::Display for Problem {
                     Some(value) => write!(f, "{option}={} is not modelled: {reason}", printable(value))?,
                     None => write!(f, "{option} is not modelled: {reason}")?,
                 }
-                match accepted_values {
-                    [] => write!(f, "; remove it"),
-                    [one] => write!(f, "; remove it, or write {option}={one}"),
-                    all => {
-                        let all: Vec<String> = all.iter().map(|value| format!("{option}={value}")).collect();
-                        write!(f, "; remove it, or write {}", all.join(" or "))
-                    }
-                }
+                write_alternatives(f, option, accepted_values)
             }
             Problem::RefusedProgramOption { option, reason } => {
                 write!(f, "--{option} is not supported here: {reason}")
@@ -439,6 +432,19 @@ impl fmt::Display for Problem {
             }
         }
     }
+}
+
+/// Writes the ways out for an option that is not modelled: no option, or an accepted value.
+fn write_alternatives(
+    f: &mut fmt::Formatter<'_>,
+    option: &str,
+    accepted_values: &[&'static str],
+) -> fmt::Result {
+    if accepted_values.is_empty() {
+        return write!(f, "; remove it");
+    }
+    let settings: Vec<String> = accepted_values.iter().map(|value| format!("{option}={value}")).collect();
+    write!(f, "; remove it, or write {}", settings.join(" or "))
 }
 
 /// Maximum number of characters of foreign text in a message.

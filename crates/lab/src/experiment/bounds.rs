@@ -144,10 +144,14 @@ impl Worst {
     }
 }
 
+/// Returns the name of a cell.
+fn name(cell: &Cell) -> String {
+    cell_name(&cell.table, &cell.row, &cell.column)
+}
+
 /// Evaluates one bound over the cells of a run. A bound that matches no cell does not hold, because it would state
 /// nothing.
 pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
-    let name = |cell: &Cell| cell_name(&cell.table, &cell.row, &cell.column);
     let mut rows: Vec<&str> = Vec::new();
     for cell in cells {
         if !rows.contains(&cell.row.as_str()) {
@@ -206,50 +210,65 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
             judged(format!("{interval} {unit}").trim_end().to_owned(), worst, held)
         }
         Limit::Ratio { row, interval } => {
-            let others = bounded.iter().filter(|cell| cell.row != row);
-            let ratio = |cell: &&&Cell| {
-                let base = |c: &&Cell| (&c.table, &c.column) == (&cell.table, &cell.column) && c.row == row;
-                let base = cells.iter().find(base);
-                base.map_or(f64::INFINITY, |base| cell.simulated.mean / base.simulated.mean)
-            };
-            let ratios = others.map(|cell| (name(cell), ratio(&cell)));
-            let worst = Worst::of(ratios.map(|(cell, ratio)| (cell, ratio, interval.beyond(ratio))));
+            let worst = worst_ratio(&bounded, cells, row, interval);
             let held = interval.holds(worst.value) && worst.badness > f64::NEG_INFINITY;
             judged(format!("{interval} of {row}"), worst, held)
         }
         Limit::Equal { percent, along } => {
-            let worst = Worst::of(groups(&bounded, along).into_iter().map(|group| {
-                let figures = || group.iter().map(|cell| cell.simulated.mean);
-                let mean = figures().sum::<f64>() / group.len() as f64;
-                let (least, most) = figures()
-                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), figure| {
-                        (least.min(figure), most.max(figure))
-                    });
-                let difference = if most > least { 100.0 * (most - least) / mean } else { 0.0 };
-                let cell = group[0];
-                let shown = match along {
-                    Along::Row => cell_name(&cell.table, &cell.row, "*"),
-                    Along::Column => cell_name(&cell.table, "*", &cell.column),
-                };
-                (shown, difference, difference)
-            }));
+            let worst = widest_group(&bounded, along);
             let held = worst.value <= percent;
             judged(format!("{percent} % of each other"), worst, held)
         }
         Limit::Knee { row, away } => {
-            let worst = Worst::of(groups(&bounded, Along::Column).into_iter().map(|curve| {
-                let fall = |pair: &[&Cell]| 1.0 - pair[1].simulated.mean / pair[0].simulated.mean;
-                let steepest =
-                    curve.windows(2).enumerate().max_by(|(_, a), (_, b)| fall(a).total_cmp(&fall(b)));
-                let found = steepest.map_or(0, |(at, _)| at);
-                let meant = curve.iter().position(|cell| cell.row == row);
-                let far = meant.map_or(f64::INFINITY, |meant| meant.abs_diff(found) as f64);
-                (name(curve[found]), far, far)
-            }));
+            let worst = farthest_knee(&bounded, row);
             let held = worst.value <= away as f64;
             judged(format!("falls after {row}, {away} rows away at most"), worst, held)
         }
     }
+}
+
+/// Returns the cell whose ratio to the cell in `row`, of the same table and column, is farthest beyond `interval`.
+fn worst_ratio(bounded: &[&Cell], cells: &[Cell], row: &str, interval: Interval) -> Worst {
+    let ratio = |cell: &Cell| {
+        let is_base = |c: &&Cell| (&c.table, &c.column) == (&cell.table, &cell.column) && c.row == row;
+        let base = cells.iter().find(is_base);
+        base.map_or(f64::INFINITY, |base| cell.simulated.mean / base.simulated.mean)
+    };
+    let others = bounded.iter().filter(|cell| cell.row != row);
+    Worst::of(others.map(|cell| {
+        let ratio = ratio(cell);
+        (name(cell), ratio, interval.beyond(ratio))
+    }))
+}
+
+/// Returns the group whose figures differ most, in percent of their mean.
+fn widest_group(bounded: &[&Cell], along: Along) -> Worst {
+    Worst::of(groups(bounded, along).into_iter().map(|group| {
+        let figures = || group.iter().map(|cell| cell.simulated.mean);
+        let mean = figures().sum::<f64>() / group.len() as f64;
+        let ends = (f64::INFINITY, f64::NEG_INFINITY);
+        let (least, most) =
+            figures().fold(ends, |(least, most), figure| (least.min(figure), most.max(figure)));
+        let difference = if most > least { 100.0 * (most - least) / mean } else { 0.0 };
+        let cell = group[0];
+        let shown = match along {
+            Along::Row => cell_name(&cell.table, &cell.row, "*"),
+            Along::Column => cell_name(&cell.table, "*", &cell.column),
+        };
+        (shown, difference, difference)
+    }))
+}
+
+/// Returns the column whose largest relative fall is the most rows away from `row`.
+fn farthest_knee(bounded: &[&Cell], row: &str) -> Worst {
+    Worst::of(groups(bounded, Along::Column).into_iter().map(|curve| {
+        let fall = |pair: &[&Cell]| 1.0 - pair[1].simulated.mean / pair[0].simulated.mean;
+        let steepest = curve.windows(2).enumerate().max_by(|(_, a), (_, b)| fall(a).total_cmp(&fall(b)));
+        let found = steepest.map_or(0, |(at, _)| at);
+        let expected = curve.iter().position(|cell| cell.row == row);
+        let distance = expected.map_or(f64::INFINITY, |expected| expected.abs_diff(found) as f64);
+        (name(curve[found]), distance, distance)
+    }))
 }
 
 /// Returns the cell that is nearest to its expected figure, and the error in percent of that figure.
@@ -257,7 +276,7 @@ fn nearest(bound: &BoundDefinition, bounded: &[&Cell]) -> Worst {
     let errors = bounded.iter().map(|cell| {
         let expected = bound.expected.as_ref().and_then(|expected| expected.get(&cell.row));
         let error = expected.and_then(number).map_or(0.0, |expected| error_of(cell, Some(expected)));
-        (cell_name(&cell.table, &cell.row, &cell.column), error, -error.abs())
+        (name(cell), error, -error.abs())
     });
     Worst::of(errors)
 }

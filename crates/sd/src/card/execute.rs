@@ -180,16 +180,7 @@ impl Card {
             }
             opcode::SWITCH_FUNC => self.switch_function(argument),
             opcode::SELECT_CARD => self.select(now, argument),
-            opcode::SEND_IF_COND => {
-                let v = &mut self.volatile;
-                // The card supports 2.7 to 3.6 V. The low voltage range is reserved.
-                v.conditions_sent = argument >> 8 & 0xf == 1;
-                match v.conditions_sent {
-                    true => Some(Response::R7(argument & 0xfff)),
-                    // In SPI mode the card responds to every command. Here it reports that it accepts no voltage.
-                    false => v.spi.then_some(Response::R7(argument & 0xff)),
-                }
-            }
+            opcode::SEND_IF_COND => self.check_conditions(argument),
             opcode::SEND_CSD => self.send_wide(self.csd.with_crc()),
             opcode::SEND_CID => self.send_wide(self.identity.cid.with_crc()),
             opcode::VOLTAGE_SWITCH => {
@@ -253,6 +244,18 @@ impl Card {
             opcode::READ_OCR => Some(Response::R3(self.conditions())),
             opcode::CRC_ON_OFF => Some(self.r1()),
             _ => None,
+        }
+    }
+
+    /// Executes CMD8: responds if the card supports the voltage.
+    fn check_conditions(&mut self, argument: u32) -> Option<Response> {
+        let v = &mut self.volatile;
+        // The card supports 2.7 to 3.6 V. The low voltage range is reserved.
+        v.conditions_sent = argument >> 8 & 0xf == 1;
+        match v.conditions_sent {
+            true => Some(Response::R7(argument & 0xfff)),
+            // In SPI mode the card responds to every command. Here it reports that it accepts no voltage.
+            false => v.spi.then_some(Response::R7(argument & 0xff)),
         }
     }
 

@@ -27,13 +27,14 @@ mod report;
 
 use super::error::ExperimentError;
 use super::map_parallel::map_parallel;
-use super::{Experiment, Outcome, Place};
+use super::{Experiment, Outcome, Place, definition};
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
 use history::{EnduranceSetup, Life};
+use std::borrow::Cow;
 use std::sync::Mutex;
 
 /// Divisor of a budget: every device has a first estimate after this part of its budget.
@@ -73,6 +74,22 @@ pub struct EnduranceWorkload {
     pub iologs: Vec<(String, Iolog)>,
 }
 
+/// Returns the workload of the command line, or else the experiment's own job.
+fn workload<'a>(
+    experiment: &'a Experiment,
+    definition: &definition::Endurance,
+) -> Result<Cow<'a, EnduranceWorkload>, ExperimentError> {
+    if let Some(workload) = &experiment.endurance.workload {
+        return Ok(Cow::Borrowed(workload));
+    }
+    Ok(Cow::Owned(EnduranceWorkload {
+        name: "the experiment's job".into(),
+        bytes: Vec::new(),
+        jobs: experiment.read_job("endurance", &definition.job)?,
+        iologs: Vec::new(),
+    }))
+}
+
 /// Runs the workload on all columns and seeds.
 pub(super) fn run(
     experiment: &Experiment,
@@ -81,19 +98,7 @@ pub(super) fn run(
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let definition = experiment.definition.endurance.as_ref().expect("checked when the experiment was read");
-    let own;
-    let workload = match &experiment.endurance.workload {
-        Some(workload) => workload,
-        None => {
-            own = EnduranceWorkload {
-                name: "the experiment's job".into(),
-                bytes: Vec::new(),
-                jobs: experiment.read_job("endurance", &definition.job)?,
-                iologs: Vec::new(),
-            };
-            &own
-        }
-    };
+    let workload = workload(experiment, definition)?;
     let columns = match &experiment.endurance.devices {
         Some(devices) => devices.clone(),
         None => experiment.columns(library)?,
@@ -134,7 +139,7 @@ pub(super) fn run(
         };
         let setup = EnduranceSetup {
             device,
-            workload,
+            workload: &workload,
             preparation: &preparation,
             steady_percent: definition.steady_percent,
             budget,
