@@ -168,7 +168,7 @@ struct ReadyStep<'a> {
 }
 
 /// A step on the device of a column.
-struct Place<'a> {
+struct StepRun<'a> {
     ready: &'a ReadyStep<'a>,
     column: &'a str,
     device: &'a Device,
@@ -187,12 +187,12 @@ pub(super) fn run(
     let steps = definition.steps.iter().map(ready).collect::<Result<Vec<_>, _>>()?;
     let on = |ready| {
         let there = columns.iter().filter(move |(column, _)| ReadyStep::step(ready).is_on(column));
-        there.map(move |(column, device)| Place { ready, column, device })
+        there.map(move |(column, device)| StepRun { ready, column, device })
     };
-    let places: Vec<Place<'_>> = steps.iter().flat_map(on).collect();
+    let step_runs: Vec<StepRun<'_>> = steps.iter().flat_map(on).collect();
     let mut outcome = Outcome::default();
-    progress.plan(places.iter().map(Place::work).sum());
-    for result in map_parallel(&places, |place| place.run(seed, progress)) {
+    progress.plan(step_runs.iter().map(StepRun::work).sum());
+    for result in map_parallel(&step_runs, |step_run| step_run.run(seed, progress)) {
         let (cells, map, series, statistics) = result?;
         outcome.cells.extend(cells);
         outcome.wear.extend(map);
@@ -227,10 +227,10 @@ impl<'a> ReadyStep<'a> {
     }
 }
 
-/// The results of one place.
+/// The results of a step on one device.
 type Found = (Vec<MeasuredCell>, Option<WearMap>, Vec<Series>, DeviceStatistics);
 
-impl Place<'_> {
+impl StepRun<'_> {
     /// Returns the amount of work, in the unit of [`Progress`].
     fn work(&self) -> u64 {
         let ReadyStep { step, preparation, before, jobs, .. } = self.ready;
@@ -356,14 +356,15 @@ impl History {
         self.at_last_point = now;
     }
 
-    fn end(mut self, place: &Place<'_>, bench: &Bench) -> Found {
+    fn end(mut self, step_run: &StepRun<'_>, bench: &Bench) -> Found {
         if self.lately.requests > 0 {
             self.point(bench);
         }
-        let (step, column) = (place.ready.step, place.column);
+        let (step, column) = (step_run.ready.step, step_run.column);
         let now = bench.counters();
         let wear = bench.wear();
-        let cells = step.measures.iter().filter_map(|measure| self.cell(place, measure, &now, wear.as_ref()));
+        let cells =
+            step.measures.iter().filter_map(|measure| self.cell(step_run, measure, &now, wear.as_ref()));
         let cells = cells.collect();
         let series = |name: &str, unit: &str, x_unit: &str, points: &[(f64, f64)]| Series {
             name: name.to_owned(),
@@ -389,7 +390,7 @@ impl History {
 
     fn cell(
         &self,
-        place: &Place<'_>,
+        step_run: &StepRun<'_>,
         measure: &Measure,
         now: &Counters,
         wear: Option<&Wear>,
@@ -409,9 +410,9 @@ impl History {
             false => Measured { counted: (figure.abs() * 1e6).round() as u64, ..Measured::default() },
         };
         Some(MeasuredCell {
-            table: place.ready.step.table.clone(),
+            table: step_run.ready.step.table.clone(),
             row: measure.row.clone(),
-            column: place.column.to_owned(),
+            column: step_run.column.to_owned(),
             unit: measure.unit.clone(),
             role: measure.role,
             simulated,

@@ -2,7 +2,7 @@
 
 use super::{Card, CrcStatus};
 use crate::command::{Command, Response};
-use crate::quirk::{CommandHandling, Place, QuirkEvent};
+use crate::quirk::{CommandHandling, Location, QuirkEvent};
 use flashlab_sim::{Instant, StoreError};
 
 impl Card {
@@ -42,14 +42,15 @@ impl Card {
         if self.quirks.is_read_only() {
             return Ok(false);
         }
-        let (Some(store), false, Place::At(place)) = (&self.store, bytes.is_empty(), self.quirks.place(at))
+        let (Some(store), false, Location::At(address)) =
+            (&self.store, bytes.is_empty(), self.quirks.location(at))
         else {
             return Ok(true);
         };
         let mut kept = bytes.to_vec();
         self.quirks.corrupt_stored(&mut kept);
-        self.write.save_previous(place, kept.len(), store.as_ref())?;
-        store.write(place, &kept)?;
+        self.write.save_previous(address, kept.len(), store.as_ref())?;
+        store.write(address, &kept)?;
         Ok(true)
     }
 

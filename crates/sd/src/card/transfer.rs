@@ -3,7 +3,7 @@
 use super::volatile::{BlockPurpose, Lines, Read};
 use super::{Card, CrcStatus, State, Transfer};
 use crate::command::Status;
-use crate::quirk::{Place, T_STUCK_BUSY};
+use crate::quirk::{Location, T_STUCK_BUSY};
 use crate::register::{Csd, Group};
 use core::ops::Range;
 use flashlab_sim::{Duration, Instant, Mechanism, fault};
@@ -149,7 +149,7 @@ impl Card {
 
     /// Fills `buffer` with the data at `at`. Returns false if the store fails.
     fn fill(&mut self, at: u64, buffer: &mut [u8]) -> bool {
-        let (Place::At(at), Some(store)) = (self.quirks.place(at), &self.store) else {
+        let (Location::At(at), Some(store)) = (self.quirks.location(at), &self.store) else {
             buffer.fill(0);
             return true;
         };

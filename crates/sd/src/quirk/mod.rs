@@ -13,7 +13,7 @@ mod table;
 mod text;
 
 pub use quirks::Quirks;
-pub(crate) use quirks::{CommandHandling, Place, QuirkEvent};
+pub(crate) use quirks::{CommandHandling, Location, QuirkEvent};
 pub use table::{Entry, Operand, TABLE};
 pub use text::QuirkError;
 

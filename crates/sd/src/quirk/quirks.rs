@@ -27,7 +27,7 @@ pub(crate) enum CommandHandling {
 
 /// Location in a counterfeit of the data of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// The data is at this address.
     At(u64),
     /// The data is not stored.
@@ -257,13 +257,13 @@ impl Quirks {
 
     /// Returns the location of the block at this byte address.
     #[inline]
-    pub(crate) fn place(&self, address: u64) -> Place {
+    pub(crate) fn location(&self, address: u64) -> Location {
         let found = self.find(|quirk| match *quirk {
-            Quirk::Wraps(size) => Some(Place::At(address % size)),
-            Quirk::Drops(size) if address >= size => Some(Place::Nowhere),
+            Quirk::Wraps(size) => Some(Location::At(address % size)),
+            Quirk::Drops(size) if address >= size => Some(Location::Nowhere),
             _ => None,
         });
-        found.unwrap_or(Place::At(address))
+        found.unwrap_or(Location::At(address))
     }
 
     /// SPI: returns the level of the data line before the card has received a CMD0.

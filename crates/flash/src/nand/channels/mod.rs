@@ -39,7 +39,7 @@ pub struct Channels {
     times: Times,
     scheduling: Scheduling,
     /// Location of each die.
-    places: Vec<Place>,
+    die_addresses: Vec<DieAddress>,
     /// Mask that extracts the die from a block number if the number of dies is a power of two. Otherwise all bits are
     /// set, and a division follows.
     die_mask: u32,
@@ -57,9 +57,9 @@ pub struct Channels {
     outstanding: u32,
 }
 
-/// Location of a die: its channel, and its index on the channel.
+/// Address of a die: its channel, and its index on the channel.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Place {
+struct DieAddress {
     channel: u32,
     die: u32,
 }
@@ -72,11 +72,12 @@ impl Channels {
     pub fn new(geometry: &Geometry, timing: &Timing, scheduling: &Scheduling, seed: u64) -> Self {
         let die_count = geometry.die_count();
         assert!(die_count > 0, "an array has at least one die");
-        let place = |die| Place { channel: geometry.channel_of(Die(die)), die: die / geometry.channels };
+        let address =
+            |die| DieAddress { channel: geometry.channel_of(Die(die)), die: die / geometry.channels };
         Channels {
             times: Times::new(timing, seed),
             scheduling: *scheduling,
-            places: (0..die_count).map(place).collect(),
+            die_addresses: (0..die_count).map(address).collect(),
             die_mask: if die_count.is_power_of_two() { die_count - 1 } else { u32::MAX },
             channels: vec![Channel::new(geometry.dies, 0); geometry.channels as usize],
             due: vec![[NEVER; 8]; geometry.channels.div_ceil(8) as usize],
@@ -97,7 +98,7 @@ impl Channels {
 
     /// Returns true if no operation is active or waiting on `die`.
     pub fn idle(&self, die: Die) -> bool {
-        let Place { channel, die } = self.places[die.0 as usize];
+        let DieAddress { channel, die } = self.die_addresses[die.0 as usize];
         self.channels[channel as usize].idle(die as usize)
     }
 
@@ -151,21 +152,21 @@ impl Channels {
         let now_ns = now.as_ns();
         debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
         let transfer = self.times.transfer(operation.kind);
-        let Place { channel: place, die } = self.place_of(operation.block);
+        let DieAddress { channel: index, die } = self.die_address(operation.block);
         let entry =
             Entry { operation: *operation, submitted: now, array, transfer, number: self.number, next: NONE };
         let entry = self.pool.insert(entry);
         self.number += 1;
         self.outstanding += 1;
-        let (place, die) = (place as usize, die as usize);
-        let (channel, pool) = (&mut self.channels[place], &mut self.pool);
+        let (index, die) = (index as usize, die as usize);
+        let (channel, pool) = (&mut self.channels[index], &mut self.pool);
         if channel.idle(die) {
-            self.begin(place, die, entry, now_ns);
+            self.begin(index, die, entry, now_ns);
         } else if self.scheduling.reads_first && operation.urgent() {
             channel.wait_urgently(die, entry, pool);
             if let Some(suspend) = self.scheduling.suspend {
                 channel.try_suspend(die, now_ns, &suspend, self.scheduling.overtaken_max, pool);
-                self.reckon(place);
+                self.reckon(index);
             }
         } else {
             channel.wait(die, entry, pool);
@@ -174,19 +175,19 @@ impl Channels {
 
     /// Starts an operation at its submission.
     #[inline(never)]
-    fn begin(&mut self, place: usize, die: usize, entry: u32, now: u64) {
-        self.channels[place].begin(die, entry, now, &self.pool);
-        self.reckon(place);
+    fn begin(&mut self, index: usize, die: usize, entry: u32, now: u64) {
+        self.channels[index].begin(die, entry, now, &self.pool);
+        self.reckon(index);
     }
 
-    /// Updates the next end on the channel at `place` after a submission.
+    /// Updates the next end on the channel `index` after a submission.
     #[inline]
-    fn reckon(&mut self, place: usize) {
-        let due = self.channels[place].due();
-        self.due.as_flattened_mut()[place] = due;
-        if (due, place) < (self.next_at, self.next_channel as usize) {
-            (self.next_at, self.next_channel) = (due, place as u32);
-        } else if place == self.next_channel as usize && due > self.next_at {
+    fn reckon(&mut self, index: usize) {
+        let due = self.channels[index].due();
+        self.due.as_flattened_mut()[index] = due;
+        if (due, index) < (self.next_at, self.next_channel as usize) {
+            (self.next_at, self.next_channel) = (due, index as u32);
+        } else if index == self.next_channel as usize && due > self.next_at {
             self.elect();
         }
     }
@@ -203,14 +204,14 @@ impl Channels {
     /// Handles and returns the next end of an operation.
     #[inline(never)]
     fn end_next(&mut self) -> Option<Finished> {
-        let (now, place) = (self.next_at, self.next_channel as usize);
+        let (now, index) = (self.next_at, self.next_channel as usize);
         if now == NEVER {
             return None;
         }
         (self.handled, self.outstanding) = (now, self.outstanding - 1);
-        let channel = &mut self.channels[place];
+        let channel = &mut self.channels[index];
         let entry = channel.end(now, &self.scheduling, &self.pool);
-        self.due.as_flattened_mut()[place] = channel.due();
+        self.due.as_flattened_mut()[index] = channel.due();
         self.elect();
         Some(self.pool.remove(entry).finished(Instant::from_ns(now)))
     }
@@ -231,8 +232,8 @@ impl Channels {
         assert!(self.next_at > now, "a cut at {now} ns, but something was due: ask `complete` first");
         let mut cut: Vec<(u64, Operation, Cut)> = Vec::with_capacity(self.outstanding());
         for channel in &mut self.channels {
-            channel.stop(now, &self.pool, |place, begun| {
-                let entry = self.pool.get(place);
+            channel.stop(now, &self.pool, |index, begun| {
+                let entry = self.pool.get(index);
                 cut.push((entry.number, entry.operation, if begun { Cut::Torn } else { Cut::Void }));
             });
         }
@@ -246,11 +247,11 @@ impl Channels {
     }
 
     #[inline]
-    fn place_of(&self, block: EraseBlock) -> Place {
+    fn die_address(&self, block: EraseBlock) -> DieAddress {
         let die = (block.index() & self.die_mask) as usize;
-        match self.places.get(die) {
-            Some(place) => *place,
-            None => self.places[die % self.places.len()],
+        match self.die_addresses.get(die) {
+            Some(address) => *address,
+            None => self.die_addresses[die % self.die_addresses.len()],
         }
     }
 }
@@ -276,12 +277,12 @@ fn least<T, const N: usize>(all: &[[T; N]], instant: impl Fn(&T) -> u64) -> (u64
 #[inline(always)]
 fn least_of<T, const N: usize>(some: &[T; N], start: u32, instant: impl Fn(&T) -> u64) -> (u64, u32, u32) {
     let (mut least, mut first, mut last) = (NEVER, start, start);
-    for (place, each) in (start..).zip(some) {
+    for (index, each) in (start..).zip(some) {
         let instant = instant(each);
         let (less, as_little) = (instant < least, instant <= least);
         least = select_unpredictable(less, instant, least);
-        first = select_unpredictable(less, place, first);
-        last = select_unpredictable(as_little, place, last);
+        first = select_unpredictable(less, index, first);
+        last = select_unpredictable(as_little, index, last);
     }
     (least, first, last)
 }

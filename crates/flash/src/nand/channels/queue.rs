@@ -39,7 +39,7 @@ impl Entry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pool {
     entries: Vec<Entry>,
-    /// Head of the list of free places.
+    /// Head of the list of free slots.
     vacant: u32,
 }
 
@@ -50,29 +50,29 @@ impl Pool {
 
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry) -> u32 {
-        let place = self.vacant;
-        if place == NONE {
+        let slot = self.vacant;
+        if slot == NONE {
             self.entries.push(entry);
             return u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 operations outstanding");
         }
-        let vacant = &mut self.entries[place as usize];
+        let vacant = &mut self.entries[slot as usize];
         self.vacant = vacant.next;
         *vacant = entry;
-        place
+        slot
     }
 
-    /// Frees a place and returns its content.
+    /// Frees a slot and returns its content.
     #[inline]
-    pub(super) fn remove(&mut self, place: u32) -> &Entry {
-        let entry = &mut self.entries[place as usize];
+    pub(super) fn remove(&mut self, slot: u32) -> &Entry {
+        let entry = &mut self.entries[slot as usize];
         entry.next = self.vacant;
-        self.vacant = place;
+        self.vacant = slot;
         entry
     }
 
     #[inline]
-    pub(super) fn get(&self, place: u32) -> &Entry {
-        &self.entries[place as usize]
+    pub(super) fn get(&self, slot: u32) -> &Entry {
+        &self.entries[slot as usize]
     }
 }
 
@@ -91,25 +91,25 @@ impl Queue {
         self.head == NONE
     }
 
-    /// Appends `place`, whose entry is in no list (its `next` is [`NONE`]).
+    /// Appends `slot`, whose entry is in no list (its `next` is [`NONE`]).
     #[inline]
-    pub(super) fn push(&mut self, pool: &mut Pool, place: u32) {
+    pub(super) fn push(&mut self, pool: &mut Pool, slot: u32) {
         // A branch here would be unpredictable. For an empty queue, the assignment leaves the `next` of the new entry
         // at [`NONE`].
         let empty = self.head == NONE;
-        self.head = select_unpredictable(empty, place, self.head);
-        let before = select_unpredictable(empty, place, self.tail);
-        pool.entries[before as usize].next = select_unpredictable(empty, NONE, place);
-        self.tail = place;
+        self.head = select_unpredictable(empty, slot, self.head);
+        let before = select_unpredictable(empty, slot, self.tail);
+        pool.entries[before as usize].next = select_unpredictable(empty, NONE, slot);
+        self.tail = slot;
     }
 
     /// Removes and returns the oldest entry, or returns [`NONE`].
     #[inline]
     pub(super) fn pop(&mut self, pool: &Pool) -> u32 {
-        let place = self.head;
-        if place != NONE {
-            self.head = pool.entries[place as usize].next;
+        let slot = self.head;
+        if slot != NONE {
+            self.head = pool.entries[slot as usize].next;
         }
-        place
+        slot
     }
 }
