@@ -2,10 +2,10 @@
 //!
 //! - The file is sparse. Ranges that were never written, or were discarded, take no room on filesystems that punch
 //!   holes.
-//! - The data of an answered request is in the system's page cache and survives any end of this process. Flushed data,
-//!   and data written with FUA, is wherever the filesystem puts it for fdatasync.
-//! - A full disk fails the write that meets it (ENOSPC); requests that were answered before are unaffected. A full
-//!   quota and the limit on a file's size are treated alike.
+//! - The data of an answered request is in the system's page cache and survives the end of this process. Flushed data,
+//!   and data written with FUA, is as durable as fdatasync makes it.
+//! - A write that finds the disk full fails (ENOSPC); requests that were answered before are unaffected. A full quota
+//!   and the limit on a file's size have the same effect.
 //! - After one failed fdatasync the durable contents are unknown, because Linux forgets the pages that it could not
 //!   write. From then on every flush fails.
 //! - [`Access::Direct`] (O_DIRECT) bypasses the page cache. The device then has blocks of 4 KiB and the latency of the
@@ -251,7 +251,7 @@ impl File {
     fn find_data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         self.check_size()?;
         let data = match seek(&self.file, SeekFrom::Data(range.start)) {
-            // Only a hole up to the end.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => return Ok(None),
             // The filesystem does not report holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(range)),
@@ -328,7 +328,7 @@ impl File {
             }
             Io::Flush => true,
             Io::Cache { offset, length } => {
-                // Only advice.
+                // The system may ignore the advice, so its result does not matter.
                 let _ = fadvise(&self.file, offset, NonZeroU64::new(length), Advice::WillNeed);
                 false
             }

@@ -9,7 +9,7 @@ use flashlab_fio::workload::{Cause, Io, Record};
 use flashlab_sim::{Duration, FileId, Instant, Spent};
 use std::collections::BTreeMap;
 
-/// Returns true if a job has such a phase.
+/// Returns true if a job has a second phase.
 pub(crate) fn has_verify_phase(job: &Job) -> bool {
     // According to fio, the phase never starts if the writes use up the runtime.
     let time_is_up = job.time_based && job.runtime.is_some();

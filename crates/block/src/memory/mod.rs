@@ -4,8 +4,8 @@
 //! same chunk; readers share the lock. A request within one chunk is atomic; a larger one proceeds chunk by chunk. The
 //! contents do not outlive the process, so flush and FUA complete immediately.
 //!
-//! The device requests huge pages and uses them if the system grants them. They make random access about a fifth
-//! faster, but a single written byte can take 2 MiB. [`Pages::Small`] is meant for large, sparsely written devices.
+//! The device requests huge pages and uses them if the system grants them. Huge pages make random access about a
+//! fifth faster, but a single written byte then takes up to 2 MiB of memory. [`Pages::Small`] is meant for large, sparsely written devices.
 
 mod chunk;
 mod past_caches;
@@ -207,7 +207,7 @@ impl Store for Memory {
     }
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
         let mut at = range.start;
-        // One window at a time, so that a search for the next data stops close behind it.
+        // The search covers one window at a time, so that it ends soon after the first data.
         while at < range.end {
             for extent in self.extents(at, WINDOW.min(range.end - at)) {
                 if !extent.zero {

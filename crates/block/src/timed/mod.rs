@@ -3,7 +3,7 @@
 //! - A request goes to the model when it arrives, and accesses the bytes when the model completes it. A completed
 //!   request has therefore taken effect, and an outstanding one has no visible effect.
 //! - A flush covers every request that was answered before the flush arrived, regardless of the client that sent it.
-//!   The model handles FUA for writes ([`Op::WriteFua`]); for a request that makes a hole, FUA is a flush behind it.
+//!   The model handles FUA for writes ([`Op::WriteFua`]); for a request that makes a hole, FUA is a flush after it.
 //! - A power cut leaves the contents that the model names. The changes of an *old* range are undone. The changes of a
 //!   *new* range are in place. An *unreadable* range fails reads until it is rewritten or discarded. A request that was
 //!   in flight and is not named as new has no effect. Outstanding requests end in [`IoError::ShuttingDown`].
@@ -49,7 +49,7 @@ pub struct Timed {
 struct State {
     model: Box<dyn Model>,
     store: Box<dyn Store>,
-    /// Instant of the latest call to the model; no later call passes an earlier one.
+    /// Instant of the latest call to the model; no later call passes an earlier instant.
     now: Instant,
     next: u64,
     /// Outstanding requests by the number of their first piece. A request has one number per piece.
@@ -144,8 +144,8 @@ impl Timed {
     }
 
     /// Returns a copy of the model in which all outstanding requests are complete, after a power-up if the device has
-    /// no power, and the total time of use by then. Calls `then` while the state is locked, so before the model
-    /// receives another call.
+    /// no power, and the total time of use by then. Calls `then` while the state is locked, so that the model
+    /// receives no other call before.
     pub fn model_when_idle<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
         let (mut model, mut now, powered) = (state.model.clone(), state.now, state.powered);

@@ -15,7 +15,7 @@ type Span = Range<usize>;
 /// Keys at the top of a profile, before its sections.
 const HEAD: [&str; 5] = ["kind", "name", "model", "host", "notes"];
 
-/// Limit for reported mistakes. Nobody reads more of them, and finding the place of each takes time.
+/// Limit for reported mistakes. The search for the position of each takes time, and readers mend the first ones first.
 const MISTAKES_MAX: usize = 100;
 
 pub(super) fn profile(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
@@ -171,8 +171,8 @@ impl Reader<'_> {
         kind
     }
 
-    /// Rejects unknown keys and sections at the top. Returns the keys that were probably meant, which are not reported
-    /// as missing.
+    /// Rejects unknown keys and sections at the top. Returns the valid keys that the author probably meant; the reader
+    /// does not report these as missing.
     fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) -> Vec<&'static str> {
         let mut known: Vec<&'static str> =
             if kind.is_device() { HEAD.to_vec() } else { vec!["kind", "name", "notes"] };
@@ -181,8 +181,8 @@ impl Reader<'_> {
         self.unknown(root, "", &known)
     }
 
-    /// Rejects the entries that are not in `known`. Returns the keys that were probably meant. A key that is present
-    /// already is not a candidate.
+    /// Rejects the entries that are not in `known`. Returns the keys in `known` that the author probably meant. These
+    /// do not include keys that the table contains already.
     fn unknown(&mut self, entries: &[Entry<'_>], section: &str, known: &[&'static str]) -> Vec<&'static str> {
         let free: Vec<_> = known.iter().filter(|k| !entries.iter().any(|e| e.key == **k)).copied().collect();
         let mut meant = Vec::new();

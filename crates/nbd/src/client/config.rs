@@ -42,7 +42,8 @@ pub struct ClientConfig {
     /// Metadata contexts to select. For [`Goal::Info`], contexts to list; an empty list then means all. Contexts
     /// require structured replies or extended headers.
     pub contexts: Vec<String>,
-    /// Ends the handshake with `NBD_OPT_EXPORT_NAME`, as old clients do. Otherwise that option is only the fallback.
+    /// Ends the handshake with `NBD_OPT_EXPORT_NAME`, as old clients do. If false, that option is the fallback for
+    /// servers without the fixed newstyle handshake or `NBD_OPT_GO`.
     pub export_name: bool,
     /// Allows the server to omit the 124 zero bytes of its reply to `NBD_OPT_EXPORT_NAME`.
     pub no_zeroes: bool,
@@ -51,8 +52,8 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// Returns the configuration of a client that sends requests to an export, with the features that make replies
-    /// cheapest to parse: extended headers, or else structured replies.
+    /// Returns the configuration of a client that sends requests to an export, with extended headers if the server supports
+    /// them, or else structured replies, because these replies are cheapest to parse.
     pub fn export(name: &str) -> ClientConfig {
         ClientConfig {
             export: name.into(),
@@ -67,7 +68,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the configuration with simple replies, as the kernel's client uses them.
+    /// Returns the configuration with simple replies, as the client of Linux uses them.
     #[must_use]
     pub fn simple(self) -> ClientConfig {
         ClientConfig { structured: false, extended: false, ..self }

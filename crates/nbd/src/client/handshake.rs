@@ -243,8 +243,8 @@ impl Handshake {
                 if self.contexts.len() == CONTEXTS_MAX && set {
                     return Err(ClientError::ReplyTooLong { option });
                 }
-                // "Each with a unique metadata context ID": applies where the contexts are selected, not where they
-                // are listed.
+                // "Each with a unique metadata context ID": applies to the selection of contexts, not to their
+                // list.
                 if set && self.contexts.iter().any(|(known, _)| *known == id) {
                     return Err(ClientError::InvalidContext(id));
                 }

@@ -1,5 +1,5 @@
-//! Large requests for which the memory budget has no room. They are served in pieces, in the memory that each
-//! connection has for its small requests.
+//! Large requests that exceed the free memory of the budget. The server handles them in pieces, in the memory that each
+//! connection reserves for small requests.
 //!
 //! The device then processes several requests instead of one, and a client that dies in the middle of a write has
 //! written a part of it. NBD guarantees neither that a write is atomic nor that a request reaches the device as a

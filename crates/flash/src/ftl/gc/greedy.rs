@@ -17,7 +17,7 @@ pub(crate) struct Greedy {
     least: Vec<u64>,
 }
 
-/// Returns the position and the value of the least of some ranks.
+/// Returns the position and the value of the least of `ranks`.
 fn least_of(ranks: &[u64]) -> (usize, u64) {
     let least = ranks.iter().fold(u64::MAX, |least, rank| least.min(*rank));
     (ranks.iter().position(|rank| *rank == least).unwrap_or(0), least.min(NOT_A_CANDIDATE))
