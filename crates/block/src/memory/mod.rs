@@ -5,7 +5,8 @@
 //! contents do not outlive the process, so flush and FUA complete immediately.
 //!
 //! The device requests huge pages and uses them if the system grants them. Huge pages make random access about a
-//! fifth faster, but a single written byte then takes up to 2 MiB of memory. [`Pages::Small`] is meant for large, sparsely written devices.
+//! fifth faster, but a single written byte then takes up to 2 MiB of memory. [`Pages::Small`] is meant for large,
+//! sparsely written devices.
 
 mod chunk;
 mod past_caches;

@@ -52,8 +52,8 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// Returns the configuration of a client that sends requests to an export, with extended headers if the server supports
-    /// them, or else structured replies, because these replies are cheapest to parse.
+    /// Returns the configuration of a client that sends requests to an export, with extended headers, or else
+    /// structured replies, as far as the server supports them. These replies are cheapest to parse.
     pub fn export(name: &str) -> ClientConfig {
         ClientConfig {
             export: name.into(),
