@@ -111,7 +111,8 @@ fn peers(repeats: usize) {
 }
 
 fn flashlab(arguments: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_flashlab")).args(arguments).output().expect("it is built");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_flashlab")).args(arguments).output().expect("the binary is built");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }

@@ -101,7 +101,7 @@ fn host(card: Card, width: u8) -> Native {
     send(opcode::ALL_SEND_CID, 0, ResponseType::R2).expect("a card");
     let address =
         send(opcode::SEND_RELATIVE_ADDR, 0, ResponseType::R6).expect("an address").word() & 0xffff_0000;
-    send(opcode::SELECT_CARD, address, ResponseType::R1).expect("it is selected");
+    send(opcode::SELECT_CARD, address, ResponseType::R1).expect("the card is selected");
     if width == 4 {
         send(opcode::APP_CMD, address, ResponseType::R1).expect("a card");
         send(opcode::app::SET_BUS_WIDTH, 2, ResponseType::R1).expect("four lines");
@@ -163,11 +163,11 @@ fn main() {
             written.write_block(&[], 512, LONG).expect("a block");
         }
         written.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b).expect("a stop");
-        written.wait_ready(LONG).expect("it is done");
+        written.wait_ready(LONG).expect("the card becomes ready");
     }
     let what = "without bytes, card written once in sequence";
     measure(what, 1_000_000, |at| read(&mut written, at, &mut []));
-    let mut written = linux(written.remove().expect("it is in the slot"));
+    let mut written = linux(written.remove().expect("the card is in the slot"));
     measure("the same through the host stack", 1_000_000, |at| {
         written.read(at.into(), 8, &mut []).expect("a read")
     });

@@ -36,7 +36,7 @@ fn requests(client: &mut Client, write: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     for n in 0..BATCH {
         let request = if write { Request::write } else { Request::read }(n * BLOCK, BLOCK);
-        client.request(request, &mut bytes).expect("it is in range");
+        client.request(request, &mut bytes).expect("the request is in range");
         if write {
             bytes.resize(bytes.len() + BLOCK as usize, 1);
         }
@@ -46,7 +46,7 @@ fn requests(client: &mut Client, write: bool) -> Vec<u8> {
 
 /// Processes a batch on the server, and appends the headers of its replies.
 fn serve(session: &mut Session, bytes: &[u8], heads: &mut Vec<u8>, payloads: bool) {
-    let replies = session.replies().expect("it is open");
+    let replies = session.replies().expect("the handshake has opened an export");
     let mut at = 0;
     while let received = session.receive(&bytes[at..], heads)
         && let Event::Request(request) = received.event

@@ -30,7 +30,7 @@ fn kiops(lent: u64, range: u64) -> f64 {
         |id, op, offset, length| Request { id: RequestId(id), op, file: FileId::DEVICE, offset, length };
     for n in 0..48 {
         drive.submit(now, request(0, Op::Write, n * MIB, MIB));
-        now = drive.complete(Instant::MAX).expect("it is outstanding").at;
+        now = drive.complete(Instant::MAX).expect("a request is outstanding").at;
     }
     // One idle second, in which the drive writes its map back and loads as many map pages as host memory can hold.
     let begin = now + Duration::from_secs(1);

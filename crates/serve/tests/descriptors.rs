@@ -35,9 +35,9 @@ fn callers_without_a_free_descriptor_are_answered_once_there_is_one() {
     setrlimit(Resource::Nofile, limit).expect("the limit may be lowered");
     let stop = Stop::new().expect("there are descriptors");
     let private = PrivateSocket::new().expect("there is a folder for temporary files");
-    let control = Control::bind(&private.path()).expect("it is free");
+    let control = Control::bind(&private.path()).expect("the address is free");
     let metrics = Metrics::bind("127.0.0.1:0".parse().expect("an address")).expect("a port is free");
-    let port = metrics.address().expect("it is bound");
+    let port = metrics.address().expect("the listener is bound");
     std::thread::scope(|scope| {
         let stop = &stop;
         scope.spawn(move || control.serve(stop, |line| Ok(line.to_owned())).expect("it serves"));
@@ -46,7 +46,7 @@ fn callers_without_a_free_descriptor_are_answered_once_there_is_one() {
             || UnixStream::connect(private.path()),
             |stream| {
                 stream.write_all(b"stats").expect("it listens");
-                stream.shutdown(Shutdown::Write).expect("it is open");
+                stream.shutdown(Shutdown::Write).expect("the stream is open");
             },
         );
         let page = reply_without_descriptors(

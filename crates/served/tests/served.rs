@@ -93,14 +93,14 @@ fn erases(served: &Served) -> u64 {
         }
     }
     let mut sum = Sum(0);
-    served.timed.as_ref().expect("it is simulated").with_model(|model| model.observe(&mut sum));
+    served.timed.as_ref().expect("the device is simulated").with_model(|model| model.observe(&mut sum));
     sum.0
 }
 
 /// Submits random writes, trims and flushes, with one power cut.
 fn use_up(served: &Served, seed: u64) {
     let mut rng = Rng::new(seed);
-    let timed = served.timed.as_ref().expect("it is simulated");
+    let timed = served.timed.as_ref().expect("the device is simulated");
     for n in 0..300 {
         let offset = rng.below(256) * 65_536;
         let io = match rng.below(8) {
@@ -129,12 +129,12 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
             served(&format!("{device},state={}", folder.join(format!("{kind}-{name}")).display()))
         };
         let save = |served: &Served| {
-            served.timed.as_ref().expect("it is simulated").with_model(|model| model.save())
+            served.timed.as_ref().expect("the device is simulated").with_model(|model| model.save())
         };
         let ends = |name: &str| {
             let served = open(name);
             use_up(&served, 1);
-            served.state_writer.as_ref().expect("it is kept").close().expect("there is room");
+            served.state_writer.as_ref().expect("the device keeps its state").close().expect("there is room");
         };
         ends("ordered");
         use_up(&open("killed"), 1);
@@ -161,7 +161,7 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
         );
         // The journal of another state is ignored.
         let path = |name: &str| folder.join(format!("{kind}-{name}.journal"));
-        std::fs::copy(path("between"), path("ordered")).expect("it is there");
+        std::fs::copy(path("between"), path("ordered")).expect("the path exists");
         assert!(save(&open("ordered")) == saved, "{device}");
     }
 }
@@ -204,7 +204,7 @@ fn a_device_without_power_when_its_server_ends_or_is_killed_is_kept_as_one_that_
             use_up(&again, 1);
         }
     }
-    std::fs::remove_dir_all(&folder).expect("it is there");
+    std::fs::remove_dir_all(&folder).expect("the path exists");
 }
 
 /// A temporary folder with a card and its state file, and operations on them.
@@ -237,12 +237,12 @@ impl Shelf {
                 .expect("it is written");
         }
         if ends {
-            served.state_writer.as_ref().expect("it is kept").close().expect("there is room");
+            served.state_writer.as_ref().expect("the device keeps its state").close().expect("there is room");
         }
     }
     /// Changes a byte of a file.
     fn damage(&self, ending: &str, at: usize) {
-        let mut bytes = std::fs::read(self.file(ending)).expect("it is there");
+        let mut bytes = std::fs::read(self.file(ending)).expect("the path exists");
         bytes[at] ^= 4;
         std::fs::write(self.file(ending), bytes).expect("it can be written");
     }
@@ -264,13 +264,13 @@ fn a_kept_device_of_which_a_file_is_missing_is_refused_with_the_way_out() {
         (".sums", "card.sums: the file is missing"),
     ] {
         let aside = shelf.file(".aside");
-        std::fs::rename(shelf.file(ending), &aside).expect("it is there");
+        std::fs::rename(shelf.file(ending), &aside).expect("the path exists");
         let refused = shelf.refused();
         assert!(refused.contains(words) && refused.contains("delete"), "{refused}");
-        std::fs::rename(&aside, shelf.file(ending)).expect("it is there");
+        std::fs::rename(&aside, shelf.file(ending)).expect("the path exists");
     }
     for ending in [".bytes", ".sums"] {
-        let whole = std::fs::read(shelf.file(ending)).expect("it is there");
+        let whole = std::fs::read(shelf.file(ending)).expect("the path exists");
         for length in [0, whole.len() / 2] {
             std::fs::write(shelf.file(ending), &whole[..length]).expect("it can be written");
             let refused = shelf.refused();
@@ -282,13 +282,13 @@ fn a_kept_device_of_which_a_file_is_missing_is_refused_with_the_way_out() {
     assert_eq!(read(&*served.device, 65_536, 512), [2; 512]);
     drop(served);
     // An aged state has no bytes.
-    let aged = std::fs::read(shelf.file("")).expect("it is there");
+    let aged = std::fs::read(shelf.file("")).expect("the path exists");
     let mut aged = flashlab_catalogue::device::State::parse("card", &aged).expect("it is a state");
     assert!(aged.has_bytes);
     aged.has_bytes = false;
     std::fs::write(shelf.file(""), aged.to_bytes()).expect("it can be written");
     assert!(shelf.refused().contains("a state without bytes"), "{}", shelf.refused());
-    std::fs::remove_file(shelf.file(".bytes")).expect("it is there");
+    std::fs::remove_file(shelf.file(".bytes")).expect("the path exists");
     let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read(&*served.device, 65_536, 512), [0; 512], "the bytes of an aged device are zeroes");
 }
@@ -300,7 +300,7 @@ fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
         shelf.fill(ends);
         shelf.damage(".bytes", 5 * 65_536 + 4096);
         let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
-        let state_writer = served.state_writer.as_ref().expect("it is kept");
+        let state_writer = served.state_writer.as_ref().expect("the device keeps its state");
         assert_eq!(read(&*served.device, 5 * 65_536, 4096), [6; 4096]);
         assert_eq!(state_writer.damage(), None);
         let failed = execute(&*served.device, Io::Read { offset: 5 * 65_536 + 7680, buffer: vec![0; 512] });
@@ -317,12 +317,12 @@ fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
 fn a_journal_that_is_damaged_before_its_end_is_refused_and_a_torn_end_is_not() {
     let shelf = Shelf::new("journal");
     shelf.fill(false);
-    let length = std::fs::metadata(shelf.file(".journal")).expect("it is there").len() as usize;
+    let length = std::fs::metadata(shelf.file(".journal")).expect("the path exists").len() as usize;
     shelf.damage(".journal", length / 2);
     let refused = shelf.refused();
     assert!(refused.contains("card.journal:") && refused.contains("the line is damaged"), "{refused}");
     shelf.damage(".journal", length / 2);
-    let whole = std::fs::read(shelf.file(".journal")).expect("it is there");
+    let whole = std::fs::read(shelf.file(".journal")).expect("the path exists");
     std::fs::write(shelf.file(".journal"), &whole[..length - 7]).expect("it can be written");
     shelf.open().unwrap_or_else(|error| panic!("{error}"));
 }
@@ -333,19 +333,19 @@ fn a_process_that_died_between_a_new_state_and_its_bytes_leaves_a_device() {
     shelf.fill(true);
     for ending in [".bytes", ".sums"] {
         let new = shelf.file(&format!("{ending}.new"));
-        std::fs::rename(shelf.file(ending), new).expect("it is there");
+        std::fs::rename(shelf.file(ending), new).expect("the path exists");
     }
     let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read(&*served.device, 0, 512), [1; 512]);
     drop(served);
     // Only one of the two files has its final name.
-    std::fs::rename(shelf.file(".bytes"), shelf.file(".bytes.new")).expect("it is there");
+    std::fs::rename(shelf.file(".bytes"), shelf.file(".bytes.new")).expect("the path exists");
     shelf.open().unwrap_or_else(|error| panic!("{error}"));
     // If the state was not written yet, the device is new.
     for ending in [".bytes", ".sums"] {
-        std::fs::rename(shelf.file(ending), shelf.file(&format!("{ending}.new"))).expect("it is there");
+        std::fs::rename(shelf.file(ending), shelf.file(&format!("{ending}.new"))).expect("the path exists");
     }
-    std::fs::remove_file(shelf.file("")).expect("it is there");
+    std::fs::remove_file(shelf.file("")).expect("the path exists");
     let _ = std::fs::remove_file(shelf.file(".journal"));
     let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read(&*served.device, 0, 512), [0; 512]);

@@ -66,7 +66,7 @@ fn workers_read_like_a_plain_array_and_run_requests_concurrently() {
     // A request completes even if its answer is dropped.
     drop(start(write(200)));
     drop(device);
-    let file = File::open(&temp.0, None, Access::Cached, true).expect("it is there");
+    let file = File::open(&temp.0, None, Access::Cached, true).expect("the path exists");
     assert_eq!(read(&file, 200 * 4096, 4096), [200; 4096]);
 }
 
@@ -81,7 +81,7 @@ fn written_data_survives_reopening_and_an_open_file_is_locked() {
         temp.open(2 << 20, Access::Cached),
         Err(FileError::SizeMismatch { found: 1_048_576, .. })
     ));
-    let device = File::open(&temp.0, None, Access::Cached, true).expect("it is there");
+    let device = File::open(&temp.0, None, Access::Cached, true).expect("the path exists");
     assert_eq!(read(&device, 5000, 100), [7; 100]);
     let write = Io::Write { offset: 0, data: vec![1].into(), durable: false };
     assert_eq!(execute(&device, write).err(), Some(IoError::ReadOnly));
@@ -108,11 +108,11 @@ fn a_shrunk_file_fails_every_request_and_stays_shrunk() {
         assert!(
             execute(&device, Io::Write { offset: 0, data: vec![7; 1 << 20].into(), durable: true }).is_ok()
         );
-        let outside = std::fs::OpenOptions::new().write(true).open(&temp.0).expect("it is there");
+        let outside = std::fs::OpenOptions::new().write(true).open(&temp.0).expect("the path exists");
         outside.set_len(8192).expect("it can be cut");
         let request = requests().into_iter().nth(first).expect("there is one");
         assert_eq!(execute(&device, request).err(), Some(IoError::Medium), "request {first}");
-        assert_eq!(outside.metadata().expect("it is there").len(), 8192, "request {first}");
+        assert_eq!(outside.metadata().expect("the path exists").len(), 8192, "request {first}");
         // Extending the file again does not bring the lost bytes back.
         outside.set_len(1 << 20).expect("the disk has room");
         let read = Io::Read { offset: 0, buffer: vec![0; 512] };
@@ -124,7 +124,7 @@ fn a_shrunk_file_fails_every_request_and_stays_shrunk() {
 fn a_grown_file_keeps_its_original_size() {
     let temp = TempFile::new("grows");
     let device = temp.open(1 << 20, Access::Cached).expect("a new file");
-    let outside = std::fs::OpenOptions::new().write(true).open(&temp.0).expect("it is there");
+    let outside = std::fs::OpenOptions::new().write(true).open(&temp.0).expect("the path exists");
     outside.set_len(2 << 20).expect("the disk has room");
     assert_eq!(device.geometry().capacity, 1 << 20);
     rejects_requests_beyond_the_end(&device);
@@ -135,7 +135,7 @@ fn a_grown_file_keeps_its_original_size() {
 fn an_empty_file_is_an_empty_device_unless_a_size_is_given() {
     let temp = TempFile::new("empty");
     std::fs::File::create(&temp.0).expect("the disk has room");
-    let device = File::open(&temp.0, None, Access::Cached, false).expect("it is there");
+    let device = File::open(&temp.0, None, Access::Cached, false).expect("the path exists");
     assert_eq!(device.geometry().capacity, 0);
     rejects_requests_beyond_the_end(&device);
     assert!(execute(&device, Io::Flush).is_ok());

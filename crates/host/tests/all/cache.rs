@@ -52,11 +52,11 @@ fn a_driver_without_flushes_loses_only_its_last_writes() {
         let (mut mmc, bytes) = host(true);
         let block = |byte| vec![byte; 64 * KIB as usize];
         mmc.write(0, 128, &block(1)).expect("a write");
-        mmc.flush().expect("it is flushed");
+        mmc.flush().expect("the card flushes its cache");
         mmc.write(0, 128, &block(2)).expect("a write");
         mmc.write(1024, 128, &block(3)).expect("a write");
         if flushes {
-            mmc.flush().expect("it is flushed");
+            mmc.flush().expect("the card flushes its cache");
         }
         let lost = cut(&mut mmc);
         assert_eq!(lost.is_empty(), flushes, "{lost:?}");
@@ -93,7 +93,7 @@ fn the_power_off_notification_flushes_the_cache() {
 fn blocks_erased_after_a_cached_write_stay_erased() {
     let (mut mmc, bytes) = host(true);
     mmc.write(0, 128, &[1; 64 * KIB as usize]).expect("a write");
-    mmc.flush().expect("it is flushed");
+    mmc.flush().expect("the card flushes its cache");
     mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
     mmc.discard(0, 128).expect("it is discarded");
     assert_eq!(cut(&mut mmc), []);

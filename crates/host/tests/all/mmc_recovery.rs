@@ -107,7 +107,7 @@ fn a_kernel_without_sduc_sees_a_time_out() {
 #[test]
 fn a_kernel_with_sduc_reaches_every_block() {
     let (mut mmc, blocks) = ultra_capacity(Kernel::V6_13, |_| {});
-    assert_eq!(mmc.card().expect("it is brought up").capacity().name(), "SDUC");
+    assert_eq!(mmc.card().expect("the card is initialised").capacity().name(), "SDUC");
     sent(&mut mmc);
     mmc.write(FAR, 8, &[7; 4096]).expect("it is addressed by CMD22");
     assert_eq!(sent(&mut mmc)[..3], [22, 25, 13], "no CMD23");
@@ -128,7 +128,7 @@ fn a_kernel_with_sduc_reaches_every_block() {
 fn a_card_that_hides_that_it_is_sduc_is_written_at_the_wrong_place_by_linux_6_12() {
     let hide = |identity: &mut Identity| identity.ocr.0 &= !Ocr::OVER_2TB;
     let (mut mmc, blocks) = ultra_capacity(Kernel::V6_12, hide);
-    assert_eq!(mmc.card().expect("it is brought up").csd.sectors, 4 * TIB / 512);
+    assert_eq!(mmc.card().expect("the card is initialised").csd.sectors, 4 * TIB / 512);
     mmc.write(FAR, 8, &[7; 4096]).expect("the card takes it");
     assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![0; 512], vec![7; 512]));
     let (mmc, _) = ultra_capacity(Kernel::V6_1, hide);
@@ -169,7 +169,7 @@ fn high_capacity(controller: Controller) -> (Mmc, Blocks) {
 
 fn fault(mmc: &mut Mmc, quirk: &str) {
     let quirk: Planned = quirk.parse().expect("a quirk");
-    mmc.native_mut().card_mut().expect("it is in the slot").quirks_mut().add(quirk);
+    mmc.native_mut().card_mut().expect("the card is in the slot").quirks_mut().add(quirk);
 }
 
 /// Returns the indices of the commands that were sent since the last call.

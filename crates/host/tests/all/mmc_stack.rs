@@ -71,7 +71,7 @@ fn an_empty_slot_with_card_detection_is_not_scanned() {
     let mut mmc = host(None, Controller::SDHCI);
     assert_eq!(sent(&mut mmc).0, [0; 0]);
     mmc.insert(card(1, false));
-    assert_eq!(mmc.card().expect("it is brought up").cid.serial & 0xff, 1);
+    assert_eq!(mmc.card().expect("the card is initialised").cid.serial & 0xff, 1);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_removed_card_is_dropped_and_another_one_is_initialized() {
         assert_eq!(mmc.write(0, 8, &[]).unwrap_err().error, Error::NoCard);
         mmc.insert(card(2, false));
         mmc.wait(Duration::from_ms(1_100));
-        assert_eq!(mmc.card().expect("it is brought up").cid.serial & 0xff, 2);
+        assert_eq!(mmc.card().expect("the card is initialised").cid.serial & 0xff, 2);
         mmc.write(0, 8, &[]).expect("it takes data");
     }
 }

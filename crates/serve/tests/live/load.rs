@@ -120,7 +120,7 @@ fn text_and_json_report_the_same_results() {
     let server = TestServer::new(memory(1 << 20));
     let job = Job { mix: mix("randrw"), verify: true, ..Job::default() };
     let loaded = run(&server, &job).expect("the server serves");
-    let json: serde_json::Value = serde_json::from_str(&loaded.json()).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&loaded.json()).expect("the output is JSON");
     assert_eq!(json["total_ios"], 256);
     assert_eq!(
         json["read"]["total_ios"].as_u64().zip(json["write"]["total_ios"].as_u64()).map(|(r, w)| r + w),

@@ -27,7 +27,7 @@ fn recorded_requests_are_a_valid_iolog() {
     drop(client);
     server.shut_down();
     recorder.finish().expect("the disk has room");
-    let text = std::fs::read_to_string(&path).expect("it was written");
+    let text = std::fs::read_to_string(&path).expect("the file was written");
     let iolog = Iolog::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!((iolog.version, &iolog.files[..]), (Version::Three, &["a_card".to_owned()][..]));
     let recorded: Vec<_> =

@@ -36,8 +36,10 @@ fn one_server_listens_on_tcp_and_on_a_unix_socket() {
     let stop = Stop::new().expect("there are descriptors");
     let private = PrivateSocket::new().expect("there is a folder for temporary files");
     let any = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
-    let listeners: Vec<_> =
-        [any, private.address()].iter().map(|address| Listener::bind(address).expect("it is free")).collect();
+    let listeners: Vec<_> = [any, private.address()]
+        .iter()
+        .map(|address| Listener::bind(address).expect("the address is free"))
+        .collect();
     let Ok(Address::Tcp(port)) = listeners[0].address() else { panic!("it is a TCP socket") };
     assert_eq!(listeners[1].address().expect("it has a name"), private.address());
     let server = server(&stop);
@@ -53,7 +55,7 @@ fn one_server_listens_on_tcp_and_on_a_unix_socket() {
 #[test]
 fn a_stale_socket_is_replaced_and_one_in_use_is_not() {
     let private = PrivateSocket::new().expect("there is a folder for temporary files");
-    drop(UnixListener::bind(private.path()).expect("it is free"));
+    drop(UnixListener::bind(private.path()).expect("the address is free"));
     let living = Listener::bind(&private.address()).expect("nobody listens on it");
     let error = Listener::bind(&private.address()).expect_err("somebody listens on it");
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
@@ -189,7 +191,7 @@ fn a_vsock_port_is_served() {
             return;
         }
     };
-    assert_eq!(listener.address().expect("it is bound"), address);
+    assert_eq!(listener.address().expect("the listener is bound"), address);
     let stop = Stop::new().expect("there are descriptors");
     let server = server(&stop);
     std::thread::scope(|scope| {

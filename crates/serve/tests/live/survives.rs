@@ -45,7 +45,7 @@ fn a_client_that_disconnects_at_any_byte_does_not_affect_others() {
         stream.write_all(&session[..end]).expect("the server reads");
         // Half of the clients wait for all replies. The others disconnect with replies unread or not sent yet.
         if end % 2 == 0 {
-            stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+            stream.shutdown(std::net::Shutdown::Write).expect("the stream is open");
             let mut replies = Vec::new();
             // The server may have closed first, with bytes of this client unread.
             let _ = stream.read_to_end(&mut replies);

@@ -98,7 +98,7 @@ fn a_client_without_a_certificate_of_the_authority_is_rejected() {
     // The client trusts the server, but first presents a certificate that the server does not trust, and then none.
     std::fs::copy(ours.0.join("ca-cert.pem"), others.0.join("ca-cert.pem")).expect("the disk has room");
     assert!(run(&others.uri(&server), &job("read")).is_err());
-    std::fs::remove_file(others.0.join("client-cert.pem")).expect("it is there");
+    std::fs::remove_file(others.0.join("client-cert.pem")).expect("the path exists");
     assert!(run(&others.uri(&server), &job("read")).is_err());
     run(&ours.uri(&server), &job("read")).expect("it is known");
 }
@@ -116,7 +116,7 @@ fn bytes_sent_before_tls_are_discarded() {
     let mut answer = [0; 20];
     stream.read_exact(&mut answer).expect("it answers");
     assert_eq!(answer[8..16], [0, 0, 0, 5, 0, 0, 0, 1], "STARTTLS, and an acknowledgement");
-    stream.shutdown(Shutdown::Write).expect("it is open");
+    stream.shutdown(Shutdown::Write).expect("the stream is open");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("it ends");
     assert_eq!(rest, [0u8; 0], "LIST was not answered");
@@ -200,7 +200,7 @@ fn errors_name_missing_and_invalid_certificates() {
     let error = |mode| Tls::new(&folder.0, mode, true).expect_err("they cannot be used").to_string();
     std::fs::write(folder.0.join("ca-cert.pem"), "no certificate").expect("the disk has room");
     assert!(error(TlsMode::On).contains("ca-cert.pem"), "{}", error(TlsMode::On));
-    std::fs::remove_file(folder.0.join("server-key.pem")).expect("it is there");
+    std::fs::remove_file(folder.0.join("server-key.pem")).expect("the path exists");
     let error = Tls::new(&folder.0, TlsMode::On, false).expect_err("it has no key").to_string();
     assert!(error.contains("server-key.pem"), "{error}");
 }

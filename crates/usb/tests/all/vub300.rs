@@ -81,12 +81,12 @@ impl Driver {
     fn vendor_request(&mut self, request: u8, value: u16, data: &[u8]) {
         let length = data.len() as u16;
         let setup = Setup { request_type: 0x40, request, value, index: 0, length };
-        self.adapter.control(self.now, setup, data).expect("it is known");
+        self.adapter.control(self.now, setup, data).expect("the request is known");
     }
 
     fn is_card_present(&mut self) -> bool {
         let setup = Setup { request_type: 0xc0, request: 0, value: 0, index: 0, length: 15 };
-        let status = self.adapter.control(self.now, setup, &[]).expect("it is known");
+        let status = self.adapter.control(self.now, setup, &[]).expect("the request is known");
         assert_eq!(status.len(), 15);
         status[3] & 1 == 1
     }

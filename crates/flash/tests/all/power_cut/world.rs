@@ -312,7 +312,9 @@ impl World {
         match self.map.read(unit) {
             Found::Unmapped => Content::Nothing,
             Found::Unreadable => Content::Unreadable,
-            Found::Buffered => Content::Version(self.map.buffered_version(unit).expect("it is buffered").0),
+            Found::Buffered => {
+                Content::Version(self.map.buffered_version(unit).expect("the unit is buffered").0)
+            }
             Found::At { block, page, unit: index, .. } => {
                 let spare = self.nand.spare(block, page, index).expect("a unit, not padding");
                 assert_eq!(spare.address, unit, "what is at the place of unit {unit}");

@@ -91,7 +91,7 @@ fn device_counters_follow_fios_output() {
 fn invalid_states_and_unwritable_destinations_are_refused() {
     let folder = Folder::new("wrong-state");
     folder.line(&format!("age {CARD} {WRITE} --to used.state")).succeeded();
-    let whole = std::fs::read(folder.path("used.state")).expect("it is there");
+    let whole = std::fs::read(folder.path("used.state")).expect("the path exists");
     folder
         .put("cut.state", &whole[..whole.len() / 2])
         .put("text.state", "not a state")

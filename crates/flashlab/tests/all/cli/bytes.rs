@@ -98,7 +98,7 @@ fn a_job_that_only_reads_detects_changed_data() {
     assert_eq!(run("write").code, Some(0));
     assert_eq!(run("read").code, Some(0));
     let path = folder.path("disk.img");
-    let mut bytes = std::fs::read(&path).expect("it was written");
+    let mut bytes = std::fs::read(&path).expect("the file was written");
     bytes[8192 + 300] ^= 1;
     std::fs::write(&path, bytes).expect("it can be written");
     let output = run("read");

@@ -37,7 +37,8 @@ impl Folder {
     }
     /// Returns the names of the folder's entries, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).expect("it is there").map(|entry| entry.expect("readable"));
+        let entries =
+            std::fs::read_dir(&self.0).expect("the path exists").map(|entry| entry.expect("readable"));
         let mut names: Vec<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();

@@ -19,7 +19,7 @@ fn run_until_progress(folder: &Folder, line: &str) -> (Child, String) {
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let mut command = folder.command(&arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let lines = BufReader::new(child.stderr.as_mut().expect("it is piped")).lines();
+    let lines = BufReader::new(child.stderr.as_mut().expect("the stream is piped")).lines();
     let mut lines = lines.map(|line| line.expect("it is text"));
     let progress = lines.find(|line| line.contains(" simulated")).expect("it goes on until it is stopped");
     (child, progress)
@@ -36,7 +36,7 @@ fn a_stopped_bench_in_a_pipe_prints_progress_and_its_results_so_far() {
     assert!(progress.contains(" %, "), "{progress}");
     interrupt(&child);
     let mut text = String::new();
-    child.stdout.as_mut().expect("it is piped").read_to_string(&mut text).expect("it is text");
+    child.stdout.as_mut().expect("the stream is piped").read_to_string(&mut text).expect("it is text");
     assert_eq!(child.wait().expect("it ends").code(), Some(128), "as fio's");
     let (normal, json) = text.split_at(text.find("\n{").expect("JSON behind the text"));
     assert!(normal.starts_with("\nflashlab: stopped by a signal after "), "{normal}");

@@ -7,7 +7,7 @@ use serde_json::Value;
 fn folder_with_jobs(name: &str) -> Folder {
     let folder = Folder::new(name);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/cli/jobs");
-    for entry in std::fs::read_dir(source).expect("it is there") {
+    for entry in std::fs::read_dir(source).expect("the path exists") {
         let path = entry.expect("readable").path();
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         folder.put(&name, std::fs::read(&path).expect("readable"));
@@ -208,7 +208,7 @@ fn an_included_file_and_standard_input_are_read() {
     let folder = folder_with_jobs("include");
     let jobs = run(&folder, "sd/kingston include.fio");
     assert_eq!(jobs.iter().map(|job| whole(&job["groupid"])).collect::<Vec<_>>(), [0, 1]);
-    let file = std::fs::File::open(folder.path("include.fio")).expect("it is there");
+    let file = std::fs::File::open(folder.path("include.fio")).expect("the path exists");
     let mut command = folder.command(&["bench", "sd/kingston", "-", "--output-format=json"]);
     let piped = run_command(command.stdin(file)).succeeded();
     assert_eq!(piped, folder.line("bench sd/kingston include.fio --output-format=json").succeeded());

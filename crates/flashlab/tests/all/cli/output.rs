@@ -163,7 +163,7 @@ fn a_file_is_replaced_as_a_whole_and_keeps_its_permissions_and_links() {
     folder.line(&format!("bench sd/kingston {JOB} --output=link")).succeeded();
     assert!(folder.read("real").starts_with("a: (g=0): rw=write"));
     assert!(folder.path("link").is_symlink());
-    let mode = std::fs::metadata(folder.path("real")).expect("it is there").permissions().mode();
+    let mode = std::fs::metadata(folder.path("real")).expect("the path exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(folder.names(), ["link", "real"]);
 }

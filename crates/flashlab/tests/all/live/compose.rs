@@ -11,7 +11,7 @@ fn program() -> &'static str {
 
 fn ctl(folder: &Folder, words: &str) -> Output {
     let arguments: Vec<&str> = ["ctl", "ctl.sock"].into_iter().chain(words.split(' ')).collect();
-    flashlab(&arguments).current_dir(folder).output().expect("it is built")
+    flashlab(&arguments).current_dir(folder).output().expect("the binary is built")
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn an_overlay_discards_or_retains_changes() {
     }
     let folder = Folder::new("overlay");
     folder.noise("base.img", 1 << 20);
-    let noise = std::fs::read(folder.path("base.img")).expect("it was written");
+    let noise = std::fs::read(folder.path("base.img")).expect("the file was written");
     let io = |device: &str, commands: &str| {
         let printed = with(&folder, &[device], &format!("qemu-io -f raw {commands} $uri"));
         assert!(!printed.contains("Pattern verification failed"), "{printed}");
@@ -32,7 +32,7 @@ fn an_overlay_discards_or_retains_changes() {
     );
     io("file:base.img+overlay:keep=changes", "-c 'write -P 6 4k 4k' -c flush");
     io("file:base.img+overlay:keep=changes+readonly", "-r -c 'read -P 6 4k 4k'");
-    assert!(std::fs::read(folder.path("base.img")).expect("it is there") == noise);
+    assert!(std::fs::read(folder.path("base.img")).expect("the path exists") == noise);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn several_devices_with_layers_come_from_one_file() {
     let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
     assert!(log.contains(" write 0 4096 ") && log.contains(" read 0 4096 - ok\n"), "{log}");
     let refused = flashlab(&["serve", "--exports", "no.toml"]).current_dir(&folder).output();
-    assert_eq!(refused.expect("it is built").status.code(), Some(2));
+    assert_eq!(refused.expect("the binary is built").status.code(), Some(2));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_card_with_a_state_file_retains_bytes_and_wear() {
     serve("qemu-io -f raw -c 'read -P 7 1M 64k' $uri");
     // `bench` accepts the state file that the server wrote.
     let bench = ["bench", &card, "--name=r", "--rw=read", "--bs=4k", "--size=64k", "--direct=1"];
-    let printed = flashlab(&bench).current_dir(&folder).output().expect("it is built");
+    let printed = flashlab(&bench).current_dir(&folder).output().expect("the binary is built");
     let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
     assert!(printed.contains("starts from the state in card.state"), "{printed}");
     let told = serve(&format!("qemu-io -f raw -c 'write -P 8 0 1M' $uri > /dev/null; {wear}"));

@@ -37,9 +37,11 @@ fn flushed_data_survives_the_death_of_the_serving_guest() {
     assert!(shell("truncate -s 64M vda; mke2fs -q -t ext4 -F vda").status.success());
     let mut guest = guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["virtio*"]);
     guest.args(["-drive", "file=vda,format=raw,if=virtio"]);
-    let mut guest = guest.stdout(Stdio::piped()).spawn().expect("it was found");
+    let mut guest = guest.stdout(Stdio::piped()).spawn().expect("the program was found");
     let mut printed = Vec::new();
-    for line in BufReader::new(guest.stdout.take().expect("it is piped")).lines().map_while(Result::ok) {
+    for line in
+        BufReader::new(guest.stdout.take().expect("the stream is piped")).lines().map_while(Result::ok)
+    {
         printed.push(line);
         if printed.last().is_some_and(|line| line.contains("GUEST")) {
             break;

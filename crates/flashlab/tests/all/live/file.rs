@@ -9,9 +9,11 @@ use std::process::{Child, Command, Stdio};
 fn started(folder: &Folder, device: &str) -> (Child, String) {
     let arguments = ["serve", device, "--unix", "card.sock", "--print-uri"];
     let mut child =
-        flashlab(&arguments).current_dir(folder).stdout(Stdio::piped()).spawn().expect("it is built");
+        flashlab(&arguments).current_dir(folder).stdout(Stdio::piped()).spawn().expect("the binary is built");
     let mut uri = String::new();
-    BufReader::new(child.stdout.as_mut().expect("it is piped")).read_line(&mut uri).expect("it prints text");
+    BufReader::new(child.stdout.as_mut().expect("the stream is piped"))
+        .read_line(&mut uri)
+        .expect("it prints text");
     (child, uri.trim_end().to_owned())
 }
 
@@ -26,10 +28,10 @@ fn completed_writes_survive_kill_9() {
         let (mut server, uri) = started(&folder, "file:disk.img,size=8M");
         let mut io = Command::new("qemu-io");
         io.args(["-f", "raw", "-t", "none", &uri]).current_dir(&folder);
-        let mut io = io.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it was found");
+        let mut io = io.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was found");
         let (mut to, mut from) = (
-            io.stdin.take().expect("it is piped"),
-            BufReader::new(io.stdout.take().expect("it is piped")).lines(),
+            io.stdin.take().expect("the stream is piped"),
+            BufReader::new(io.stdout.take().expect("the stream is piped")).lines(),
         );
         // The server completes this number of writes, each to a block of its own, and is then killed between two
         // writes.
@@ -69,7 +71,7 @@ fn a_full_disk_is_reported_and_completed_writes_remain() {
     );
     let output =
         Command::new("unshare").args(["-r", "-m", "sh", "-c", &script]).current_dir(&folder).output();
-    let output = output.expect("it was found");
+    let output = output.expect("the program was found");
     let printed = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(77) || error.contains("unshare") {
@@ -94,6 +96,6 @@ fn a_file_is_copied_in_and_out_and_stays_sparse() {
         "truncate -s 40M there.img; nbdcopy there.img $uri; nbdcopy $uri back.img; cmp there.img back.img
         test $(du -k disk.img | cut -f1) -lt 10000";
     with(&folder, &["file:disk.img,size=40M"], script);
-    let bytes = |name| std::fs::read(folder.path(name)).expect("it is there");
+    let bytes = |name| std::fs::read(folder.path(name)).expect("the path exists");
     assert!(bytes("there.img") == bytes("disk.img"));
 }

@@ -9,7 +9,7 @@ fn nbdinfo_lists_all_offered_capabilities() {
     }
     let folder = Folder::new("nbdinfo");
     let json = with(&folder, &["memory:size=1G"], "nbdinfo --json $uri");
-    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the output is JSON");
     assert_eq!(json["protocol"], "newstyle-fixed");
     assert_eq!(json["structured"], true);
     let export = &json["exports"][0];
@@ -79,7 +79,7 @@ fn qemu_img_maps_compares_and_measures() {
         qemu-img bench -f raw -w -c 1000 -d 16 --flush-interval=50 $uri >&2
         qemu-img map --output=json -f raw $uri";
     let map = with(&folder, &["memory:size=8M"], script);
-    let map: serde_json::Value = serde_json::from_str(&map).expect("it is JSON");
+    let map: serde_json::Value = serde_json::from_str(&map).expect("the output is JSON");
     let last = map.as_array().and_then(|parts| parts.last()).expect("it has parts");
     assert_eq!((&last["zero"], &last["data"]), (&true.into(), &false.into()), "{map}");
 }

@@ -14,7 +14,8 @@ impl MetricsServer {
     fn new(folder: &Folder, arguments: &[&str]) -> MetricsServer {
         let words = [&["serve", "--unix=s.sock", "--metrics=127.0.0.1:0", "--log=info"], arguments].concat();
         let mut server = flashlab(&words);
-        let mut server = server.current_dir(folder).stderr(Stdio::piped()).spawn().expect("it is built");
+        let mut server =
+            server.current_dir(folder).stderr(Stdio::piped()).spawn().expect("the binary is built");
         let log = BufReader::new(server.stderr.take().expect("it is a pipe"));
         let mut lines = log.lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("http://")).expect("it says where");
@@ -83,7 +84,7 @@ fn load(folder: &Folder, options: &[&str]) {
 /// early and is then repeated.
 fn run_load(folder: &Folder, words: &[&str]) {
     for _ in 0..60_000 {
-        let output = flashlab(words).current_dir(folder).output().expect("it is built");
+        let output = flashlab(words).current_dir(folder).output().expect("the binary is built");
         let errors = String::from_utf8_lossy(&output.stderr);
         if !errors.contains("cannot connect") {
             return assert!(output.status.success(), "{errors}");

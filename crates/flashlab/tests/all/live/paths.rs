@@ -26,7 +26,7 @@ fn small(name: &str) -> Folder {
     let folder = Folder::new(name);
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/block-paths");
     for script in ["paths.sh", "guest.sh"] {
-        std::fs::copy(scripts.join(script), folder.path(script)).expect("it is there");
+        std::fs::copy(scripts.join(script), folder.path(script)).expect("the path exists");
     }
     let write = |name: &str, text: &str| std::fs::write(folder.path(name), text).expect("the disk has room");
     write("experiment.toml", ROWS);
@@ -37,12 +37,12 @@ fn small(name: &str) -> Folder {
 /// Runs the experiment and returns the rows of its JSON.
 fn run(folder: &Folder, options: &[&str]) -> Vec<Value> {
     let words = [&["run", ".", "--format", "json", "--html", "page.html"], options].concat();
-    let output = flashlab(&words).current_dir(folder).output().expect("it is built");
+    let output = flashlab(&words).current_dir(folder).output().expect("the binary is built");
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}");
-    let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
     assert!(json.get("digest").is_none() && json["live"].is_string());
-    let page = std::fs::read_to_string(folder.path("page.html")).expect("it was written");
+    let page = std::fs::read_to_string(folder.path("page.html")).expect("the file was written");
     for row in json["rows"].as_array().expect("it has rows") {
         let name = row["row"].as_str().expect("it has a name");
         assert!(page.contains(name), "{name}");
@@ -85,8 +85,8 @@ fn in_a_guest_every_path_is_measured() {
     // The program looks for the kernel in `target/guest`.
     let links = format!(
         "mkdir -p target/guest/boot target/guest/lib/modules && ln -s {} target/guest/boot && ln -s {} target/guest/lib/modules",
-        vmlinuz.canonicalize().expect("it is there").display(),
-        modules.canonicalize().expect("it is there").display(),
+        vmlinuz.canonicalize().expect("the path exists").display(),
+        modules.canonicalize().expect("the path exists").display(),
     );
     let linked = std::process::Command::new("sh").args(["-c", &links]).current_dir(&folder).status();
     assert!(linked.is_ok_and(|status| status.success()));
@@ -100,7 +100,7 @@ fn in_a_guest_every_path_is_measured() {
 fn options_of_the_other_kind_of_experiment_are_refused() {
     let folder = small("paths-refused");
     let refused = |arguments: &[&str]| {
-        let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");
+        let output = flashlab(arguments).current_dir(&folder).output().expect("the binary is built");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };

@@ -23,9 +23,11 @@ fn run_passes_uri_and_socket_to_the_command_and_returns_its_status() {
 
 fn started(folder: &Folder, arguments: &[&str]) -> (Child, String) {
     let mut child =
-        flashlab(arguments).current_dir(folder).stdout(Stdio::piped()).spawn().expect("it is built");
+        flashlab(arguments).current_dir(folder).stdout(Stdio::piped()).spawn().expect("the binary is built");
     let mut uri = String::new();
-    BufReader::new(child.stdout.as_mut().expect("it is piped")).read_line(&mut uri).expect("it prints text");
+    BufReader::new(child.stdout.as_mut().expect("the stream is piped"))
+        .read_line(&mut uri)
+        .expect("it prints text");
     (child, uri.trim_end().to_owned())
 }
 
@@ -43,9 +45,9 @@ fn the_pidfile_of_a_server_on_standard_input_exists_at_the_greeting_and_remains(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("it is built");
+        .expect("the binary is built");
     let greeting = &mut [0; 18];
-    server.stdout.as_mut().expect("it is piped").read_exact(greeting).expect("it greets");
+    server.stdout.as_mut().expect("the stream is piped").read_exact(greeting).expect("it greets");
     let pid = || std::fs::read_to_string(folder.path("pid")).expect("it is written");
     assert_eq!(pid().trim_end(), server.id().to_string());
     drop(server.stdin.take());
@@ -64,7 +66,7 @@ fn a_device_of_zero_bytes_is_served() {
         assert_eq!(with(&folder, &[device], "nbdinfo --size $uri; nbdinfo --map $uri"), "0\n", "{device}");
     }
     let refused =
-        flashlab(&["bench", "memory:size=0", "--name=a", "--rw=read"]).output().expect("it is built");
+        flashlab(&["bench", "memory:size=0", "--name=a", "--rw=read"]).output().expect("the binary is built");
     assert_eq!(refused.status.code(), Some(2));
 }
 
@@ -105,7 +107,7 @@ fn a_signal_under_load_shuts_the_server_down_and_removes_its_files() {
         let pid = std::fs::read_to_string(folder.path("pid")).expect("clients can connect");
         assert_eq!(pid.trim_end(), server.id().to_string());
         let load = ["load", &uri, "--rw=randrw", "--iodepth=16", "--connections=2", "--runtime=3600"];
-        let loading = flashlab(&load).stderr(Stdio::piped()).spawn().expect("it is built");
+        let loading = flashlab(&load).stderr(Stdio::piped()).spawn().expect("the binary is built");
         // Requests have arrived once the log has grown.
         while std::fs::metadata(folder.path("log")).is_ok_and(|log| log.len() < 10_000) {
             std::thread::yield_now();
@@ -142,9 +144,9 @@ fn a_recording_is_replayed_in_simulated_time() {
     let script = format!("{program} load $uri --rw=randrw --size=1m --iodepth=4");
     with(&folder, &["memory:size=1M", "--record", "log"], &script);
     let job = ["bench", "sd/kingston", "--name=a", "--read_iolog=log", "--direct=1", "--output-format=json"];
-    let output = flashlab(&job).current_dir(&folder).output().expect("it is built");
+    let output = flashlab(&job).current_dir(&folder).output().expect("the binary is built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
     let ios = |direction: &str| json["jobs"][0][direction]["total_ios"].as_u64();
     assert_eq!(ios("read").zip(ios("write")).map(|(reads, writes)| reads + writes), Some(256));
 }
@@ -161,16 +163,17 @@ fn load_prints_text_and_json() {
     );
     let json =
         with(&folder, &["memory:size=1M"], &format!("{program} load $uri {options} --output-format=json"));
-    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the output is JSON");
     assert_eq!((&json["total_ios"], &json["verified_blocks"]), (&256.into(), &256.into()));
 }
 
 #[test]
 fn one_client_is_served_on_standard_input_and_output() {
     let mut server = flashlab(&["serve", "-s", "memory:size=1M"]);
-    let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is built");
+    let mut server =
+        server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary is built");
     let mut greeting = [0; 18];
-    server.stdout.as_mut().expect("it is piped").read_exact(&mut greeting).expect("it greets");
+    server.stdout.as_mut().expect("the stream is piped").read_exact(&mut greeting).expect("it greets");
     assert!(greeting.starts_with(b"NBDMAGICIHAVEOPT"));
     drop(server.stdin.take());
     assert_eq!(server.wait().expect("it ends").code(), Some(0));

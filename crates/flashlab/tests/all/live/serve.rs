@@ -4,7 +4,7 @@ use super::tools::{Folder, flashlab};
 use insta::assert_snapshot;
 
 fn refused(arguments: &[&str]) -> String {
-    let output = flashlab(arguments).output().expect("it is built");
+    let output = flashlab(arguments).output().expect("the binary is built");
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {printed}");
     format!("$ flashlab {}\n{printed}\n", arguments.join(" "))
@@ -136,7 +136,7 @@ fn files_without_an_end_are_refused() {
         for name in ["server-cert.pem", "server-key.pem"] {
             std::os::unix::fs::symlink("/dev/zero", folder.path("endless").join(name)).expect("it is new");
         }
-        let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");
+        let output = flashlab(arguments).current_dir(&folder).output().expect("the binary is built");
         let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {printed}");
         assert!(printed.contains("expected a regular file or a pipe"), "{printed}");
@@ -147,7 +147,7 @@ fn files_without_an_end_are_refused() {
 fn system_errors_name_their_cause() {
     let folder = Folder::new("refused");
     let failed = |arguments: &[&str]| {
-        let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");
+        let output = flashlab(arguments).current_dir(&folder).output().expect("the binary is built");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };

@@ -76,7 +76,7 @@ fn options_without_certificates_are_refused() {
     let folder = Folder::new("tls-options");
     let refused = |arguments: &[&str]| {
         let words = [&["serve", "memory:size=1M"], arguments].concat();
-        let output = flashlab(&words).current_dir(&folder).output().expect("it is built");
+        let output = flashlab(&words).current_dir(&folder).output().expect("the binary is built");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };

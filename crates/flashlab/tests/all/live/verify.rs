@@ -45,7 +45,7 @@ fn fio_and_bench_verify_each_others_data() {
         check_success(&fio(&folder, &format!("--rw=read {method}")), method);
         // fio and bench each detect a changed byte in the middle of a block.
         let path = folder.path("disk.img");
-        let mut bytes = std::fs::read(&path).expect("it is there");
+        let mut bytes = std::fs::read(&path).expect("the path exists");
         bytes[40_000] ^= 1;
         std::fs::write(&path, bytes).expect("it can be written");
         for output in

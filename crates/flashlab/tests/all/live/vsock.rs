@@ -32,7 +32,7 @@ fn libnbd_and_load_connect_over_vsock() {
     let output =
         guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["vsock*", "vmw_vsock_*_common"])
             .output()
-            .expect("it was found");
+            .expect("the program was found");
     let printed = String::from_utf8_lossy(&output.stdout);
     let steps: Vec<&str> =
         printed.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();

@@ -43,20 +43,20 @@ impl Open {
     }
     fn end(&mut self, request: &Request, at: Instant) {
         for unit in units(request) {
-            let (outstanding, done) = self.units.get_mut(&unit).expect("it was begun");
+            let (outstanding, done) = self.units.get_mut(&unit).expect("the write of the unit was begun");
             *outstanding -= 1;
             *done = at;
         }
     }
     fn fail(&mut self, request: &Request) {
         for unit in units(request) {
-            self.units.get_mut(&unit).expect("it was begun").0 -= 1;
+            self.units.get_mut(&unit).expect("the write of the unit was begun").0 -= 1;
         }
         self.units.retain(|_, (outstanding, done)| *outstanding > 0 || *done > Instant::ZERO);
     }
     fn forced(&mut self, request: &Request, submitted: Instant) {
         for unit in units(request) {
-            let (outstanding, done) = self.units.get_mut(&unit).expect("it was begun");
+            let (outstanding, done) = self.units.get_mut(&unit).expect("the write of the unit was begun");
             *outstanding -= 1;
             if *outstanding == 0 && *done <= submitted {
                 self.units.remove(&unit);
@@ -98,7 +98,8 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             let limit = (now + Duration::from_ns(rng.below(400_000))).min(end);
             while let Some(done) = ssd.complete(limit) {
                 now = done.at;
-                let (request, submitted, begun) = outstanding.remove(&done.id.0).expect("it was submitted");
+                let (request, submitted, begun) =
+                    outstanding.remove(&done.id.0).expect("the request was submitted");
                 let reads =
                     request.op == Op::Read || (request.op.is_write() && parts(&request).next().is_some());
                 let failed = done.status == Status::Unreadable && reads && !reliable;
@@ -242,7 +243,7 @@ fn recovery_takes_time_by_what_was_written() {
             now,
             Request { id: RequestId(id), op: Op::Write, file: FileId::DEVICE, offset, length: MIB },
         );
-        now = ssd.complete(Instant::MAX).expect("it is outstanding").at;
+        now = ssd.complete(Instant::MAX).expect("a request is outstanding").at;
     }
     ssd.power_cut(now);
     let used = ssd.power_up(now).since(now);

@@ -44,7 +44,7 @@ impl Host {
     #[track_caller]
     fn give(&mut self, bytes: &[u8]) {
         self.native.write_block(bytes, bytes.len() as u32, LONG).expect("a block");
-        self.native.wait_ready(LONG).expect("it is done");
+        self.native.wait_ready(LONG).expect("the card becomes ready");
     }
     fn status(&mut self) -> Status {
         self.r1(13, self.address)
@@ -112,7 +112,7 @@ fn erased_blocks_read_as_the_configuration_says() {
         }
         host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
         assert!(host.native.is_busy());
-        host.native.wait_ready(LONG).expect("it is done");
+        host.native.wait_ready(LONG).expect("the card becomes ready");
         let erased = if ones { 0xff } else { 0 };
         assert!(host.read(16, 16).iter().all(|byte| *byte == erased));
         assert_eq!(host.read(15, 1), pattern(4, 64)[15 * 512..16 * 512]);
@@ -132,7 +132,7 @@ fn protected_blocks_are_neither_written_nor_erased() {
     host.write(0, &pattern(5, 4));
     host.write(group, &pattern(6, 4));
     assert!(!host.r1(28, group + 512).has_any(Status::ERRORS));
-    host.native.wait_ready(LONG).expect("it is noted");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     host.r1(30, 0);
     assert_eq!(u32::from_be_bytes(host.register()), 0b10);
     assert!(host.r1(24, group).has(Status::WP_VIOLATION));
@@ -142,13 +142,13 @@ fn protected_blocks_are_neither_written_nor_erased() {
     assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
     assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::Timeout), "it ignores what follows");
     assert!(host.r1(12, 0).has(Status::WP_VIOLATION));
-    host.native.wait_ready(LONG).expect("it is done");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
     // An erase skips the group.
     host.r1(32, 0);
     host.r1(33, 2 * group - 512);
     host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
-    host.native.wait_ready(LONG).expect("it is done");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
     assert_eq!(bytes.at(0..2048), [0; 2048]);
@@ -157,13 +157,13 @@ fn protected_blocks_are_neither_written_nor_erased() {
     host.r1(33, 2 * group - 512);
     host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
     let now = host.native.now();
-    assert_eq!(host.native.card().expect("it is in the slot").busy_until(now), None);
+    assert_eq!(host.native.card().expect("the card is in the slot").busy_until(now), None);
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     // The protection survives a power cycle, and can be cleared.
     host.cycle();
     assert!(host.r1(24, group).has(Status::WP_VIOLATION));
     host.r1(29, group);
-    host.native.wait_ready(LONG).expect("it is noted");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     host.write(group, &pattern(7, 1));
 }
 
@@ -282,7 +282,7 @@ fn a_worn_out_card_rejects_writes_and_reports_that_it_is_read_only() {
             .chunks(512)
             .position(|part| host.native.write_block(part, 512, LONG) == Err(Fault::WriteError));
         let status = host.r1(12, 0);
-        host.native.wait_ready(LONG).expect("it is done");
+        host.native.wait_ready(LONG).expect("the card becomes ready");
         if let Some(block) = failed {
             assert!(status.has(Status::ERROR));
             break (block, before);
@@ -448,7 +448,7 @@ fn a_block_with_a_wrong_checksum_is_not_written() {
     assert_eq!(card.receive_block(now, &pattern(2, 1), false), Some(flashlab_sd::CrcStatus::CrcError));
     assert_eq!(card.receive_block(now, &pattern(2, 1), true), None, "it ignores what follows");
     host.r1(12, 0);
-    host.native.wait_ready(LONG).expect("it is done");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     assert_eq!(bytes.at(0..512), pattern(2, 1));
     assert_eq!(bytes.at(512..2048), pattern(1, 4)[512..]);
     host.application(opcode::app::SEND_NUM_WR_BLOCKS, 0);
@@ -488,7 +488,7 @@ fn a_saved_state_continues_in_a_card_and_in_the_model() {
     let (mut host, _) = small();
     host.write(0, &pattern(1, 64));
     host.r1(28, 0);
-    host.native.wait_ready(LONG).expect("it is noted");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     let state = host.card().save().expect("it can be kept");
     let parameters = parameters(Overwrite::Convert);
     let link = Link { bus: Mode::HighSpeed.bus(), t_block_host: Duration::ZERO };
@@ -537,5 +537,5 @@ fn a_card_whose_buffer_is_full_is_not_ready_for_data() {
     host.native.wait_ready(LONG).expect("there is room again");
     assert!(host.status().has(Status::READY_FOR_DATA));
     host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
-    host.native.wait_ready(LONG).expect("it is done");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
 }

@@ -61,7 +61,7 @@ fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
     let kept = new.chunks(512).take_while(|part| host.native.write_block(part, 512, LONG).is_ok()).count();
     assert_eq!(kept, 31);
     host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
-    host.native.wait_ready(LONG).expect("it is done");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     // The page that was in the buffer is unchanged.
     assert_eq!(host.well_written(), 16);
     assert_eq!(host.read(0, 32), [&new[..16 * 512], &pattern(1, 32)[16 * 512..]].concat());
@@ -97,7 +97,7 @@ fn extension_registers_are_written_where_the_mask_says_so_and_not_those_of_io() 
         page[0] = byte;
         host.r1(49, argument);
         host.native.write_block(&page, 512, LONG).expect("a page");
-        host.native.wait_ready(LONG).expect("it is done");
+        host.native.wait_ready(LONG).expect("the card becomes ready");
     };
     write(&mut host, 1 << 31 | POWER_OFF, 1);
     assert_eq!(host.extension(STATUS)[0], 0x10, "it is a memory function's");

@@ -124,7 +124,7 @@ impl Host {
     }
 
     fn card(&mut self) -> &mut Card {
-        self.native.card_mut().expect("it is in the slot")
+        self.native.card_mut().expect("the card is in the slot")
     }
 
     fn send(&mut self, index: u8, argument: u32, expects: ResponseType) -> Result<Response, Fault> {
@@ -210,7 +210,7 @@ impl Host {
         if count > 1 {
             self.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
         }
-        self.native.wait_ready(LONG).expect("it is done");
+        self.native.wait_ready(LONG).expect("the card becomes ready");
     }
 }
 

@@ -62,7 +62,7 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
     if matches!(op, Op::Read | Op::Write) && count > 1 && !known {
         host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
     }
-    host.native.wait_ready(LONG).expect("it is done");
+    host.native.wait_ready(LONG).expect("the card becomes ready");
     let spent = host.card().take_spent();
     (host.native.now().since(start), spent)
 }

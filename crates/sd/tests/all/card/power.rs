@@ -57,7 +57,7 @@ fn select(card: &mut Card, now: Instant) -> Instant {
         card.command(now, Command::new(index, argument));
     }
     let address = u32::from(card.identity().relative_address) << 16;
-    card.command(now, Command::new(opcode::SELECT_CARD, address)).expect("it is selected");
+    card.command(now, Command::new(opcode::SELECT_CARD, address)).expect("the card is selected");
     assert_eq!(card.state(), State::Transfer);
     now
 }
@@ -309,7 +309,7 @@ fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
             host.native.write_block(part, 512, LONG).expect("a block");
         }
         host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
-        host.native.wait_ready(LONG).expect("it is done");
+        host.native.wait_ready(LONG).expect("the card becomes ready");
         host.application(opcode::app::SEND_NUM_WR_BLOCKS, 0);
         let mut written = [0; 4];
         host.native.read_block(&mut written, 4, LONG).expect("how many");

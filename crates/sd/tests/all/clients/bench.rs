@@ -82,9 +82,15 @@ pub(crate) fn format(bytes: &Arc<Memory>, length: u64) {
     table[510..].copy_from_slice(&[0x55, 0xaa]);
     bytes.write(0, &table).expect("there is room");
     let mut image = Cursor::new(vec![0u8; (length - PARTITION) as usize]);
-    fatfs::format_volume(&mut image, fatfs::FormatVolumeOptions::new()).expect("it is large enough");
-    let filesystem = fatfs::FileSystem::new(&mut image, fatfs::FsOptions::new()).expect("it was just made");
-    filesystem.root_dir().create_file("HELLO.TXT").expect("it is new").write_all(b"from a PC").expect("room");
-    filesystem.unmount().expect("it is whole");
+    fatfs::format_volume(&mut image, fatfs::FormatVolumeOptions::new()).expect("the volume is large enough");
+    let filesystem =
+        fatfs::FileSystem::new(&mut image, fatfs::FsOptions::new()).expect("the volume was just formatted");
+    filesystem
+        .root_dir()
+        .create_file("HELLO.TXT")
+        .expect("the name is new")
+        .write_all(b"from a PC")
+        .expect("room");
+    filesystem.unmount().expect("the filesystem is consistent");
     bytes.write(PARTITION, image.get_ref()).expect("there is room");
 }

@@ -64,7 +64,7 @@ fn several_blocks_at_a_time_are_moved_with_acmd23_and_stopped() {
     driver.read(&mut back, BlockIdx(1000)).expect("it can be read");
     assert!(back.iter().zip(&blocks).all(|(back, block)| back.contents == block.contents));
     let mut stored = vec![0; 512];
-    flashlab_sim::Store::read(&bytes, 1039 * 512, &mut stored).expect("it is there");
+    flashlab_sim::Store::read(&bytes, 1039 * 512, &mut stored).expect("the range is within the card");
     assert_eq!(stored, blocks[39].contents);
     // A block takes 515 bytes of 320 ns on the bus each way, plus the bytes in between.
     let took = wires.borrow().now().since(flashlab_sim::Instant::ZERO);

@@ -133,19 +133,21 @@ impl Seek for Host {
 #[test]
 fn a_filesystem_is_made_filled_and_read_on_small_and_large_cards() {
     for capacity in [64 * MIB, 4 * GIB] {
-        let mut host = Host::bring_up(card(capacity, &[]).0, 48 * MIB).expect("it is a card");
-        fatfs::format_volume(&mut host, fatfs::FormatVolumeOptions::new()).expect("it is large enough");
-        host.seek(SeekFrom::Start(0)).expect("it is there");
+        let mut host =
+            Host::bring_up(card(capacity, &[]).0, 48 * MIB).expect("the driver initialises the card");
+        fatfs::format_volume(&mut host, fatfs::FormatVolumeOptions::new())
+            .expect("the volume is large enough");
+        host.seek(SeekFrom::Start(0)).expect("the range is within the card");
         let data: Vec<u8> = (0..1_000_000u32).map(|n| (n ^ n >> 7) as u8).collect();
-        let filesystem =
-            fatfs::FileSystem::new(&mut host, fatfs::FsOptions::new()).expect("it was just made");
-        filesystem.root_dir().create_dir("logs").expect("it is new");
-        let mut file = filesystem.root_dir().create_file("logs/one.bin").expect("it is new");
+        let filesystem = fatfs::FileSystem::new(&mut host, fatfs::FsOptions::new())
+            .expect("the volume was just formatted");
+        filesystem.root_dir().create_dir("logs").expect("the name is new");
+        let mut file = filesystem.root_dir().create_file("logs/one.bin").expect("the name is new");
         file.write_all(&data).expect("there is room");
         drop(file);
-        filesystem.unmount().expect("it is whole");
+        filesystem.unmount().expect("the filesystem is consistent");
 
-        host.seek(SeekFrom::Start(0)).expect("it is there");
+        host.seek(SeekFrom::Start(0)).expect("the range is within the card");
         let filesystem = fatfs::FileSystem::new(&mut host, fatfs::FsOptions::new()).expect("it is one");
         let mut back = Vec::new();
         let mut file = filesystem.root_dir().open_file("logs/one.bin").expect("it is there");

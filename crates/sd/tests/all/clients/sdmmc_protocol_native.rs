@@ -56,7 +56,7 @@ fn a_card_is_brought_up_and_blocks_move_one_and_several_at_a_time() {
     for capacity in [64 * MIB, 4 * GIB] {
         let (card, store) = card(capacity, &[]);
         let mut driver = Driver::new(card);
-        let info = driver.bring_up().expect("it is a card");
+        let info = driver.bring_up().expect("the driver initialises the card");
         assert_eq!((info.kind, info.sd_v2, info.high_capacity), (CardKind::Sd, true, capacity > 2 * GIB));
         assert_eq!(info.capacity_blocks, Some(capacity / 512));
         assert!(info.cid.is_some());
@@ -71,7 +71,7 @@ fn a_card_is_brought_up_and_blocks_move_one_and_several_at_a_time() {
             let mut back = vec![0; blocks.len()];
             driver.read(at, &mut back).expect("it can be read");
             assert_eq!(back, *blocks, "at {at}");
-            store.read(u64::from(at) * 512, &mut back).expect("it is there");
+            store.read(u64::from(at) * 512, &mut back).expect("the range is within the card");
             assert_eq!(back, *blocks, "kept at {at}");
         }
         assert_eq!(driver.0.host().sent, [24, 25, 12, 17, 18, 12]);
@@ -89,7 +89,7 @@ fn a_uhs_card_is_driven_in_high_speed() {
     let parameters = CardParameters { modes: Mode::ALL.to_vec(), ..parameters(4 * GIB) };
     let identity = Identity::new(&parameters);
     let mut driver = Driver::new(Card::new(parameters, identity, None, 1));
-    driver.bring_up().expect("it is a card");
+    driver.bring_up().expect("the driver initialises the card");
     let controller = driver.0.host();
     assert!(!controller.sent.contains(&11));
     assert_eq!(controller.native.ios().timing, Timing::HighSpeed);
@@ -107,7 +107,7 @@ fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_it_fail() 
         for blocks in [1, 3] {
             let (card, _) = card(4 * GIB, &[quirk]);
             let mut driver = Driver::new(card);
-            driver.bring_up().expect("it is a card");
+            driver.bring_up().expect("the driver initialises the card");
             let written = driver.write(5, &pattern(1, blocks));
             let expected = if bears { Ok(()) } else { Err(Error::Timeout(Default::default())) };
             assert_eq!(written, expected, "{quirk}, {blocks} blocks");

@@ -37,7 +37,7 @@ fn driver(chip_select: ChipSelect, quirks: &[&str]) -> SpiSdmmc<Board, Delay> {
 #[test]
 fn a_card_is_brought_up_and_its_blocks_moved() {
     let mut driver = driver(ChipSelect::EndsTransfers, &[]);
-    let info = driver.init().expect("it is a card");
+    let info = driver.init().expect("the driver initialises the card");
     assert!(info.sd_v2 && info.high_capacity);
     assert_eq!(info.capacity_blocks, Some(4 * GIB / 512));
     assert!(info.cid.is_some());
@@ -58,7 +58,7 @@ fn a_card_is_brought_up_and_its_blocks_moved() {
 #[test]
 fn a_rising_chip_select_between_blocks_ends_a_read_of_several_blocks() {
     let mut driver = driver(ChipSelect::EndsTransfers, &[]);
-    driver.init().expect("it is a card");
+    driver.init().expect("the driver initialises the card");
     assert!(matches!(driver.read_blocks(0, 2, |_, _| {}), Err(Error::Timeout(_))));
 }
 
@@ -68,7 +68,7 @@ fn several_blocks_are_read_byte_by_byte_where_chip_select_pauses_the_card() {
     let spi = Spi::new(Some(card(4 * GIB, &[]).0), 20_000_000).with_chip_select(ChipSelect::Pauses);
     let wires = Wires::new(spi);
     let mut driver = SpiSdmmc::new(SpiDeviceWrapper::new(wires.clone()), wires.delay());
-    driver.init().expect("it is a card");
+    driver.init().expect("the driver initialises the card");
     let blocks: Vec<[u8; 512]> = (0..20).map(|n| [n; 512]).collect();
     driver.write_blocks(1000, &blocks).expect("they can be written");
     let mut seen = Vec::new();
@@ -80,7 +80,7 @@ fn several_blocks_are_read_byte_by_byte_where_chip_select_pauses_the_card() {
 fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_it_fail() {
     let write = |quirks: &[&str]| {
         let mut driver = driver(ChipSelect::EndsTransfers, quirks);
-        driver.init().expect("it is a card");
+        driver.init().expect("the driver initialises the card");
         driver.write_block(5, &[1; 512])
     };
     assert!(write(&[]).is_ok());

@@ -166,7 +166,7 @@ fn a_write_of_several_blocks_continues_after_a_status_command() {
     assert_eq!(token(&mut spi), Some(0xfe));
     assert_eq!(bytes(&mut spi), [2; 512]);
     let mut kept = [0; 1024];
-    store.read(0, &mut kept).expect("it is there");
+    store.read(0, &mut kept).expect("the range is within the card");
     assert_eq!((kept[0], kept[1023]), (1, 2));
 }
 
@@ -223,7 +223,7 @@ fn a_write_is_acknowledged_then_busy_then_durable() {
     while spi.exchange(0xff) == 0 {}
     assert!(spi.now().since(began) > Duration::from_us(300), "a page is programmed");
     let mut kept = [0; 2048];
-    store.read(0, &mut kept).expect("it is there");
+    store.read(0, &mut kept).expect("the range is within the card");
     assert!([0, 1, 2, 3].iter().all(|n| kept[*n * 512..][..512].iter().all(|byte| usize::from(*byte) == *n)));
 }
 
@@ -311,7 +311,8 @@ fn a_card_that_loses_power_in_a_block_is_silent_until_it_is_reset() {
 fn counterfeits_wrap_or_drop() {
     let write = |quirk: &str| {
         let (card, _) = card(64 * MIB, &[quirk]);
-        let mut host = super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("it is a card");
+        let mut host =
+            super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("the driver initialises the card");
         let (low, high) = (MIB / 512, 17 * MIB / 512);
         host.write_blocks(low, &[1; 512]).expect("it can be written");
         host.write_blocks(high, &[2; 512]).expect("it says so");
@@ -333,10 +334,11 @@ fn a_power_cut_in_a_write_leaves_each_sector_old_or_new() {
         let quirk = format!("power-cut@block{nth}");
         let (card, store) = card(64 * MIB, &[&quirk]);
         store.write(0, &[1; 64 * 512]).expect("there is room");
-        let mut host = super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("it is a card");
+        let mut host =
+            super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("the driver initialises the card");
         assert!(host.write_blocks(0, &[2; 40 * 512]).is_err(), "the card was gone");
         let mut kept = [0; 64 * 512];
-        store.read(0, &mut kept).expect("it is there");
+        store.read(0, &mut kept).expect("the range is within the card");
         for (n, sector) in kept.chunks(512).enumerate() {
             let whole = sector.iter().all(|byte| *byte == sector[0]);
             assert!(whole && (sector[0] == 1 || sector[0] == 2 && n < nth), "{quirk}: sector {n}");
