@@ -90,27 +90,9 @@ impl Channel for FileChannel {
         if !self.is_device {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        discard::block_device(&self.file, offset, length)
+        crate::discard::discard(&self.file, offset, length)
     }
     fn flush(&mut self, data_only: bool) -> io::Result<()> {
         if data_only { self.file.sync_data() } else { self.file.sync_all() }
-    }
-}
-
-/// The ioctl BLKDISCARD, which rustix does not wrap.
-#[allow(unsafe_code, reason = "an ioctl has no safe interface")]
-mod discard {
-    use rustix::ioctl::{Setter, ioctl, opcode};
-    use std::fs::File;
-    use std::io;
-
-    /// `BLKDISCARD`, `_IO(0x12, 119)` in linux/fs.h.
-    const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
-
-    pub(super) fn block_device(file: &File, offset: u64, length: u64) -> io::Result<()> {
-        // SAFETY: BLKDISCARD reads two 64-bit numbers, the first byte and the length, from the pointer that it gets.
-        // `Setter` passes a pointer to the array, which lives until the call returns.
-        let result = unsafe { ioctl(file, Setter::<BLKDISCARD, [u64; 2]>::new([offset, length])) };
-        result.map_err(io::Error::from)
     }
 }

@@ -8,6 +8,7 @@
 //! the same, so that a real and a simulated run of a job differ in the device alone.
 
 pub mod directory;
+mod discard;
 pub mod disk;
 mod engine;
 pub mod in_use;

@@ -8,6 +8,7 @@ mod folder;
 mod interrupt;
 mod jobs;
 mod listings;
+mod measure;
 mod output;
 mod published;
 mod trace;

@@ -1,0 +1,157 @@
+//! `flashlab measure`: virtual devices, files, directories, refusals and resumption.
+
+use super::folder::Folder;
+use serde_json::Value;
+
+fn json(folder: &Folder, name: &str) -> Value {
+    serde_json::from_str(&folder.read(name)).expect("JSON")
+}
+
+fn steps(measured: &Value) -> Vec<String> {
+    let steps = measured["steps"].as_array().expect("a list");
+    steps.iter().map(|step| step["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+/// Returns true if the folder's filesystem has no direct I/O, without which no file is measured.
+fn lacks_direct_io(err: &str) -> bool {
+    let lacks = err.contains("direct I/O");
+    if lacks {
+        println!("skipped: no direct I/O here: {err}");
+    }
+    lacks
+}
+
+#[test]
+fn a_virtual_device_is_measured_without_noise() {
+    let folder = Folder::new("measure-virtual");
+    for name in ["a.json", "b.json"] {
+        let run = folder.line(&format!("measure sd/kingston --plan quick --host raspberry-pi-4 --to {name}"));
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        assert!(run.err.contains("writes up to 368 MiB, which is "), "{}", run.err);
+    }
+    assert_eq!(folder.read("a.json"), folder.read("b.json"));
+    let measured = json(&folder, "a.json");
+    assert_eq!((measured["plan"].as_str(), measured["engine"].as_str()), (Some("quick"), Some("simulated")));
+    assert_eq!(measured["host"], "raspberry-pi-4");
+    let names = steps(&measured);
+    assert_eq!((names.len(), names[0].as_str()), (27, "discard"));
+    for step in measured["steps"].as_array().expect("a list").iter().skip(1) {
+        assert!(!step["observations"].as_array().expect("a list").is_empty(), "{step}");
+        assert!(step.get("marks").is_none(), "{step}");
+    }
+}
+
+/// The proof for a whole run: every byte outside of the measurement's own files stays as it is.
+#[test]
+fn without_permission_nothing_but_its_own_file_changes() {
+    let folder = Folder::new("measure-file");
+    let bytes: Vec<u8> = (0..33_u32 << 20).map(|n| (n % 251) as u8).collect();
+    folder.put("disk", &bytes).put("card/precious", "precious");
+    let run = folder.line("measure disk --plan quick --to card.json");
+    if lacks_direct_io(&run.err) {
+        return;
+    }
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("plan quick-read only reads"), "{}", run.err);
+    assert!(std::fs::read(folder.path("disk")).expect("it is there") == bytes, "the file has changed");
+    assert_eq!(folder.names(), ["card", "card.json", "disk"]);
+    let measured = json(&folder, "card.json");
+    assert!(steps(&measured).iter().all(|name| name.starts_with("read-")), "{measured}");
+    assert_eq!(folder.read("card/precious"), "precious");
+}
+
+#[test]
+fn an_interrupted_measurement_continues_where_it_ended() {
+    let folder = Folder::new("measure-resume");
+    folder.put("disk", vec![7; 33 << 20]);
+    let line = "measure disk --plan quick --to card.json";
+    let first = folder.line(line);
+    if lacks_direct_io(&first.err) {
+        return;
+    }
+    let mut cut = json(&folder, "card.json");
+    let all = steps(&cut);
+    // The state that Ctrl-C leaves in the third step.
+    cut["steps"].as_array_mut().expect("a list").truncate(3);
+    cut["steps"][2]["marks"] = serde_json::json!(["incomplete"]);
+    cut["steps"][0]["notes"] = serde_json::json!(["of the first run"]);
+    folder.put("card.json", cut.to_string());
+    let second = folder.line(line);
+    assert_eq!(second.code, Some(0), "{}", second.err);
+    assert!(second.err.contains("2 of 9 steps are done already"), "{}", second.err);
+    let done = json(&folder, "card.json");
+    assert_eq!(steps(&done), all);
+    assert_eq!(done["steps"][0]["notes"][0], "of the first run");
+    assert!(done["steps"][2].get("marks").is_none());
+}
+
+#[test]
+fn results_of_another_target_are_not_overwritten() {
+    let folder = Folder::new("measure-other");
+    folder.put("notes.txt", "precious").put("results.json", "{\"cells\": []}");
+    let first = folder.line("measure sd/kingston --plan quick --to card.json");
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    let card = folder.read("card.json");
+    for (line, reason) in [
+        ("measure sd/samsung --plan quick --to card.json", "it contains a measurement of sd/kingston"),
+        ("measure sd/kingston --plan standard --to card.json", "by the plan quick"),
+        ("measure sd/kingston --plan quick --to card.json", "it contains a complete measurement"),
+        ("measure sd/kingston --to notes.txt", "it exists, and is no measurement to continue"),
+        ("measure sd/kingston --to results.json", "it exists, and is no measurement to continue"),
+    ] {
+        let run = folder.line(line);
+        assert_eq!(run.code, Some(2), "{line}: {}", run.err);
+        assert!(run.err.contains(reason), "{line}: {}", run.err);
+    }
+    assert_eq!(folder.read("card.json"), card);
+    assert_eq!(folder.read("notes.txt"), "precious");
+}
+
+#[test]
+fn unsuitable_targets_are_refused_with_a_reason() {
+    let folder = Folder::new("measure-refused");
+    folder.put("small", vec![0; 1 << 20]);
+    for (line, code, reason) in [
+        ("measure /dev/null --to x.json", 2, "neither a block device nor a file nor a directory"),
+        ("measure /dev/no-such-disk --to x.json", 1, "No such file"),
+        ("measure sd/no-such-card --to x.json", 2, "no device sd/no-such-card"),
+        ("measure sd/kingston --host toaster --to x.json", 2, "no such host"),
+        ("measure sd/kingston --plan thorough --to x.json", 2, "expected quick or standard"),
+        ("measure sd/kingston", 2, "--to"),
+    ] {
+        let run = folder.line(line);
+        assert_eq!(run.code, Some(code), "{line}: {}", run.err);
+        assert!(run.err.contains(reason), "{line}: {}", run.err);
+    }
+    let run = folder.line("measure small --to x.json");
+    assert!(lacks_direct_io(&run.err) || run.err.contains("a plan needs at least"), "{}", run.err);
+    assert_eq!(folder.names(), ["small"]);
+}
+
+#[test]
+fn a_directory_is_measured_in_a_file_that_is_removed() {
+    let folder = Folder::new("measure-directory");
+    folder.put("card/flashlab-measure.tmp", "of the user");
+    let run = folder.line("measure card --plan quick --to x.json");
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert_eq!(folder.read("card/flashlab-measure.tmp"), "of the user");
+}
+
+#[test]
+fn a_printed_plan_names_the_line_that_runs_it() {
+    let folder = Folder::new("measure-print");
+    let run = folder.line("measure --plan quick --print-fio");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("It only reads."), "{}", run.out);
+    assert!(!run.out.contains("write\n") && !run.out.contains("rw=trim"), "{}", run.out);
+    let run = folder.line("measure --plan quick --destroy --print-fio /dev/mmcblk1");
+    assert!(run.out.contains("DESTROYS") && run.out.contains("TARGET=/dev/mmcblk1"), "{}", run.out);
+    folder.put("plan.fio", &run.out);
+    // Our own parser reads it, too.
+    let parsed = folder
+        .command(&["bench", "sd/kingston", "plan.fio", "--parse-only"])
+        .env("TARGET", "/dev/mmcblk1")
+        .output()
+        .expect("it runs");
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+}
