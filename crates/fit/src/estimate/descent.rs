@@ -328,11 +328,7 @@ impl<'a> Descent<'a> {
 
     /// Returns the points a step away from `point` for each number, and the signed steps.
     fn differences(&self, point: &Point, sign: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
-        let step = |(number, at): (&super::Number, &f64)| {
-            let (low, high) = number.limits();
-            let step = sign * number.step;
-            if (low..=high).contains(&(at + step)) { step } else { -step }
-        };
+        let step = |(number, at): (&super::Number, &f64)| number.difference(*at, sign);
         let steps: Vec<f64> = self.problem.numbers.iter().zip(&point.at).map(step).collect();
         let ends = steps.iter().enumerate().map(|(k, step)| {
             let mut at = point.at.clone();

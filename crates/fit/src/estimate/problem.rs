@@ -95,6 +95,23 @@ impl Number {
         self.unit_size.is_some_and(|unit| unit > COARSE_SHARE * self.value(coordinate))
     }
 
+    /// Returns the step of the numeric derivative at a coordinate, in the direction of `sign` if the bounds permit. A
+    /// number with a unit moves to another multiple.
+    pub(super) fn difference(&self, coordinate: f64, sign: f64) -> f64 {
+        let (low, high) = self.limits();
+        let step = |sign: f64| {
+            let step = sign * self.step;
+            let Some(unit) = self.unit_size else { return step };
+            let here = self.rounded(coordinate);
+            let there = self.rounded(coordinate + step);
+            let there = if there == here { here + sign * unit } else { there };
+            // Beyond the bounds: the caller turns round.
+            if there < unit { 2.0 * (low - coordinate) - 1.0 } else { self.coordinate(there) - coordinate }
+        };
+        let forward = step(sign);
+        if (low..=high).contains(&(coordinate + forward)) { forward } else { step(-sign) }
+    }
+
     /// Returns the coordinates of the bounds.
     pub(super) fn limits(&self) -> (f64, f64) {
         (self.coordinate(self.bounds.0), self.coordinate(self.bounds.1))

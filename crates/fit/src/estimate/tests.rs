@@ -140,6 +140,19 @@ fn a_number_with_a_unit_is_a_whole_multiple() {
 }
 
 #[test]
+fn a_derivative_reaches_the_next_multiple() {
+    // With a step of a third, one unit would round back to one unit.
+    let mut number = Number::log("a", "B", (128.0, 1e6), 128.0);
+    (number.unit_size, number.step) = (Some(128.0), 0.35);
+    let one = 128f64.ln();
+    assert_eq!(number.rounded(one + number.difference(one, 1.0)), 256.0);
+    // There is no multiple below: the derivative turns round.
+    assert_eq!(number.rounded(one + number.difference(one, -1.0)), 256.0);
+    let ten = 1280f64.ln();
+    assert_eq!(number.rounded(ten + number.difference(ten, -1.0)), 896.0);
+}
+
+#[test]
 fn contradictory_measurements_are_named() {
     let forward = powers(&[&[1.0, 0.0], &[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0], &[1.0, 1.0]]);
     let mut measured = cells(&[100.0, 140.0, 30.0, 30.0, 3600.0], 0.02);

@@ -49,7 +49,23 @@ impl CardFit {
     fn source(&self, card: usize, number: &SourcedNumber) -> String {
         let path = number.number.parameter.path;
         if let Some(estimate) = self.estimate_of(card, path) {
+            let limit = |end: f64| {
+                let row = super::table::TABLE.iter().find(|row| row.path == path);
+                row.map_or(end.to_string(), |row| row.dimension.print(end.round() as u64))
+            };
             return match estimate.determined {
+                Determined::AtLeast if estimate.cells.is_empty() => format!(
+                    "{{ undetermined = {} }}",
+                    quoted(&format!("the measurements permit any value of at least {}", limit(estimate.low)))
+                ),
+                Determined::AtMost if estimate.cells.is_empty() => format!(
+                    "{{ undetermined = {} }}",
+                    quoted(&format!("the measurements permit any value of at most {}", limit(estimate.high)))
+                ),
+                _ if estimate.cells.is_empty() => format!(
+                    "{{ undetermined = {} }}",
+                    quoted("the measurements do not change with values near this one")
+                ),
                 Determined::No => format!(
                     "{{ undetermined = {} }}",
                     quoted(&format!("the measurements do not limit it; {} is a start value", self.base))
