@@ -152,9 +152,8 @@ fn permit_neighbours(
         .collect();
     let again = descent.points(second);
     let mut information = local.information.clone();
-    for i in 0..information.len() {
-        (information[i][k], information[k][i]) = (0.0, 0.0);
-    }
+    information.iter_mut().for_each(|row| row[k] = 0.0);
+    information[k].fill(0.0);
     information[k][k] = 1.0;
     let conditional = inverse(&information);
     let (mut least, mut most) = (best.at[k], best.at[k]);

@@ -131,7 +131,7 @@ pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Resul
     let estimate = session.estimate(&numbers, &starts, settings.search.clone(), true)?;
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
     let point = session.point(&numbers, &values);
-    let predicted = session.predict(&session.rigs, &[point.clone()]).pop().expect("one point")?;
+    let predicted = session.predict(&session.rigs, std::slice::from_ref(&point)).pop().expect("one point")?;
     let devices = session.rigs.iter().zip(&point).map(|(rig, settings)| {
         // The spread between erase blocks was zero in the fit only.
         let rig = Rig {
