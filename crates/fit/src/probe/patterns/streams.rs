@@ -11,6 +11,10 @@ const STREAMS_MAX: u64 = 64;
 const ROUNDS: u64 = 32;
 const WARM_ROUNDS: u64 = 8;
 
+/// Ratio from which on a difference cannot be that of erase blocks.
+const CERTAIN: f64 = 1.25;
+/// Pairs of measurements that confirm a smaller difference.
+const PAIRS: u64 = 8;
 /// Places at which a single stream is measured.
 const SINGLES: u64 = 8;
 
@@ -41,9 +45,15 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
         let tried = bad.map_or(good * 2, |(bad, _)| good.midpoint(bad));
         let times = interleaved(bench, 0, tried, size, spacing).await?;
         let long = single(bench, tried, size).await?;
-        match Contrast::of_samples(&one, long, &times).is_slower() {
-            Confidence::None => good = tried,
-            confidence => bad = Some((tried, confidence)),
+        let contrast = Contrast::of_samples(&one, long, &times);
+        let mut is_slower = contrast.is_slower() == Confidence::High;
+        if is_slower && contrast.ratio() < CERTAIN {
+            is_slower = is_confirmed(bench, tried, size, spacing).await?;
+        }
+        if is_slower {
+            bad = Some((tried, Confidence::High));
+        } else {
+            good = tried;
         }
         points.push((tried, times));
     }
@@ -62,6 +72,17 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     let verdict = verdict.axes("streams", "mean latency, ns").line("sequential writes in turn", line);
     bench.find(Name::OpenUnits, before, verdict);
     bad.map(|_| good)
+}
+
+/// Repeats a comparison of streams with one stream in turn, each time in other erase blocks. Returns true if the difference
+/// has high confidence.
+async fn is_confirmed(bench: &Bench, streams: u64, size: u64, spacing: u64) -> Option<bool> {
+    let (mut one, mut many) = (vec![], vec![]);
+    for _ in 0..PAIRS {
+        one.push(single(bench, streams, size).await?);
+        many.push(median(&interleaved(bench, 0, streams, size, spacing).await?));
+    }
+    Some(Contrast::of(&one, &many).is_slower() == Confidence::High)
 }
 
 /// Writes one stream as long as `streams` streams together. Returns the median latency after the same warm-up. A write

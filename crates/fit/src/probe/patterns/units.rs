@@ -12,6 +12,9 @@ const TURN: u64 = 12;
 /// Writes that warm up a series of random writes.
 const WARM: usize = 32;
 
+/// Least ratio of shifted to aligned random writes. Random places lie in erase blocks that differ in speed.
+const RANDOM_RATIO: f64 = 1.15;
+
 /// A size with the latencies of aligned writes and of writes shifted by half of the size.
 type Shifted = (u64, Vec<f64>, Vec<f64>);
 
@@ -25,7 +28,7 @@ pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
         let Some((aligned, shifted)) = streams(bench, index as u64, size).await else { break };
         series.push((size, aligned, shifted));
     }
-    let found = largest_shifted(&series);
+    let found = largest_shifted(&series, 1.0);
     let most = series.last().map_or(0, |last| last.0);
     let verdict = match found {
         Some((unit, confidence, _)) => Verdict::new(
@@ -71,12 +74,13 @@ fn lines(verdict: Verdict, series: &[Shifted]) -> Verdict {
         .line("shifted by half", of(|entry| &entry.2))
 }
 
-/// Returns the largest size whose shifted writes take longer, with the confidence and the mean difference.
-fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
+/// Returns the largest size whose shifted writes take longer by at least a factor of `ratio`, with the confidence and the mean difference.
+fn largest_shifted(series: &[Shifted], ratio: f64) -> Option<(u64, Confidence, f64)> {
     series.iter().rev().find_map(|(size, aligned, shifted)| {
         let contrast = Contrast::of(aligned, shifted);
         let confidence = contrast.is_slower();
-        (confidence > Confidence::None).then_some((*size, confidence, contrast.second - contrast.first))
+        let is_shown = confidence > Confidence::None && contrast.ratio() >= ratio;
+        is_shown.then_some((*size, confidence, contrast.second - contrast.first))
     })
 }
 
@@ -125,7 +129,7 @@ pub(super) async fn random_write_unit(bench: &Bench) {
         series.push((size, aligned, shifted));
     }
     let most = series.last().map_or(0, |last| last.0);
-    let verdict = match largest_shifted(&series) {
+    let verdict = match largest_shifted(&series, RANDOM_RATIO) {
         Some((unit, confidence, _)) => Verdict::new(
             Value::Bytes(unit),
             confidence,
