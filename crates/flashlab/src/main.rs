@@ -81,6 +81,10 @@ enum Command {
     ///
     /// The command only reads, unless --destroy permits writes to the whole device, or the target is a directory.
     Measure(command::measure::Options),
+    /// Estimates the numbers of a card from measurements, and writes a profile.
+    ///
+    /// The output says which numbers the measurements determine. `docs/fit.md` describes it.
+    Fit(command::fit::Options),
     /// Finds the structure of a device from the latencies of micro-patterns.
     ///
     /// Without --destroy, the probe only reads. `docs/probe.md` describes each finding and its rule.
@@ -160,6 +164,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
         Command::Measure(options) => command::measure::run(&options, &library),
+        Command::Fit(options) => command::fit::run(&options, &library),
         Command::Probe(options) => command::probe::run(&options, &library),
         #[cfg(feature = "serve")]
         Command::Server(command) => command.run(&library),

@@ -20,8 +20,11 @@ pub(super) struct Reader {
 /// A column: name, number of the test, `rw=`, state before.
 type Column = (&'static str, u32, &'static str, State);
 
-/// The columns in the order in which iozone prints them. The last columns have no model: `None`.
-const COLUMNS: [(&str, u32, Option<(&str, State)>); 13] = [
+/// Value of `rw=` of a column, and the state before; `None` for a column without a model.
+type Pattern = Option<(&'static str, State)>;
+
+/// The columns in the order in which iozone prints them: name, number of the test, pattern.
+const COLUMNS: [(&str, u32, Pattern); 13] = [
     ("write", 0, Some(("write", State::Unknown))),
     ("rewrite", 0, Some(("write", State::WrittenInSequence))),
     ("read", 1, Some(("read", State::WrittenInSequence))),

@@ -21,7 +21,7 @@ struct Shared {
     rng: Rng,
 }
 
-/// A probe of one device. The caller alternates [`Probe::next`] and [`Probe::observe`] until the action is
+/// A probe of one device. The caller alternates [`Probe::next_action`] and [`Probe::observe`] until the action is
 /// [`Action::Done`].
 pub struct Probe {
     patterns: Pin<Box<dyn Future<Output = ()>>>,
@@ -45,7 +45,7 @@ impl Probe {
     }
 
     /// Returns the next action. The same action is returned again until its outcome was observed.
-    pub fn next(&mut self) -> Action {
+    pub fn next_action(&mut self) -> Action {
         if let Some(action) = &self.pending {
             return action.clone();
         }
@@ -60,7 +60,7 @@ impl Probe {
         action
     }
 
-    /// Accepts the outcome of the action that [`Probe::next`] returned last.
+    /// Accepts the outcome of the action that [`Probe::next_action`] returned last.
     ///
     /// # Panics
     /// Panics if no action was requested, or if the outcome has another number of requests than the action.

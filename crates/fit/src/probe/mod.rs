@@ -1,6 +1,6 @@
 //! The probe: finds the structure of a device from the latencies of micro-patterns.
 //!
-//! A [`Probe`] is a state machine without a clock. [`Probe::next`] returns the next action, which follows from the
+//! A [`Probe`] is a state machine without a clock. [`Probe::next_action`] returns the next action, which follows from the
 //! observations so far; [`Probe::observe`] accepts its outcome. Each pattern first brings the device into a known state
 //! (discard, a sequential fill, an idle period), then varies one quantity from coarse to fine. `docs/probe.md` describes
 //! each pattern with its rule.
@@ -121,7 +121,7 @@ pub fn drive<T: Target>(
     mut report: impl FnMut(&Probe, &Action) -> bool,
 ) -> Result<Vec<Finding>, T::Error> {
     loop {
-        let action = probe.next();
+        let action = probe.next_action();
         if action == Action::Done || !report(probe, &action) {
             return Ok(probe.findings());
         }

@@ -179,13 +179,11 @@ fn solve(mut m: Vec<Vec<f64>>) -> Vec<f64> {
         if m[i][i].abs() < 1e-12 {
             return vec![0.0; n];
         }
-        for j in 0..n {
-            if j != i {
-                let factor = m[j][i] / m[i][i];
-                for k in i..=n {
-                    let above = m[i][k];
-                    m[j][k] -= factor * above;
-                }
+        let pivot = m[i].clone();
+        for (_, row) in m.iter_mut().enumerate().filter(|(j, _)| *j != i) {
+            let factor = row[i] / pivot[i];
+            for (value, above) in row.iter_mut().zip(&pivot).skip(i) {
+                *value -= factor * above;
             }
         }
     }

@@ -13,7 +13,8 @@ fn kernel(name: &str, mountinfo: &str) -> Kernel {
         fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
         fs::write(path, text).expect("a writable folder");
     };
-    let parts: [(&str, &str, &[(&str, &str)]); 2] = [
+    type Entries<'a> = &'a [(&'a str, &'a str)];
+    let parts: [(&str, &str, Entries<'_>); 2] = [
         ("sda", "8:0", &[("sda1", "8:1"), ("sda2", "8:2")]),
         ("mmcblk0", "179:0", &[("mmcblk0p1", "179:1")]),
     ];

@@ -18,7 +18,7 @@ pub(super) async fn run(bench: &Bench) {
     }
     let before = bench.written();
     let capacity = bench.geometry.capacity / PIECE * PIECE;
-    let chunk = (capacity / 4).min(CHUNK_MAX).max(PIECE);
+    let chunk = (capacity / 4).clamp(PIECE, CHUNK_MAX);
     if !bench.discard(0..capacity).await {
         return bench.skip(Name::OverProvisioning, "the device has no discard, so it cannot be emptied");
     }
