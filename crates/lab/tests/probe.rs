@@ -11,6 +11,10 @@ use flashlab_lab::progress::Progress;
 use flashlab_nvme::SsdParameters;
 use flashlab_sim::{Geometry, Observer};
 
+/// Seeds beside the one of the exact comparison.
+/// Seed 27 once gave a wrong program unit, and seed 48 a second level of the map cache.
+const SEEDS: [u64; 8] = [2, 3, 5, 6, 16, 21, 27, 48];
+
 const DESTROY: Options = Options { destroy: true, whole_device: false };
 
 fn open(argument: &str) -> Device {
@@ -151,6 +155,24 @@ fn the_probe_finds_the_numbers_of_the_shipped_ssds() {
         let depth = find(&findings.findings, Name::QueueDepth);
         assert!(matches!(depth.value, Value::Count(8..)), "{name}: {depth:?}");
     }
+}
+
+/// A wrong answer with high confidence breaks the rule of the probe, whatever the seed of the medium and of the offsets.
+#[test]
+fn no_seed_gives_a_wrong_answer_with_high_confidence() {
+    let library = Library::built_in().expect("the library is sound");
+    let mut wrong = vec![];
+    for device in Device::open_all("sd/*", &library).expect("shipped cards") {
+        for seed in SEEDS {
+            let findings = probe(&device, DESTROY, seed, &Progress::default()).expect("no failure");
+            for (name, truth) in card_truths(&device) {
+                let is_high = find(&findings.findings, name).confidence == Confidence::High;
+                let checked = check(&device.argument, &findings, name, &truth);
+                wrong.extend(checked.err().filter(|_| is_high).map(|error| format!("seed {seed}: {error}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

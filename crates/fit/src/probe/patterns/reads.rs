@@ -70,7 +70,8 @@ async fn sweep(bench: &Bench, places: Places) -> Option<(Vec<(f64, f64)>, Vec<u6
     }
     let last = points.last()?.0;
     let candidates: Vec<f64> = std::iter::successors(Some((4 * GRID) as f64), |size| Some(size * 1.04))
-        .take_while(|size| *size < 0.95 * last)
+        // Two points must lie beyond a level, or the noise of the last one would be a level.
+        .take_while(|size| *size < 0.7 * last)
         .collect();
     let found = knees(&points, &candidates);
     Some((points, found.levels.iter().map(|level| level.0 as u64).collect()))

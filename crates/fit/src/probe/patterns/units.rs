@@ -14,6 +14,8 @@ const WARM: usize = 32;
 
 /// Least ratio of shifted to aligned random writes. Random places lie in erase blocks that differ in speed.
 const RANDOM_RATIO: f64 = 1.15;
+/// Least ratio for high confidence. A smaller unit within the real one may show a smaller ratio.
+const RANDOM_CERTAIN: f64 = 2.0;
 
 /// A size with the latencies of aligned writes and of writes shifted by half of the size.
 type Shifted = (u64, Vec<f64>, Vec<f64>);
@@ -25,10 +27,10 @@ pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
     let before = bench.written();
     let mut series: Vec<Shifted> = Vec::new();
     for (index, size) in sizes(bench).enumerate() {
-        let Some((aligned, shifted)) = streams(bench, index as u64, size).await else { break };
+        let Some((aligned, shifted)) = streams(bench, 2 * index as u64, size, false).await else { break };
         series.push((size, aligned, shifted));
     }
-    let found = largest_shifted(&series, 1.0);
+    let found = largest_confirmed(bench, &series).await;
     let most = series.last().map_or(0, |last| last.0);
     let verdict = match found {
         Some((unit, confidence, _)) => Verdict::new(
@@ -74,21 +76,48 @@ fn lines(verdict: Verdict, series: &[Shifted]) -> Verdict {
         .line("shifted by half", of(|entry| &entry.2))
 }
 
-/// Returns the largest size whose shifted writes take longer by at least a factor of `ratio`, with the confidence and the mean difference.
-fn largest_shifted(series: &[Shifted], ratio: f64) -> Option<(u64, Confidence, f64)> {
+/// Ratio from which on a difference cannot be that of erase blocks.
+const CERTAIN: f64 = 1.25;
+/// Repetitions that confirm a smaller difference.
+const REPEATS: u64 = 6;
+
+/// Returns the largest size whose shifted streams take longer, with the confidence and the mean difference. A small
+/// difference must appear in every repetition, in exchanged regions too.
+async fn largest_confirmed(bench: &Bench, series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
+    for (index, (size, aligned, shifted)) in series.iter().enumerate().rev() {
+        let contrast = Contrast::of(aligned, shifted);
+        let mut confidence = contrast.is_slower();
+        for repeat in 0..REPEATS {
+            if confidence == Confidence::None || contrast.ratio() >= CERTAIN {
+                break;
+            }
+            let (aligned, shifted) = streams(bench, 2 * index as u64, *size, repeat % 2 == 0).await?;
+            confidence = confidence.min(Contrast::of(&aligned, &shifted).is_slower());
+        }
+        if confidence > Confidence::None {
+            return Some((*size, confidence, contrast.second - contrast.first));
+        }
+    }
+    None
+}
+
+/// Returns the largest size whose shifted writes take longer by at least [`RANDOM_RATIO`], with the confidence and the mean difference.
+fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
     series.iter().rev().find_map(|(size, aligned, shifted)| {
         let contrast = Contrast::of(aligned, shifted);
         let confidence = contrast.is_slower();
-        let is_shown = confidence > Confidence::None && contrast.ratio() >= ratio;
+        let is_shown = confidence > Confidence::None && contrast.ratio() >= RANDOM_RATIO;
+        let confidence = if contrast.ratio() >= RANDOM_CERTAIN { confidence } else { Confidence::Low };
         is_shown.then_some((*size, confidence, contrast.second - contrast.first))
     })
 }
 
-/// Discards two regions and writes a stream into each: `COUNT` writes of `size` bytes, in the second region behind a
+/// Discards the regions `index` and `index + 1`, in reverse order if `swap` is set, and writes a stream into each: `COUNT` writes of `size` bytes, in the second region behind a
 /// write of half of the size. The streams take turns of [`TURN`] writes, so that both use the same erase blocks.
-async fn streams(bench: &Bench, index: u64, size: u64) -> Option<(Vec<f64>, Vec<f64>)> {
+async fn streams(bench: &Bench, index: u64, size: u64, swap: bool) -> Option<(Vec<f64>, Vec<f64>)> {
     let bytes = (COUNT + 1) * size;
-    let (aligned, shifted) = (bench.region(2 * index, bytes)?, bench.region(2 * index + 1, bytes)?);
+    let (aligned, shifted) = (index + u64::from(swap), index + u64::from(!swap));
+    let (aligned, shifted) = (bench.region(aligned, bytes)?, bench.region(shifted, bytes)?);
     bench.discard(aligned.clone()).await;
     bench.discard(shifted.clone()).await;
     bench.run(writes(vec![(shifted.start, size / 2)])).await?;
@@ -129,7 +158,7 @@ pub(super) async fn random_write_unit(bench: &Bench) {
         series.push((size, aligned, shifted));
     }
     let most = series.last().map_or(0, |last| last.0);
-    let verdict = match largest_shifted(&series, RANDOM_RATIO) {
+    let verdict = match largest_shifted(&series) {
         Some((unit, confidence, _)) => Verdict::new(
             Value::Bytes(unit),
             confidence,
