@@ -41,8 +41,9 @@ Examples:
   flashlab age sd/kingston job.fio --to used.state
   flashlab bench sd/kingston:state=used.state job.fio
   flashlab run endurance --job job.fio --devices 'sd/kingston:cycles=3000' --seeds 4
-  flashlab fit card.json --host raspberry-pi-4 --to my-card.toml
   flashlab explain sd/kingston
+  flashlab measure sd/kingston --plan quick --to card.json
+  flashlab fit card.json --host raspberry-pi-4 --to my-card.toml
   flashlab probe sd/kingston --destroy --html probe.html
   flashlab trace bring-up sd/kingston
 

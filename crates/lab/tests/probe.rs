@@ -9,6 +9,7 @@ use flashlab_fit::probe::{
 use flashlab_lab::probe::{Counterfeit, ProbeError, VirtualTarget, probe};
 use flashlab_lab::progress::Progress;
 use flashlab_nvme::SsdParameters;
+use flashlab_sim::Duration;
 use flashlab_sim::{Geometry, Observer};
 
 /// Seeds beside the one of the exact comparison.
@@ -42,6 +43,10 @@ enum Truth {
     OneOf(Vec<Value>),
     /// These sizes within 25 %.
     About(Vec<u64>),
+    /// Exactly this value, or no answer: another cost hides it.
+    ExactOrNone(Value),
+    /// Exactly this value, or an answer of low confidence.
+    ExactOrLow(Value),
     /// No answer.
     None,
 }
@@ -60,6 +65,8 @@ fn check(device: &str, findings: &Findings, name: Name, truth: &Truth) -> Result
     let holds = match truth {
         Truth::Exact(truth) => value == truth && *confidence == Confidence::High,
         Truth::OneOf(truths) => truths.contains(value),
+        Truth::ExactOrLow(truth) => value == truth || *confidence < Confidence::High,
+        Truth::ExactOrNone(truth) => value == truth || *confidence == Confidence::None,
         Truth::About(truth) => near(&sizes, truth) && *confidence > Confidence::None,
         Truth::None => *confidence == Confidence::None,
     };
@@ -83,24 +90,30 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
         Truth::About(vec![cache / mapping.map_page * (mapping.map_page / 4) * mapping.map_unit])
     });
     let granule = nand.page.min(4 << 10);
+    let refinements = &card.refinements.layer;
+    // A constant time of each write hides smaller costs.
+    let seen =
+        |value| if refinements.t_write.is_some() { Truth::ExactOrNone(value) } else { Truth::Exact(value) };
+    // Without a commit, a partial program unit costs little more than a whole one.
+    let program_unit = if mapping.t_commit == Duration::ZERO {
+        Truth::ExactOrLow(Value::Bytes(mapping.program_unit))
+    } else {
+        bytes(mapping.program_unit)
+    };
+    let mut random_write_units = vec![Value::Bytes(granule), Value::Bytes(nand.page)];
+    // Writes beyond the area for small writes rewrite a map unit.
+    random_write_units.extend(refinements.small.max.map(|_| Value::Bytes(mapping.map_unit)));
     vec![
         (Name::Capacity, bytes(card.capacity)),
         (Name::QueueDepth, Truth::Exact(Value::Count(1))),
         (Name::MapCoverage, coverage),
         // The bus hides it: the array streams faster than the wires transfer.
         (Name::ReadPage, Truth::None),
-        (Name::ProgramUnit, bytes(mapping.program_unit)),
-        (Name::OpenUnits, Truth::Exact(Value::Count(mapping.open_units.into()))),
+        (Name::ProgramUnit, program_unit),
+        (Name::OpenUnits, seen(Value::Count(mapping.open_units.into()))),
         (Name::AllocationUnit, bytes(nand.erase_block)),
-        (
-            Name::RandomWriteUnit,
-            if is_merged {
-                Truth::None
-            } else {
-                Truth::OneOf(vec![Value::Bytes(granule), Value::Bytes(nand.page)])
-            },
-        ),
-        (Name::RewriteUnit, if is_merged { Truth::None } else { bytes(mapping.rewrite_unit) }),
+        (Name::RandomWriteUnit, if is_merged { Truth::None } else { Truth::OneOf(random_write_units) }),
+        (Name::RewriteUnit, if is_merged { Truth::None } else { seen(Value::Bytes(mapping.rewrite_unit)) }),
         (Name::WriteBuffer, Truth::None),
         (Name::SlcBuffer, Truth::None),
         (

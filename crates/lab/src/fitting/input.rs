@@ -62,13 +62,14 @@ impl Input {
             capacity: self.measurements.target.capacity_bytes,
             notes: Vec::new(),
         };
+        let has_tail = |step: &&Step| step.observations.iter().any(|o| is_tail(o.quantity));
+        match self.measurements.steps.iter().filter(has_tail).count() {
+            0 => {}
+            1 => ready.notes.push("percentiles and maxima of one step are not fitted".to_owned()),
+            steps => ready.notes.push(format!("percentiles and maxima of {steps} steps are not fitted")),
+        }
         for step in &self.measurements.steps {
             let used = used(step);
-            let left_out = step.observations.len() - used.len();
-            let tails = step.observations.iter().filter(|o| is_tail(o.quantity)).count();
-            if tails > 0 && left_out > 0 {
-                ready.notes.push(format!("step {}: percentiles and maxima are not fitted", step.name));
-            }
             if step.is_marked(Mark::Incomplete) {
                 ready.notes.push(format!("step {} is incomplete; its cells count like others", step.name));
             }

@@ -15,6 +15,9 @@ const WARM_ROUNDS: u64 = 8;
 const CERTAIN: f64 = 1.25;
 /// Pairs of measurements that confirm a smaller difference.
 const PAIRS: u64 = 8;
+/// Ratio from which on a difference between several streams and two is that of units that must be closed. A unit that
+/// stays open costs at most a switch, which two streams already need.
+const CLOSING: f64 = 2.0;
 /// Places at which a single stream is measured.
 const SINGLES: u64 = 8;
 
@@ -57,8 +60,34 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
         }
         points.push((tried, times));
     }
+    let mut switches = false;
+    if bad.is_some_and(|(bad, _)| bad == 2) {
+        // A change of the unit may have a price of its own. Units beyond the open ones cost several times as much.
+        let two = median(&points[points.len() - 1].1);
+        let (mut same, mut dearer) = (2, None);
+        while same < STREAMS_MAX && dearer.is_none_or(|dearer| dearer - same > 1) {
+            let tried = dearer.map_or(same * 2, |dearer| same.midpoint(dearer));
+            let times = interleaved(bench, 0, tried, size, spacing).await?;
+            if median(&times) > CLOSING * two {
+                dearer = Some(tried)
+            } else {
+                same = tried
+            }
+            points.push((tried, times));
+        }
+        if let Some(dearer) = dearer {
+            (good, bad, switches) = (same, Some((dearer, Confidence::High)), true);
+        }
+    }
     points.sort_by_key(|point| point.0);
     let verdict = match bad {
+        Some((_, confidence)) if switches => {
+            let reason = format!(
+                "writes to 2 to {good} streams in turn take longer than to 1, and to {} at least {CLOSING} times as long as to 2",
+                good + 1
+            );
+            Verdict::new(Value::Count(good), confidence, reason)
+        }
         Some((_, confidence)) => {
             let reason = format!("writes to {} streams in turn take longer than to {good}", good + 1);
             Verdict::new(Value::Count(good), confidence, reason)

@@ -160,7 +160,7 @@ fn every_device_of_compare_is_completed() {
     );
     let bash = Command::new("bash").arg("-c").arg(script).output().expect("bash is installed");
     let offered = String::from_utf8_lossy(&bash.stdout).into_owned();
-    assert_eq!(offered, "sd/sandisk\nsd/sandisk-2gb\nsd/sandisk-512mb\n");
+    assert_eq!(offered, "sd/sandisk\nsd/sandisk-2gb\nsd/sandisk-512mb\nsd/sandisk-extreme-16\n");
 
     let zsh = folder.line("completions zsh").succeeded();
     let offers_both = |line: &str| {

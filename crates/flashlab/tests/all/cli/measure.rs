@@ -93,7 +93,7 @@ fn results_of_another_target_are_not_overwritten() {
     assert_eq!(first.code, Some(0), "{}", first.err);
     let card = folder.read("card.json");
     for (line, reason) in [
-        ("measure sd/samsung --plan quick --to card.json", "it contains a measurement of sd/kingston"),
+        ("measure sd/suneast --plan quick --to card.json", "it contains a measurement of sd/kingston"),
         ("measure sd/kingston --plan standard --to card.json", "by the plan quick"),
         ("measure sd/kingston --plan quick --to card.json", "it contains a complete measurement"),
         ("measure sd/kingston --to notes.txt", "it exists, and is no measurement to continue"),
