@@ -111,7 +111,9 @@ fn input(name: &str, library: &Library) -> Result<Input, Failure> {
         && !Path::new(name).exists()
     {
         let measurements = measurements_of_experiment(experiment, column, library)?;
-        return Ok(Input { label: column.to_owned(), measurements });
+        // The names of its cells differ from those of the experiment, so the profile is not taken for a copy of the
+        // profile that the experiment uses.
+        return Ok(Input { label: format!("{column} of {experiment}"), measurements });
     }
     let bytes = file::read(name, BYTES_MAX).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|error| {
