@@ -25,25 +25,26 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("catalogue", 10),
     ("served", 60),
     ("lab", 15),
-    ("report", 30),
-    ("flashlab", 80),
-    ("fit", 25),
+    ("report", 20),
+    ("flashlab", 170),
+    ("fit", 5),
+    ("measure", 5),
     ("xtask", 5),
 ];
 
 /// Seconds for each other part of CI.
 pub(crate) const PARTS: &[(&str, u32)] = &[
     ("format", 5),
-    ("clippy", 80),
+    ("clippy", 60),
     ("tidy", 5),
-    ("docs", 60),
-    ("build of the tests", 150),
-    ("examples in documents", 45),
-    ("examples", 30),
-    ("faults", 130),
-    ("golden-check", 150),
+    ("docs", 40),
+    ("build of the tests", 120),
+    ("examples in documents", 20),
+    ("examples", 10),
+    ("faults", 80),
+    ("golden-check", 180),
     ("fit-check", 30),
-    ("determinism", 130),
+    ("determinism", 150),
 ];
 
 /// Time of each part so far, in the order of the runs.
