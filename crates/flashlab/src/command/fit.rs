@@ -113,7 +113,7 @@ fn input(name: &str, library: &Library) -> Result<Input, Failure> {
         let measurements = measurements_of_experiment(experiment, column, library)?;
         // The names of its cells differ from those of the experiment, so the profile is not taken for a copy of the
         // profile that the experiment uses.
-        return Ok(Input { label: format!("{column} of {experiment}"), measurements });
+        return Ok(Input { label: name.to_owned(), measurements });
     }
     let bytes = file::read(name, BYTES_MAX).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|error| {
