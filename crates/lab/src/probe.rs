@@ -3,14 +3,13 @@
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_fit::probe::{
-    Action, Direction, Findings, MARK_BYTES, Options, Outcome, Probe, Run, Series, Target, drive,
+    Action, Direction, Findings, MARK_BYTES, Name, Options, Outcome, Probe, Run, Series, Target, drive,
 };
-use flashlab_sim::{Duration, FileId, Geometry, Instant, Model, Op, Request, RequestId, Status};
-use std::collections::{BTreeMap, BTreeSet};
+use flashlab_sim::{
+    Arrival, Completion, Duration, FileId, Geometry, Instant, Model, Op, Request, RequestId, Status, Workload,
+};
+use std::collections::BTreeMap;
 use std::fmt;
-
-/// Number of findings that a probe with all permissions makes, for the progress.
-const FINDINGS: u64 = 17;
 
 /// Probes a new device with the medium of `seed`. Stops early with the findings so far if `progress` is stopped.
 ///
@@ -25,7 +24,7 @@ pub fn probe(
     let mut target = VirtualTarget::new(device.build(seed));
     let geometry = target.geometry();
     let mut probe = Probe::new(geometry, options, seed);
-    progress.plan(FINDINGS);
+    progress.plan(Name::ALL.len() as u64);
     let findings = drive(&mut probe, &mut target, |probe, _| {
         progress.reach(probe.findings().len() as u64);
         !progress.is_stopped()
@@ -58,30 +57,21 @@ pub struct VirtualTarget {
     counterfeit: Option<Counterfeit>,
 }
 
-/// The reason why a virtual device cannot be probed further.
+/// A virtual device answered a request with an error, so that it cannot be probed further.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ProbeError {
-    /// The device answered a request with an error.
-    Failed {
-        /// Operation.
-        op: Op,
-        /// Offset of the request in bytes.
-        offset: u64,
-        /// Outcome.
-        status: Status,
-    },
-    /// The device stopped answering with requests in flight.
-    Stalled,
+pub struct ProbeError {
+    /// Operation.
+    pub op: Op,
+    /// Offset of the request in bytes.
+    pub offset: u64,
+    /// Outcome.
+    pub status: Status,
 }
 
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProbeError::Failed { op, offset, status } => {
-                write!(f, "the device failed a request ({op:?} at byte {offset}: {status:?})")
-            }
-            ProbeError::Stalled => f.write_str("the device stopped answering"),
-        }
+        let ProbeError { op, offset, status } = self;
+        write!(f, "the device failed a request ({op:?} at byte {offset}: {status:?})")
     }
 }
 
@@ -110,33 +100,12 @@ impl VirtualTarget {
     }
 
     fn run(&mut self, op: Op, requests: &[(u64, u64)], depth: u32) -> Result<Run, ProbeError> {
-        let start = self.now;
-        let mut run = Run { latencies_ns: vec![0; requests.len()], completed_ns: vec![0; requests.len()] };
-        let mut in_flight: BTreeSet<u64> = BTreeSet::new();
-        let mut submitted = vec![start; requests.len()];
-        let mut next = 0;
-        while next < requests.len() || !in_flight.is_empty() {
-            while next < requests.len() && in_flight.len() < depth.max(1) as usize {
-                let (offset, length) = requests[next];
-                let id = RequestId(next as u64);
-                submitted[next] = self.now;
-                in_flight.insert(id.0);
-                self.model.submit(self.now, Request { id, op, file: FileId::DEVICE, offset, length });
-                next += 1;
-            }
-            let due = self.model.next_due().ok_or(ProbeError::Stalled)?;
-            let Some(done) = self.model.complete(due) else { continue };
-            if done.status != Status::Ok {
-                let offset = requests.get(done.id.0 as usize).map_or(0, |request| request.0);
-                return Err(ProbeError::Failed { op, offset, status: done.status });
-            }
-            self.now = done.at;
-            let index = done.id.0 as usize;
-            in_flight.remove(&done.id.0);
-            run.latencies_ns[index] = done.at.since(submitted[index]).as_ns();
-            run.completed_ns[index] = done.at.since(start).as_ns();
+        let mut series = ClosedLoop::new(op, requests, depth, self.now);
+        self.now = flashlab_sim::run(&mut *self.model, &mut series, self.now);
+        match series.failed {
+            Some(error) => Err(error),
+            None => Ok(series.run),
         }
-        Ok(run)
     }
 
     /// Writes and reads the marked blocks. The model takes the time; a map takes the content.
@@ -159,6 +128,64 @@ impl VirtualTarget {
         let found = offsets.iter().map(found).collect();
         self.run(Op::Read, &requests, 1)?;
         Ok(found)
+    }
+}
+
+/// A series of requests as a workload: a new request follows each completion, so that `depth` requests are in flight.
+/// The series ends at the first request that fails.
+struct ClosedLoop<'a> {
+    op: Op,
+    requests: &'a [(u64, u64)],
+    depth: usize,
+    start: Instant,
+    submitted: Vec<Instant>,
+    in_flight: usize,
+    run: Run,
+    failed: Option<ProbeError>,
+}
+
+impl<'a> ClosedLoop<'a> {
+    fn new(op: Op, requests: &'a [(u64, u64)], depth: u32, start: Instant) -> Self {
+        let zeros = vec![0; requests.len()];
+        ClosedLoop {
+            op,
+            requests,
+            depth: depth.max(1) as usize,
+            start,
+            submitted: Vec::with_capacity(requests.len()),
+            in_flight: 0,
+            run: Run { latencies_ns: zeros.clone(), completed_ns: zeros },
+            failed: None,
+        }
+    }
+}
+
+impl Workload for ClosedLoop<'_> {
+    fn next(&mut self, now: Instant) -> Arrival {
+        match self.submitted.len() == self.requests.len() || self.failed.is_some() {
+            true => Arrival::Done,
+            false if self.in_flight == self.depth => Arrival::Waiting,
+            false => Arrival::At(now),
+        }
+    }
+
+    fn submit(&mut self, at: Instant) -> Request {
+        let number = self.submitted.len();
+        let (offset, length) = self.requests[number];
+        self.submitted.push(at);
+        self.in_flight += 1;
+        Request { id: RequestId(number as u64), op: self.op, file: FileId::DEVICE, offset, length }
+    }
+
+    fn completed(&mut self, completion: &Completion) {
+        let number = completion.id.0 as usize;
+        self.in_flight -= 1;
+        self.run.latencies_ns[number] = completion.at.since(self.submitted[number]).as_ns();
+        self.run.completed_ns[number] = completion.at.since(self.start).as_ns();
+        if completion.status != Status::Ok && self.failed.is_none() {
+            let (offset, status) = (self.requests[number].0, completion.status);
+            self.failed = Some(ProbeError { op: self.op, offset, status });
+        }
     }
 }
 
@@ -186,7 +213,7 @@ impl Target for VirtualTarget {
                 let length = range.end - range.start;
                 match self.run(Op::Trim, &[(range.start, length)], 1) {
                     Ok(_) => Ok(Outcome::Done),
-                    Err(ProbeError::Failed { status: Status::Unsupported, .. }) => Ok(Outcome::Refused),
+                    Err(ProbeError { status: Status::Unsupported, .. }) => Ok(Outcome::Refused),
                     Err(error) => Err(error),
                 }
             }

@@ -35,7 +35,7 @@ fn find(findings: &[Finding], name: Name) -> &Finding {
     first
 }
 
-/// What a device must show.
+/// The finding that a device must give.
 enum Truth {
     /// Exactly this value, with high confidence.
     Exact(Value),

@@ -43,6 +43,27 @@ pub enum Name {
 }
 
 impl Name {
+    /// All properties.
+    pub const ALL: [Name; 17] = [
+        Name::Capacity,
+        Name::QueueDepth,
+        Name::MapCoverage,
+        Name::ReadPage,
+        Name::ProgramUnit,
+        Name::PartialUnitCost,
+        Name::RandomWriteUnit,
+        Name::RewriteUnit,
+        Name::OpenUnits,
+        Name::AllocationUnit,
+        Name::WriteBuffer,
+        Name::SlcBuffer,
+        Name::RewriteArea,
+        Name::Discard,
+        Name::DiscardReads,
+        Name::Idle,
+        Name::OverProvisioning,
+    ];
+
     /// Returns the name in plain words.
     pub const fn title(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What the patterns and the machine share.
+/// State that the patterns and the machine share.
 #[derive(Debug)]
 struct Shared {
     action: Option<Action>,

@@ -25,7 +25,7 @@ use std::ops::Range;
 /// Bytes of a marked block of [`Action::Mark`], unless the logical block is larger.
 pub const MARK_BYTES: u64 = 4 << 10;
 
-/// What the probe may do.
+/// Permissions of the probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// Permits writes and discards anywhere on the device. All data is lost.
