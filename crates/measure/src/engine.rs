@@ -9,8 +9,9 @@ use flashlab_fio::job::Job;
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{Jobs, Record, Task, WorkloadError};
 use flashlab_sim::{
-    Arrival, Completion, Instant, Mechanism, Op, Request, RequestId, Rng, Spent, Status, Workload,
+    Arrival, Completion, Duration, Instant, Mechanism, Op, Request, RequestId, Rng, Spent, Status, Workload,
 };
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -41,13 +42,37 @@ pub struct FirstError {
 impl FirstError {
     /// Returns true if the device is no longer there.
     pub fn is_gone(&self) -> bool {
-        // ENXIO, ENODEV, ENOMEDIUM, ESHUTDOWN.
-        matches!(self.error.raw_os_error(), Some(6 | 19 | 123 | 108))
+        let gone = [Errno::NXIO, Errno::NODEV, Errno::NOMEDIUM, Errno::SHUTDOWN];
+        Errno::from_io_error(&self.error).is_some_and(|errno| gone.contains(&errno))
     }
 }
 
 /// Largest wait for a completion before the engine reports progress again.
 const TICK: time::Duration = time::Duration::from_millis(100);
+
+/// Reports progress several times a second, and stops the jobs once when the caller asks for it.
+struct Ticker {
+    next: Instant,
+    is_stopped: bool,
+}
+
+impl Ticker {
+    fn tick<R: Record>(
+        &mut self,
+        now: Instant,
+        workload: &mut Jobs<R>,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + Duration::from_ns(TICK.as_nanos() as u64);
+        if !progress(workload.share_done(now)) && !self.is_stopped {
+            self.is_stopped = true;
+            workload.stop(now);
+        }
+    }
+}
 
 /// A request for a thread.
 struct Work {
@@ -116,17 +141,10 @@ impl<'a> Engine<'a> {
         progress: &mut dyn FnMut(f64) -> bool,
     ) {
         let mut buffer = Buffer::new(length);
-        let mut next_tick = self.clock.now();
-        let mut is_stopped = false;
+        let mut ticker = Ticker { next: self.clock.now(), is_stopped: false };
         loop {
             let now = self.clock.now();
-            if now >= next_tick {
-                next_tick = now + flashlab_sim::Duration::from_ns(TICK.as_nanos() as u64);
-                if !progress(workload.share_done(now)) && !is_stopped {
-                    is_stopped = true;
-                    workload.stop(now);
-                }
-            }
+            ticker.tick(now, &mut workload, progress);
             match workload.next(now) {
                 Arrival::At(at) if at > now => {
                     thread::sleep(time::Duration::from_nanos(at.since(now).as_ns()).min(TICK))
@@ -175,17 +193,10 @@ impl<'a> Engine<'a> {
         progress: &mut dyn FnMut(f64) -> bool,
     ) {
         let mut latest = Instant::ZERO;
-        let mut next_tick = self.clock.now();
-        let mut is_stopped = false;
+        let mut ticker = Ticker { next: self.clock.now(), is_stopped: false };
         loop {
             let now = self.clock.now().max(latest);
-            if now >= next_tick {
-                next_tick = now + flashlab_sim::Duration::from_ns(TICK.as_nanos() as u64);
-                if !progress(workload.share_done(now)) && !is_stopped {
-                    is_stopped = true;
-                    workload.stop(now);
-                }
-            }
+            ticker.tick(now, workload, progress);
             let wait = match workload.next(now) {
                 Arrival::At(at) if at <= now && !pool.idle.is_empty() => {
                     let issued = self.clock.now().max(at);
@@ -312,7 +323,7 @@ fn status_of(op: Op, error: &io::Error) -> Status {
     match error.kind() {
         ErrorKind::Unsupported => Status::Unsupported,
         // EOPNOTSUPP has no kind of its own on all systems.
-        _ if error.raw_os_error() == Some(95) => Status::Unsupported,
+        _ if Errno::from_io_error(error) == Some(Errno::OPNOTSUPP) => Status::Unsupported,
         ErrorKind::StorageFull | ErrorKind::UnexpectedEof | ErrorKind::WriteZero => Status::OutOfRange,
         ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Status::ReadOnly,
         _ if op == Op::Trim => Status::Unsupported,

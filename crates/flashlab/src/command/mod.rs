@@ -25,6 +25,7 @@ pub(crate) mod run;
 mod serve;
 #[cfg(feature = "serve")]
 mod server;
+mod target;
 #[cfg(feature = "serve")]
 mod tls;
 pub(crate) mod trace;

@@ -1,5 +1,6 @@
 //! `flashlab probe`: finds the structure of a device from the latencies of micro-patterns.
 
+use super::target::TargetKind;
 use crate::failure::{Failure, say};
 use crate::width::columns;
 use crate::{file, progress};
@@ -45,7 +46,12 @@ enum Format {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    check_virtual(&options.target)?;
+    if TargetKind::of(&options.target) != TargetKind::Virtual {
+        return Err(Failure::usage(format_args!(
+            "{}: probe runs on virtual devices only; `flashlab devices` lists them",
+            options.target
+        )));
+    }
     let device = Device::open(&options.target, library)?;
     [&options.to, &options.html].into_iter().flatten().try_for_each(|path| file::check_output(path))?;
     let permissions = Permissions { destroy: options.destroy, whole_device: options.whole_device };
@@ -72,19 +78,4 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Ok(ExitCode::from(crate::failure::INTERRUPTED));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Refuses targets that are no virtual devices: block devices, and files other than profiles.
-fn check_virtual(target: &str) -> Result<(), Failure> {
-    let path = std::path::Path::new(target);
-    let is_uri = target.contains("://") || target.starts_with("nbd+");
-    if target.starts_with("/dev/")
-        || is_uri
-        || (path.exists() && path.extension().is_none_or(|e| e != "toml"))
-    {
-        return Err(Failure::usage(format_args!(
-            "{target}: probe runs on virtual devices only; `flashlab devices` lists them"
-        )));
-    }
-    Ok(())
 }

@@ -4,13 +4,14 @@ mod real;
 mod session;
 mod simulated;
 
+use super::target::TargetKind;
 use crate::failure::Failure;
 use crate::{file, progress};
 use clap::Args;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::number::{KbBase, LARGEST, bounded};
 use flashlab_fit::plan::{Area, CAPACITY_MIN, Plan, Scale};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -48,7 +49,7 @@ pub(crate) struct Options {
     /// Seed of the medium of a virtual device.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Block device, file, directory, NBD URI, or virtual device (`sd/kingston`).
+    /// Block device, file, directory, or virtual device (`sd/kingston`).
     #[arg(required_unless_present = "print_fio")]
     target: Option<String>,
 }
@@ -59,30 +60,6 @@ fn scale(text: &str) -> Result<Scale, String> {
 
 fn bytes(text: &str) -> Result<u64, String> {
     bounded(text, KbBase::default(), CAPACITY_MIN, LARGEST).map_err(|error| error.fault.to_string())
-}
-
-/// Kind of a target.
-enum Kind {
-    Block,
-    File,
-    Directory,
-    Nbd,
-    Virtual,
-}
-
-/// Returns the kind of a target. A path that exists is a real target, except for a profile.
-fn kind(target: &str) -> Kind {
-    let is_uri = ["nbd:", "nbds:", "nbd+", "nbds+"].iter().any(|scheme| target.starts_with(scheme));
-    match std::fs::metadata(target) {
-        _ if is_uri => Kind::Nbd,
-        _ if target.ends_with(".toml") => Kind::Virtual,
-        Ok(existing) if existing.is_dir() => Kind::Directory,
-        Ok(existing) if existing.is_file() => Kind::File,
-        Ok(_) => Kind::Block,
-        // A device node that is not there is not the name of a virtual device either.
-        Err(_) if target.starts_with("/dev/") => Kind::Block,
-        Err(_) => Kind::Virtual,
-    }
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
@@ -96,12 +73,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     file::check_output(to)?;
     let progress = progress::ProgressDisplay::new(format!("measure {target}"));
     progress::stop_on_interrupt(&progress);
-    match kind(target) {
-        Kind::Virtual => simulated::run(options, target, to, library, &progress),
-        Kind::Block => real::block(options, target, to, &progress),
-        Kind::File => real::file(options, target, to, &progress),
-        Kind::Directory => real::directory(options, target, to, &progress),
-        Kind::Nbd => Err(Failure::usage(format!(
+    match TargetKind::of(target) {
+        TargetKind::Virtual => simulated::run(options, target, to, library, &progress),
+        TargetKind::Block => real::block(options, target, to, &progress),
+        TargetKind::File => real::file(options, target, to, &progress),
+        TargetKind::Directory => real::directory(options, target, to, &progress),
+        TargetKind::Nbd => Err(Failure::usage(format!(
             "{target}: attach the export first (nbdfuse DIR {target}, or nbd-client), and measure the file or device"
         ))),
     }
@@ -138,9 +115,4 @@ fn size(bytes: u64) -> String {
         mib if mib < 10_240 => format!("{mib} MiB"),
         mib => format!("{:.1} GiB", mib as f64 / 1024.0),
     }
-}
-
-/// Returns `path` for messages.
-fn shown(path: &Path) -> std::path::Display<'_> {
-    path.display()
 }

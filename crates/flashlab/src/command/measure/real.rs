@@ -1,7 +1,7 @@
 //! Measurements of real devices, files and directories, in real time.
 
 use super::Options;
-use super::session::{Outcome, Session};
+use super::session::{self, Outcome, Session};
 use super::simulated::jobs;
 use crate::failure::{Failure, say};
 use flashlab_fit::observation::{Mark, Target as Described};
@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Name of the engine in measurement files.
-const ENGINE: &str = "flashlab threads";
+/// The engine of `flashlab-measure`.
+const ENGINE: session::Engine = session::Engine { name: "flashlab threads", can_resume: true };
 
 /// Measures a block device.
 pub(super) fn block(
@@ -44,8 +44,7 @@ pub(super) fn block(
     if let Some(found) = in_use {
         return Err(Failure::usage(format!("{target}: {found}")));
     }
-    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
-    let disk = Disk::open(path, access).map_err(|error| cannot_open(target, &error))?;
+    let disk = open(options, path)?;
     let facts = kernel.facts(major, minor);
     let described = Described { model: facts.model, serial: facts.serial, ..describe(target, &disk) };
     measure(options, &disk, described, None, to, progress)
@@ -59,8 +58,7 @@ pub(super) fn file(
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let path = Path::new(target);
-    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
-    let disk = Disk::open(path, access).map_err(|error| cannot_open(target, &error))?;
+    let disk = open(options, path)?;
     let filesystem = filesystem_of(&Kernel::default(), path);
     measure(options, &disk, describe(target, &disk), filesystem, to, progress)
 }
@@ -105,6 +103,12 @@ pub(super) fn directory(
     result
 }
 
+/// Opens a device or a file, for writing only if the user permits it.
+fn open(options: &Options, path: &Path) -> Result<Disk, Failure> {
+    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
+    Disk::open(path, access).map_err(|error| cannot_open(&path.display().to_string(), &error))
+}
+
 fn describe(target: &str, device: &dyn Target) -> Described {
     Described {
         name: target.to_owned(),
@@ -115,14 +119,14 @@ fn describe(target: &str, device: &dyn Target) -> Described {
 }
 
 fn cannot_open(target: &str, error: &io::Error) -> Failure {
-    let advice = match error.raw_os_error() {
-        // EBUSY.
-        Some(16) => "; another program or the kernel uses it exclusively (see lsblk and fuser)",
-        // EINVAL.
-        Some(22) => {
+    let advice = match error.kind() {
+        io::ErrorKind::ResourceBusy => {
+            "; another program or the kernel uses it exclusively (see lsblk and fuser)"
+        }
+        io::ErrorKind::InvalidInput => {
             "; its filesystem may not support direct I/O, without which the host's memory would be measured"
         }
-        Some(13) => "; run the command with the rights to open the device",
+        io::ErrorKind::PermissionDenied => "; run the command with the rights to open the device",
         _ => "",
     };
     Failure::failed(format!("{target}: it cannot be opened: {error}{advice}"))

@@ -1,6 +1,6 @@
 //! A measurement in progress: the steps that are done, the file that keeps them, and the resumption.
 
-use super::{Options, shown, size};
+use super::{Options, size};
 use crate::failure::{Failure, say};
 use crate::file;
 use flashlab_fit::observation::{Mark, Measurements, State, Step, Target};
@@ -20,8 +20,19 @@ pub(super) struct Session<'a> {
     progress: &'a Progress,
     /// Number of steps that an earlier run has completed.
     resumed: usize,
+    /// True if the target stays as a stopped measurement leaves it.
+    can_resume: bool,
     /// True once a discard has failed, so that no step starts from discarded addresses.
     is_discard_lost: bool,
+}
+
+/// The program that runs the steps.
+#[derive(Clone, Copy)]
+pub(super) struct Engine {
+    /// Name in measurement files.
+    pub(super) name: &'static str,
+    /// True if its targets stay as a stopped measurement leaves them, so that the measurement can continue.
+    pub(super) can_resume: bool,
 }
 
 /// Result of one step.
@@ -38,20 +49,20 @@ impl<'a> Session<'a> {
         plan: &'a Plan,
         to: &'a Path,
         target: Target,
-        engine: &str,
+        engine: Engine,
         progress: &'a Progress,
     ) -> Result<Self, Failure> {
         let new = Measurements {
             target,
             host: options.host.clone(),
-            engine: engine.to_owned(),
+            engine: engine.name.to_owned(),
             plan: Some(plan.name.clone()),
             steps: Vec::new(),
         };
-        let done = resume(plan, to, &new)?.unwrap_or(new);
+        let done = resume(plan, to, &new)?.filter(|_| engine.can_resume).unwrap_or(new);
         let is_discard_lost = done.steps.iter().any(|step| step.name == "discard" && !step.marks.is_empty());
         let resumed = done.steps.len();
-        Ok(Session { plan, to, done, progress, resumed, is_discard_lost })
+        Ok(Session { plan, to, done, progress, resumed, can_resume: engine.can_resume, is_discard_lost })
     }
 
     /// Returns true if an earlier run has completed steps.
@@ -109,20 +120,22 @@ impl<'a> Session<'a> {
             file::write(self.to, self.done.to_json().as_bytes())?;
             let left = self.plan.steps.len() - number - usize::from(!is_incomplete);
             if let Some(message) = fatal {
-                let to = shown(self.to);
+                let to = self.to.display();
                 return Err(Failure::failed(format!(
                     "{message}; {to} keeps the results so far, and {left} steps are left"
                 )));
             }
             if is_stopped {
-                let to = shown(self.to);
-                say(format_args!(
-                    "stopped; {to} keeps the results so far; the same command runs the {left} steps left"
-                ));
+                let to = self.to.display();
+                let next = match self.can_resume {
+                    true => format!("runs the {left} steps left"),
+                    false => "measures all steps again".to_owned(),
+                };
+                say(format_args!("stopped; {to} keeps the results so far; the same command {next}"));
                 return Ok(ExitCode::from(STOPPED));
             }
         }
-        say(format_args!("{} contains {} steps", shown(self.to), self.done.steps.len()));
+        say(format_args!("{} contains {} steps", self.to.display(), self.done.steps.len()));
         match failed {
             0 => Ok(ExitCode::SUCCESS),
             n => Err(Failure::failed(format!(
@@ -140,7 +153,7 @@ fn resume(plan: &Plan, to: &Path, new: &Measurements) -> Result<Option<Measureme
         Err(error) => return Err(Failure::io(to, &error)),
     };
     let refuse = |why: String| {
-        Err(Failure::usage(format!("{}: {why}; name another file, or remove this one", shown(to))))
+        Err(Failure::usage(format!("{}: {why}; name another file, or remove this one", to.display())))
     };
     let mut old = match Measurements::parse(&text) {
         Ok(old) => old,

@@ -1,7 +1,7 @@
 //! Measurements of virtual devices, in simulated time.
 
 use super::Options;
-use super::session::{Outcome, Session};
+use super::session::{Engine, Outcome, Session};
 use crate::failure::Failure;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -15,9 +15,10 @@ use flashlab_lab::progress::Progress;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// The simulator. Its device does not outlive the process.
+const ENGINE: Engine = Engine { name: "simulated", can_resume: false };
+
 /// Measures a virtual device. Its data is not real, so the plan may always write.
-///
-/// A simulated run is quick and its device does not outlive the process, so an interrupted measurement starts anew.
 pub(super) fn run(
     options: &Options,
     target: &str,
@@ -42,8 +43,7 @@ pub(super) fn run(
         model: Some(device.title.clone()).filter(|title| !title.is_empty()),
         serial: None,
     };
-    forget_interrupted(to);
-    let session = Session::open(options, &plan, to, measured, "simulated", progress)?;
+    let session = Session::open(options, &plan, to, measured, ENGINE, progress)?;
     session.announce(capacity);
     bench.report_to(progress);
     session.run(|planned| {
@@ -52,17 +52,6 @@ pub(super) fn run(
         let statistics = bench.run(&jobs, &Settings::default())?;
         Ok(Outcome { step: planned.result(&statistics.reports(&jobs)), fatal: None })
     })
-}
-
-/// Removes an unfinished measurement of a virtual device.
-fn forget_interrupted(to: &Path) {
-    let text = std::fs::read_to_string(to).unwrap_or_default();
-    let Ok(old) = flashlab_fit::observation::Measurements::parse(&text) else { return };
-    let is_cut = |mark| old.steps.last().is_some_and(|step| step.is_marked(mark));
-    if old.engine == "simulated" && is_cut(flashlab_fit::observation::Mark::Incomplete) {
-        // A file that cannot be removed is refused later, with its reason.
-        let _ = std::fs::remove_file(to);
-    }
 }
 
 /// Returns the jobs of a planned step.

@@ -108,6 +108,25 @@ fn results_of_another_target_are_not_overwritten() {
 }
 
 #[test]
+fn a_stopped_measurement_of_a_virtual_device_starts_anew_and_stays_that_of_its_device() {
+    let folder = Folder::new("measure-virtual-stopped");
+    let line = "measure sd/kingston --plan quick --to card.json";
+    assert_eq!(folder.line(line).code, Some(0));
+    let whole = folder.read("card.json");
+    let mut cut = json(&folder, "card.json");
+    cut["steps"].as_array_mut().expect("a list").truncate(3);
+    cut["steps"][2]["marks"] = serde_json::json!(["incomplete"]);
+    folder.put("card.json", cut.to_string());
+    let other = folder.line("measure sd/suneast --plan quick --to card.json");
+    assert_eq!(other.code, Some(2), "{}", other.err);
+    assert_eq!(folder.read("card.json"), cut.to_string(), "the results of sd/kingston stay");
+    let again = folder.line(line);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert!(!again.err.contains("done already"), "{}", again.err);
+    assert_eq!(folder.read("card.json"), whole);
+}
+
+#[test]
 fn unsuitable_targets_are_refused_with_a_reason() {
     let folder = Folder::new("measure-refused");
     folder.put("small", vec![0; 1 << 20]);
