@@ -180,16 +180,16 @@ fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
         );
     }
     let file = value("filename").unwrap_or_default();
-    if !file.starts_with("/dev/") && value("description").and_then(plan::State::parse).is_none() {
+    if !file.starts_with("/dev/") && value("description").and_then(plan::Description::parse).is_none() {
         let assumption = "the file lies in one piece, and the filesystem's metadata cost nothing";
         if !step.assumptions.iter().any(|known| known == assumption) {
             step.assumptions.push(assumption.to_owned());
         }
     }
-    if let Some(state) = value("description").and_then(plan::State::parse) {
+    if let Some(state) = value("description").and_then(plan::Description::parse) {
         step.before = state.before;
         step.rest = state.rest;
-        step.notes.push(state.description());
+        step.notes.push(state.to_string());
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The quantities that observations have, with the names that files use.
 
+use flashlab_fio::stats::DirectionStats;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -39,6 +40,17 @@ impl fmt::Display for UnknownQuantity {
 impl std::error::Error for UnknownQuantity {}
 
 impl Quantity {
+    /// Returns the quantity of one direction of a job; 0 for a rate of a run that is shorter than a millisecond.
+    pub fn of(self, stats: &DirectionStats) -> f64 {
+        match self {
+            Quantity::Iops => stats.requests_per_second(),
+            Quantity::BytesPerSecond => stats.bytes_per_second() as f64,
+            Quantity::LatencyMean => stats.clat.mean_ns(),
+            Quantity::LatencyPercentile(percent) => stats.clat.percentile(percent).as_ns() as f64,
+            Quantity::LatencyMax => stats.clat.max().as_ns() as f64,
+        }
+    }
+
     /// Returns true if a larger value means a slower device.
     pub fn is_latency(self) -> bool {
         !matches!(self, Quantity::Iops | Quantity::BytesPerSecond)

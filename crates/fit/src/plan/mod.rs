@@ -8,12 +8,12 @@
 //! The areas scale with the capacity and are small against it, so that a measurement costs little of the device's life.
 //! Each step ends after a number of requests or after a time, whichever comes first.
 
+mod description;
 mod print;
 mod result;
-mod state;
 
-pub use state::State;
-pub(crate) use state::{is_mark, name_in};
+pub use description::Description;
+pub(crate) use description::{is_mark, name_in};
 
 use crate::observation;
 use flashlab_sim::Duration;
@@ -245,7 +245,7 @@ impl Builder {
         if discards {
             self.discard(7 * span);
         }
-        // Random writes on untouched areas: one quarter or less of the first span for each size.
+        // Random writes on untouched areas: an eighth of the first span for each size.
         let part = span / 8;
         for (n, block) in sizes.iter().enumerate() {
             let access = Access::new("randwrite", *block, n as u64 * part, part);

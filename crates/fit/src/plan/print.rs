@@ -1,6 +1,6 @@
 //! A plan as a job file of fio, for a board without flashlab.
 
-use super::{Plan, State};
+use super::{Description, Plan};
 use std::fmt::Write as _;
 
 impl Plan {
@@ -24,8 +24,8 @@ impl Plan {
              --output-format=json --section=$s {file}; done > card.json\n\n[global]\nfilename=${{TARGET}}\ndirect=1\n"
         );
         for step in &self.steps {
-            let state = State { plan: self.name.clone(), before: step.before, rest: step.rest };
-            let _ = writeln!(text, "[{}]\ndescription={}", step.name, state.description());
+            let state = Description { plan: self.name.clone(), before: step.before, rest: step.rest };
+            let _ = writeln!(text, "[{}]\ndescription={}", step.name, state);
             for option in step.job.iter().filter_map(|option| option.strip_prefix("--")) {
                 if !option.starts_with("name=") && option != "direct=1" {
                     let _ = writeln!(text, "{option}");

@@ -5,8 +5,16 @@ use crate::observation::{Latencies, Mark, Observation, Quantity, Step};
 use flashlab_fio::job::Direction;
 use flashlab_fio::stats::Report;
 
-/// Percentiles that a result contains.
-const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+/// Quantities that a result contains.
+const QUANTITIES: [Quantity; 7] = [
+    Quantity::Iops,
+    Quantity::BytesPerSecond,
+    Quantity::LatencyMean,
+    Quantity::LatencyMax,
+    Quantity::LatencyPercentile(50.0),
+    Quantity::LatencyPercentile(99.0),
+    Quantity::LatencyPercentile(99.9),
+];
 
 impl PlannedStep {
     /// Returns the step with the results of its jobs. The jobs of a step are one job with its clones, so that there is
@@ -38,19 +46,11 @@ fn observe(report: &Report, step: &mut Step) {
         if stats.total_ios() == 0 {
             continue;
         }
-        let seconds = stats.runtime_ms as f64 / 1e3;
-        let rate = |amount: f64| if stats.runtime_ms == 0 { 0.0 } else { amount / seconds };
-        let mut numbers = vec![
-            (Quantity::Iops, rate(stats.total_ios() as f64)),
-            (Quantity::BytesPerSecond, rate(stats.io_bytes as f64)),
-            (Quantity::LatencyMean, stats.clat.mean_ns()),
-            (Quantity::LatencyMax, stats.clat.max().as_ns() as f64),
-        ];
-        let percentile = |percent| (Quantity::LatencyPercentile(percent), stats.clat.percentile(percent));
-        numbers.extend(PERCENTILES.map(percentile).map(|(quantity, ns)| (quantity, ns.as_ns() as f64)));
-        // A run shorter than a millisecond has no rate.
-        for (quantity, value) in numbers.into_iter().filter(|(_, value)| *value > 0.0) {
-            step.observations.push(Observation::new(direction, quantity, value));
+        for (quantity, value) in QUANTITIES.map(|quantity| (quantity, quantity.of(stats))) {
+            // A run shorter than a millisecond has no rate.
+            if value > 0.0 {
+                step.observations.push(Observation::new(direction, quantity, value));
+            }
         }
         step.latencies.push(Latencies::of(direction, &stats.clat));
     }

@@ -71,19 +71,19 @@ fn small_targets_and_large_blocks_are_refused() {
 
 #[test]
 fn descriptions_survive_a_round_trip() {
-    let state = plan::State {
+    let state = plan::Description {
         plan: "standard".into(),
         before: State::WrittenInSequence,
         rest: flashlab_sim::Duration::from_secs(5),
     };
-    assert_eq!(plan::State::parse(&state.description()), Some(state));
-    assert_eq!(plan::State::parse("a job of mine"), None);
+    assert_eq!(plan::Description::parse(&state.to_string()), Some(state));
+    assert_eq!(plan::Description::parse("a job of mine"), None);
 }
 
 /// fio's JSON of a printed plan maps back to the steps of the plan.
 #[test]
 fn results_of_fio_map_back_to_steps() {
-    let document = |step: &PlannedStep, state: &plan::State| {
+    let document = |step: &PlannedStep, state: &plan::Description| {
         let options: Vec<String> = step
             .job
             .iter()
@@ -99,7 +99,7 @@ fn results_of_fio_map_back_to_steps() {
             \"jobs\": [{{\"jobname\": \"{}\", \"groupid\": 0, \"error\": 0, \"job options\": {{\"description\": \"{}\", {}}},
             \"read\": {{\"io_bytes\": 0}}, \"write\": {{\"io_bytes\": 0}}}}]}}\n",
             step.name,
-            state.description(),
+            state,
             options.join(", ")
         )
     };
@@ -108,7 +108,7 @@ fn results_of_fio_map_back_to_steps() {
         .steps
         .iter()
         .map(|step| {
-            let state = plan::State { plan: plan.name.clone(), before: step.before, rest: step.rest };
+            let state = plan::Description { plan: plan.name.clone(), before: step.before, rest: step.rest };
             document(step, &state)
         })
         .collect();

@@ -229,13 +229,7 @@ fn observe(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> 
     if requests == 0 {
         return None;
     }
-    let value = match observation.quantity {
-        Quantity::Iops => stats.requests_per_second(),
-        Quantity::BytesPerSecond => stats.bytes_per_second() as f64,
-        Quantity::LatencyMean => stats.clat.mean_ns(),
-        Quantity::LatencyPercentile(percent) => stats.clat.percentile(percent).as_ns() as f64,
-        Quantity::LatencyMax => stats.clat.max().as_ns() as f64,
-    };
+    let value = observation.quantity.of(stats);
     let mechanism = |(mechanism, ns): (Mechanism, u64)| (mechanism.name(), ns as f64 / requests as f64);
     let mechanisms_ns = stats.mechanisms_ns().filter(|(_, ns)| *ns > 0).map(mechanism).collect();
     Some(Predicted { value, mechanisms_ns })

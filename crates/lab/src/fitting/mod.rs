@@ -205,10 +205,9 @@ impl<'a> Session<'a> {
     fn numbers(&self, optional: bool) -> Vec<Free> {
         let mut numbers = Vec::new();
         for row in TABLE.iter().filter(|row| row.optional == optional) {
-            let is_known = flashlab_catalogue::profile::Parameter::at(row.path).is_some();
             let cards: Vec<usize> = (0..self.rigs.len())
                 .filter(|card| (row.start)(&self.accesses[*card]).is_some())
-                .filter(|card| self.base_value(*card, row).is_some() || optional && is_known)
+                .filter(|card| self.base_value(*card, row).is_some() || optional)
                 .collect();
             if row.is_of_host() {
                 if self.settings.fit_host && !cards.is_empty() {

@@ -1,6 +1,6 @@
 //! The numbers that a fit can estimate: one row each, in the order of their priority.
 //!
-//! A row is used if the profiles of the device have its path. A number enters a fit if the cells depend on it.
+//! A number enters a fit if the base profile has it, or its mechanism is optional, and the cells depend on it.
 
 use super::forward::Access;
 use flashlab_catalogue::units::Dimension;
@@ -102,5 +102,20 @@ impl Row {
     /// Returns true if the number belongs to the host, which several cards may share.
     pub fn is_of_host(&self) -> bool {
         self.path.starts_with("host.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_catalogue::profile::Parameter;
+
+    #[test]
+    fn every_path_is_a_parameter() {
+        for row in TABLE {
+            for path in [Some(row.path), row.multiple_of].into_iter().flatten() {
+                assert!(Parameter::at(path).is_some(), "{path}");
+            }
+        }
     }
 }
