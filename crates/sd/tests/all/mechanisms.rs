@@ -165,7 +165,7 @@ fn a_full_area_folds_its_oldest_rewrite_unit() {
     for (at, folds) in [(0, false), (12, false), (100, false), (200, false), (300, true), (400, false)] {
         let done = card.run(Op::Write, at * KIB, 4 * KIB);
         let expected = if folds {
-            // Both granules of the rewrite unit of offset 0 are streamed out and programmed.
+            // The two granules of the rewrite unit of offset 0 are streamed out and programmed.
             (us(600) + Duration::from_ratio_secs(4 * KIB, 256 * MIB)) * 2
         } else {
             Duration::ZERO

@@ -1,8 +1,7 @@
 //! The card compared with sums calculated by hand, and with the contract of every model.
 
-use flashlab_flash::ftl::Wear;
-use flashlab_flash::ftl::card::{Mapping, Overwrite};
-use flashlab_flash::nand::Nand;
+use super::clients::bench;
+use flashlab_flash::ftl::card::Overwrite;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{
     Completion, Duration, FileId, Instant, Mechanism, Model, Observer, Op, Request, RequestId, Rng,
@@ -17,33 +16,7 @@ fn us(n: u64) -> Duration {
 }
 
 fn parameters() -> CardParameters {
-    CardParameters {
-        capacity: 64 * MIB,
-        modes: vec![Mode::Ddr50, Mode::DefaultSpeed],
-        nand: Nand {
-            page: 16 * KIB,
-            t_read: us(100),
-            read_rate: 64 * MIB,
-            t_prog: us(600),
-            t_prog_slc: None,
-            bits: None,
-            erase_block: 4 * MIB,
-            t_bers: Duration::ZERO,
-            spread_ppm: 0,
-        },
-        mapping: Mapping {
-            program_unit: 16 * KIB,
-            t_commit: us(250),
-            map_unit: 128 * KIB,
-            rewrite_unit: 128 * KIB,
-            overwrite: Overwrite::Convert,
-            open_units: 4,
-            map_cache: None,
-            map_page: 4 * KIB,
-        },
-        wear: Wear::default(),
-        refinements: Default::default(),
-    }
+    CardParameters { modes: vec![Mode::Ddr50, Mode::DefaultSpeed], ..bench::parameters(64 * MIB) }
 }
 
 fn link() -> Link {

@@ -1,7 +1,7 @@
 //! Power cuts and saved states of a card.
 
 use flashlab_flash::ftl::Wear;
-use flashlab_flash::ftl::card::{Mapping, Overwrite};
+use flashlab_flash::ftl::card::Overwrite;
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{
@@ -12,33 +12,13 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 fn parameters(overwrite: Overwrite) -> CardParameters {
-    let erase_block = 64 * KIB;
+    let card = super::card::parameters(overwrite);
+    let t_prog_slc = (overwrite == Overwrite::Log).then(|| Duration::from_us(200));
     CardParameters {
         capacity: 2 * MIB,
         modes: vec![Mode::DefaultSpeed],
-        nand: Nand {
-            page: 8 * KIB,
-            t_read: Duration::from_us(100),
-            read_rate: 64 * MIB,
-            t_prog: Duration::from_us(600),
-            t_prog_slc: (overwrite == Overwrite::Log).then(|| Duration::from_us(200)),
-            bits: None,
-            erase_block,
-            t_bers: Duration::from_us(900),
-            spread_ppm: 30_000,
-        },
-        mapping: Mapping {
-            program_unit: 8 * KIB,
-            t_commit: Duration::from_us(250),
-            map_unit: erase_block,
-            rewrite_unit: erase_block,
-            overwrite,
-            open_units: 3,
-            map_cache: None,
-            map_page: 4 * KIB,
-        },
-        wear: Wear::default(),
-        refinements: Default::default(),
+        nand: Nand { t_prog_slc, ..card.nand },
+        ..card
     }
 }
 

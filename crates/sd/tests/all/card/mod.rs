@@ -61,7 +61,7 @@ impl Store for Bytes {
     }
 }
 
-fn parameters(overwrite: Overwrite) -> CardParameters {
+pub(crate) fn parameters(overwrite: Overwrite) -> CardParameters {
     let erase_block = 64 * KIB;
     let parameters = CardParameters {
         capacity: 4 * MIB,

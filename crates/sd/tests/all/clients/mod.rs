@@ -1,6 +1,6 @@
 //! Third-party drivers on our card. Each test uses a driver as its users do, in simulated time.
 
-mod bench;
+pub(crate) mod bench;
 mod controller;
 mod embedded_sdmmc_spi;
 mod fatfs_native;
