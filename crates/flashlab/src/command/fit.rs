@@ -27,6 +27,15 @@ pub(crate) struct Options {
     /// Profile that provides all numbers that are not fitted.
     #[arg(long, value_name = "DEVICE", default_value = TYPICAL)]
     base: String,
+    /// Fits this number only, from its value in the base profile on; can be repeated.
+    #[arg(long = "number", value_name = "PATH")]
+    numbers: Vec<String>,
+    /// Fits the results of this step only; can be repeated. The other steps still run before it.
+    #[arg(long = "step", value_name = "NAME")]
+    steps: Vec<String>,
+    /// Runs each step as often as it was measured, on a device with the spread between erase blocks. Slower.
+    #[arg(long)]
+    exact: bool,
     /// File for the profile, one for each card in their order.
     #[arg(long = "to", value_name = "FILE")]
     to: Vec<PathBuf>,
@@ -69,7 +78,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if !(0.1..=50.0).contains(&options.floor) {
         return Err(Failure::usage(format!("--floor {}: expected 0.1 to 50 (per cent)", options.floor)));
     }
-    let inputs = options.measurements.iter().map(|name| input(name, library));
+    let inputs = options.measurements.iter().map(|name| input(name, &options.base, library));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let outputs = options.to.iter().chain(&options.html);
     outputs.map(PathBuf::as_path).try_for_each(file::check_output)?;
@@ -77,6 +86,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         base: options.base.clone(),
         host: options.host.clone(),
         fit_host: options.fit_host,
+        numbers: options.numbers.clone(),
+        steps: options.steps.clone(),
+        exact: options.exact,
         ..FitSettings::default()
     };
     (settings.search.seed, settings.search.floor) = (options.seed, options.floor / 100.0);
@@ -106,14 +118,15 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 }
 
 /// Reads the measurements that an argument names.
-fn input(name: &str, library: &Library) -> Result<Input, Failure> {
+fn input(name: &str, base: &str, library: &Library) -> Result<Input, Failure> {
     if let Some((experiment, column)) = name.split_once(':')
         && !Path::new(name).exists()
     {
         let measurements = measurements_of_experiment(experiment, column, library)?;
-        // The names of its cells differ from those of the experiment, so the profile is not taken for a copy of the
-        // profile that the experiment uses.
-        return Ok(Input { label: name.to_owned(), measurements });
+        // A refit of the column's own profile names the cells of the experiment, which then counts them as fitted. Any
+        // other profile must not, because it would be taken for a copy of the one that the experiment uses.
+        let label = if measurements.target.name == base { column } else { name };
+        return Ok(Input { label: label.to_owned(), measurements });
     }
     let bytes = file::read(name, BYTES_MAX).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|error| {

@@ -25,6 +25,15 @@ pub enum FittingError {
     NoHost,
     /// The measurements name different hosts.
     Hosts(Vec<String>),
+    /// A selected number or step does not exist.
+    Unknown {
+        /// `number` or `step`.
+        what: &'static str,
+        /// Name that was given.
+        name: String,
+        /// Names that exist.
+        known: Vec<String>,
+    },
     /// An experiment cannot provide the cells of a column.
     Experiment(String),
 }
@@ -44,6 +53,9 @@ impl fmt::Display for FittingError {
                     f,
                     "no number of the base profile affects these cells; measure reads or writes of the card"
                 )
+            }
+            FittingError::Unknown { what, name, known } => {
+                write!(f, "there is no {what} {name} to fit; expected one of {}", known.join(", "))
             }
             FittingError::NoHost => write!(
                 f,

@@ -32,6 +32,8 @@ pub struct ReadyStep {
     filesystem: Option<FilesystemParameters>,
     /// Observations that the model predicts, in order.
     pub observations: Vec<Observation>,
+    /// Runs of the jobs, each with new files. A prediction is the mean over them.
+    pub runs: u32,
 }
 
 impl ReadyStep {
@@ -59,7 +61,7 @@ impl ReadyStep {
             }
         }
         let (name, before, rest) = (step.name.clone(), step.before, step.rest);
-        Ok((ReadyStep { name, jobs, before, rest, filesystem, observations }, note))
+        Ok((ReadyStep { name, jobs, before, rest, filesystem, observations, runs: 1 }, note))
     }
 
     /// Returns true if the step starts from a new device.
@@ -152,24 +154,41 @@ pub fn predict(
 /// Runs steps in order on one device, and returns the predictions of their observations.
 pub fn run_history(device: &Device, steps: &[ReadyStep], seed: u64) -> Result<Vec<Predicted>, FittingError> {
     let mut bench = Bench::with(device, seed);
-    let mut predicted = Vec::new();
+    let mut predicted = Vec::<Predicted>::new();
     for step in steps {
         let failed = |what: String| FittingError::Step { step: step.name.clone(), what };
-        let statistics = run_step(&mut bench, step).map_err(|error| failed(error.to_string()))?;
-        for observation in &step.observations {
-            let value = observe(&statistics, &step.jobs, observation)
-                .ok_or_else(|| failed("it moves no data in an observed direction".to_owned()))?;
-            predicted.push(value);
+        let first = predicted.len();
+        for run in 0..step.runs {
+            let statistics = run_step(&mut bench, step, run).map_err(|error| failed(error.to_string()))?;
+            for (n, observation) in step.observations.iter().enumerate() {
+                let value = observe(&statistics, &step.jobs, observation)
+                    .ok_or_else(|| failed("it moves no data in an observed direction".to_owned()))?;
+                // The mechanisms are those of the last run.
+                match predicted.get_mut(first + n) {
+                    Some(mean) => {
+                        let sum = mean.value * f64::from(run) + value.value;
+                        *mean = Predicted { value: sum / f64::from(run + 1), ..value };
+                    }
+                    None => predicted.push(value),
+                }
+            }
         }
     }
     Ok(predicted)
 }
 
-fn run_step(bench: &mut Bench, step: &ReadyStep) -> Result<Statistics, crate::bench::BenchError> {
+/// Prepares the device and runs a step's jobs for the `run`-th time, from 0 on. Every run but the first lays out its
+/// files anew and keeps the state that the run before left.
+fn run_step(bench: &mut Bench, step: &ReadyStep, run: u32) -> Result<Statistics, crate::bench::BenchError> {
     if let Some(filesystem) = &step.filesystem {
         bench.format_once(filesystem)?;
     }
-    bench.pause(step.rest);
+    if step.runs > 1 {
+        bench.remove_files();
+    }
+    if run == 0 {
+        bench.pause(step.rest);
+    }
     let prepare = |bench: &mut Bench, mix, random| {
         let jobs: Vec<Job> = step.jobs.iter().map(|job| covering(job, mix, random)).collect();
         let statistics = bench.run(&jobs, &Settings::default())?;

@@ -54,7 +54,7 @@ pub(super) fn host_of(inputs: &[Input], settings: &FitSettings) -> Result<String
 
 impl Input {
     /// Prepares the steps and selects the observations that a fit uses.
-    pub(super) fn ready(&self, _several: bool, library: &Library) -> Result<Ready, FittingError> {
+    pub(super) fn ready(&self, settings: &FitSettings, library: &Library) -> Result<Ready, FittingError> {
         let mut ready = Ready {
             steps: Vec::new(),
             cells: Vec::new(),
@@ -69,12 +69,16 @@ impl Input {
             steps => ready.notes.push(format!("percentiles and maxima of {steps} steps are not fitted")),
         }
         for step in &self.measurements.steps {
-            let used = used(step);
+            let is_chosen = settings.steps.is_empty() || settings.steps.contains(&step.name);
+            let used = if is_chosen { used(step) } else { Vec::new() };
             if step.is_marked(Mark::Incomplete) {
                 ready.notes.push(format!("step {} is incomplete; its cells count like others", step.name));
             }
             ready.notes.extend(step.assumptions.iter().map(|a| format!("step {}: assumed {a}", step.name)));
-            let (ready_step, note) = ReadyStep::of(step, used.clone(), library)?;
+            let (mut ready_step, note) = ReadyStep::of(step, used.clone(), library)?;
+            if settings.exact {
+                ready_step.runs = step.observations.iter().map(|o| o.runs).max().unwrap_or(1);
+            }
             ready.notes.extend(note);
             for observation in &used {
                 ready.cells.push(self.cell(step, observation, used.len()));

@@ -43,13 +43,27 @@ pub struct FitSettings {
     pub host: Option<String>,
     /// True if the numbers of the host are fitted too.
     pub fit_host: bool,
+    /// Paths of the numbers to fit, from their values in the base profile on; empty for all that the cells determine.
+    pub numbers: Vec<String>,
+    /// Names of the steps whose results are cells of the fit; empty for all.
+    pub steps: Vec<String>,
+    /// True if each step runs as often as it was measured, on a device with the spread between erase blocks.
+    pub exact: bool,
     /// Settings of the search.
     pub search: flashlab_fit::estimate::Settings,
 }
 
 impl Default for FitSettings {
     fn default() -> Self {
-        FitSettings { base: TYPICAL.to_owned(), host: None, fit_host: false, search: Default::default() }
+        FitSettings {
+            base: TYPICAL.to_owned(),
+            host: None,
+            fit_host: false,
+            numbers: Vec::new(),
+            steps: Vec::new(),
+            exact: false,
+            search: Default::default(),
+        }
     }
 }
 
@@ -73,6 +87,9 @@ pub struct CardFit {
     /// The fitted devices.
     #[serde(skip)]
     devices: Vec<Device>,
+    /// Text of the base profile for each card whose own profile it is; a fit changes only its fitted numbers.
+    #[serde(skip)]
+    own_texts: Vec<Option<String>>,
 }
 
 /// A number that was not fitted.
@@ -117,6 +134,7 @@ pub fn with_typical(library: &Library) -> Library {
 /// Fits the measurements of one or several cards on one host.
 pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Result<CardFit, FittingError> {
     let library = with_typical(library);
+    check_names(inputs, settings)?;
     let (session, host, notes) = Session::new(inputs, settings, &library)?;
     let mut numbers = session.numbers(false);
     let mut starts = session.starts(&numbers);
@@ -149,7 +167,31 @@ pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Resul
         mechanisms_ns: predicted.into_iter().map(|cell: Predicted| cell.mechanisms_ns).collect(),
         notes,
         devices: devices.collect::<Result<_, _>>()?,
+        own_texts: inputs.iter().map(|input| own_text(input, settings, &library)).collect(),
     })
+}
+
+/// Returns the text of the base profile if it is the profile of the measured device.
+fn own_text(input: &Input, settings: &FitSettings, library: &Library) -> Option<String> {
+    let is_own = input.measurements.target.name == settings.base;
+    library.device(&settings.base).ok().filter(|_| is_own).map(|profile| profile.text.text.clone())
+}
+
+/// Rejects selected numbers and steps that do not exist.
+fn check_names(inputs: &[Input], settings: &FitSettings) -> Result<(), FittingError> {
+    let unknown = |what, name: &String, known: Vec<&str>| {
+        let known = known.into_iter().map(str::to_owned).collect();
+        Err(FittingError::Unknown { what, name: name.clone(), known })
+    };
+    let rows: Vec<&str> = TABLE.iter().map(|row| row.path).collect();
+    if let Some(name) = settings.numbers.iter().find(|name| !rows.contains(&name.as_str())) {
+        return unknown("number", name, rows);
+    }
+    let steps = || inputs.iter().flat_map(|input| &input.measurements.steps).map(|step| step.name.as_str());
+    match settings.steps.iter().find(|name| !steps().any(|step| step == *name)) {
+        Some(name) => unknown("step", name, steps().collect()),
+        None => Ok(()),
+    }
 }
 
 /// Path of the spread between erase blocks.
@@ -175,10 +217,14 @@ impl<'a> Session<'a> {
         };
         let mut notes = Vec::new();
         for input in inputs {
-            let ready = input.ready(inputs.len() > 1, library)?;
+            let ready = input.ready(settings, library)?;
             notes.extend(ready.notes);
-            let mut fixed: Vec<Setting> = vec![("host", host.clone()), (SPREAD, "0%".to_owned())];
-            if let Some(capacity) = ready.capacity {
+            let mut fixed: Vec<Setting> = vec![("host", host.clone())];
+            if !settings.exact {
+                fixed.push((SPREAD, "0%".to_owned()));
+            }
+            if let Some(capacity) = ready.capacity.filter(|_| input.measurements.target.name != settings.base)
+            {
                 fixed.push(("card.capacity", format!("{capacity}B")));
             }
             let rig = Rig { device: settings.base.clone(), settings: fixed.clone(), steps: ready.steps };
@@ -204,7 +250,9 @@ impl<'a> Session<'a> {
     /// optional ones that it lacks.
     fn numbers(&self, optional: bool) -> Vec<Free> {
         let mut numbers = Vec::new();
-        for row in TABLE.iter().filter(|row| row.optional == optional) {
+        let chosen = &self.settings.numbers;
+        let is_chosen = |row: &&Row| chosen.is_empty() || chosen.iter().any(|path| path == row.path);
+        for row in TABLE.iter().filter(|row| row.optional == optional).filter(is_chosen) {
             let cards: Vec<usize> = (0..self.rigs.len())
                 .filter(|card| (row.start)(&self.accesses[*card]).is_some())
                 .filter(|card| self.base_value(*card, row).is_some() || optional)
@@ -229,7 +277,8 @@ impl<'a> Session<'a> {
         let start = |number: &Free| {
             let row = number.row;
             let guess = match number.card {
-                Some(card) => (row.start)(&self.accesses[card]),
+                Some(card) if self.settings.numbers.is_empty() => (row.start)(&self.accesses[card]),
+                Some(card) => self.base_value(card, row).or_else(|| (row.start)(&self.accesses[card])),
                 None => self.base_value(0, row),
             };
             let (low, high) = self.bounds(number);

@@ -10,6 +10,9 @@ impl CardFit {
     /// Returns the profile of a card as TOML, titled `title`. Its fitted numbers list their cells; all other numbers are
     /// those of the base profile and say so.
     pub fn profile(&self, card: usize, title: &str) -> Result<String, FittingError> {
+        if let Some(text) = &self.own_texts[card] {
+            return self.updated(card, text);
+        }
         let device = &self.devices[card];
         let own: Vec<&SourcedNumber> =
             device.sourced_numbers().iter().filter(|n| n.profile == self.base).collect();
@@ -37,6 +40,44 @@ impl CardFit {
         // A profile that does not parse would be a fault of this function, but the user must not lose the fit to it.
         Profile::parse("fitted.toml", text.as_bytes()).map_err(|e| FittingError::Device(e.to_string()))?;
         Ok(text)
+    }
+
+    /// Returns the card's own profile with the fitted numbers and their sources replaced. All other lines stay.
+    fn updated(&self, card: usize, profile: &str) -> Result<String, FittingError> {
+        let (mut text, mut section) = (String::new(), "");
+        let fitted = |path: &str| {
+            let number =
+                self.devices[card].sourced_numbers().iter().find(|n| n.number.parameter.path == path);
+            number.filter(|_| self.estimate_of(card, path).is_some())
+        };
+        let mut replaced = 0;
+        for line in profile.lines() {
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                section = name;
+            }
+            let key = line.split_once(" = ").map_or("", |(key, _)| key.trim_matches('"'));
+            let is_source = section == "source";
+            let path = if is_source { key.to_owned() } else { format!("{section}.{key}") };
+            let line = match fitted(&path) {
+                Some(number) if is_source => format!("\"{path}\" = {}", self.source(card, number)),
+                Some(number) => format!("{key} = {}", toml_value(&number.number.value)),
+                None => line.to_owned(),
+            };
+            replaced += usize::from(fitted(&path).is_some());
+            text += &line;
+            text.push('\n');
+        }
+        let numbers = self.devices[card].sourced_numbers().iter();
+        let estimated = numbers.filter(|n| fitted(n.number.parameter.path).is_some()).count();
+        let parsed =
+            Profile::parse("fitted.toml", text.as_bytes()).map_err(|e| FittingError::Device(e.to_string()));
+        if replaced != 2 * estimated {
+            return Err(FittingError::Device(format!(
+                "{}: expected one line for each fitted number and one for its source; write them as `key = value`",
+                self.base
+            )));
+        }
+        parsed.map(|_| text)
     }
 
     /// Returns the estimate of a number of a card.
