@@ -80,6 +80,14 @@ impl CardFit {
         parsed.map(|_| text)
     }
 
+    /// Returns the cells of the fit that no number names. Every number of an own profile names them too, so that an
+    /// experiment does not count them as predicted.
+    fn cells_of_no_number(&self) -> impl Iterator<Item = &String> {
+        let is_refit = self.own_texts.iter().any(Option::is_some);
+        let named = |cell: &String| self.estimate.numbers.iter().any(|number| number.cells.contains(cell));
+        self.estimate.cells.iter().map(|cell| &cell.name).filter(move |cell| is_refit && !named(cell))
+    }
+
     /// Returns the estimate of a number of a card.
     fn estimate_of(&self, card: usize, path: &str) -> Option<&NumberEstimate> {
         let long = format!("{}:{path}", self.cards[card]);
@@ -112,7 +120,8 @@ impl CardFit {
                     quoted(&format!("the measurements do not limit it; {} is a start value", self.base))
                 ),
                 _ => {
-                    let cells: Vec<String> = estimate.cells.iter().map(|cell| quoted(cell)).collect();
+                    let cells = estimate.cells.iter().chain(self.cells_of_no_number());
+                    let cells: Vec<String> = cells.map(|cell| quoted(cell)).collect();
                     format!("{{ fitted = [{}] }}", cells.join(", "))
                 }
             };

@@ -1,0 +1,48 @@
+//! `flashlab fit`: refits of a profile, the choice of numbers and steps, several cards, JSON, and refusals.
+
+use super::folder::Folder;
+use serde_json::Value;
+
+/// Arguments of the shortest fit of a published cell: one number on the first step.
+const ONE: &[&str] = &["--number", "ftl.t_commit", "--step", "raw randwrite 4K"];
+
+#[test]
+fn a_refit_changes_the_fitted_number_and_its_source_only_and_names_the_experiments_cell() {
+    let folder = Folder::new("fit-refit");
+    let arguments = ["fit", "sd-cards:kingston", "--base", "sd/kingston", "--to", "new.toml"];
+    let run = folder.run(&[&arguments[..], ONE].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let new = folder.read("new.toml");
+    let old = include_str!("../../../../../profiles/sd/kingston.toml");
+    let changed: Vec<&str> =
+        new.lines().zip(old.lines()).filter(|(new, old)| new != old).map(|(new, _)| new).collect();
+    assert_eq!(new.lines().count(), old.lines().count());
+    assert!(changed.iter().all(|line| line.contains("t_commit")), "{changed:?}");
+    assert!(new.contains(r#""ftl.t_commit" = { fitted = ["raw randwrite 4K/kingston"] }"#), "{new}");
+}
+
+#[test]
+fn unknown_numbers_and_steps_are_refused_with_the_known_ones() {
+    let folder = Folder::new("fit-unknown");
+    let run = folder.run(&["fit", "sd-cards:kingston", "--number", "flash.t_porg"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("there is no number flash.t_porg to fit") && run.err.contains("flash.t_prog"));
+    let run = folder.run(&["fit", "sd-cards:kingston", "--step", "raw write"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("there is no step raw write to fit") && run.err.contains("raw write 1M"));
+}
+
+#[test]
+fn several_cards_share_the_numbers_of_the_host() {
+    let folder = Folder::new("fit-host");
+    let cards = ["fit", "sd-cards:kingston", "sd-cards:sandisk", "--fit-host", "--format", "json"];
+    let chosen = ["--number", "flash.t_prog", "--number", "host.t_block"];
+    let steps = ["--step", "raw write 1M", "--step", "raw read 1M"];
+    let run = folder.run(&[&cards[..], &chosen, &steps].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let fit: Value = serde_json::from_str(&run.out).expect("standard output is JSON alone");
+    let numbers = fit["estimate"]["numbers"].as_array().expect("a list");
+    let names: Vec<&str> = numbers.iter().filter_map(|number| number["name"].as_str()).collect();
+    assert_eq!(names.iter().filter(|name| **name == "host.t_block").count(), 1, "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.ends_with(":flash.t_prog")).count(), 2, "{names:?}");
+}
