@@ -24,7 +24,6 @@ cargo xtask <task>
   golden-check  checks that every experiment gives its golden table and meets its bounds, in a release build
   determinism   checks that a debug build gives the golden digests, and another seed other digests
   fit-check [--seed N] [--cards N]  fits virtual cards with known numbers and compares, in a release build
-  fit-profiles sd-cards  rewrites the profiles of the six cards by `flashlab fit`, from their published cells
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; known failing inputs run first
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
@@ -46,7 +45,6 @@ fn main() -> ExitCode {
         ["golden-check"] => golden_check(),
         ["determinism"] => determinism::check(Scope::Quick),
         ["fit-check", ref arguments @ ..] => fit_check(arguments),
-        ["fit-profiles", "sd-cards"] => fit_profiles(),
         ["fuzz"] => fuzz("60"),
         ["fuzz", seconds] => fuzz(seconds),
         ["under-load"] => under_load::check("5", &[]),
@@ -154,28 +152,6 @@ fn golden_check() -> Outcome {
 fn fit_check(arguments: &[&str]) -> Outcome {
     let build = ["run", "--release", "--locked", "--package", "flashlab-lab", "--example", "fit_check", "--"];
     cargo(&[&build[..], arguments].concat())
-}
-
-/// Fits the own numbers of each card of `sd-cards` on the cells that determine them, and rewrites its profile. A profile in
-/// use is the start.
-fn fit_profiles() -> Outcome {
-    let raw = [
-        ("flash.t_prog", "raw write 1M"),
-        ("ftl.t_commit", "raw randwrite 4K"),
-        ("flash.t_read", "raw randread 4K"),
-    ];
-    for card in ["kingston", "gigastone", "transcend", "suneast", "kioxia", "sandisk"] {
-        let (base, cells, file) =
-            (format!("sd/{card}"), format!("sd-cards:{card}"), format!("profiles/sd/{card}.toml"));
-        let mut arguments =
-            vec!["run", "--release", "--locked", "--package", "flashlab", "--", "fit", &cells];
-        arguments.extend(["--base", &base, "--exact", "--floor", "0.1", "--to", &file]);
-        for (number, step) in raw {
-            arguments.extend(["--number", number, "--step", step]);
-        }
-        cargo(&arguments)?;
-    }
-    Ok(())
 }
 
 fn golden() -> Outcome {
