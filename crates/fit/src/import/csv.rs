@@ -9,6 +9,10 @@ use super::{ImportError, Problem, positive};
 use crate::observation::{Measurements, Quantity, State, Target};
 use flashlab_fio::job::Direction;
 
+/// Options of fio that limit the length of a job. A job without any of them covers the whole device, which takes hours on
+/// a large card.
+const LENGTHS: [&str; 6] = ["size", "filesize", "io_size", "io_limit", "number_ios", "runtime"];
+
 /// Returns true if a line is the header of a table.
 pub(super) fn is_header(line: &str) -> bool {
     let names: Vec<String> = fields(line).iter().map(|name| name.to_lowercase()).collect();
@@ -113,10 +117,14 @@ fn row(
     if field("unit").is_none() {
         assumptions.push(format!("the value has the unit {unit}"));
     }
-    let kept: Vec<&str> = options
+    let mut kept: Vec<&str> = options
         .into_iter()
         .filter(|option| !option.starts_with("name=") && *option != "direct=1" && *option != "direct")
         .collect();
+    if !kept.iter().any(|option| LENGTHS.contains(&option.split('=').next().unwrap_or_default())) {
+        kept.push("runtime=30");
+        assumptions.push("the job ran for 30 s, because its row states no size and no time".to_owned());
+    }
     let ran = Ran {
         name,
         options: kept.join(" "),

@@ -46,3 +46,14 @@ fn several_cards_share_the_numbers_of_the_host() {
     assert_eq!(names.iter().filter(|name| **name == "host.t_block").count(), 1, "{names:?}");
     assert_eq!(names.iter().filter(|name| name.ends_with(":flash.t_prog")).count(), 2, "{names:?}");
 }
+
+#[test]
+fn a_table_without_lengths_is_fitted_as_runs_of_30_s() {
+    let folder = Folder::new("fit-table");
+    folder
+        .put("table.csv", "job,value,sd,unit\nrw=randread bs=4k,2100,20,IOPS\nrw=write bs=1m,18,0.2,MiB/s\n");
+    let run = folder.run(&["fit", "table.csv", "--host", "raspberry-pi-3"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("2 numbers fitted on 2 cells of table on raspberry-pi-3"), "{}", run.out);
+    assert_eq!(run.out.matches("assumed the job ran for 30 s").count(), 2, "{}", run.out);
+}
