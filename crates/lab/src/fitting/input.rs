@@ -53,6 +53,11 @@ pub(super) fn host_of(inputs: &[Input], settings: &FitSettings) -> Result<String
 }
 
 impl Input {
+    /// Returns true if the base profile is the profile of the measured device, so that the fit changes it.
+    pub(super) fn is_refit(&self, settings: &FitSettings) -> bool {
+        self.measurements.target.name == settings.base
+    }
+
     /// Prepares the steps and selects the observations that a fit uses.
     pub(super) fn ready(&self, settings: &FitSettings, library: &Library) -> Result<Ready, FittingError> {
         let mut ready = Ready {

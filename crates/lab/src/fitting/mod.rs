@@ -173,8 +173,8 @@ pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Resul
 
 /// Returns the text of the base profile if it is the profile of the measured device.
 fn own_text(input: &Input, settings: &FitSettings, library: &Library) -> Option<String> {
-    let is_own = input.measurements.target.name == settings.base;
-    library.device(&settings.base).ok().filter(|_| is_own).map(|profile| profile.text.text.clone())
+    let profile = library.device(&settings.base).ok().filter(|_| input.is_refit(settings));
+    profile.map(|profile| profile.text.text.clone())
 }
 
 /// Rejects selected numbers and steps that do not exist.
@@ -223,8 +223,7 @@ impl<'a> Session<'a> {
             if !settings.exact {
                 fixed.push((SPREAD, "0%".to_owned()));
             }
-            if let Some(capacity) = ready.capacity.filter(|_| input.measurements.target.name != settings.base)
-            {
+            if let Some(capacity) = ready.capacity.filter(|_| !input.is_refit(settings)) {
                 fixed.push(("card.capacity", format!("{capacity}B")));
             }
             let rig = Rig { device: settings.base.clone(), settings: fixed.clone(), steps: ready.steps };

@@ -58,26 +58,24 @@ impl CardFit {
             let key = line.split_once(" = ").map_or("", |(key, _)| key.trim_matches('"'));
             let is_source = section == "source";
             let path = if is_source { key.to_owned() } else { format!("{section}.{key}") };
-            let line = match fitted(&path) {
-                Some(number) if is_source => format!("\"{path}\" = {}", self.source(card, number)),
-                Some(number) => format!("{key} = {}", toml_value(&number.number.value)),
-                None => line.to_owned(),
+            let number = fitted(&path);
+            replaced += usize::from(number.is_some());
+            text += &match number {
+                Some(number) if is_source => format!("\"{path}\" = {}\n", self.source(card, number)),
+                Some(number) => format!("{key} = {}\n", toml_value(&number.number.value)),
+                None => format!("{line}\n"),
             };
-            replaced += usize::from(fitted(&path).is_some());
-            text += &line;
-            text.push('\n');
         }
         let numbers = self.devices[card].sourced_numbers().iter();
         let estimated = numbers.filter(|n| fitted(n.number.parameter.path).is_some()).count();
-        let parsed =
-            Profile::parse("fitted.toml", text.as_bytes()).map_err(|e| FittingError::Device(e.to_string()));
         if replaced != 2 * estimated {
             return Err(FittingError::Device(format!(
                 "{}: expected one line for each fitted number and one for its source; write them as `key = value`",
                 self.base
             )));
         }
-        parsed.map(|_| text)
+        Profile::parse("fitted.toml", text.as_bytes()).map_err(|e| FittingError::Device(e.to_string()))?;
+        Ok(text)
     }
 
     /// Returns the cells of the fit that no number names. Every number of an own profile names them too, so that an
