@@ -28,6 +28,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("report", 20),
     ("flashlab", 170),
     ("fit", 5),
+    ("recording", 5),
     ("measure", 5),
     ("xtask", 5),
 ];

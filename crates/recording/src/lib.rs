@@ -1,0 +1,12 @@
+//! Recorded runs: block requests of a real run with the dependencies between them.
+//!
+//! A run under a real kernel is recorded once. Its replay on any virtual device tells how long the same run would take
+//! there, because each request starts when its causes are over, not at the recorded instant.
+//!
+//! - A [`Recording`] is a [`Header`] and a sequence of [`Step`]s, in the order in which they started.
+//! - A [`Step`] is a request or a mark. Its [`Cause`]s decide when it starts.
+#![warn(missing_docs)]
+
+mod step;
+
+pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};

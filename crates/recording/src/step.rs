@@ -1,0 +1,127 @@
+//! Steps of a recording, and the causes that decide when they start.
+
+use flashlab_sim::{Duration, Op};
+
+/// Facts about the recorded run that its requests do not tell. Text is empty where a source does not state it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Header {
+    /// Capacity of the recorded device in bytes.
+    pub capacity: u64,
+    /// Logical block size in bytes.
+    pub block: u32,
+    /// True if the causes of each step are known. Otherwise each step has one cause: its recorded instant.
+    pub has_dependencies: bool,
+    /// Kernel release, such as `6.12.95`.
+    pub kernel: String,
+    /// Filesystem and its options, such as `ext4 -O ^has_journal`.
+    pub filesystem: String,
+    /// Workload, such as `sqlite-wal` or the text of a job file.
+    pub workload: String,
+    /// Limits of the host: largest request, discard limits, write cache, scheduler.
+    pub host: String,
+    /// Tool and format from which the recording was made, such as `blkparse text`.
+    pub origin: String,
+}
+
+/// A task of the recorded kernel: a process or a kernel thread.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct TaskId(pub u32);
+
+/// Event of an earlier step that later steps wait for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Event {
+    /// The step starts: the host submits the request.
+    Started,
+    /// The step is over: the device completes the request. A mark starts and ends at the same instant.
+    Completed,
+}
+
+/// A condition for the start of a step. A step starts when the last of its causes holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// An instant after the start of the run: a timer of the kernel, or the arrival in an open-loop trace.
+    Instant(Duration),
+    /// `think` after an event of the step `back` places earlier. `back` is at least 1 and at most
+    /// [`Cause::FARTHEST`].
+    Step {
+        /// Distance to the earlier step.
+        back: u32,
+        /// Event of that step.
+        event: Event,
+        /// Processor time from the event to the start of this step.
+        think: Duration,
+    },
+}
+
+impl Cause {
+    /// Longest distance between a step and a step it waits for. It bounds the memory of a replay.
+    pub const FARTHEST: u32 = 65_535;
+}
+
+/// Flags of a request, as the kernel sets them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags {
+    /// The submitter waits for the request (`REQ_SYNC`).
+    pub sync: bool,
+    /// Metadata of a filesystem (`REQ_META`).
+    pub meta: bool,
+    /// Read-ahead (`REQ_RAHEAD`).
+    pub read_ahead: bool,
+    /// Write-back or other work that no task waits for (`REQ_BACKGROUND`).
+    pub background: bool,
+}
+
+/// Meaning of a mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MarkKind {
+    /// An operation that the user waits for begins, such as `fdatasync`. Operations of one task do not overlap.
+    OperationBegins,
+    /// The operation of this task ends.
+    OperationEnds,
+    /// The measured part of the run begins. Without this mark it begins with the run.
+    RunBegins,
+    /// The measured part of the run ends. Without this mark it ends with the last completion.
+    RunEnds,
+}
+
+/// Content of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// A request to the device.
+    Request {
+        /// Operation.
+        op: Op,
+        /// Offset in bytes.
+        offset: u64,
+        /// Length in bytes; 0 for a flush.
+        length: u64,
+        /// Flags.
+        flags: Flags,
+    },
+    /// An instant of the run without a request.
+    Mark(MarkKind),
+}
+
+/// A step of the run: a request or a mark, with its causes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Task that started the step.
+    pub task: TaskId,
+    /// Recorded start after the start of the run; used when timestamps are replayed.
+    pub at: Duration,
+    /// Content.
+    pub action: Action,
+    /// Conditions for the start. A step without causes starts with the run.
+    pub causes: Vec<Cause>,
+}
+
+/// A recorded run in memory. Steps stand in the order of their recorded start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recording {
+    /// Facts about the run.
+    pub header: Header,
+    /// Names of tasks, by [`TaskId`].
+    pub tasks: Vec<String>,
+    /// Steps.
+    pub steps: Vec<Step>,
+}
