@@ -5,7 +5,7 @@
 //!
 //! - A [`Recording`] is a [`Header`] and a sequence of [`Step`]s, in the order in which they started.
 //! - A [`Step`] is a request or a mark. Its [`Cause`]s decide when it starts.
-#![warn(missing_docs)]
+#![forbid(unsafe_code)]
 
 mod step;
 
