@@ -5,8 +5,13 @@
 //!
 //! - A [`Recording`] is a [`Header`] and a sequence of [`Step`]s, in the order in which they started.
 //! - A [`Step`] is a request or a mark. Its [`Cause`]s decide when it starts.
+//! - A [`Replay`] is a recording as a workload.
 #![forbid(unsafe_code)]
 
+mod graph;
+mod replay;
 mod step;
 
+pub use graph::BadDistance;
+pub use replay::{Mode, Outcome, Replay};
 pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};

@@ -1,0 +1,305 @@
+//! The dependencies of a recorded run while it is replayed: which steps may start, and when.
+//!
+//! The graph sees a window of the run. Steps enter at its end in recorded order and leave at its front once they are
+//! over, so memory does not grow with the length of the run.
+
+use crate::{Action, Cause, Event, MarkKind, Step, TaskId};
+use flashlab_sim::{Duration, Instant};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::fmt;
+
+/// Steps read beyond the oldest step that is not over. A step farther ahead waits until the window moves.
+const AHEAD: u64 = 65_536;
+
+/// A step that waits for a step outside of the recording or too far back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadDistance {
+    /// Number of the step, from 0.
+    pub step: u64,
+    /// Its distance to the step that it waits for.
+    pub back: u32,
+}
+
+impl fmt::Display for BadDistance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadDistance { step, back } = self;
+        write!(
+            f,
+            "step {step} waits for a step {back} places earlier: expected 1 to {}",
+            (*step).min(Cause::FARTHEST.into())
+        )
+    }
+}
+
+impl std::error::Error for BadDistance {}
+
+/// A step that waits for an event of another step.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    step: u64,
+    event: Event,
+    think: Duration,
+}
+
+/// A step in the window. Both instants are `None` until they are known.
+#[derive(Debug)]
+struct Slot {
+    action: Action,
+    /// Causes whose instant is not known yet.
+    unresolved: u32,
+    /// Latest instant of the causes that are known.
+    ready: Instant,
+    started: Option<Instant>,
+    completed: Option<Instant>,
+    waiters: Vec<Waiter>,
+    /// Step that begins the operation which this mark ends.
+    begins: Option<u64>,
+}
+
+/// A mark, and the instant at which the replay reaches it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reached {
+    /// An operation ended after this time.
+    Operation(Duration),
+    /// The measured part of the run begins.
+    RunBegins(Instant),
+    /// The measured part of the run ends.
+    RunEnds(Instant),
+}
+
+/// A window over the steps of a run, and the requests in it that may start.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    start: Instant,
+    /// Number of the first step in the window.
+    first: u64,
+    window: VecDeque<Slot>,
+    /// First step that may not be over.
+    oldest: u64,
+    ready: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// Step that began the open operation of each task.
+    operations: BTreeMap<TaskId, u64>,
+    reached: Vec<Reached>,
+    /// Steps whose start is known but not yet told to the steps that wait for it.
+    unsettled: Vec<u64>,
+}
+
+impl Graph {
+    /// Creates the graph of a run that starts at `start`.
+    pub(crate) fn new(start: Instant) -> Graph {
+        Graph {
+            start,
+            first: 0,
+            window: VecDeque::new(),
+            oldest: 0,
+            ready: BinaryHeap::new(),
+            operations: BTreeMap::new(),
+            reached: Vec::new(),
+            unsettled: Vec::new(),
+        }
+    }
+
+    /// Returns true if the window has room for another step.
+    pub(crate) fn has_room(&self) -> bool {
+        self.next_number() < self.oldest + AHEAD
+    }
+
+    /// Returns true if every step of the window is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.oldest == self.next_number()
+    }
+
+    /// Appends the next step of the recording.
+    pub(crate) fn push(&mut self, step: &Step) -> Result<(), BadDistance> {
+        let number = self.next_number();
+        let mut slot = Slot {
+            action: step.action,
+            unresolved: 0,
+            ready: self.start,
+            started: None,
+            completed: None,
+            waiters: Vec::new(),
+            begins: None,
+        };
+        for cause in &step.causes {
+            match *cause {
+                Cause::Instant(after) => slot.ready = slot.ready.max(self.start.saturating_add(after)),
+                Cause::Step { back, event, think } => {
+                    if back == 0 || back > Cause::FARTHEST || u64::from(back) > number {
+                        return Err(BadDistance { step: number, back });
+                    }
+                    let waiter = Waiter { step: number, event, think };
+                    self.wait(&mut slot, number - u64::from(back), waiter);
+                }
+            }
+        }
+        match step.action {
+            Action::Mark(MarkKind::OperationBegins) => {
+                self.operations.insert(step.task, number);
+            }
+            // An operation cannot end before it begins, also where the recording does not say so.
+            Action::Mark(MarkKind::OperationEnds) => {
+                slot.begins = self.operations.remove(&step.task).filter(|begin| *begin >= self.first);
+                if let Some(begin) = slot.begins {
+                    let waiter = Waiter { step: number, event: Event::Completed, think: Duration::ZERO };
+                    self.wait(&mut slot, begin, waiter);
+                }
+            }
+            _ => {}
+        }
+        let resolved = slot.unresolved == 0;
+        self.window.push_back(slot);
+        if resolved {
+            self.start_step(number);
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// Returns the start of the next request that may start.
+    pub(crate) fn next_ready(&self) -> Option<Instant> {
+        self.ready.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Takes the request that [`Graph::next_ready`] announced, with its number.
+    pub(crate) fn take_ready(&mut self) -> Option<(u64, Action)> {
+        let Reverse((_, number)) = self.ready.pop()?;
+        Some((number, self.slot(number).action))
+    }
+
+    /// Marks a request as completed. A request that is not in flight is ignored.
+    pub(crate) fn complete(&mut self, number: u64, at: Instant) {
+        if number < self.first || number >= self.next_number() || self.slot(number).completed.is_some() {
+            return;
+        }
+        self.slot_mut(number).completed = Some(at);
+        self.tell(number, Event::Completed, at);
+        self.settle();
+    }
+
+    /// Returns the marks that were reached since the last call.
+    pub(crate) fn take_reached(&mut self) -> impl Iterator<Item = Reached> + '_ {
+        self.reached.drain(..)
+    }
+
+    fn next_number(&self) -> u64 {
+        self.first + self.window.len() as u64
+    }
+
+    fn slot(&self, number: u64) -> &Slot {
+        &self.window[(number - self.first) as usize]
+    }
+
+    fn slot_mut(&mut self, number: u64) -> &mut Slot {
+        &mut self.window[(number - self.first) as usize]
+    }
+
+    /// Lets the new step `slot` wait for an event of step `earlier`, which is still in the window.
+    fn wait(&mut self, slot: &mut Slot, earlier: u64, waiter: Waiter) {
+        let source = self.slot_mut(earlier);
+        let known = match waiter.event {
+            Event::Started => source.started,
+            Event::Completed => source.completed,
+        };
+        match known {
+            Some(at) => slot.ready = slot.ready.max(at.saturating_add(waiter.think)),
+            None => {
+                slot.unresolved += 1;
+                source.waiters.push(waiter);
+            }
+        }
+    }
+
+    /// Fixes the start of a step whose causes are all known.
+    fn start_step(&mut self, number: u64) {
+        let slot = self.slot_mut(number);
+        let at = slot.ready;
+        slot.started = Some(at);
+        let begins = slot.begins;
+        match slot.action {
+            Action::Request { .. } => self.ready.push(Reverse((at, number))),
+            Action::Mark(kind) => {
+                slot.completed = Some(at);
+                match kind {
+                    MarkKind::OperationBegins => {}
+                    MarkKind::OperationEnds => {
+                        let began = begins.and_then(|begin| self.slot(begin).completed);
+                        self.reached.extend(began.map(|began| Reached::Operation(at.since(began))));
+                    }
+                    MarkKind::RunBegins => self.reached.push(Reached::RunBegins(at)),
+                    MarkKind::RunEnds => self.reached.push(Reached::RunEnds(at)),
+                }
+            }
+        }
+        self.unsettled.push(number);
+    }
+
+    /// Tells the events of started steps to the steps that wait for them, until none starts any more, and moves the
+    /// window.
+    fn settle(&mut self) {
+        while let Some(number) = self.unsettled.pop() {
+            let Slot { started, completed, .. } = *self.slot(number);
+            if let Some(at) = started {
+                self.tell(number, Event::Started, at);
+            }
+            if let Some(at) = completed {
+                self.tell(number, Event::Completed, at);
+            }
+        }
+        while self.oldest < self.next_number() && self.slot(self.oldest).completed.is_some() {
+            self.oldest += 1;
+        }
+        let retained = self.next_number().saturating_sub(u64::from(Cause::FARTHEST));
+        while self.first < self.oldest.min(retained) {
+            self.window.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Tells an event of step `number` to the steps that wait for it.
+    fn tell(&mut self, number: u64, event: Event, at: Instant) {
+        let mut waiters = std::mem::take(&mut self.slot_mut(number).waiters);
+        waiters.retain(|waiter| {
+            if waiter.event != event {
+                return true;
+            }
+            let slot = self.slot_mut(waiter.step);
+            slot.ready = slot.ready.max(at.saturating_add(waiter.think));
+            slot.unresolved -= 1;
+            if slot.unresolved == 0 {
+                self.start_step(waiter.step);
+            }
+            false
+        });
+        self.slot_mut(number).waiters = waiters;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AHEAD, Graph};
+    use crate::{Action, Cause, Event, Flags, Step, TaskId};
+    use flashlab_sim::{Duration, Instant, Op};
+
+    #[test]
+    fn the_window_does_not_grow_with_the_run() {
+        let action = Action::Request { op: Op::Read, offset: 0, length: 4096, flags: Flags::default() };
+        let follows = vec![Cause::Step { back: 1, event: Event::Completed, think: Duration::from_us(1) }];
+        let mut graph = Graph::new(Instant::ZERO);
+        let (mut pushed, mut longest) = (0, 0);
+        for done in 0..300_000 {
+            while graph.has_room() && pushed < 300_000 {
+                let causes = if pushed == 0 { Vec::new() } else { follows.clone() };
+                graph.push(&Step { task: TaskId(0), at: Duration::ZERO, action, causes }).unwrap();
+                pushed += 1;
+            }
+            longest = longest.max(graph.window.len() as u64);
+            let at = graph.next_ready().expect("each completion readies the next request");
+            assert_eq!(graph.take_ready().map(|(number, _)| number), Some(done));
+            graph.complete(done, at);
+        }
+        assert!(graph.is_over());
+        assert!(longest <= AHEAD + u64::from(Cause::FARTHEST), "{longest}");
+    }
+}

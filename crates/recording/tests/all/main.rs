@@ -1,0 +1,5 @@
+//! Tests of recorded runs.
+#![forbid(unsafe_code)]
+
+mod device;
+mod replay;
