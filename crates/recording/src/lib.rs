@@ -5,13 +5,16 @@
 //!
 //! - A [`Recording`] is a [`Header`] and a sequence of [`Step`]s, in the order in which they started.
 //! - A [`Step`] is a request or a mark. Its [`Cause`]s decide when it starts.
+//! - A [`Writer`] and a [`Reader`] store recordings in files.
 //! - A [`Replay`] is a recording as a workload.
 #![forbid(unsafe_code)]
 
+mod format;
 mod graph;
 mod replay;
 mod step;
 
+pub use format::{ReadError, Reader, Writer};
 pub use graph::BadDistance;
 pub use replay::{Mode, Outcome, Replay};
 pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};

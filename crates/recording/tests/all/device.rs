@@ -33,7 +33,7 @@ impl Constant {
 
 impl Model for Constant {
     fn geometry(&self) -> Geometry {
-        unimplemented!("replay does not ask for the geometry")
+        panic!("replay does not ask for the geometry")
     }
     fn submit(&mut self, now: Instant, request: Request) {
         self.starts.push((request.offset, now));
@@ -49,10 +49,10 @@ impl Model for Constant {
         self.done.pop_front_if(|completion| completion.at <= limit)
     }
     fn power_cut(&mut self, _: Instant) -> PowerCut {
-        unimplemented!("these tests cut no power")
+        panic!("these tests cut no power")
     }
     fn power_up(&mut self, _: Instant) -> Instant {
-        unimplemented!("these tests cut no power")
+        panic!("these tests cut no power")
     }
     fn is_durable(&self, _: &Range<u64>) -> bool {
         true

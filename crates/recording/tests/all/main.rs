@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 mod device;
+mod format;
 mod replay;

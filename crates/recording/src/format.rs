@@ -1,0 +1,537 @@
+//! The file format of recordings. `docs/recordings.md` describes every byte.
+//!
+//! A reader holds one chunk in memory. It checks each chunk before it uses it, and the whole file at the end. No length
+//! from the file is trusted before it is checked against a limit.
+
+use crate::{Action, Cause, Event, Flags, Header, MarkKind, Step, TaskId};
+use flashlab_sim::{Duration, Op};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io::{self, Read, Write};
+
+const MAGIC: &[u8; 8] = b"flashrec";
+const VERSION: u16 = 1;
+/// Longest header in bytes.
+const HEADER_MAX: u32 = 1 << 20;
+/// Longest chunk in bytes before compression.
+const CHUNK_MAX: u32 = 1 << 20;
+/// Length at which the writer ends a chunk. A step takes less than the rest up to [`CHUNK_MAX`].
+const CHUNK_FULL: usize = 64 << 10;
+/// Most causes of a step.
+const CAUSES_MAX: usize = 1024;
+const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
+
+/// Writes a recording step by step.
+#[derive(Debug)]
+pub struct Writer<W> {
+    to: Hashed<W>,
+    tasks: u64,
+    chunk: Vec<u8>,
+    in_chunk: u32,
+    steps: u64,
+    previous: Previous,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header. `tasks` holds the names of all tasks, by [`TaskId`].
+    ///
+    /// # Errors
+    /// Returns an error of `to`, or one of kind `InvalidInput` if the header is longer than a mebibyte.
+    pub fn new(to: W, header: &Header, tasks: &[String]) -> io::Result<Writer<W>> {
+        let mut body = Vec::new();
+        body.extend_from_slice(&header.capacity.to_le_bytes());
+        body.extend_from_slice(&header.block.to_le_bytes());
+        body.push(header.has_dependencies.into());
+        let Header { kernel, filesystem, workload, host, origin, .. } = header;
+        for text in [kernel, filesystem, workload, host, origin] {
+            put_text(&mut body, text);
+        }
+        put_varint(&mut body, tasks.len() as u64);
+        for name in tasks {
+            put_text(&mut body, name);
+        }
+        let length = u32::try_from(body.len()).ok().filter(|length| *length <= HEADER_MAX);
+        let length = length.ok_or_else(|| refused("the header is longer than 1 MiB"))?;
+        let mut to = Hashed { inner: to, hash: Sha256::new() };
+        to.write_all(MAGIC)?;
+        to.write_all(&VERSION.to_le_bytes())?;
+        to.write_all(&length.to_le_bytes())?;
+        to.write_all(&body)?;
+        to.write_all(&CRC.checksum(&body).to_le_bytes())?;
+        let tasks = tasks.len() as u64;
+        Ok(Writer { to, tasks, chunk: Vec::new(), in_chunk: 0, steps: 0, previous: Previous::default() })
+    }
+
+    /// Appends a step.
+    ///
+    /// # Errors
+    /// Returns an error of the destination, or one of kind `InvalidInput` for a step that a reader would refuse.
+    pub fn push(&mut self, step: &Step) -> io::Result<()> {
+        if let Some(problem) = problem_of(step, self.steps, self.tasks) {
+            return Err(refused(&format!("step {}: {problem}", self.steps)));
+        }
+        self.previous.encode(step, &mut self.chunk);
+        self.in_chunk += 1;
+        self.steps += 1;
+        if self.chunk.len() >= CHUNK_FULL { self.end_chunk() } else { Ok(()) }
+    }
+
+    /// Writes the end of the recording. Returns the destination and the digest, in 16 hexadecimal digits.
+    ///
+    /// # Errors
+    /// Returns an error of the destination.
+    pub fn finish(mut self) -> io::Result<(W, String)> {
+        if self.in_chunk > 0 {
+            self.end_chunk()?;
+        }
+        self.to.write_all(&0u32.to_le_bytes())?;
+        self.to.write_all(&self.steps.to_le_bytes())?;
+        let digest = self.to.hash.finalize_reset();
+        self.to.inner.write_all(&digest)?;
+        self.to.inner.flush()?;
+        Ok((self.to.inner, shown(&digest)))
+    }
+
+    fn end_chunk(&mut self) -> io::Result<()> {
+        let stored = lz4_flex::block::compress(&self.chunk);
+        for number in [stored.len() as u32, self.chunk.len() as u32, self.in_chunk, CRC.checksum(&stored)] {
+            self.to.write_all(&number.to_le_bytes())?;
+        }
+        self.to.write_all(&stored)?;
+        self.chunk.clear();
+        self.in_chunk = 0;
+        self.previous = Previous::default();
+        Ok(())
+    }
+}
+
+/// Reads a recording step by step. The iterator ends after the digest was checked, or after the first error.
+#[derive(Debug)]
+pub struct Reader<R> {
+    from: Hashed<R>,
+    /// Bytes read so far.
+    offset: u64,
+    header: Header,
+    tasks: Vec<String>,
+    chunk: Vec<u8>,
+    /// Place of the next step in `chunk`.
+    place: usize,
+    /// Offset of the chunk in the file.
+    chunk_at: u64,
+    left_in_chunk: u32,
+    steps: u64,
+    previous: Previous,
+    digest: Option<String>,
+    ended: bool,
+}
+
+/// A fault of a recording and its place.
+#[derive(Debug)]
+pub struct ReadError {
+    /// Offset in the file. For a fault within a compressed chunk, the offset of the chunk.
+    pub offset: u64,
+    /// Fault.
+    pub problem: String,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: {}", self.offset, self.problem)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header. Pass a buffered reader.
+    ///
+    /// # Errors
+    /// Returns the place at which the header is foreign, damaged or truncated.
+    pub fn new(from: R) -> Result<Reader<R>, ReadError> {
+        let mut reader = Reader {
+            from: Hashed { inner: from, hash: Sha256::new() },
+            offset: 0,
+            header: Header::default(),
+            tasks: Vec::new(),
+            chunk: Vec::new(),
+            place: 0,
+            chunk_at: 0,
+            left_in_chunk: 0,
+            steps: 0,
+            previous: Previous::default(),
+            digest: None,
+            ended: false,
+        };
+        if reader.array()? != *MAGIC {
+            return Err(ReadError { offset: 0, problem: "this is not a recording of flashlab".into() });
+        }
+        let version = u16::from_le_bytes(reader.array()?);
+        if version != VERSION {
+            let problem = format!("version {version} of the format: this program reads version {VERSION}");
+            return Err(ReadError { offset: 8, problem });
+        }
+        let length = reader.number()?;
+        if length > HEADER_MAX {
+            let problem = format!("a header of {length} bytes: expected at most {HEADER_MAX}");
+            return Err(ReadError { offset: 10, problem });
+        }
+        let at = reader.offset;
+        let body = reader.bytes(length)?;
+        let sum = reader.number()?;
+        let damaged = |problem: &str| ReadError { offset: at, problem: problem.into() };
+        if CRC.checksum(&body) != sum {
+            return Err(damaged("the header is damaged: its checksum does not match"));
+        }
+        let mut fields = Fields { bytes: &body, place: 0 };
+        let (header, tasks) =
+            read_header(&mut fields).ok_or_else(|| damaged("the header has no valid contents"))?;
+        (reader.header, reader.tasks) = (header, tasks);
+        Ok(reader)
+    }
+
+    /// Returns the facts about the run.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Returns the names of tasks, by [`TaskId`].
+    pub fn tasks(&self) -> &[String] {
+        &self.tasks
+    }
+
+    /// Returns the digest in 16 hexadecimal digits, once the last step was read and the digest was found correct.
+    pub fn digest(&self) -> Option<&str> {
+        self.digest.as_deref()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>, ReadError> {
+        if self.left_in_chunk == 0 && !self.next_chunk()? {
+            return Ok(None);
+        }
+        let mut fields = Fields { bytes: &self.chunk, place: self.place };
+        let fault = |problem: String| ReadError { offset: self.chunk_at, problem };
+        let step = self.previous.decode(&mut fields);
+        let step =
+            step.ok_or_else(|| fault(format!("step {} of this chunk has no valid contents", self.steps)))?;
+        if let Some(problem) = problem_of(&step, self.steps, self.tasks.len() as u64) {
+            return Err(fault(format!("step {}: {problem}", self.steps)));
+        }
+        self.place = fields.place;
+        self.steps += 1;
+        self.left_in_chunk -= 1;
+        if self.left_in_chunk == 0 && self.place != self.chunk.len() {
+            return Err(fault(format!(
+                "{} bytes follow the last step of this chunk",
+                self.chunk.len() - self.place
+            )));
+        }
+        Ok(Some(step))
+    }
+
+    /// Reads the next chunk. Returns false after the end of the recording.
+    fn next_chunk(&mut self) -> Result<bool, ReadError> {
+        self.chunk_at = self.offset;
+        let stored = self.number()?;
+        if stored == 0 {
+            self.end()?;
+            return Ok(false);
+        }
+        let (raw, steps, sum) = (self.number()?, self.number()?, self.number()?);
+        let offset = self.chunk_at;
+        let fault = |problem: &str| ReadError { offset, problem: problem.into() };
+        let longest = lz4_flex::block::get_maximum_output_size(CHUNK_MAX as usize) as u32;
+        if raw > CHUNK_MAX || stored > longest || steps == 0 || steps > raw {
+            return Err(fault("the lengths of this chunk are not possible"));
+        }
+        let bytes = self.bytes(stored)?;
+        if CRC.checksum(&bytes) != sum {
+            return Err(fault("this chunk is damaged: its checksum does not match"));
+        }
+        self.chunk = lz4_flex::block::decompress(&bytes, raw as usize)
+            .map_err(|error| fault(&format!("this chunk cannot be decompressed: {error}")))?;
+        (self.place, self.left_in_chunk, self.previous) = (0, steps, Previous::default());
+        Ok(true)
+    }
+
+    /// Checks the number of steps and the digest.
+    fn end(&mut self) -> Result<(), ReadError> {
+        let offset = self.offset;
+        let steps = u64::from_le_bytes(self.array()?);
+        if steps != self.steps {
+            let problem = format!("the recording states {steps} steps, but has {}", self.steps);
+            return Err(ReadError { offset, problem });
+        }
+        let computed = self.from.hash.clone().finalize();
+        let offset = self.offset;
+        let stored: [u8; 32] = self.array()?;
+        if computed[..] != stored {
+            let problem = "the recording is damaged: its digest does not match".into();
+            return Err(ReadError { offset, problem });
+        }
+        self.digest = Some(shown(&stored));
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<u32, ReadError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn bytes(&mut self, length: u32) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; length as usize];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.from.read_exact(bytes).map_err(|error| {
+            let problem = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "the recording is truncated".into(),
+                _ => error.to_string(),
+            };
+            ReadError { offset: self.offset, problem }
+        })?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Step, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let step = self.next_step().transpose();
+        self.ended = !matches!(step, Some(Ok(_)));
+        step
+    }
+}
+
+/// Values of the previous step, which the next one is stored relative to. Each chunk starts anew.
+#[derive(Clone, Copy, Default, Debug)]
+struct Previous {
+    at: u64,
+    /// Offset of the byte after the last request.
+    end: u64,
+}
+
+const OPS: [Op; 6] = [Op::Read, Op::Write, Op::WriteFua, Op::Trim, Op::Flush, Op::FlushData];
+const MARKS: [MarkKind; 4] =
+    [MarkKind::OperationBegins, MarkKind::OperationEnds, MarkKind::RunBegins, MarkKind::RunEnds];
+/// Code of the first mark.
+const FIRST_MARK: u8 = 16;
+
+impl Previous {
+    fn encode(&mut self, step: &Step, to: &mut Vec<u8>) {
+        put_varint(to, step.task.0.into());
+        let at = step.at.as_ns();
+        put_signed(to, at.wrapping_sub(self.at) as i64);
+        self.at = at;
+        match step.action {
+            Action::Request { op, offset, length, flags } => {
+                to.push(OPS.iter().position(|known| *known == op).expect("every operation has a code") as u8);
+                let Flags { sync, meta, read_ahead, background } = flags;
+                let bits = [sync, meta, read_ahead, background];
+                to.push(bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
+                if !op.is_flush() {
+                    put_signed(to, offset.wrapping_sub(self.end) as i64);
+                    put_varint(to, length);
+                    self.end = offset + length;
+                }
+            }
+            Action::Mark(kind) => {
+                let code =
+                    MARKS.iter().position(|known| *known == kind).expect("every mark has a code") as u8;
+                to.push(FIRST_MARK + code);
+            }
+        }
+        put_varint(to, step.causes.len() as u64);
+        for cause in &step.causes {
+            match *cause {
+                Cause::Instant(after) => {
+                    put_varint(to, 0);
+                    put_varint(to, after.as_ns());
+                }
+                Cause::Step { back, event, think } => {
+                    put_varint(to, u64::from(back) << 1 | u64::from(event == Event::Completed));
+                    put_varint(to, think.as_ns());
+                }
+            }
+        }
+    }
+
+    fn decode(&mut self, from: &mut Fields<'_>) -> Option<Step> {
+        let task = TaskId(u32::try_from(from.varint()?).ok()?);
+        self.at = self.at.wrapping_add(from.signed()? as u64);
+        let code = from.byte()?;
+        let action = if code >= FIRST_MARK {
+            Action::Mark(*MARKS.get(usize::from(code - FIRST_MARK))?)
+        } else {
+            let op = *OPS.get(usize::from(code))?;
+            let bits = from.byte()?;
+            if bits >= 16 {
+                return None;
+            }
+            let bit = |number: u8| bits >> number & 1 == 1;
+            let flags = Flags { sync: bit(0), meta: bit(1), read_ahead: bit(2), background: bit(3) };
+            let (mut offset, mut length) = (0, 0);
+            if !op.is_flush() {
+                offset = self.end.wrapping_add(from.signed()? as u64);
+                length = from.varint()?;
+                self.end = offset.checked_add(length)?;
+            }
+            Action::Request { op, offset, length, flags }
+        };
+        let count = usize::try_from(from.varint()?).ok().filter(|count| *count <= CAUSES_MAX)?;
+        let mut causes = Vec::new();
+        for _ in 0..count {
+            let (code, time) = (from.varint()?, Duration::from_ns(from.varint()?));
+            causes.push(match code {
+                0 => Cause::Instant(time),
+                _ => {
+                    let event = if code & 1 == 1 { Event::Completed } else { Event::Started };
+                    Cause::Step { back: u32::try_from(code >> 1).ok()?, event, think: time }
+                }
+            });
+        }
+        Some(Step { task, at: Duration::from_ns(self.at), action, causes })
+    }
+}
+
+/// Returns the rule that a step breaks, if it breaks one.
+fn problem_of(step: &Step, number: u64, tasks: u64) -> Option<String> {
+    let Step { task, action, causes, .. } = step;
+    if u64::from(task.0) >= tasks {
+        return Some(format!("task {} of {tasks}", task.0));
+    }
+    if let Action::Request { op, offset, length, .. } = *action {
+        if op.is_flush() && (offset, length) != (0, 0) {
+            return Some("a flush has no range".into());
+        }
+        if offset.checked_add(length).is_none() {
+            return Some(format!("{length} bytes at {offset} end after the last possible byte"));
+        }
+    }
+    if causes.len() > CAUSES_MAX {
+        return Some(format!("{} causes: expected at most {CAUSES_MAX}", causes.len()));
+    }
+    let farthest = number.min(Cause::FARTHEST.into());
+    causes.iter().find_map(|cause| match *cause {
+        Cause::Step { back, .. } if back == 0 || u64::from(back) > farthest => {
+            Some(format!("waits for a step {back} places earlier: expected 1 to {farthest}"))
+        }
+        _ => None,
+    })
+}
+
+fn read_header(from: &mut Fields<'_>) -> Option<(Header, Vec<String>)> {
+    let capacity = u64::from_le_bytes(from.take(8)?.try_into().ok()?);
+    let block = u32::from_le_bytes(from.take(4)?.try_into().ok()?);
+    let has_dependencies = match from.byte()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    let [kernel, filesystem, workload] = [from.text()?, from.text()?, from.text()?];
+    let [host, origin] = [from.text()?, from.text()?];
+    let mut tasks = Vec::new();
+    for _ in 0..from.varint()? {
+        tasks.push(from.text()?);
+    }
+    let header = Header { capacity, block, has_dependencies, kernel, filesystem, workload, host, origin };
+    (from.place == from.bytes.len()).then_some((header, tasks))
+}
+
+/// Bytes that are read field by field. Each method returns `None` if the bytes end or are not valid.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    place: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let taken = self.bytes.get(self.place..self.place.checked_add(length)?)?;
+        self.place += length;
+        Some(taken)
+    }
+    fn byte(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return None;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+    fn signed(&mut self) -> Option<i64> {
+        let value = self.varint()?;
+        Some((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+    fn text(&mut self) -> Option<String> {
+        let length = usize::try_from(self.varint()?).ok()?;
+        String::from_utf8(self.take(length)?.to_vec()).ok()
+    }
+}
+
+fn put_varint(to: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
+
+fn put_signed(to: &mut Vec<u8>, value: i64) {
+    put_varint(to, (value << 1 ^ value >> 63) as u64);
+}
+
+fn put_text(to: &mut Vec<u8>, text: &str) {
+    put_varint(to, text.len() as u64);
+    to.extend_from_slice(text.as_bytes());
+}
+
+fn shown(digest: &[u8]) -> String {
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn refused(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, problem)
+}
+
+/// A stream whose bytes are hashed as they pass.
+#[derive(Debug)]
+struct Hashed<T> {
+    inner: T,
+    hash: Sha256,
+}
+
+impl<W: Write> Hashed<W> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hash.update(bytes);
+        self.inner.write_all(bytes)
+    }
+}
+
+impl<R: Read> Hashed<R> {
+    fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.inner.read_exact(bytes)?;
+        self.hash.update(bytes);
+        Ok(())
+    }
+}
