@@ -6,15 +6,18 @@
 //! - A [`Recording`] is a [`Header`] and a sequence of [`Step`]s, in the order in which they started.
 //! - A [`Step`] is a request or a mark. Its [`Cause`]s decide when it starts.
 //! - A [`Writer`] and a [`Reader`] store recordings in files.
+//! - An [`Import`] reads traces of other programs.
 //! - A [`Replay`] is a recording as a workload.
 #![forbid(unsafe_code)]
 
 mod format;
 mod graph;
+mod import;
 mod replay;
 mod step;
 
 pub use format::{ReadError, Reader, Writer};
 pub use graph::BadDistance;
+pub use import::{Import, ImportError, TraceFormat};
 pub use replay::{Mode, Outcome, Replay};
 pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};

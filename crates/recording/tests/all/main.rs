@@ -3,4 +3,5 @@
 
 mod device;
 mod format;
+mod import;
 mod replay;
