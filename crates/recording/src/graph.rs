@@ -12,27 +12,41 @@ use std::fmt;
 /// Steps read beyond the oldest step that is not over. A step farther ahead waits until the window moves.
 const AHEAD: u64 = 65_536;
 
-/// A step that waits for a step outside of the recording or too far back.
+/// Longest run that can be replayed: 2^62 ns, or 146 years.
+pub(crate) const LONGEST: Duration = Duration::from_ns(1 << 62);
+
+/// A step that cannot be replayed. It ends the replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BadDistance {
-    /// Number of the step, from 0.
-    pub step: u64,
-    /// Its distance to the step that it waits for.
-    pub back: u32,
+pub enum ReplayError {
+    /// The step waits for a step outside of the recording, or too far back.
+    Distance {
+        /// Number of the step, from 0.
+        step: u64,
+        /// Its distance to the step that it waits for.
+        back: u32,
+    },
+    /// The step would start more than 146 years after the run.
+    TooLate {
+        /// Number of the step, from 0.
+        step: u64,
+    },
 }
 
-impl fmt::Display for BadDistance {
+impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BadDistance { step, back } = self;
-        write!(
-            f,
-            "step {step} waits for a step {back} places earlier: expected 1 to {}",
-            (*step).min(Cause::FARTHEST.into())
-        )
+        match *self {
+            ReplayError::Distance { step, back } => {
+                let farthest = step.min(Cause::FARTHEST.into());
+                write!(f, "step {step} waits for a step {back} places earlier: expected 1 to {farthest}")
+            }
+            ReplayError::TooLate { step } => {
+                write!(f, "step {step} starts more than 146 years after the run")
+            }
+        }
     }
 }
 
-impl std::error::Error for BadDistance {}
+impl std::error::Error for ReplayError {}
 
 /// A step that waits for an event of another step.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +97,7 @@ pub(crate) struct Graph {
     reached: Vec<Reached>,
     /// Steps whose start is known but not yet told to the steps that wait for it.
     unsettled: Vec<u64>,
+    too_late: Option<u64>,
 }
 
 impl Graph {
@@ -97,6 +112,7 @@ impl Graph {
             operations: BTreeMap::new(),
             reached: Vec::new(),
             unsettled: Vec::new(),
+            too_late: None,
         }
     }
 
@@ -111,7 +127,7 @@ impl Graph {
     }
 
     /// Appends the next step of the recording.
-    pub(crate) fn push(&mut self, step: &Step) -> Result<(), BadDistance> {
+    pub(crate) fn push(&mut self, step: &Step) -> Result<(), ReplayError> {
         let number = self.next_number();
         let mut slot = Slot {
             action: step.action,
@@ -127,7 +143,7 @@ impl Graph {
                 Cause::Instant(after) => slot.ready = slot.ready.max(self.start.saturating_add(after)),
                 Cause::Step { back, event, think } => {
                     if back == 0 || back > Cause::FARTHEST || u64::from(back) > number {
-                        return Err(BadDistance { step: number, back });
+                        return Err(ReplayError::Distance { step: number, back });
                     }
                     let waiter = Waiter { step: number, event, think };
                     self.wait(&mut slot, number - u64::from(back), waiter);
@@ -155,6 +171,11 @@ impl Graph {
             self.settle();
         }
         Ok(())
+    }
+
+    /// Returns the first step found that would start after the longest run.
+    pub(crate) fn too_late(&self) -> Option<ReplayError> {
+        self.too_late.map(|step| ReplayError::TooLate { step })
     }
 
     /// Returns the start of the next request that may start.
@@ -213,8 +234,13 @@ impl Graph {
 
     /// Fixes the start of a step whose causes are all known.
     fn start_step(&mut self, number: u64) {
+        let latest = self.start.saturating_add(LONGEST);
         let slot = self.slot_mut(number);
         let at = slot.ready;
+        if at > latest {
+            self.too_late.get_or_insert(number);
+            return;
+        }
         slot.started = Some(at);
         let begins = slot.begins;
         match slot.action {

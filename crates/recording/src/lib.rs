@@ -17,7 +17,7 @@ mod replay;
 mod step;
 
 pub use format::{ReadError, Reader, Writer};
-pub use graph::BadDistance;
+pub use graph::ReplayError;
 pub use import::{Import, ImportError, TraceFormat};
 pub use replay::{Mode, Outcome, Replay};
 pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};

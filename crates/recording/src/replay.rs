@@ -1,6 +1,6 @@
 //! Replay of a recorded run as a workload.
 
-use crate::graph::{BadDistance, Graph, Reached};
+use crate::graph::{Graph, LONGEST, Reached, ReplayError};
 use crate::{Action, Step};
 use flashlab_sim::{
     Arrival, Completion, Duration, FileId, Histogram, Instant, Op, Request, RequestId, Status, Workload,
@@ -53,7 +53,9 @@ pub struct Replay<S> {
     start: Instant,
     /// True once `steps` ended or a step was refused.
     ended: bool,
-    refused: Option<BadDistance>,
+    refused: Option<ReplayError>,
+    /// Steps read so far.
+    read: u64,
     /// Operation and start of each request in flight.
     in_flight: BTreeMap<u64, (Op, Instant)>,
     run_begins: Option<Instant>,
@@ -96,6 +98,7 @@ impl<S: Iterator<Item = Step>> Replay<S> {
             start,
             ended: false,
             refused: None,
+            read: 0,
             in_flight: BTreeMap::new(),
             run_begins: None,
             run_ends: None,
@@ -107,8 +110,8 @@ impl<S: Iterator<Item = Step>> Replay<S> {
     /// Returns the measurements after the run.
     ///
     /// # Errors
-    /// Returns the step that ended the replay early, because it waits for a step that it cannot refer to.
-    pub fn finish(mut self) -> Result<Outcome, BadDistance> {
+    /// Returns the first step that cannot be replayed. Steps after it did not start.
+    pub fn finish(mut self) -> Result<Outcome, ReplayError> {
         if let Some(refused) = self.refused {
             return Err(refused);
         }
@@ -140,14 +143,20 @@ impl<S: Iterator<Item = Step>> Replay<S> {
                 }
                 Schedule::InOrder { mode, next, .. } => {
                     let after = match *mode {
-                        Mode::Timestamps { numerator, denominator } => step.at.scale(numerator, denominator),
+                        Mode::Timestamps { numerator, denominator } => {
+                            scaled(step.at, numerator, denominator)
+                        }
                         Mode::Dependencies | Mode::Fast { .. } => Duration::ZERO,
                     };
-                    if matches!(step.action, Action::Request { .. }) {
+                    if after > LONGEST {
+                        self.refused = Some(ReplayError::TooLate { step: self.read });
+                        self.ended = true;
+                    } else if matches!(step.action, Action::Request { .. }) {
                         *next = Some((self.start.saturating_add(after), step.action));
                     }
                 }
             }
+            self.read += 1;
             self.note_marks();
         }
     }
@@ -155,6 +164,10 @@ impl<S: Iterator<Item = Step>> Replay<S> {
     /// Notes the marks that the graph reached.
     fn note_marks(&mut self) {
         let Schedule::Dependencies(graph) = &mut self.schedule else { return };
+        if let Some(too_late) = graph.too_late() {
+            self.refused.get_or_insert(too_late);
+            self.ended = true;
+        }
         for reached in graph.take_reached() {
             match reached {
                 Reached::Operation(latency) => self.outcome.operations.record(latency),
@@ -220,4 +233,10 @@ impl<S: Iterator<Item = Step>> Workload for Replay<S> {
         }
         self.note_marks();
     }
+}
+
+/// Returns `time * numerator / denominator`, at most the longest duration.
+fn scaled(time: Duration, numerator: u64, denominator: u64) -> Duration {
+    let ns = u128::from(time.as_ns()) * u128::from(numerator) / u128::from(denominator);
+    Duration::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
 }

@@ -2,7 +2,7 @@
 
 use crate::device::Constant;
 use flashlab_recording::{
-    Action, BadDistance, Cause, Event, Flags, MarkKind, Mode, Outcome, Replay, Step, TaskId,
+    Action, Cause, Event, Flags, MarkKind, Mode, Outcome, Replay, ReplayError, Step, TaskId,
 };
 use flashlab_sim::{Duration, Instant, Op, run};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn replay(
     steps: impl Iterator<Item = Step>,
     mode: Mode,
     device: &mut Constant,
-) -> Result<Outcome, BadDistance> {
+) -> Result<Outcome, ReplayError> {
     let mut replay = Replay::new(steps, mode, Instant::ZERO);
     run(device, &mut replay, Instant::ZERO);
     replay.finish()
@@ -124,9 +124,26 @@ fn a_distance_beyond_the_start_ends_the_replay_with_its_place() {
     for back in [0, 2, Cause::FARTHEST + 1] {
         let steps = vec![read(0, Vec::new()), read(1, vec![completed(back)])];
         let error = replay(steps.into_iter(), Mode::Dependencies, &mut Constant::serial(THINK)).unwrap_err();
-        assert_eq!(error, BadDistance { step: 1, back });
+        assert_eq!(error, ReplayError::Distance { step: 1, back });
         assert!(error.to_string().ends_with("expected 1 to 1"), "{error}");
     }
+}
+
+#[test]
+fn a_run_of_more_than_146_years_is_refused_with_its_step() {
+    let year = Duration::from_secs(365 * 24 * 3600);
+    let late = |at| Step { at, ..read(1, vec![Cause::Instant(at)]) };
+    let refused =
+        |steps: Vec<Step>, mode| replay(steps.into_iter(), mode, &mut Constant::serial(THINK)).unwrap_err();
+    let longest = Duration::from_ns(u64::MAX);
+    for mode in [Mode::Dependencies, Mode::Timestamps { numerator: 3, denominator: 2 }] {
+        assert_eq!(refused(vec![read(0, Vec::new()), late(longest)], mode), ReplayError::TooLate { step: 1 });
+    }
+    let slow = Mode::Timestamps { numerator: 100, denominator: 1 };
+    assert_eq!(refused(vec![late(year * 2)], slow), ReplayError::TooLate { step: 0 });
+    let sums = (0..4)
+        .map(|n| read(n, if n == 0 { Vec::new() } else { vec![after(1, Event::Completed, year * 60)] }));
+    assert_eq!(refused(sums.collect(), Mode::Dependencies), ReplayError::TooLate { step: 3 });
 }
 
 #[test]
