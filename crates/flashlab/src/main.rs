@@ -90,6 +90,10 @@ enum Command {
     ///
     /// Without --destroy, the probe only reads. `docs/probe.md` describes each finding and its rule.
     Probe(command::probe::Options),
+    /// Imports recorded runs, shows their contents, and replays them on virtual devices.
+    ///
+    /// `docs/recordings.md` describes the format, the causes of requests and the modes of replay.
+    Recording(command::recording::Options),
     #[command(flatten)]
     Server(command::Server),
     /// Shows the bus traffic between a host and a card, step by step.
@@ -167,6 +171,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Measure(options) => command::measure::run(&options, &library),
         Command::Fit(options) => command::fit::run(&options, &library),
         Command::Probe(options) => command::probe::run(&options, &library),
+        Command::Recording(options) => command::recording::run(&options, &library),
         #[cfg(feature = "serve")]
         Command::Server(command) => command.run(&library),
         #[cfg(not(feature = "serve"))]

@@ -20,6 +20,7 @@ pub(crate) mod measure;
 #[cfg(feature = "serve")]
 mod metrics;
 pub(crate) mod probe;
+pub(crate) mod recording;
 pub(crate) mod run;
 #[cfg(feature = "serve")]
 mod serve;

@@ -12,5 +12,6 @@ mod listings;
 mod measure;
 mod output;
 mod published;
+mod recording;
 mod trace;
 mod words;
