@@ -12,7 +12,7 @@ const TRACE: &str = "\
 
 fn imported(name: &str) -> Folder {
     let folder = Folder::new(name);
-    folder.write("trace.txt", TRACE);
+    folder.put("trace.txt", TRACE);
     let run = folder.run(&["recording", "import", "--from", "blkparse", "--to", "run.rec", "trace.txt"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     folder
@@ -50,7 +50,7 @@ fn what_cannot_be_replayed_is_refused_with_its_place() {
     assert!(error.contains("run.rec: the recording has no dependencies"), "{error}");
     let error = refused(&["info", "trace.txt"]);
     assert!(error.contains("trace.txt: at byte 0: this is not a recording"), "{error}");
-    folder.write("bad.txt", "8,0 1 1 0.5 7 Q R 0 + 8 [x]\n");
+    folder.put("bad.txt", "8,0 1 1 0.5 7 Q R 0 + 8 [x]\n");
     let error = refused(&["import", "--from", "blkparse", "--to", "bad.rec", "bad.txt"]);
     assert!(error.contains("bad.txt: line 1: time `0.5`"), "{error}");
 }
