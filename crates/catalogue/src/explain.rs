@@ -339,6 +339,11 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "Periodic work of the controller, such as saving its map, that no single request causes.",
             "ftl.housekeeping_every, ftl.t_housekeeping",
         ),
+        Mechanism::Cache => (
+            "Waiting for a volatile cache: a write for room in it, a flush or a forced write for its drain, a read for \
+             the page that the drain programs.",
+            "card.cache, flash.t_prog, ftl.t_commit, ftl.t_write",
+        ),
     }
 }
 

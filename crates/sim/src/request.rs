@@ -113,11 +113,13 @@ pub enum Mechanism {
     Fold,
     /// Periodic work of the controller that no single request causes.
     Housekeeping,
+    /// Waiting for a volatile cache: for room in it, for its drain before a flush, or for the page that it programs.
+    Cache,
 }
 
 impl Mechanism {
     /// All mechanisms, in printing order.
-    pub const ALL: [Mechanism; 12] = [
+    pub const ALL: [Mechanism; 13] = [
         Mechanism::Bus,
         Mechanism::Host,
         Mechanism::Firmware,
@@ -130,6 +132,7 @@ impl Mechanism {
         Mechanism::Busy,
         Mechanism::Fold,
         Mechanism::Housekeeping,
+        Mechanism::Cache,
     ];
 
     /// Returns the name that results use.
@@ -147,6 +150,7 @@ impl Mechanism {
             Mechanism::Busy => "busy",
             Mechanism::Fold => "fold",
             Mechanism::Housekeeping => "housekeeping",
+            Mechanism::Cache => "cache",
         }
     }
 }

@@ -8,8 +8,11 @@
 //!
 //! The time during which the array works is charged to its mechanisms (program, read-modify-write, merge, map). The
 //! remaining time is divided between the wires and the host in proportion to their times per block. Data copies of wear
-//! leveling are charged as merge. The card has no volatile cache: a flush takes no time, and the data of a completed
-//! write survives a power cut. A card with too few good erase blocks rejects writes.
+//! leveling are charged as merge. A card with too few good erase blocks rejects writes.
+//!
+//! Without a volatile cache, a flush takes no time, and the data of a completed write survives a power cut.
+//! [`Refinements::cache`] gives the card a cache (`cached.rs`, `cache.rs`), [`Refinements::queue`] a command queue
+//! (`queue.rs`).
 //!
 //! The model does not include:
 //! - the commands themselves, the card's states, and its registers;
@@ -18,16 +21,22 @@
 
 pub(crate) mod array;
 mod buffer;
+mod cache;
+mod cached;
+mod queue;
 mod refinements;
 
 pub use refinements::Refinements;
 
 use crate::bus::BLOCK;
 use crate::{Link, Mode};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use array::{Ahead, Array, Stream};
+use cache::WriteCache;
+use cached::InCache;
 use core::ops::Range;
 use flashlab_flash::{
     Impossible,
@@ -39,8 +48,9 @@ use flashlab_flash::{
 };
 use flashlab_sim::{
     Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
-    RestoreError, Spent, Status,
+    RestoreError, Spent, Status, fault,
 };
+use queue::CommandQueue;
 
 /// Blocks of the largest transfer: the model uses 16 bits for the block count of CMD23.
 const TRANSFER_BLOCKS_MAX: u64 = 65_535;
@@ -138,6 +148,16 @@ pub struct CardModel {
     is_striped: bool,
     access: [Option<Duration>; Mode::COUNT],
     array: Array,
+    /// True if the card has modes of eMMC.
+    is_emmc: bool,
+    cache: Option<Box<WriteCache>>,
+    /// The request in service, while it waits for the cache.
+    in_cache: Option<InCache>,
+    /// Greatest number of tasks in the command queue, if the card has one.
+    queue_depth: Option<u32>,
+    dies: u32,
+    /// The command queue, if the host uses it.
+    tasks: Option<Box<CommandQueue>>,
     /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
     served: Option<Completion>,
@@ -161,6 +181,15 @@ impl CardModel {
             read_ahead: parameters.refinements.read_ahead,
             is_striped: parameters.refinements.ways(&parameters.nand) > 1,
             access: parameters.refinements.access,
+            is_emmc: parameters.modes.iter().any(|mode| mode.is_emmc()),
+            cache: parameters
+                .refinements
+                .cache
+                .map(|bytes| Box::new(WriteCache::new(bytes, parameters.nand.page))),
+            in_cache: None,
+            queue_depth: parameters.refinements.queue,
+            dies: parameters.refinements.dies.unwrap_or(1),
+            tasks: None,
             array: Array::new(parameters, seed),
             queue: VecDeque::new(),
             served: None,
@@ -187,36 +216,50 @@ impl CardModel {
         self.array.flash.check();
     }
 
-    /// Serves `request` from `start` on. All state changes of the request happen here.
+    /// Serves `request` from `start` on. Without a cache, all state changes of the request happen here.
     fn serve(&mut self, arrived: Instant, start: Instant, request: &Request) {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
         let ahead = self.array.ahead.take();
-        let status = if self.geometry().admits(request) {
-            match request.op {
-                Op::Read => self.read(start, ahead, request, &mut spent),
-                // The card is busy until a write is programmed, so every completed write is durable.
-                Op::Write | Op::WriteFua => self.write(start, request, &mut spent),
-                Op::Trim => self.erase(request, &mut spent),
-                Op::Flush | Op::FlushData => Status::Ok,
-            }
-        } else {
+        let command = self.wire.command * commands(request.length);
+        let status = if !self.geometry().admits(request) {
             Status::OutOfRange
+        } else if request.op == Op::Read {
+            spent[Mechanism::Bus] += command;
+            self.read(start + command, ahead, request, &mut spent);
+            Status::Ok
+        } else if self.cache.is_some() {
+            return self.begin_in_cache(arrived, start, command, request, spent);
+        } else {
+            match request.op {
+                // The card is busy until a write is programmed, so every completed write is durable.
+                Op::Write | Op::WriteFua => self.write(start, command, request, &mut spent),
+                Op::Trim => self.erase(request, &mut spent),
+                Op::Read | Op::Flush | Op::FlushData => Status::Ok,
+            }
         };
         let at = arrived + spent.total();
         self.served = Some(Completion { id: request.id, at, status, spent });
     }
 
-    /// Serves a read: CMD17, or CMD18 with CMD12.
-    fn read(&mut self, start: Instant, ahead: Option<Ahead>, request: &Request, spent: &mut Spent) -> Status {
-        let began = start + self.wire.command * commands(request.length);
+    /// Serves a read, whose command the card received at `began`. Returns the time until the first data is ready.
+    fn read(
+        &mut self,
+        began: Instant,
+        ahead: Option<Ahead>,
+        request: &Request,
+        spent: &mut Spent,
+    ) -> Duration {
         let blocks = request.length / BLOCK;
-        spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
+        spent[Mechanism::Bus] += self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
+        let Some(wait) = self.wait_of_read(began, request) else { return Duration::ZERO };
+        spent[Mechanism::Cache] += wait;
+        let began = began + wait;
         let block = self.wire.read_block + self.wire.host_block;
         // Times since the card received the command: when the array has the next piece, and when the wires are free.
         let (mut stream, mut wires) = (self.begin_read(began, ahead, request), Duration::ZERO);
-        let mut at = request.offset;
+        let (mut at, mut first) = (request.offset, None);
         let granule = self.array.flash.granule();
         let on_wires = block * (granule / BLOCK);
         while at < request.end() {
@@ -228,6 +271,7 @@ impl CardModel {
                 continue;
             }
             let (end, loading) = stream.next(&mut self.array.flash, at, request.end());
+            first = first.or(Some(stream.ready));
             let waited = stream.ready.saturating_sub(wires);
             if waited > Duration::ZERO {
                 let for_map = waited.min(loading);
@@ -241,7 +285,10 @@ impl CardModel {
             let since = began + stream.ready.min(wires);
             self.array.ahead = Some(Ahead { offset: request.end(), since });
         }
-        Status::Ok
+        if let Some(cache) = &mut self.cache {
+            cache.hold(began + stream.ready);
+        }
+        wait + first.unwrap_or_default()
     }
 
     /// Returns the stream of a read whose command the card received at `began`. `ahead` is the end of the previous
@@ -257,9 +304,8 @@ impl CardModel {
         }
     }
 
-    /// Serves a write: CMD24, or CMD25 with its stop.
-    fn write(&mut self, start: Instant, request: &Request, spent: &mut Spent) -> Status {
-        let command = self.wire.command * commands(request.length);
+    /// Serves a write: CMD24, or CMD25 with its stop, which take `command`.
+    fn write(&mut self, start: Instant, command: Duration, request: &Request, spent: &mut Spent) -> Status {
         let range = request.offset..request.end();
         let page = self.array.flash.page();
         let mapped = self.array.flash.mapped_bytes(&range);
@@ -343,19 +389,31 @@ impl Model for CardModel {
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
-        if self.served.is_some() {
+        if self.tasks.is_some() {
+            self.submit_task(now, request);
+        } else if self.served.is_some() || self.in_cache.is_some() {
             self.queue.push_back((now, request));
         } else {
-            self.array.end_idle(now);
+            self.end_idle(now);
             self.serve(now, now, &request);
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.served.as_ref().map(|completion| completion.at)
+        let service = self.service_due();
+        match &self.tasks {
+            Some(tasks) => service.into_iter().chain(tasks.next_event(service.is_some())).min(),
+            None => service,
+        }
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        if self.tasks.is_some() {
+            return self.complete_task(limit);
+        }
+        while self.in_cache.as_ref().is_some_and(|waiting| waiting.at <= limit) {
+            self.step_in_cache();
+        }
         let done = self.served.take_if(|completion| completion.at <= limit);
         if let Some(completion) = &done {
             self.writing = None;
@@ -367,10 +425,16 @@ impl Model for CardModel {
         done
     }
 
-    /// Cuts the power. Completed writes are durable. A trim in service has taken effect.
+    /// Cuts the power. Without a cache, completed writes are durable. A trim in service has taken effect.
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         self.served = None;
+        if let Some(tasks) = &mut self.tasks {
+            tasks.clear();
+        }
+        if self.cache.is_some() {
+            return self.cut_cache(now);
+        }
         self.writing.take().map(|writing| self.torn_write(&writing, now)).unwrap_or_default()
     }
 
@@ -379,20 +443,30 @@ impl Model for CardModel {
         self.array.power_up(now)
     }
 
-    /// Returns true unless `range` overlaps the write in service.
+    /// Returns true unless `range` overlaps the write in service, or data in the cache.
     fn is_durable(&self, range: &Range<u64>) -> bool {
         let apart = |w: &Writing| range.end <= w.offset || w.offset + w.length <= range.start;
-        self.writing.as_ref().is_none_or(apart)
+        let lacks = |cache: &WriteCache| cache.lacks(range) || fault("cached-data-counts-as-durable");
+        let waiting = self.in_cache.as_ref().is_some_and(|waiting| waiting.changes(range));
+        !waiting && self.writing.as_ref().is_none_or(apart) && self.cache.as_deref().is_none_or(lacks)
     }
 
+    /// Serializes the state. The data in the cache is drained first.
     fn save(&self) -> Option<Vec<u8>> {
-        array::to_bytes(&self.array.state())
+        match &self.cache {
+            Some(cache) if !cache.is_empty() => array::to_bytes(&self.drained().array.state()),
+            _ => array::to_bytes(&self.array.state()),
+        }
     }
 
     /// Restores a saved state. The state of a [`crate::Card`] is accepted too.
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
         let (state, _) = self.array.parse(state)?;
-        self.array.restore(state)
+        self.array.restore(state)?;
+        if let Some(cache) = &mut self.cache {
+            cache.clear();
+        }
+        Ok(())
     }
 
     fn observe(&self, to: &mut dyn Observer) {

@@ -19,10 +19,22 @@ pub struct Refinements {
     pub read_ahead: Option<u64>,
     /// Access time of a read in each mode, by [`Mode::index`], beyond the array's.
     pub access: [Option<Duration>; Mode::COUNT],
+    /// Size of the volatile write cache in bytes. `None` means that a completed write is durable.
+    pub cache: Option<u64>,
+    /// Number of tasks in the command queue. `None` means that the card has no queue.
+    pub queue: Option<u32>,
+    /// Number of dies that read at the same time for different tasks; `None` means one.
+    pub dies: Option<u32>,
 }
 
 /// Greatest number of pages that are programmed in parallel.
 const WAYS_MAX: u64 = 1024;
+/// Greatest number of tasks in a queue: JESD84-B51, CMDQ_DEPTH; SD Physical Layer Specification 6.00, section 4.19.
+const TASKS_MAX: u32 = 32;
+/// Greatest number of dies.
+const DIES_MAX: u32 = 256;
+/// Greatest size of a cache in bytes.
+const CACHE_MAX: u64 = 1 << 30;
 
 impl Refinements {
     /// Returns the number of pages that are programmed in parallel.
@@ -35,7 +47,9 @@ impl Refinements {
         let small = self.layer.small.max.map(|_| "ftl.small_max");
         let read_ahead = self.read_ahead.map(|_| "card.read_ahead");
         let access = self.access.iter().any(Option::is_some).then_some("card.t_access_*");
-        small.or(read_ahead).or(access)
+        let cache = self.cache.map(|_| "card.cache");
+        let queue = self.queue.map(|_| "card.queue");
+        small.or(read_ahead).or(access).or(cache).or(queue)
     }
 
     /// Checks that the numbers are possible for this array.
@@ -48,6 +62,22 @@ impl Refinements {
         {
             let why = format!("is not 1 to {WAYS_MAX} pages of {} B", nand.page);
             return Err(Impossible::new("flash.stripe", why));
+        }
+        if let Some(cache) = self.cache
+            && (cache < 2 * nand.page || cache > CACHE_MAX)
+        {
+            let why = format!("is not between {} B, two pages, and {CACHE_MAX} B", 2 * nand.page);
+            return Err(Impossible::new("card.cache", why));
+        }
+        if self.queue.is_some_and(|tasks| tasks == 0 || tasks > TASKS_MAX) {
+            return Err(Impossible::new("card.queue", format!("is not between 1 and {TASKS_MAX} tasks")));
+        }
+        if self.dies.is_some_and(|dies| dies == 0 || dies > DIES_MAX) {
+            return Err(Impossible::new("flash.dies", format!("is not between 1 and {DIES_MAX}")));
+        }
+        if self.dies.is_some() && self.queue.is_none() {
+            let why = "needs card.queue: without a queue, the card has one command at a time for its dies";
+            return Err(Impossible::new("flash.dies", why));
         }
         self.layer.check(nand, mapping)
     }

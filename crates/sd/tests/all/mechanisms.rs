@@ -8,15 +8,15 @@ use flashlab_sim::{
     Completion, Duration, FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, conformance,
 };
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const AU: u64 = MIB;
+pub(super) const KIB: u64 = 1 << 10;
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const AU: u64 = MIB;
 
-fn us(n: u64) -> Duration {
+pub(super) fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-fn parameters(overwrite: Overwrite) -> CardParameters {
+pub(super) fn parameters(overwrite: Overwrite) -> CardParameters {
     CardParameters {
         capacity: 32 * MIB,
         modes: vec![Mode::Ddr50, Mode::DefaultSpeed],
@@ -46,29 +46,29 @@ fn parameters(overwrite: Overwrite) -> CardParameters {
     }
 }
 
-fn link() -> Link {
+pub(super) fn link() -> Link {
     Link { bus: Mode::Ddr50.bus(), t_block_host: Duration::ZERO }
 }
 
 /// A card with one request at a time.
-struct Bench {
-    card: CardModel,
-    now: Instant,
+pub(super) struct Bench {
+    pub(super) card: CardModel,
+    pub(super) now: Instant,
 }
 
 impl Bench {
-    fn new(parameters: &CardParameters) -> Bench {
+    pub(super) fn new(parameters: &CardParameters) -> Bench {
         parameters.check().expect("possible");
         Bench { card: CardModel::new(parameters.clone(), link(), 1), now: Instant::ZERO }
     }
 
-    fn with(overwrite: Overwrite, set: impl Fn(&mut Refinements)) -> Bench {
+    pub(super) fn with(overwrite: Overwrite, set: impl Fn(&mut Refinements)) -> Bench {
         let mut parameters = parameters(overwrite);
         set(&mut parameters.refinements);
         Bench::new(&parameters)
     }
 
-    fn run(&mut self, op: Op, offset: u64, length: u64) -> Completion {
+    pub(super) fn run(&mut self, op: Op, offset: u64, length: u64) -> Completion {
         let request = Request { id: RequestId(1), op, file: FileId::DEVICE, offset, length };
         self.card.submit(self.now, request);
         let done = self.card.complete(Instant::MAX).expect("it completes");
@@ -76,12 +76,12 @@ impl Bench {
         done
     }
 
-    fn time(&mut self, op: Op, offset: u64, length: u64) -> Duration {
+    pub(super) fn time(&mut self, op: Op, offset: u64, length: u64) -> Duration {
         self.run(op, offset, length).spent.total()
     }
 }
 
-fn write_bus(bytes: u64) -> Duration {
+pub(super) fn write_bus(bytes: u64) -> Duration {
     let bus = Mode::Ddr50.bus();
     bus.command() * 2 + bus.write_block() * (bytes / 512)
 }

@@ -64,6 +64,11 @@ pub(super) const TABLE: &[Parameter] = &[
     optional!("card.read_ahead", SizeOrNone CardParameters.refinements.read_ahead, UP_TO_A_GIB,
         "Bytes behind the end of a read that the card reads into its buffer until the next command; a read that \
          continues there does not wait for them.", "the card does not read ahead"),
+    optional!("card.cache", SizeOrNone CardParameters.refinements.cache, UP_TO_A_GIB,
+        "Bytes of the volatile write cache. A write completes in the cache while it has room, and a power cut loses \
+         what has not drained since; the host sends flushes.", "a completed write is durable"),
+    optional!("card.queue", CountOrNone CardParameters.refinements.queue, (1, 32),
+        "Tasks of the command queue; a host uses it if it has host.queue.", "the card has no queue"),
     optional!(
         "card.t_access_high_speed",
         TimeOrNone(CardParameters.refinements.access[1]),
@@ -97,6 +102,8 @@ pub(super) const TABLE: &[Parameter] = &[
     optional!("flash.stripe", SizeOrNone CardParameters.refinements.stripe, UP_TO_A_GIB,
         "Bytes that are programmed at the same time, over dies and planes, while a long write streams; a whole number \
          of pages.", "one page"),
+    optional!("flash.dies", CountOrNone CardParameters.refinements.dies, (1, 256),
+        "Dies that read for several queued tasks at the same time; consecutive pages are in consecutive dies.", "1"),
     mandatory!("flash.t_read", Time CardParameters.nand.t_read, TEN_SECONDS,
         "Time from a command for mapped data to its first byte: firmware access plus t_R."),
     mandatory!("flash.read_rate", Rate CardParameters.nand.read_rate, (64 * KIB, 1024 * GIB),

@@ -404,6 +404,11 @@ impl Translation {
         }
     }
 
+    /// Counts `bytes` that the host wrote and that never reach the layer, because a cache overwrote them.
+    pub fn count_absorbed(&mut self, bytes: u64) {
+        self.medium.counters.host_written_bytes += bytes;
+    }
+
     /// Returns the operations of the last write.
     pub fn work(&self) -> &Work {
         &self.work

@@ -1,5 +1,7 @@
 //! Power cuts and saved states of a card.
 
+mod cache;
+
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_flash::nand::Nand;
@@ -12,7 +14,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 fn parameters(overwrite: Overwrite) -> CardParameters {
-    let card = super::card::parameters(overwrite);
+    let card = crate::card::parameters(overwrite);
     let t_prog_slc = (overwrite == Overwrite::Log).then(|| Duration::from_us(200));
     CardParameters {
         capacity: 2 * MIB,

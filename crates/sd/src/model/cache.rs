@@ -1,0 +1,381 @@
+//! The volatile write cache of the timed card, and its drain to the array.
+//!
+//! Source: JESD84-B51, section 6.6.34 (cache); SD Physical Layer Specification 6.00, section 5.8.2.3 (cache). A write
+//! is complete when its data is in the cache. The card drains the cache while the bus works or idles. The
+//! specifications define neither the size of a drain nor its order; this model makes the following choices:
+//!
+//! - The card drains the range that is oldest, together with the data behind it that continues it, at most half of the
+//!   cache at a time. A range is programmed and committed as one write command of that range, without the bus.
+//! - Data that is overwritten before its drain takes no further room and is programmed once. The new data has the place
+//!   of the old data in the order, so it may reach the array before data that was written earlier.
+//! - A page program is not interrupted. A read of the array waits for the page in progress, and the drain continues
+//!   after the read.
+//! - The space of a range is free again when its drain ends.
+
+use super::array::Array;
+use alloc::collections::{BTreeMap, VecDeque};
+use core::ops::Range;
+use flashlab_sim::{Duration, Fate, Instant, fault};
+
+/// Data that waits for its drain.
+#[derive(Clone, Copy, Debug)]
+struct Dirty {
+    end: u64,
+    /// Position in the order of the drains.
+    number: u64,
+    /// Time when all of the data is in the cache.
+    since: Instant,
+}
+
+/// A drain in progress. Durations are relative to `origin`.
+#[derive(Clone, Debug)]
+struct Drain {
+    range: Range<u64>,
+    /// Start of the drain, moved on by the time during which reads held it up.
+    origin: Instant,
+    /// Part of the drain that was done when a read last held it up.
+    reached: Duration,
+    /// Time when the last program ends.
+    programmed: Duration,
+    /// Time when the map on the medium records the data.
+    committed: Duration,
+    /// Time when the drain ends.
+    ends: Duration,
+    /// Bytes of the range that were mapped before.
+    mapped: u64,
+}
+
+impl Drain {
+    fn ends_at(&self) -> Instant {
+        self.origin + self.ends
+    }
+
+    /// Returns the part of the drain that is done at `now`.
+    fn done(&self, now: Instant) -> Duration {
+        now.saturating_since(self.origin).max(self.reached)
+    }
+}
+
+/// The cache.
+#[derive(Clone, Debug)]
+pub(super) struct WriteCache {
+    size: u64,
+    /// Longest range that is drained at once.
+    drain_max: u64,
+    /// Ranges without overlap, by their first byte.
+    dirty: BTreeMap<u64, Dirty>,
+    /// Numbers and first bytes of the ranges, oldest first. Entries of ranges that no longer exist remain until they
+    /// are the oldest.
+    order: VecDeque<(u64, u64)>,
+    numbers: u64,
+    /// Bytes of the ranges.
+    bytes: u64,
+    drain: Option<Drain>,
+    /// Time when the last drain ended.
+    drained: Instant,
+    /// Time until which the array has other work.
+    held_until: Instant,
+    /// True while a command waits for the array, so that no further drain starts.
+    pub(super) paused: bool,
+    /// True if the array has rejected a drain.
+    failed: bool,
+}
+
+impl WriteCache {
+    /// Creates an empty cache of `size` bytes in front of an array with pages of `page` bytes.
+    pub(super) fn new(size: u64, page: u64) -> Self {
+        WriteCache {
+            size,
+            drain_max: size / 2 / page * page,
+            dirty: BTreeMap::new(),
+            order: VecDeque::new(),
+            numbers: 0,
+            bytes: 0,
+            drain: None,
+            drained: Instant::ZERO,
+            held_until: Instant::ZERO,
+            paused: false,
+            failed: false,
+        }
+    }
+
+    /// Returns the first piece of `range`, which fits into the cache at once.
+    pub(super) fn first_piece(&self, range: Range<u64>) -> Range<u64> {
+        range.start..range.end.min((range.start / self.drain_max + 1) * self.drain_max)
+    }
+
+    /// Returns true if no data waits for the array and no drain is in progress.
+    pub(super) fn is_empty(&self) -> bool {
+        self.dirty.is_empty() && (self.drain.is_none() || fault("flush-forgets-the-drain-in-progress"))
+    }
+
+    /// Returns true if the array has rejected a drain. Its data stays in the cache.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Returns the time when the last drain ended; `None` if one is in progress.
+    pub(super) fn drained(&self) -> Option<Instant> {
+        self.drain.is_none().then_some(self.drained)
+    }
+
+    /// Returns the time when the drain in progress ends.
+    pub(super) fn drain_ends(&self) -> Option<Instant> {
+        self.drain.as_ref().map(Drain::ends_at)
+    }
+
+    /// Returns the time of the next event: the end of the drain in progress, or the start of the next one.
+    pub(super) fn next_event(&mut self) -> Option<Instant> {
+        self.drain_ends().or_else(|| self.next_start())
+    }
+
+    /// Returns true if there is room for `range`, at most one piece. Data that `range` overwrites leaves its room.
+    pub(super) fn has_room(&self, range: &Range<u64>) -> bool {
+        let draining = self.drain.as_ref().map_or(0, |drain| drain.range.end - drain.range.start);
+        let new = range.end - range.start - self.parts(range).map(|part| part.end - part.start).sum::<u64>();
+        self.bytes + draining + new <= self.size
+    }
+
+    /// Adds `range`, for which there is room and whose data has arrived at `since`. Returns the number of bytes that it
+    /// overwrites.
+    pub(super) fn insert(&mut self, range: &Range<u64>, since: Instant) -> u64 {
+        let mut at = range.start;
+        let mut overwritten = 0;
+        while at < range.end {
+            let before = self.dirty.range_mut(..=at).next_back().filter(|(_, dirty)| dirty.end > at);
+            if let Some((_, dirty)) = before {
+                dirty.since = dirty.since.max(since);
+                let end = dirty.end.min(range.end);
+                overwritten += end - at;
+                at = end;
+                continue;
+            }
+            let next = self.dirty.range(at..range.end).next().map_or(range.end, |(start, _)| *start);
+            self.add(at..next, since);
+            at = next;
+        }
+        overwritten
+    }
+
+    fn add(&mut self, range: Range<u64>, since: Instant) {
+        let number = self.numbers;
+        self.numbers += 1;
+        self.bytes += range.end - range.start;
+        self.order.push_back((number, range.start));
+        self.dirty.insert(range.start, Dirty { end: range.end, number, since });
+    }
+
+    /// Removes `range`, whose data is elsewhere now.
+    pub(super) fn remove(&mut self, range: &Range<u64>) {
+        loop {
+            let Some(part) = self.parts(range).next() else { return };
+            let Some((start, dirty)) =
+                self.dirty.range(..=part.start).next_back().map(|(at, dirty)| (*at, *dirty))
+            else {
+                return;
+            };
+            self.dirty.remove(&start);
+            self.bytes -= dirty.end - start;
+            if start < part.start {
+                self.add(start..part.start, dirty.since);
+            }
+            if part.end < dirty.end {
+                self.add(part.end..dirty.end, dirty.since);
+            }
+        }
+    }
+
+    /// Returns the parts of `range` that wait for their drain.
+    fn parts(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let (from, to) = (range.start, range.end);
+        let first = self.dirty.range(..from).next_back().filter(move |(_, dirty)| dirty.end > from);
+        let all = first.into_iter().chain(self.dirty.range(from..to.max(from)));
+        all.map(move |(start, dirty)| (*start).max(from)..dirty.end.min(to))
+    }
+
+    /// Returns true if all of `range` is in the cache.
+    pub(super) fn holds(&self, range: &Range<u64>) -> bool {
+        let mut at = range.start;
+        while at < range.end {
+            let drain = self.drain.as_ref().map(|drain| &drain.range).filter(|range| range.contains(&at));
+            let part = || self.parts(&(at..range.end)).next().filter(|part| part.start == at);
+            match drain.map(|range| range.end).or_else(|| part().map(|part| part.end)) {
+                Some(end) => at = end,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Returns true if no byte of `range` is in the cache.
+    pub(super) fn lacks(&self, range: &Range<u64>) -> bool {
+        let meets = |drain: &Drain| drain.range.start < range.end && range.start < drain.range.end;
+        self.parts(range).next().is_none() && !self.drain.as_ref().is_some_and(meets)
+    }
+
+    /// Advances the drains to `now`.
+    pub(super) fn advance(&mut self, now: Instant, array: &mut Array) {
+        loop {
+            if let Some(ends) = self.drain_ends() {
+                if ends > now {
+                    return;
+                }
+                self.drained = ends;
+                self.drain = None;
+            }
+            match self.next_start() {
+                Some(start) if start <= now => self.start(start, array),
+                _ => return,
+            }
+        }
+    }
+
+    /// Returns the time when the next drain starts, if no drain is in progress.
+    fn next_start(&mut self) -> Option<Instant> {
+        if self.paused || self.failed {
+            return None;
+        }
+        let of = |dirty: &BTreeMap<u64, Dirty>, (number, start): (u64, u64)| {
+            dirty.get(&start).filter(|dirty| dirty.number == number).copied()
+        };
+        while let Some(oldest) = self.order.front() {
+            match of(&self.dirty, *oldest) {
+                Some(dirty) => return Some(dirty.since.max(self.drained).max(self.held_until)),
+                None => self.order.pop_front(),
+            };
+        }
+        None
+    }
+
+    /// Starts to drain the oldest range at `now`.
+    fn start(&mut self, now: Instant, array: &mut Array) {
+        let (_, start) = *self.order.front().expect("a range is to be drained");
+        let mut end = self.dirty[&start].end;
+        while let Some(next) = self.dirty.get(&end)
+            && next.since <= now
+            && next.end - start <= self.drain_max
+        {
+            end = next.end;
+        }
+        let range = start..end;
+        let mapped = array.flash.mapped_bytes(&range);
+        let Ok(work) = array.flash.write_command(range.clone()) else {
+            self.failed = true;
+            return;
+        };
+        let (page, leveling) = (work.page, work.leveling);
+        let page = page.unwrap_or(array.flash.page());
+        let programmed = array.buffer.write(array.flash.work(), &range, page, Duration::ZERO);
+        let commit = array.flash.commit(&range);
+        let mut at = start;
+        while at < end {
+            let dirty = self.dirty.remove(&at).expect("the range is dirty");
+            self.bytes -= dirty.end - at;
+            at = dirty.end;
+        }
+        self.drain = Some(Drain {
+            range,
+            origin: now,
+            reached: Duration::ZERO,
+            programmed,
+            committed: programmed + commit.map,
+            ends: programmed + leveling + commit.total(),
+            mapped,
+        });
+    }
+
+    /// Returns the time from which a read that arrives at `at` has the array. The read must then call
+    /// [`WriteCache::hold`].
+    pub(super) fn begin_read(&mut self, at: Instant, array: &mut Array) -> Instant {
+        let Some(drain) = &mut self.drain else { return at };
+        let done = drain.done(at);
+        if at.saturating_since(drain.origin) < drain.reached || done >= drain.ends {
+            return at;
+        }
+        let mut free = drain.ends;
+        if done < drain.programmed {
+            // Programs of several pages may be in progress. Copies before the first page are not interrupted.
+            let (mut in_progress, mut next) = (None, drain.programmed);
+            pages(array, &drain.range, |_, start, end| {
+                if start <= done && done < end {
+                    in_progress = in_progress.max(Some(end));
+                } else if start > done {
+                    next = next.min(start);
+                }
+            });
+            free = in_progress.unwrap_or(next);
+        }
+        drain.reached = free;
+        drain.origin + free
+    }
+
+    /// Holds up the drain until `until`, because the array has other work.
+    pub(super) fn hold(&mut self, until: Instant) {
+        self.held_until = self.held_until.max(until);
+        if let Some(drain) = &mut self.drain
+            && drain.reached < drain.ends
+        {
+            drain.origin = drain.origin + until.saturating_since(drain.origin + drain.reached);
+        }
+    }
+
+    /// Loses the cached data at `now`. Calls `each` with the ranges that the array did not receive, which hold their old
+    /// data, and with the pages of the drain in progress and their fates.
+    pub(super) fn cut(&mut self, now: Instant, array: &mut Array, mut each: impl FnMut(Range<u64>, Fate)) {
+        if let Some(drain) = self.drain.take() {
+            let since = drain.done(now);
+            let mut torn = array.torn_write(now, since >= drain.committed);
+            pages(array, &drain.range, |bytes, start, end| torn.page(bytes, start, end, since));
+            if drain.mapped == 0
+                && let Some(not_begun) = torn.not_begun
+            {
+                array.flash.trim(not_begun..drain.range.end);
+            }
+            torn.cut.undecided.into_iter().for_each(|(range, fate)| each(range, fate));
+        }
+        if !fault("cut-forgets-the-cache") {
+            self.dirty.iter().for_each(|(start, dirty)| each(*start..dirty.end, Fate::Old));
+        }
+        self.clear();
+    }
+
+    /// Empties the cache without a drain.
+    pub(super) fn clear(&mut self) {
+        self.dirty.clear();
+        self.order.clear();
+        (self.bytes, self.paused, self.failed) = (0, false, false);
+        (self.drain, self.drained, self.held_until) = (None, Instant::ZERO, Instant::ZERO);
+    }
+}
+
+/// Calls `each` for every page of the drain of `range`, which was the last write of the array, with the times when its
+/// program starts and ends.
+fn pages(array: &mut Array, range: &Range<u64>, each: impl FnMut(Range<u64>, Duration, Duration)) {
+    let work = array.flash.work();
+    let page = work.page.unwrap_or(array.flash.page());
+    array.buffer.pages(work, range, page, Duration::ZERO, each);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    fn kib(from: u64, to: u64) -> Range<u64> {
+        from * KIB..to * KIB
+    }
+
+    #[test]
+    fn ranges_are_overwritten_in_place_and_removed_in_part() {
+        let mut cache = WriteCache::new(64 * KIB, 4 * KIB);
+        assert_eq!(cache.insert(&kib(8, 16), Instant::ZERO), 0);
+        assert_eq!(cache.insert(&kib(4, 20), Instant::ZERO), 8 * KIB);
+        assert!(cache.holds(&kib(4, 20)) && !cache.holds(&kib(4, 21)) && !cache.holds(&kib(3, 5)));
+        cache.remove(&kib(10, 12));
+        assert!(cache.lacks(&kib(10, 12)) && cache.holds(&kib(4, 10)) && cache.holds(&kib(12, 20)));
+        assert_eq!(cache.bytes, 14 * KIB);
+        assert!(cache.has_room(&kib(0, 32)), "of these, 14 KiB are there");
+        assert_eq!(cache.first_piece(kib(40, 100)), kib(40, 64));
+    }
+}

@@ -1,0 +1,168 @@
+//! The volatile cache of the timed card, compared with sums calculated by hand. The drain of a page takes a program of
+//! 600 us and a commit of 250 us.
+
+use crate::mechanisms::{Bench, KIB, MIB, parameters, us, write_bus};
+use flashlab_flash::ftl::card::Overwrite;
+use flashlab_sd::{CardParameters, Mode};
+use flashlab_sim::{Duration, Instant, Mechanism, Model, Observer, Op, Status};
+
+fn cached(size: u64) -> CardParameters {
+    let mut parameters = parameters(Overwrite::Convert);
+    parameters.refinements.cache = Some(size);
+    parameters
+}
+
+/// Returns the bytes that the host has written and those that the array has programmed.
+fn written_and_programmed(card: &impl Model) -> (u64, u64) {
+    struct Counters(u64, u64);
+    impl Observer for Counters {
+        fn count(&mut self, name: &'static str, value: u64) {
+            match name {
+                "host_written_bytes" => self.0 = value,
+                "programmed_bytes" => self.1 = value,
+                _ => {}
+            }
+        }
+    }
+    let mut counters = Counters(0, 0);
+    card.observe(&mut counters);
+    (counters.0, counters.1)
+}
+
+/// Returns the time of the commands of a flush.
+fn flush_bus() -> Duration {
+    let bus = Mode::Ddr50.bus();
+    bus.command() * 2 + bus.write_block() + bus.read_block()
+}
+
+#[test]
+fn a_write_takes_the_bus_while_the_cache_has_room() {
+    let mut card = Bench::new(&cached(64 * KIB));
+    for n in 0..8 {
+        let done = card.run(Op::Write, n * MIB, 4 * KIB);
+        assert_eq!(done.spent.total(), write_bus(4 * KIB), "write {n}");
+        assert_eq!(done.spent[Mechanism::Bus], write_bus(4 * KIB));
+    }
+}
+
+#[test]
+fn a_full_cache_takes_writes_at_the_rate_of_its_drain() {
+    let mut card = Bench::new(&cached(16 * KIB));
+    let mut ends: Vec<Instant> = Vec::new();
+    for n in 0..20 {
+        card.run(Op::Write, n * MIB, 4 * KIB);
+        ends.push(card.now);
+    }
+    // Four writes fit, and one drains meanwhile.
+    assert!(ends.windows(2).skip(5).all(|pair| pair[1].since(pair[0]) == us(850)));
+}
+
+#[test]
+fn a_long_write_overlaps_the_bus_with_the_drain() {
+    let mut card = Bench::new(&cached(128 * KIB));
+    card.run(Op::Write, 0, 2 * MIB);
+    let before = card.now;
+    card.run(Op::Write, 2 * MIB, 2 * MIB);
+    // Of each half of the cache, one drains while the other one fills. The sequence needs no commit.
+    assert_eq!(card.now.since(before), us(600) * (2 * MIB / (4 * KIB)));
+}
+
+#[test]
+fn a_flush_waits_for_the_drain() {
+    let mut card = Bench::new(&cached(64 * KIB));
+    assert_eq!(card.time(Op::Flush, 0, 0), flush_bus(), "the cache is empty");
+    let start = card.now;
+    for n in 0..5 {
+        card.run(Op::Write, n * MIB, 4 * KIB);
+    }
+    let before = card.now;
+    let done = card.run(Op::Flush, 0, 0);
+    // The first drain begins when the first write is in the cache.
+    assert_eq!(card.now.since(start), write_bus(4 * KIB) + us(850) * 5);
+    assert_eq!(done.spent[Mechanism::Cache], card.now.since(before) - flush_bus());
+    assert_eq!(done.spent[Mechanism::Bus], flush_bus());
+}
+
+#[test]
+fn small_writes_in_sequence_drain_together() {
+    let mut card = Bench::new(&cached(64 * KIB));
+    for n in 0..8 {
+        card.run(Op::Write, n * 4 * KIB, 4 * KIB);
+    }
+    card.run(Op::Flush, 0, 0);
+    // The first one drains alone, and the others in one step, which continues the sequence.
+    let expected = write_bus(4 * KIB) + us(600 + 250) + us(600) * 7;
+    assert_eq!(card.now.since(Instant::ZERO), expected);
+}
+
+#[test]
+fn data_that_is_overwritten_in_the_cache_is_programmed_once() {
+    let mut card = Bench::new(&cached(64 * KIB));
+    card.run(Op::Write, MIB, 4 * KIB);
+    for _ in 0..6 {
+        card.run(Op::Write, 0, 4 * KIB);
+    }
+    card.run(Op::Flush, 0, 0);
+    assert_eq!(written_and_programmed(&card.card), (28 * KIB, 8 * KIB));
+}
+
+#[test]
+fn a_read_takes_its_data_from_the_cache_or_waits_for_the_page_in_progress() {
+    let bus = Mode::Ddr50.bus();
+    let on_wires = bus.command() * 2 + bus.read_block() * 8;
+    let mut card = Bench::new(&cached(64 * KIB));
+    card.run(Op::Write, 4 * MIB, 4 * KIB);
+    card.run(Op::Flush, 0, 0);
+    let start = card.now;
+    card.run(Op::Write, 0, 16 * KIB);
+    let drain = start + write_bus(16 * KIB);
+    assert_eq!(card.time(Op::Read, 0, 4 * KIB), on_wires, "it drains");
+    let before = card.now;
+    let read = card.run(Op::Read, 4 * MIB, 4 * KIB);
+    let arrived = before + bus.command() * 2;
+    assert_eq!(read.spent[Mechanism::Cache], (drain + us(600)).since(arrived), "the first page ends");
+    assert_eq!(read.spent[Mechanism::Read], us(300));
+    card.run(Op::Flush, 0, 0);
+    // Four pages and a commit, held up by the array's part of the read.
+    assert_eq!(card.now, drain + us(4 * 600 + 250 + 300));
+}
+
+#[test]
+fn a_forced_write_bypasses_the_cache() {
+    let mut card = Bench::new(&cached(64 * KIB));
+    let alone = write_bus(4 * KIB) + us(850);
+    assert_eq!(card.time(Op::WriteFua, 8 * MIB, 4 * KIB), alone);
+    card.run(Op::Write, 0, 4 * KIB);
+    card.run(Op::Write, MIB, 4 * KIB);
+    let done = card.run(Op::WriteFua, 2 * MIB, 4 * KIB);
+    // It waits for the drain of the first write, and the second write waits for it.
+    assert_eq!(done.spent[Mechanism::Cache], us(850) - write_bus(4 * KIB));
+    assert_eq!(done.spent.total(), done.spent[Mechanism::Cache] + alone);
+    let before = card.now;
+    card.run(Op::Flush, 0, 0);
+    assert_eq!(card.now.since(before), us(850));
+}
+
+#[test]
+fn a_worn_out_card_rejects_writes_and_flushes() {
+    let mut parameters = cached(64 * KIB);
+    parameters.capacity = 2 * MIB;
+    parameters.wear = flashlab_flash::ftl::Wear { cycles: Some(20), beyond: Some(0), ..Default::default() };
+    let mut card = Bench::new(&parameters);
+    let mut statuses = Vec::new();
+    while !statuses.contains(&Status::ReadOnly) {
+        statuses.push(card.run(Op::Write, 0, 64 * KIB).status);
+        assert!(statuses.len() < 20_000, "it wears out");
+    }
+    assert_eq!(card.run(Op::Flush, 0, 0).status, Status::ReadOnly, "data remains in the cache");
+    assert_eq!(card.run(Op::WriteFua, MIB, 4 * KIB).status, Status::ReadOnly);
+    assert_eq!(card.run(Op::Read, 0, 64 * KIB).status, Status::Ok);
+    assert!(!card.card.power_cut(card.now).undecided.is_empty());
+    card.card.check();
+}
+
+#[test]
+fn a_cache_of_less_than_two_pages_is_refused() {
+    assert_eq!(cached(4 * KIB).check().expect_err("impossible").path, "card.cache");
+    assert!(cached(8 * KIB).check().is_ok());
+}
