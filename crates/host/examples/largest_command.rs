@@ -49,6 +49,7 @@ fn main() {
             t_command: Duration::from_us(60),
             t_block: Duration::from_us(1),
             prepare: None,
+            queue: None,
             stack: None,
         };
         let card = CardModel::new(parameters.clone(), machine.link(&parameters.modes), 1);

@@ -10,8 +10,11 @@
 //! previous command was sent, so it overlaps with the transfer of that command if the request was already waiting. The
 //! pieces of a long request are prepared in the same way. The time per command, with its interrupts and task switches,
 //! never overlaps.
+//!
+//! A card with a volatile cache receives flushes ([`Durability`]).
 
 use crate::Machine;
+use crate::durability::Durability;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,6 +33,7 @@ pub struct Host {
     t_command: Duration,
     /// Time to prepare a block, if the host prepares commands.
     prepare_block: Option<Duration>,
+    durability: Durability,
     /// Instant at which the last command was sent, and the next one can be prepared.
     sent: Instant,
     queue: VecDeque<(Instant, Request)>,
@@ -44,6 +48,8 @@ struct RequestInService {
     moved: u64,
     spent: Spent,
     stage: Stage,
+    /// True while the flush after the data is sent.
+    flushes: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -64,6 +70,7 @@ impl Host {
             t_request: machine.t_request,
             t_command: machine.t_command,
             prepare_block: machine.prepares().then_some(machine.t_block),
+            durability: Durability::Immediate,
             sent: Instant::ZERO,
             queue: VecDeque::new(),
             serving: None,
@@ -71,11 +78,22 @@ impl Host {
         }
     }
 
+    /// Returns this host with a card that makes data durable in another way.
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Returns true if the host sends a command for `request` to the card.
+    fn reaches_card(&self, request: &Request) -> bool {
+        self.geometry.admits(request) && self.durability.sends(request.op)
+    }
+
     fn start(&mut self, arrived: Instant, start: Instant, request: Request) {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
         // A request that the block layer rejects sends no command, nor does a flush of a card without a cache.
-        let software = if reaches_card(&self.geometry, &request) {
+        let software = if self.reaches_card(&request) {
             let length = request.length.min(self.geometry.request_max);
             let preparation = match self.prepare_block {
                 Some(t_block) => self.rest_of_preparation(arrived, start, self.t_request, t_block, length),
@@ -86,8 +104,8 @@ impl Host {
             Duration::ZERO
         };
         spent[Mechanism::Host] = software;
-        self.serving =
-            Some(RequestInService { request, moved: 0, spent, stage: Stage::Preparing(start + software) });
+        let stage = Stage::Preparing(start + software);
+        self.serving = Some(RequestInService { request, moved: 0, spent, stage, flushes: false });
     }
 
     /// Returns the part of a command's preparation that is left at `start`, when the device is free. The command moves
@@ -114,14 +132,14 @@ impl Host {
     }
 }
 
-fn reaches_card(geometry: &Geometry, request: &Request) -> bool {
-    geometry.admits(request) && !request.op.is_flush()
-}
-
 impl RequestInService {
     /// Returns the next command. Data is transferred in pieces; trims and invalid requests go to the device as a whole.
-    fn command(&self, geometry: &Geometry) -> Request {
+    fn command(&self, geometry: &Geometry, durability: Durability) -> Request {
         let Request { op, offset, length, file, .. } = self.request;
+        if self.flushes {
+            return Request { id: RequestId(0), op: Op::Flush, file, offset: 0, length: 0 };
+        }
+        let op = durability.command(op);
         let left = length - self.moved;
         let piece = if left <= geometry.request_max { left } else { self.piece(geometry) };
         Request { id: RequestId(0), op, file, offset: offset + self.moved, length: piece }
@@ -169,17 +187,18 @@ impl Model for Host {
                     return None;
                 }
                 serving.stage = Stage::Commanded;
-                let command = serving.command(&self.geometry);
+                let request = serving.request;
+                let command = serving.command(&self.geometry, self.durability);
                 self.sent = until;
-                self.commands += u64::from(reaches_card(&self.geometry, &serving.request));
+                self.commands += u64::from(self.reaches_card(&request));
                 self.device.submit(until, command);
             }
             // The completion is modified in place: it is so large that a copy would be measurable.
             let mut done = self.device.complete(limit);
             let completion = done.as_mut()?;
             let serving = self.serving.as_mut().expect("the completed command belongs to a served request");
-            serving.moved += serving.command(&self.geometry).length;
-            if serving.moved < serving.request.length && completion.status == Status::Ok {
+            serving.moved += serving.command(&self.geometry, self.durability).length;
+            if serving.moved < serving.request.length && completion.status == Status::Ok && !serving.flushes {
                 serving.spent += completion.spent;
                 let (at, left) = (completion.at, serving.request.length - serving.moved);
                 let software = self.before_next_piece(at, left);
@@ -187,6 +206,17 @@ impl Model for Host {
                     self.serving.as_mut().expect("the completed command belongs to a served request");
                 serving.spent[Mechanism::Host] += software;
                 serving.stage = Stage::Preparing(at + software);
+                continue;
+            }
+            if self.durability.flushes_after(serving.request.op)
+                && completion.status == Status::Ok
+                && !serving.flushes
+            {
+                // The block layer sends the flush as a request of its own.
+                serving.spent += completion.spent;
+                serving.spent[Mechanism::Host] += self.t_request + self.t_command;
+                serving.stage = Stage::Preparing(completion.at + self.t_request + self.t_command);
+                serving.flushes = true;
                 continue;
             }
             completion.id = serving.request.id;

@@ -5,11 +5,15 @@
 extern crate alloc;
 
 pub mod driver;
+mod durability;
 pub mod fs;
 mod host;
 mod machine;
+mod queued;
 
+pub use durability::Durability;
 pub use fs::vfat::VfatParameters;
 pub use fs::{Filesystem, FilesystemParameters};
 pub use host::Host;
 pub use machine::{Machine, Stack};
+pub use queued::QueuedHost;

@@ -1,6 +1,7 @@
 //! The machine with the card's slot: bus modes, largest command, and the time of its software.
 
 use crate::driver::mmc::MmcModel;
+use crate::{Durability, Host, QueuedHost};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
@@ -29,6 +30,8 @@ pub struct Machine {
     pub t_block: Duration,
     /// True if the host prepares a command while the bus is busy with the one before it.
     pub prepare: Option<bool>,
+    /// Number of tasks that the controller's command queue engine holds; `None` means that it has none.
+    pub queue: Option<u32>,
     /// Simulation of the slot; `None` means [`Stack::Blocks`].
     pub stack: Option<Stack>,
 }
@@ -63,6 +66,9 @@ impl Machine {
         if self.bus_clock_hz == Some(0) {
             return Err(Impossible::new("host.bus_clock", "is 0; expected a clock, for example \"25MHz\""));
         }
+        if self.queue.is_some_and(|tasks| tasks == 0 || tasks > 32) {
+            return Err(Impossible::new("host.queue", "is not between 1 and 32 tasks"));
+        }
         let limit = self.fastest_hz();
         if self.overclock != Some(true) && self.bus_clock_hz.is_some_and(|clock| clock > limit) {
             let why = format!(
@@ -80,12 +86,42 @@ impl Machine {
         let link = self.link(&card.modes);
         match self.stack {
             None | Some(Stack::Blocks) => {
-                Box::new(CardModel::new(card.clone(), link, seed).in_mode(self.mode(&card.modes)))
+                let model = CardModel::new(card.clone(), link, seed).in_mode(self.mode(&card.modes));
+                Box::new(match self.queue_depth(card) {
+                    Some(depth) => model.with_queue(depth),
+                    None => model,
+                })
             }
             Some(Stack::Commands) => {
                 let built = Card::new(card.clone(), identity.clone(), None, seed);
                 Box::new(MmcModel::new(&built, link, &self.modes, self.command_max))
             }
+        }
+    }
+
+    /// Returns a model of this machine with `card` in its slot. `seed` draws the medium of the card.
+    pub fn with_card(&self, card: &CardParameters, identity: &Identity, seed: u64) -> Box<dyn Model> {
+        let slot = self.slot(card, identity, seed);
+        let durability = self.durability(card);
+        match self.queue_depth(card) {
+            Some(depth) => Box::new(QueuedHost::new(self, slot, depth, durability)),
+            None => Box::new(Host::new(self, slot).with_durability(durability)),
+        }
+    }
+
+    /// Returns the number of tasks in the command queue, if card and host have one. The simulation by commands has none.
+    pub fn queue_depth(&self, card: &CardParameters) -> Option<u32> {
+        let depth = self.queue?.min(card.refinements.queue?);
+        (self.stack != Some(Stack::Commands)).then_some(depth)
+    }
+
+    /// Returns the requests with which the host makes writes to `card` durable.
+    fn durability(&self, card: &CardParameters) -> Durability {
+        let is_emmc = card.modes.iter().any(|mode| mode.is_emmc());
+        match card.refinements.cache {
+            None => Durability::Immediate,
+            Some(_) if is_emmc => Durability::FlushOrReliableWrite,
+            Some(_) => Durability::Flush,
         }
     }
 
@@ -143,6 +179,7 @@ mod tests {
             t_command: Duration::ZERO,
             t_block: Duration::ZERO,
             prepare: None,
+            queue: None,
             stack: None,
         }
     }

@@ -29,6 +29,7 @@ fn blank(parts: &mut Parts) {
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
         prepare: None,
+        queue: None,
         stack: None,
     });
 }
@@ -52,6 +53,9 @@ const TABLE: &[Parameter] = &[
     optional!("host.prepare", FlagOrNone Machine.prepare, ANY,
     "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous one, as Linux' mmc stack does.",
     "false; host.t_block is spent while the data moves"),
+    optional!("host.queue", CountOrNone Machine.queue, (1, 32),
+    "Tasks that the host's command queue engine (CQHCI) holds; it is used with cards that have card.queue.",
+    "the host sends one command at a time"),
     choice!("host.stack", optional Machine.stack, ["blocks" = Stack::Blocks, "commands" = Stack::Commands],
     "Simulation of the slot: by blocks, or by the commands that the host stack sends to the card.", "blocks"),
 ];

@@ -108,16 +108,52 @@ struct Promised {
     since: Vec<u8>,
 }
 
-/// Random requests, flushes, FUA and power cuts on the timed device, with a record of the contents that answers made
-/// durable.
 #[test]
 fn flushed_data_on_a_card_with_a_cache_survives_every_cut() {
-    const UNIT: u64 = 4 * KIB;
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
+    let model = || MmcModel::new(&card(true, None), link, &[Mode::DefaultSpeed], 16 * KIB);
+    let lost = loses_only_what_was_not_promised(&|| Box::new(model()), Torn::InFlight);
+    assert!(lost > 100, "cuts should lose unflushed writes: only {lost} did");
+}
+
+/// The timed card and timed eMMC, each with one command at a time and with a command queue.
+#[test]
+fn flushed_data_in_the_cache_of_a_timed_card_survives_every_cut() {
+    for modes in [vec![Mode::HighSpeed, Mode::DefaultSpeed], vec![Mode::Hs52, Mode::DefaultSpeed]] {
+        for queue in [None, Some(8)] {
+            let mut card = crate::common::parameters(CAPACITY);
+            card.modes = modes.clone();
+            card.refinements.cache = Some(64 * KIB);
+            (card.refinements.queue, card.refinements.dies) = (queue, queue.map(|_| 2));
+            card.check().expect("a possible card");
+            let machine = crate::common::machine(&modes, queue);
+            let identity = Identity::new(&card);
+            let model = || machine.with_card(&card, &identity, 1);
+            let lost = loses_only_what_was_not_promised(&model, Torn::InTheCache);
+            assert!(
+                lost > 20,
+                "{modes:?}, queue {queue:?}: cuts should lose unflushed writes: only {lost} did"
+            );
+        }
+    }
+}
+
+/// The units that a power cut may tear.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Torn {
+    /// Those of the write in flight.
+    InFlight,
+    /// Those of every write since the last flush, because the cache drains them later.
+    InTheCache,
+}
+
+/// Sends random requests, flushes, FUA and power cuts to the timed device, and compares the contents with a record of
+/// those that answers made durable. Returns the number of units that lost their last write.
+fn loses_only_what_was_not_promised(make: &dyn Fn() -> Box<dyn Model>, torn: Torn) -> u32 {
+    const UNIT: u64 = 4 * KIB;
     let mut lost = 0;
     for seed in 0..12 {
-        let model = MmcModel::new(&card(true, None), link, &[Mode::DefaultSpeed], 16 * KIB);
-        let device = Timed::new(Box::new(model), Box::new(memory()));
+        let device = Timed::new(make(), Box::new(memory()));
         let mut rng = Rng::new(seed);
         let mut units = vec![Promised::default(); 64];
         let mut now = Instant::ZERO;
@@ -147,11 +183,14 @@ fn flushed_data_on_a_card_with_a_cache_survives_every_cut() {
                         Ok(_) => found = read(&device, n * UNIT, UNIT as usize),
                         // A torn unit is rewritten.
                         Err(_) => {
-                            assert!(what < 9 && range.contains(&(n as usize)), "seed {seed}: unit {n}");
+                            let in_flight = what < 9 && range.contains(&(n as usize));
+                            let cached = torn == Torn::InTheCache && !unit.since.is_empty();
+                            assert!(in_flight || cached, "seed {seed}: unit {n}");
                             let data = vec![byte; UNIT as usize].into();
                             let again = Io::Write { offset: n * UNIT, data, durable: true };
                             assert!(execute(&device, again).is_ok());
-                            found.fill(byte);
+                            *unit = Promised { byte, since: Vec::new() };
+                            continue;
                         }
                     }
                     let written = (what < 9 && range.contains(&(n as usize))).then_some(byte);
@@ -163,8 +202,8 @@ fn flushed_data_on_a_card_with_a_cache_survives_every_cut() {
                     };
                     assert!(
                         found.iter().all(|byte| may_be(*byte)),
-                        "seed {seed}, step {step}: unit {n} reads {}, promised {}, since {:?}",
-                        found[0],
+                        "seed {seed}, step {step}: unit {n} reads {:?}, promised {}, since {:?}",
+                        found.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect::<Vec<_>>(),
                         unit.byte,
                         unit.since
                     );
@@ -190,7 +229,7 @@ fn flushed_data_on_a_card_with_a_cache_survives_every_cut() {
             }
         }
     }
-    assert!(lost > 100, "cuts should lose unflushed writes: only {lost} did");
+    lost
 }
 
 #[test]
@@ -214,4 +253,40 @@ fn a_flush_is_sent_to_a_card_with_a_cache_alone() {
     };
     assert_eq!(flush(false), Duration::ZERO);
     assert!(flush(true) > Duration::ZERO);
+}
+
+/// The requests that the host sends to a timed card with a cache.
+#[test]
+fn a_host_flushes_a_timed_card_with_a_cache_alone() {
+    let sd = [Mode::HighSpeed, Mode::DefaultSpeed];
+    let emmc = [Mode::Hs52, Mode::DefaultSpeed];
+    let times = |modes: &[Mode], cache: bool, queue: Option<u32>| {
+        let mut card = crate::common::parameters(CAPACITY);
+        (card.modes, card.nand.spread_ppm) = (modes.to_vec(), 0);
+        card.refinements.cache = cache.then_some(64 * KIB);
+        (card.refinements.queue, card.refinements.dies) = (queue, None);
+        let mut model = crate::common::machine(modes, queue).with_card(&card, &Identity::new(&card), 1);
+        let mut now = Instant::ZERO;
+        let mut time = |op, offset| {
+            let request = Request { id: RequestId(1), op, file: FileId::DEVICE, offset, length: 4 * KIB };
+            model.submit(now, request);
+            let done = model.complete(Instant::MAX).expect("it completes");
+            now = done.at + Duration::from_ms(10);
+            done.spent.total()
+        };
+        [time(Op::Flush, 0), time(Op::Write, MIB), time(Op::WriteFua, 2 * MIB)]
+    };
+    for queue in [None, Some(8)] {
+        let [flush, write, forced] = times(&sd, false, queue);
+        assert_eq!((flush, write), (Duration::ZERO, forced), "without a cache");
+        let [flush, write, forced] = times(&sd, true, queue);
+        assert!(flush > crate::common::T_COMMAND, "the flush is a command");
+        // The write is in the cache, then drains, and the flush waits for it.
+        assert!(forced > write + flush, "{forced:?}, {write:?}, {flush:?}");
+        let [flush, write, forced] = times(&emmc, true, queue);
+        assert!(flush > crate::common::T_COMMAND);
+        let [_, _, direct] = times(&emmc, false, queue);
+        assert_eq!(forced, direct, "a reliable write bypasses the cache");
+        assert!(write < direct);
+    }
 }

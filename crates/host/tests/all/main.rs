@@ -6,4 +6,5 @@ mod mmc_model;
 mod mmc_recovery;
 mod mmc_stack;
 mod prepare;
+mod queued;
 mod vfat_requests;

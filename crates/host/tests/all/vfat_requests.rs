@@ -99,6 +99,7 @@ fn machine() -> Machine {
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
         prepare: None,
+        queue: None,
         stack: None,
     }
 }

@@ -11,7 +11,7 @@ use flashlab_flash::ftl::card::Mapping;
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::Nand;
-use flashlab_host::{Host, Machine, Stack};
+use flashlab_host::{Machine, Stack};
 use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Model, Store};
 pub(super) use registers::Registers;
@@ -71,7 +71,7 @@ impl CardInHost {
 
 impl Hardware for CardInHost {
     fn build(&self, seed: u64) -> Box<dyn Model> {
-        Box::new(Host::new(&self.host, self.host.slot(&self.card, &self.identity, seed)))
+        self.host.with_card(&self.card, &self.identity, seed)
     }
     fn build_without_host(&self, seed: u64) -> Box<dyn Model> {
         let bare = Machine { t_block: Duration::ZERO, stack: None, ..self.host.clone() };

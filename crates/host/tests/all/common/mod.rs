@@ -3,6 +3,7 @@
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
+use flashlab_host::Machine;
 use flashlab_sd::{CardParameters, Mode};
 use flashlab_sim::Duration;
 
@@ -40,4 +41,24 @@ pub(crate) fn parameters(capacity: u64) -> CardParameters {
     };
     parameters.check().unwrap();
     parameters
+}
+
+/// Time of the software for each command of [`machine`].
+pub(crate) const T_COMMAND: Duration = Duration::from_us(60);
+
+/// Returns a machine with bus modes and a command queue of `queue` tasks.
+pub(crate) fn machine(modes: &[Mode], queue: Option<u32>) -> Machine {
+    Machine {
+        modes: modes.to_vec(),
+        bus_clock_hz: None,
+        overclock: None,
+        bus_width: None,
+        command_max: 128 << 10,
+        t_request: Duration::from_us(40),
+        t_command: T_COMMAND,
+        t_block: Duration::from_us(1),
+        prepare: Some(true),
+        queue,
+        stack: None,
+    }
 }
