@@ -2,7 +2,7 @@
 //!
 //! A change leaves the log when a flush covers it, or when the model reports that it is durable. A power cut undoes
 //! changes from the newest to the oldest, so a range ends with the contents that it had before the oldest change in the
-//! log. The undo stops at a write that was made durable by itself (FUA).
+//! log. The undo stops at a change that was durable when it completed (FUA, or as the model reports).
 
 use crate::ranges::Ranges;
 use flashlab_sim::{Model, Store, StoreError, fault};
@@ -46,6 +46,8 @@ impl Undo {
         model: &dyn Model,
     ) -> Result<(), StoreError> {
         if model.is_durable(range) {
+            // A later cut undoes no change before this one.
+            self.mark_durable(range);
             return Ok(());
         }
         let mut before = Vec::new();

@@ -206,7 +206,7 @@ impl InCache {
     /// Returns true if the request has changed data in `range`.
     pub(super) fn changes(&self, range: &Range<u64>) -> bool {
         let end = self.request.offset + self.moved;
-        range.start < end && self.request.offset < range.end
+        self.moved > 0 && range.start < end && self.request.offset < range.end
     }
 
     /// Waits for the next event of the cache.

@@ -36,6 +36,7 @@ struct InFlight {
     /// Byte value of a write; zero for a discard.
     byte: Option<u8>,
     fua: bool,
+    trims: bool,
     /// Sequence number up to which a flush makes changes durable.
     flush_covers_to: Option<u64>,
 }
@@ -48,19 +49,25 @@ struct CheckedDevice {
     now: Instant,
     rng: Rng,
     byte: u8,
+    /// Longest time from a request to a power cut.
+    cut_within: Duration,
+    /// True if the model makes a trim durable at once.
+    trims_are_durable: bool,
 }
 
 impl CheckedDevice {
-    fn new(seed: u64) -> CheckedDevice {
+    fn new(model: impl Model + 'static, cut_within: Duration, seed: u64) -> CheckedDevice {
         let block = Block { versions: vec![(0, 0)], readable: true };
         CheckedDevice {
-            device: timed(VolatileModel::new(seed)),
+            device: timed(model),
             blocks: vec![block; BLOCKS as usize],
             changes: 0,
             in_flight: VecDeque::new(),
             now: Instant::ZERO,
             rng: Rng::new(seed),
             byte: 0,
+            cut_within,
+            trims_are_durable: false,
         }
     }
 
@@ -86,11 +93,12 @@ impl CheckedDevice {
             _ => (Io::Read { offset, buffer: data }, None, false),
         };
         self.poll_answers();
+        let trims = matches!(io, Io::Discard { .. } | Io::WriteZeroes { allocate: false, .. });
         let flush_covers_to = matches!(io, Io::Flush).then_some(self.changes);
         let Started::Pending(answer) = self.device.start(&Context::new(self.now), io) else {
             panic!("each request takes time");
         };
-        self.in_flight.push_back(InFlight { answer, blocks, byte, fua, flush_covers_to });
+        self.in_flight.push_back(InFlight { answer, blocks, byte, fua, trims, flush_covers_to });
     }
 
     /// Advances the device to its next due time.
@@ -122,10 +130,11 @@ impl CheckedDevice {
         };
         assert!(outcome.is_ok(), "{outcome:?}");
         self.changes += 1;
+        let durable = request.fua || request.trims && self.trims_are_durable;
         for block in &mut self.blocks[blocks] {
             block.versions.push((self.changes, byte));
             block.readable = true;
-            if request.fua {
+            if durable {
                 block.mark_durable(u64::MAX);
             }
         }
@@ -217,21 +226,38 @@ fn as_index(blocks: &Range<u64>) -> Range<usize> {
 #[test]
 fn after_a_power_cut_every_block_has_the_reported_fate() {
     for seed in 0..60 {
-        let mut checked = CheckedDevice::new(seed);
-        for _ in 0..400 {
-            match checked.rng.below(24) {
-                0..12 => checked.start(),
-                12..23 => checked.advance(),
-                _ => {
-                    let passed = checked.rng.below(3 * LATENCY.as_ns());
-                    checked.now += Duration::from_ns(passed);
-                    checked.cut();
-                }
+        compare_with_the_versions(CheckedDevice::new(VolatileModel::new(seed), LATENCY * 3, seed));
+    }
+}
+
+#[test]
+fn after_a_power_cut_every_block_of_a_card_with_a_cache_has_the_reported_fate() {
+    for seed in 0..40 {
+        let mut parameters = parameters();
+        parameters.refinements.cache = Some([16 << 10, 64 << 10][seed as usize % 2]);
+        parameters.check().expect("a possible card");
+        let card = CardModel::new(parameters, link(), seed);
+        let mut checked = CheckedDevice::new(card, Duration::from_ms(3), seed);
+        checked.trims_are_durable = true;
+        compare_with_the_versions(checked);
+    }
+}
+
+/// Sends random requests and power cuts to a device.
+fn compare_with_the_versions(mut checked: CheckedDevice) {
+    for _ in 0..400 {
+        match checked.rng.below(24) {
+            0..12 => checked.start(),
+            12..23 => checked.advance(),
+            _ => {
+                let passed = checked.rng.below(checked.cut_within.as_ns());
+                checked.now += Duration::from_ns(passed);
+                checked.cut();
             }
         }
-        checked.drain();
-        checked.check();
     }
+    checked.drain();
+    checked.check();
 }
 
 #[test]
@@ -250,10 +276,13 @@ fn requests_fail_without_power_and_a_second_cut_has_no_effect() {
     assert_eq!(read(&device, 0, BLOCK as usize), [5; BLOCK as usize]);
 }
 
-/// The same card as a block device and driven by commands.
-fn cards(seed: u64) -> [Box<dyn Model>; 2] {
+fn link() -> Link {
+    Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }
+}
+
+fn parameters() -> CardParameters {
     let erase_block = 64 << 10;
-    let parameters = CardParameters {
+    CardParameters {
         capacity: 2 << 20,
         modes: vec![Mode::DefaultSpeed],
         nand: Nand {
@@ -279,9 +308,14 @@ fn cards(seed: u64) -> [Box<dyn Model>; 2] {
         },
         wear: Wear::default(),
         refinements: Default::default(),
-    };
+    }
+}
+
+/// The same card as a block device and driven by commands.
+fn cards(seed: u64) -> [Box<dyn Model>; 2] {
+    let parameters = parameters();
     parameters.check().expect("a possible card");
-    let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
+    let link = link();
     let card = Card::new(parameters.clone(), Identity::new(&parameters), None, seed);
     let by_commands = MmcModel::new(&card, link, &[Mode::DefaultSpeed], 64 << 10);
     [Box::new(CardModel::new(parameters, link, seed)), Box::new(by_commands)]

@@ -130,13 +130,6 @@ fn a_card_with_a_cache_or_a_queue_holds_the_contract_of_a_model() {
     }
 }
 
-/// State of a 512-byte block for the oracle: the number of the last write that is durable for certain, and the writes
-/// since then, completed or in flight.
-#[derive(Clone, Default)]
-struct Block {
-    undecided: bool,
-}
-
 /// Random requests and cuts. A cut names only blocks that were written after the last flush, and all of the data that
 /// was written so shortly before that its drain cannot have begun.
 #[test]
@@ -150,7 +143,8 @@ fn a_cut_names_nothing_that_was_promised_and_all_that_is_lost() {
         let card = CardModel::new(parameters, link(), 1);
         let mut card = if let Some(depth) = queue { card.with_queue(depth) } else { card };
         let mut rng = Rng::new(seed);
-        let mut blocks = vec![Block::default(); (4 * MIB / 512) as usize];
+        // For each block, true if a cut may lose its last write.
+        let mut undecided = vec![false; (4 * MIB / 512) as usize];
         let mut now = Instant::ZERO;
         for cut_number in 0..60 {
             for step in 0..1 + rng.below(8) {
@@ -166,13 +160,13 @@ fn a_cut_names_nothing_that_was_promised_and_all_that_is_lost() {
                 assert!(done.status == Status::Ok && done.id == request.id);
                 now = done.at + us(rng.below(200));
                 match op {
-                    Op::Write => blocks[range].fill(Block { undecided: true }),
-                    Op::WriteFua | Op::Trim => blocks[range].fill(Block { undecided: false }),
-                    Op::Flush => blocks.fill(Block { undecided: false }),
+                    Op::Write => undecided[range].fill(true),
+                    Op::WriteFua | Op::Trim => undecided[range].fill(false),
+                    Op::Flush => undecided.fill(false),
                     _ => {}
                 }
                 let durable = |block: usize| card.is_durable(&(block as u64 * 512..(block as u64 + 1) * 512));
-                let promised = (0..blocks.len()).step_by(7).filter(|block| !blocks[*block].undecided);
+                let promised = (0..undecided.len()).step_by(7).filter(|block| !undecided[*block]);
                 promised.for_each(|block| assert!(durable(block), "seed {seed}: block {block} is promised"));
             }
             let is_durable: Vec<bool> =
@@ -182,14 +176,14 @@ fn a_cut_names_nothing_that_was_promised_and_all_that_is_lost() {
                 fates[*fate as usize] += 1;
                 for block in range.start / 512..range.end / 512 {
                     assert!(
-                        blocks[block as usize].undecided && !is_durable[block as usize],
+                        undecided[block as usize] && !is_durable[block as usize],
                         "seed {seed}, cut {cut_number}: block {block} was durable, and the cut names it {fate:?}"
                     );
                 }
             }
             now = card.power_up(now);
             card.check();
-            blocks.fill(Block::default());
+            undecided.fill(false);
         }
     }
     assert!(fates.iter().all(|count| *count > 20), "old, new and unreadable all occur: {fates:?}");
