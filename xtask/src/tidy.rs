@@ -12,6 +12,7 @@ const DEPENDENCIES_HEAD: &str = "| crate | uses |\n|---|---|\n";
 /// The crates without clocks, files or threads, and their permitted external dependencies with reasons.
 const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
 const PURE_DEPENDENCIES: &[(&str, &str)] = &[
+    ("hashbrown", "a hash table for look-ups, whose order has no effect, no_std"),
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
     ("serde", "state files, no_std; derives only"),
     ("embedded-hal", "the traits that drivers for microcontrollers use, no_std; behind a feature"),

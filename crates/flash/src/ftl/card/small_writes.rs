@@ -5,21 +5,27 @@
 //! is dead until it reaches the head of the queue. If there is no room for a write, the layer *folds*: it removes the
 //! slot at the head, and writes all data of the same rewrite unit to its place outside the area.
 //!
+//! A bitmap has the granules in the area, and a hash table the slot of each. The table serves look-ups only, so its order
+//! has no effect. An area that never fills up needs no slots.
+//!
 //! # Guarantees
-//! [`SmallArea::validate`] checks that each granule of the area is in the slot that the index names.
+//! [`SmallArea::restored`] checks that each granule of the area is in the slot that the index names.
 
+use super::mapped_granules::MappedGranules;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
-use serde::{Deserialize, Serialize};
+use hashbrown::HashTable;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Slot of a page that a write did not fill.
 const PADDING: u64 = u64::MAX;
 
 /// The data in the area.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "SavedArea")]
 pub(super) struct SmallArea {
     granule: u64,
     page: u64,
@@ -29,20 +35,80 @@ pub(super) struct SmallArea {
     slots: VecDeque<u64>,
     /// Number of slots that have left the queue.
     removed: u64,
-    /// Number of the slot of each granule.
+    /// The granules in the area.
+    present: MappedGranules,
+    /// The granules with the numbers of their slots, if the area can fill up.
+    index: HashTable<(u64, u64)>,
+    /// Index of a saved area that [`SmallArea::restored`] has not checked yet.
+    saved: BTreeMap<u64, u64>,
+}
+
+/// The saved form of an area.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "SmallArea")]
+struct SavedArea {
+    granule: u64,
+    page: u64,
+    slots_max: u64,
+    slots: VecDeque<u64>,
+    removed: u64,
+    /// Number of the slot of each granule; zero if the area never fills up.
     index: BTreeMap<u64, u64>,
 }
 
+impl Serialize for SmallArea {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut present = Vec::new();
+        self.present.collect(&(0..self.present.len() as u64 * self.granule), &mut present);
+        let granules = present.iter().flat_map(|range| range.start / self.granule..range.end / self.granule);
+        SavedArea {
+            granule: self.granule,
+            page: self.page,
+            slots_max: self.slots_max,
+            slots: self.slots.clone(),
+            removed: self.removed,
+            index: granules.map(|granule| (granule, self.slot_of(granule).unwrap_or(0))).collect(),
+        }
+        .serialize(to)
+    }
+}
+
+impl From<SavedArea> for SmallArea {
+    fn from(area: SavedArea) -> Self {
+        let SavedArea { granule, page, slots_max, slots, removed, index: saved } = area;
+        let (present, index) = (MappedGranules::new(0, granule.max(1)), HashTable::new());
+        SmallArea { granule, page, slots_max, slots, removed, present, index, saved }
+    }
+}
+
+/// Returns the hash of a granule (Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, section 6.4).
+fn hash(granule: u64) -> u64 {
+    granule.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+}
+
 impl SmallArea {
-    pub(super) fn new(granule: u64, page: u64, size: Option<u64>) -> Self {
+    /// Creates an empty area of `size` bytes, or one that never fills up, in a device of `capacity` bytes.
+    pub(super) fn new(capacity: u64, granule: u64, page: u64, size: Option<u64>) -> Self {
         SmallArea {
             granule,
             page,
             slots_max: size.map_or(u64::MAX, |size| size / page * (page / granule)),
             slots: VecDeque::new(),
             removed: 0,
-            index: BTreeMap::new(),
+            present: MappedGranules::new(capacity, granule),
+            index: HashTable::new(),
+            saved: BTreeMap::new(),
         }
+    }
+
+    /// Returns true if the area can fill up.
+    fn is_bounded(&self) -> bool {
+        self.slots_max != u64::MAX
+    }
+
+    /// Returns the number of the slot of a granule, if the area can fill up and has the granule.
+    fn slot_of(&self, granule: u64) -> Option<u64> {
+        self.index.find(hash(granule), |(of, _)| *of == granule).map(|(_, slot)| *slot)
     }
 
     /// Returns the number of pages that a write of `range` programs.
@@ -67,46 +133,51 @@ impl SmallArea {
     }
 
     /// Returns true if the granule at byte `offset` is in the area.
+    #[inline]
     pub(super) fn contains(&self, offset: u64) -> bool {
-        !self.index.is_empty() && self.index.contains_key(&(offset / self.granule))
+        self.present.contains(offset)
     }
 
     /// Returns the bytes of `range` that are in the area.
     pub(super) fn ranges(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let (granule, range) = (self.granule, range.clone());
-        self.index
-            .range(range.start / granule..range.end.div_ceil(granule))
-            .map(move |(at, _)| (at * granule).max(range.start)..((at + 1) * granule).min(range.end))
+        let present = self.present.touched(&range).map(move |at| at * granule);
+        present
+            .filter(|start| self.present.contains(*start))
+            .map(move |start| start.max(range.start)..(start + granule).min(range.end))
     }
 
     /// Adds the data of a write, for which there is room.
     pub(super) fn insert(&mut self, range: &Range<u64>) {
-        let granules = range.start / self.granule..range.end.div_ceil(self.granule);
+        let granules = self.present.touched(range);
         let slots = self.pages(range) * (self.page / self.granule);
-        let bounded = self.slots_max != u64::MAX;
-        for (n, granule) in (0..).zip(granules.clone()) {
-            self.index.insert(granule, self.removed + self.slots.len() as u64);
-            debug_assert!(n < slots, "a page holds whole granules");
-            if bounded {
-                self.slots.push_back(granule);
-            }
+        debug_assert!(granules.end - granules.start <= slots, "a page holds whole granules");
+        self.present.set(range.clone(), true);
+        if !self.is_bounded() {
+            return;
+        }
+        for granule in granules.clone() {
+            let slot = self.removed + self.slots.len() as u64;
+            let of = |entry: &(u64, u64)| hash(entry.0);
+            self.index.entry(hash(granule), |(of, _)| *of == granule, of).insert((granule, slot));
+            self.slots.push_back(granule);
         }
         let padding = slots.saturating_sub(granules.end - granules.start);
-        if bounded {
-            self.slots.extend((0..padding).map(|_| PADDING));
-        }
+        self.slots.extend((0..padding).map(|_| PADDING));
     }
 
     /// Removes the granules that `range` touches, because their data is elsewhere now.
     pub(super) fn remove(&mut self, range: &Range<u64>) {
-        if self.index.is_empty() {
-            return;
+        if self.is_bounded() {
+            for granule in self.present.touched(range) {
+                if self.present.contains(granule * self.granule)
+                    && let Ok(entry) = self.index.find_entry(hash(granule), |(of, _)| *of == granule)
+                {
+                    entry.remove();
+                }
+            }
         }
-        let granules = range.start / self.granule..range.end.div_ceil(self.granule);
-        while let Some((granule, _)) = self.index.range(granules.clone()).next() {
-            let granule = *granule;
-            self.index.remove(&granule);
-        }
+        self.present.set(range.clone(), false);
     }
 
     /// Removes the slot at the head of the queue. Returns the offset of its granule, or `None` if the slot is dead or
@@ -115,7 +186,7 @@ impl SmallArea {
         let granule = self.slots.pop_front()?;
         let slot = self.removed;
         self.removed += 1;
-        (self.index.get(&granule) == Some(&slot)).then(|| granule * self.granule)
+        (granule != PADDING && self.slot_of(granule) == Some(slot)).then(|| granule * self.granule)
     }
 
     /// Removes all data in `unit`, a range of whole granules. Returns its byte ranges, with neighbours joined.
@@ -131,14 +202,15 @@ impl SmallArea {
         taken
     }
 
-    /// Checks the structure, and compares its sizes with those of `like`.
-    pub(super) fn validate(&self, like: &SmallArea, capacity: u64) -> Result<(), Inconsistent> {
+    /// Returns a saved area for a device of `capacity` bytes whose new area is `like`.
+    pub(super) fn restored(mut self, like: &SmallArea, capacity: u64) -> Result<SmallArea, Inconsistent> {
         let shape = |a: &SmallArea| (a.granule, a.page, a.slots_max);
-        ensure!(shape(self) == shape(like), "the area for small writes is of other parameters");
+        ensure!(shape(&self) == shape(like), "the area for small writes is of other parameters");
         ensure!(self.slots.len() as u64 <= self.slots_max, "the area for small writes is too full");
         ensure!(self.removed < 1 << 60, "more slots were used than is possible");
+        let saved = core::mem::take(&mut self.saved);
         ensure!(
-            self.index.last_key_value().is_none_or(|(granule, _)| *granule < capacity.div_ceil(self.granule)),
+            saved.last_key_value().is_none_or(|(granule, _)| *granule < capacity.div_ceil(self.granule)),
             "the area for small writes holds data beyond the capacity"
         );
         let in_slot = |(granule, slot): (&u64, &u64)| {
@@ -146,22 +218,30 @@ impl SmallArea {
             slot == Some(granule)
         };
         ensure!(
-            self.slots_max == u64::MAX || self.index.iter().all(in_slot),
+            !self.is_bounded() || saved.iter().all(in_slot),
             "a granule of the area for small writes is not in its slot"
         );
-        Ok(())
+        self.present = MappedGranules::new(capacity, self.granule);
+        for (granule, slot) in saved {
+            self.present.set(granule * self.granule..(granule + 1) * self.granule, true);
+            if self.is_bounded() {
+                self.index.insert_unique(hash(granule), (granule, slot), |(of, _)| hash(*of));
+            }
+        }
+        Ok(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const KIB: u64 = 1 << 10;
 
     #[test]
     fn a_full_area_releases_its_oldest_data_first() {
-        let mut area = SmallArea::new(4 * KIB, 8 * KIB, Some(32 * KIB));
+        let mut area = SmallArea::new(1 << 20, 4 * KIB, 8 * KIB, Some(32 * KIB));
         for at in [0, 64, 128, 0] {
             assert!(!area.lacks_room(&(at * KIB..(at + 4) * KIB)), "four pages fit");
             area.insert(&(at * KIB..(at + 4) * KIB));
@@ -171,6 +251,94 @@ mod tests {
         assert_eq!((area.pop(), area.pop()), (None, Some(64 * KIB)), "padding, then the second write");
         assert!(area.take(&(64 * KIB..72 * KIB)).iter().eq([&(64 * KIB..68 * KIB)]));
         assert!(area.contains(0) && area.contains(128 * KIB) && !area.contains(64 * KIB));
-        assert_eq!(area.validate(&SmallArea::new(4 * KIB, 8 * KIB, Some(32 * KIB)), 1 << 20), Ok(()));
+    }
+    /// The earlier form of the index: a map from granule to slot in the order of the granules.
+    #[derive(Serialize)]
+    struct Index {
+        granule: u64,
+        page: u64,
+        slots_max: u64,
+        slots: VecDeque<u64>,
+        removed: u64,
+        index: BTreeMap<u64, u64>,
+    }
+
+    proptest! {
+        /// Compares the area with a map from granule to slot, and its saved form with that of the map.
+        #[test]
+        fn it_is_a_queue_with_a_map(
+            bounded: bool,
+            steps in prop::collection::vec((0u8..8, 0u64..60, 1u64..4), 0..200),
+        ) {
+            const CAPACITY: u64 = 64 * 4 * KIB;
+            let new = || SmallArea::new(CAPACITY, 4 * KIB, 8 * KIB, bounded.then_some(64 * KIB));
+            let mut area = new();
+            let mut reference = Index {
+                granule: 4 * KIB,
+                page: 8 * KIB,
+                slots_max: area.slots_max,
+                slots: VecDeque::new(),
+                removed: 0,
+                index: BTreeMap::new(),
+            };
+            for (step, at, count) in steps {
+                let range = at * 4 * KIB..(at + count) * 4 * KIB;
+                match step {
+                    0..5 if !area.lacks_room(&range) => {
+                        area.insert(&range);
+                        let slots = area.pages(&range) * 2;
+                        for granule in at..at + count {
+                            reference.index.insert(granule, reference.removed + reference.slots.len() as u64);
+                            if bounded {
+                                reference.slots.push_back(granule);
+                            }
+                        }
+                        if bounded {
+                            reference.slots.extend((count..slots).map(|_| PADDING));
+                        }
+                    }
+                    0..6 => {
+                        let popped = area.pop();
+                        let head = reference.slots.pop_front();
+                        let slot = reference.removed;
+                        reference.removed += u64::from(head.is_some());
+                        let live = head.filter(|granule| reference.index.get(granule) == Some(&slot));
+                        prop_assert_eq!(popped, live.map(|granule| granule * 4 * KIB));
+                        // The caller moves the data.
+                        if let Some(granule) = live {
+                            area.remove(&(granule * 4 * KIB..(granule + 1) * 4 * KIB));
+                            reference.index.remove(&granule);
+                        }
+                    }
+                    6 => {
+                        area.remove(&range);
+                        reference.index.retain(|granule, _| !(at..at + count).contains(granule));
+                    }
+                    _ => {
+                        let taken: u64 = area.take(&range).iter().map(|range| range.end - range.start).sum();
+                        let removed = (at..at + count).filter(|at| reference.index.remove(at).is_some()).count();
+                        prop_assert_eq!(taken, removed as u64 * 4 * KIB);
+                    }
+                }
+                for granule in 0..64 {
+                    prop_assert_eq!(area.contains(granule * 4 * KIB), reference.index.contains_key(&granule));
+                }
+                let saved = postcard::to_allocvec(&area).expect("it is serialized");
+                prop_assert_eq!(&saved, &postcard::to_allocvec(&reference).expect("it is serialized"));
+                let parsed: SmallArea = postcard::from_bytes(&saved).expect("it is its own form");
+                area = parsed.restored(&new(), CAPACITY).expect("it is consistent");
+            }
+        }
+    }
+
+    #[test]
+    fn a_saved_area_beyond_the_capacity_is_refused() {
+        let mut area = SmallArea::new(1 << 30, 4 * KIB, 8 * KIB, None);
+        area.insert(&((1 << 29)..(1 << 29) + 4 * KIB));
+        let saved = postcard::to_allocvec(&area).expect("it is serialized");
+        let parse = || postcard::from_bytes::<SmallArea>(&saved).expect("it is its own form");
+        let like = SmallArea::new(1 << 20, 4 * KIB, 8 * KIB, None);
+        assert!(parse().restored(&like, 1 << 20).is_err());
+        assert!(parse().restored(&like, 1 << 30).is_ok());
     }
 }

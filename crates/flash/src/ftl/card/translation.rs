@@ -105,7 +105,8 @@ impl Translation {
     pub fn with(mut self, refinements: LayerRefinements) -> Self {
         let small = refinements.small;
         self.refined.small = small.max.map(|_| {
-            SmallArea::new(self.granule.bytes(), small.page.unwrap_or(self.medium.nand.page), small.size)
+            let page = small.page.unwrap_or(self.medium.nand.page);
+            SmallArea::new(self.capacity, self.granule.bytes(), page, small.size)
         });
         self.medium.t_copy = refinements.t_copy.map(|time| (time, self.mapping.rewrite_unit));
         self.medium.collect_step = refinements.collect_step;
@@ -522,11 +523,14 @@ impl Translation {
         refined: Option<RefinementState>,
     ) -> Result<(), Inconsistent> {
         state.validate_as(self)?;
-        let refined = refined.unwrap_or_default();
-        match (&refined.small, &self.refined.small) {
-            (Some(area), Some(like)) => area.validate(like, self.capacity)?,
-            (area, like) => ensure!(area.is_none() && like.is_none(), "small writes have or lack an area"),
-        }
+        let mut refined = refined.unwrap_or_default();
+        refined.small = match (refined.small, &self.refined.small) {
+            (Some(area), Some(like)) => Some(area.restored(like, self.capacity)?),
+            (area, like) => {
+                ensure!(area.is_none() && like.is_none(), "small writes have or lack an area");
+                None
+            }
+        };
         ensure!(
             refined.previous_end <= self.capacity
                 && refined.since_housekeeping < self.refinements.housekeeping_every.unwrap_or(1),
