@@ -39,6 +39,7 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
         "merge" => "merging allocation units",
         "map" => "the device's map",
         "queue" => "waiting behind other work",
+        "cache" => "waiting for the volatile cache to drain",
         other => other,
     }
 }
@@ -74,6 +75,10 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
              find the data."
         }
         "queue" => "Requests wait for earlier ones: more depth would add latency rather than throughput.",
+        "cache" if writes => {
+            "The volatile cache is full: writes complete at the rate at which the flash takes the data out of it."
+        }
+        "cache" => "Reads wait until the flash has programmed a page of the volatile cache.",
         _ => return None,
     })
 }
@@ -90,6 +95,7 @@ pub(crate) fn definition(mechanism: &str) -> &'static str {
         "merge" => "completing an open allocation unit that had to be closed",
         "map" => "loading or writing pages of the device's address map",
         "queue" => "waiting behind other requests",
+        "cache" => "waiting for room in the volatile cache, or for its drain",
         _ => "",
     }
 }

@@ -5,6 +5,7 @@ mod experiments;
 mod follows;
 mod library;
 mod mmc_logs;
+mod queue;
 mod stacks;
 mod state;
 mod trace;
