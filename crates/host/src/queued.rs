@@ -13,7 +13,8 @@
 use crate::durability::Durability;
 use crate::machine::Machine;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_sim::{
@@ -31,21 +32,21 @@ pub struct QueuedHost {
     /// Time to prepare a block, if the host prepares commands.
     prepare_block: Duration,
     durability: Durability,
-    depth: usize,
     /// Time when the software is free for the next task.
     software: Instant,
     /// Requests of which no task has been sent yet.
     waiting: VecDeque<(Instant, Request)>,
-    /// Requests with tasks, by a serial number.
-    requests: BTreeMap<u64, InFlight>,
-    /// Serial numbers of the requests with data that no task covers yet (one at most), and of those that wait for their
-    /// flush.
-    unsent: VecDeque<u64>,
+    /// Requests with tasks, and unused places.
+    requests: Vec<InFlight>,
+    /// Unused places in `requests`.
+    unused: Vec<usize>,
+    /// Places of the requests with data that no task covers yet (one at most), and of those that wait for their flush.
+    unsent: VecDeque<usize>,
     /// The task that the software prepares.
     preparing: Option<Task>,
-    /// Tasks in the card, by their identifier.
-    sent: BTreeMap<u64, Task>,
-    serials: u64,
+    /// Tasks in the card by their tags, and the last task of each free tag.
+    sent: Vec<Task>,
+    free_tags: Vec<usize>,
     commands: u64,
 }
 
@@ -68,13 +69,25 @@ struct InFlight {
 /// A task: one command for a part of a request.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    /// Serial number of the request.
-    of: u64,
+    tag: usize,
+    /// Place of the request.
+    of: usize,
     command: Request,
     /// Time when the task is sent.
     at: Instant,
     /// Time of the software for the request up to this task.
     host: Duration,
+}
+
+impl Task {
+    /// Content of a tag that was never used.
+    const NONE: Task = Task {
+        tag: 0,
+        of: 0,
+        command: Request { id: RequestId(0), op: Op::Flush, file: FileId::DEVICE, offset: 0, length: 0 },
+        at: Instant::ZERO,
+        host: Duration::ZERO,
+    };
 }
 
 impl QueuedHost {
@@ -88,38 +101,45 @@ impl QueuedHost {
             t_command: machine.t_command,
             prepare_block: if machine.prepares() { machine.t_block } else { Duration::ZERO },
             durability,
-            depth: depth.max(1) as usize,
             software: Instant::ZERO,
             waiting: VecDeque::new(),
-            requests: BTreeMap::new(),
+            requests: Vec::new(),
+            unused: Vec::new(),
             unsent: VecDeque::new(),
             preparing: None,
-            sent: BTreeMap::new(),
-            serials: 0,
+            sent: vec![Task::NONE; depth.max(1) as usize],
+            free_tags: (0..depth.max(1) as usize).rev().collect(),
             commands: 0,
         }
     }
 
     /// Starts to prepare the next task at `now`, if there is one and a tag is free.
     fn prepare(&mut self, now: Instant) {
-        if self.preparing.is_some() || self.sent.len() >= self.depth {
+        if self.preparing.is_some() || self.unsent.is_empty() && self.waiting.is_empty() {
             return;
         }
+        let Some(tag) = self.free_tags.pop() else { return };
         let of = match self.unsent.pop_front() {
             Some(of) => of,
             None => {
-                let Some((arrived, request)) = self.waiting.pop_front() else { return };
-                let of = self.serials;
-                self.serials += 1;
+                let (arrived, request) = self.waiting.pop_front().expect("a request waits");
                 let (host, status) = (Duration::ZERO, Status::Ok);
                 let in_flight =
                     InFlight { request, arrived, moved: 0, tasks: 0, host, status, flushes: false };
-                self.requests.insert(of, in_flight);
-                of
+                match self.unused.pop() {
+                    Some(place) => {
+                        self.requests[place] = in_flight;
+                        place
+                    }
+                    None => {
+                        self.requests.push(in_flight);
+                        self.requests.len() - 1
+                    }
+                }
             }
         };
         let (geometry, durability) = (self.geometry, self.durability);
-        let in_flight = self.requests.get_mut(&of).expect("an unsent request is in flight");
+        let in_flight = &mut self.requests[of];
         let request = in_flight.request;
         let is_first = in_flight.tasks == 0 && in_flight.moved == 0 || in_flight.flushes;
         let command = if in_flight.flushes {
@@ -145,22 +165,21 @@ impl QueuedHost {
             self.unsent.push_front(of);
         }
         self.software = self.software.max(now) + software;
-        self.preparing = Some(Task { of, command, at: self.software, host: in_flight.host });
+        self.preparing = Some(Task { tag, of, command, at: self.software, host: in_flight.host });
     }
 
     /// Sends the task that is prepared.
     fn send(&mut self, task: Task) {
-        let id = self.serials;
-        self.serials += 1;
-        self.sent.insert(id, task);
-        self.device.submit(task.at, Request { id: RequestId(id), ..task.command });
+        self.sent[task.tag] = task;
+        self.device.submit(task.at, Request { id: RequestId(task.tag as u64), ..task.command });
         self.prepare(task.at);
     }
 
     /// Handles the end of a task. Returns the completion of its request if it was the last task.
     fn ended(&mut self, mut done: Completion) -> Option<Completion> {
-        let task = self.sent.remove(&done.id.0).expect("the card completes tasks that were sent");
-        let in_flight = self.requests.get_mut(&task.of).expect("a task belongs to a request");
+        let task = self.sent[done.id.0 as usize];
+        self.free_tags.push(task.tag);
+        let in_flight = &mut self.requests[task.of];
         in_flight.tasks -= 1;
         if done.status != Status::Ok {
             in_flight.status = done.status;
@@ -172,7 +191,7 @@ impl QueuedHost {
             in_flight.flushes = true;
             self.unsent.push_back(task.of);
         } else if is_whole {
-            self.requests.remove(&task.of);
+            self.unused.push(task.of);
             done.spent[Mechanism::Host] += task.host;
             let parts = done.spent.total();
             done.spent[Mechanism::Queue] += done.at.since(arrived).saturating_sub(parts);
@@ -207,7 +226,8 @@ impl Model for QueuedHost {
             let send_at = self.preparing.as_ref().map(|task| task.at);
             // Events of the card up to the next task come before it.
             let until = send_at.map_or(limit, |at| at.min(limit));
-            if let Some(done) = self.device.complete(until) {
+            let in_card = self.free_tags.len() + usize::from(send_at.is_some()) < self.sent.len();
+            if in_card && let Some(done) = self.device.complete(until) {
                 match self.ended(done) {
                     Some(done) => return Some(done),
                     None => continue,
@@ -223,9 +243,10 @@ impl Model for QueuedHost {
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.waiting.clear();
         self.requests.clear();
+        self.unused.clear();
         self.unsent.clear();
         self.preparing = None;
-        self.sent.clear();
+        self.free_tags = (0..self.sent.len()).rev().collect();
         self.device.power_cut(now)
     }
 

@@ -50,7 +50,7 @@ pub(super) struct CommandQueue {
     depth: usize,
     /// Requests that have not entered the queue.
     waiting: VecDeque<(Instant, Request)>,
-    /// Tasks in the queue, oldest first, without the one whose data is transferred.
+    /// Tasks in the queue, in any order, without the one whose data is transferred.
     tasks: Vec<Task>,
     serials: u64,
     /// Times when the command line and the data lines are free.
@@ -268,7 +268,7 @@ impl CardModel {
         queue.next = None;
         let place =
             queue.tasks.iter().position(|task| task.serial == serial).expect("the task is in the queue");
-        let Task { arrived, request, data, mut spent, .. } = queue.tasks.remove(place);
+        let Task { arrived, request, data, mut spent, .. } = queue.tasks.swap_remove(place);
         let start = at + command;
         spent[Mechanism::Bus] += command * (COMMANDS_TO_ENTER + COMMANDS_TO_START);
         if request.op == Op::Read {
