@@ -47,7 +47,7 @@ impl CardModel {
         let before_data = match request.op {
             Op::Write => command,
             Op::Flush | Op::FlushData => self.flush_commands(),
-            // The commands overlap with no drain: the card is still busy when it receives them.
+            // Their commands are part of the service that follows the drain in progress.
             Op::WriteFua | Op::Trim | Op::Read => Duration::ZERO,
         };
         spent[Mechanism::Bus] += before_data;
@@ -185,9 +185,7 @@ impl CardModel {
             parts.extend(cut.undecided);
         }
         if let Some(cache) = &mut self.cache {
-            if !cache.paused {
-                cache.advance(now, &mut self.array);
-            }
+            cache.advance(now, &mut self.array);
             let mut cached: Vec<(Range<u64>, Fate)> = Vec::new();
             cache.cut(now, &mut self.array, |range, fate| cached.push((range, fate)));
             // Data of a write in service that is not in the cache any more is in the array.

@@ -85,13 +85,15 @@ fn a_flush_waits_for_the_drain() {
 
 #[test]
 fn small_writes_in_sequence_drain_together() {
-    let mut card = Bench::new(&cached(64 * KIB));
+    let mut parameters = cached(64 * KIB);
+    parameters.refinements.layer.t_write = Some(us(2_000));
+    let mut card = Bench::new(&parameters);
     for n in 0..8 {
         card.run(Op::Write, n * 4 * KIB, 4 * KIB);
     }
     card.run(Op::Flush, 0, 0);
-    // The first one drains alone, and the others in one step, which continues the sequence.
-    let expected = write_bus(4 * KIB) + us(600 + 250) + us(600) * 7;
+    // The first one drains alone, and the others in one step, which continues the sequence. Each drain has its busy time.
+    let expected = write_bus(4 * KIB) + us(600 + 250 + 2_000) + us(600 * 7 + 2_000);
     assert_eq!(card.now.since(Instant::ZERO), expected);
 }
 

@@ -207,6 +207,27 @@ fn reads_overtake_a_write_only_until_it_has_the_data_lines() {
     assert!(done[1].at.since(done[0].at) >= us(300) - Duration::from_us(1));
 }
 
+/// An access that has not begun when a write takes the array is postponed by the time of the write.
+#[test]
+fn a_write_postpones_the_accesses_that_have_not_begun() {
+    let (card, start) = written(&queued(2));
+    let mut card = card.with_queue(32);
+    for (id, op, page) in [(0, Op::Read, 0), (1, Op::Read, 2), (2, Op::Write, 5_000)] {
+        let (id, offset) = (RequestId(id), page * PAGE);
+        card.submit(start, Request { id, op, file: FileId::DEVICE, offset, length: PAGE });
+    }
+    let done: Vec<Completion> = (0..3).map(|_| card.complete(Instant::MAX).expect("it completes")).collect();
+    assert_eq!(done.iter().map(|done| done.id.0).collect::<Vec<_>>(), [2, 0, 1], "{done:?}");
+    let bus = Mode::Ddr50.bus();
+    // The write is ready after the commands of all three tasks. The first read is in its die by then.
+    let write_starts = start + bus.command() * 8;
+    let write = bus.write_block() * (PAGE / 512) + us(850);
+    assert_eq!(done[0].at, write_starts + write);
+    // The second read begins when the first one leaves the die, postponed by the write.
+    let ready = start + bus.command() * 2 + us(300) + write + us(300);
+    assert_eq!(done[2].at, ready + bus.command() * 2 + bus.read_block() * (PAGE / 512));
+}
+
 #[test]
 fn queues_and_dies_that_cannot_be_are_refused() {
     let refused = |queue, dies| {
