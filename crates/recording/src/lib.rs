@@ -10,6 +10,7 @@
 //! - A [`Replay`] is a recording as a workload.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod format;
 mod graph;
 mod import;

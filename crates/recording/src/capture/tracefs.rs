@@ -1,0 +1,330 @@
+//! Text of Linux' tracefs (`/sys/kernel/tracing/trace` and `trace_pipe`), with the columns of the option `irq-info`
+//! (Documentation/trace/ftrace.rst). The formats of the events are those of include/trace/events/block.h and sched.h,
+//! Linux 6.1 to 6.12.
+//!
+//! A line of an event that [`Content`] does not list is skipped. Lost events, a second processor and a malformed line
+//! of a known event are errors with the number of the line.
+
+use core::fmt;
+
+/// Major and minor number of a block device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+}
+
+/// Operation of a request, from the letters that the kernel calls `rwbs`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// `R`.
+    Read,
+    /// `W`.
+    Write,
+    /// `W` with force unit access.
+    WriteFua,
+    /// `D` or `DE`.
+    Discard,
+    /// `FF`.
+    Flush,
+}
+
+/// Content of an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// `block_rq_issue`: the driver receives a request.
+    Issue {
+        /// Device.
+        device: Device,
+        /// Operation.
+        direction: Direction,
+        /// Flags of the request.
+        flags: crate::Flags,
+        /// First sector of 512 bytes.
+        sector: u64,
+        /// Number of sectors of 512 bytes.
+        sectors: u64,
+    },
+    /// `block_rq_complete`: the driver completes a request, or the first part of it.
+    Complete {
+        /// Device.
+        device: Device,
+        /// Operation.
+        direction: Direction,
+        /// First sector of 512 bytes.
+        sector: u64,
+        /// Number of sectors of 512 bytes; 0 at the end of a sequence with flushes.
+        sectors: u64,
+        /// Error number; 0 means success.
+        error: i64,
+    },
+    /// `sched_switch`: the processor leaves one task and continues with another.
+    Switch {
+        /// First letter of the state in which the previous task stays: `R` for a preempted task.
+        state: char,
+        /// Process identifier of the next task.
+        next: u32,
+    },
+    /// `sched_waking`: a sleeping task becomes runnable.
+    Waking {
+        /// Process identifier of the woken task.
+        pid: u32,
+    },
+    /// Text that a task wrote to `trace_marker`.
+    Marker(String),
+}
+
+/// An event of the trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceEvent {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// Name of the current task.
+    pub task: String,
+    /// Process identifier of the current task; 0 for the idle task.
+    pub pid: u32,
+    /// True if an interrupt or a soft interrupt runs instead of the task.
+    pub in_interrupt: bool,
+    /// Time stamp in nanoseconds; the text has microseconds.
+    pub at_ns: u64,
+    /// Content.
+    pub content: Content,
+}
+
+/// A fault of the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// Fault and way out.
+    pub fault: String,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} of the trace: {}", self.line, self.fault)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+/// Parses a trace. Returns the known events in the order of the text.
+pub fn parse(text: &str) -> Result<Vec<TraceEvent>, TraceError> {
+    let mut events = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let event = parse_line(line, index + 1).map_err(|fault| TraceError { line: index + 1, fault })?;
+        events.extend(event);
+    }
+    Ok(events)
+}
+
+fn parse_line(line: &str, number: usize) -> Result<Option<TraceEvent>, String> {
+    if line.starts_with('#') || line.trim().is_empty() {
+        return Ok(None);
+    }
+    if line.starts_with("CPU:") && line.contains("LOST") {
+        return Err("the kernel lost events; record with a larger trace buffer".into());
+    }
+    let (head, rest) =
+        split_processor(line).ok_or("expected `task-pid [processor] flags time: event: ...`")?;
+    let (task, pid) = head.trim().rsplit_once('-').ok_or("expected `task-pid` before the processor")?;
+    let pid = number_of(pid, "process identifier")?;
+    let (processor, rest) = rest.split_once(']').ok_or("expected `]` after the processor")?;
+    if number_of::<u32>(processor, "processor")? != 0 {
+        return Err("an event of a second processor; record a guest with one processor".into());
+    }
+    let (columns, rest) = rest.trim_start().split_once(' ').ok_or("expected a time after the flags")?;
+    let context = columns.chars().nth(2).ok_or("expected the flags of the option irq-info")?;
+    let (time, rest) = rest.trim_start().split_once(": ").ok_or("expected a time and `: `")?;
+    let (name, payload) = rest.split_once(':').ok_or("expected the name of an event and `:`")?;
+    let Some(content) = parse_content(name, payload.trim())? else { return Ok(None) };
+    let in_interrupt = matches!(context, 'h' | 'H' | 's' | 'Z' | 'z');
+    Ok(Some(TraceEvent {
+        line: number,
+        task: task.into(),
+        pid,
+        in_interrupt,
+        at_ns: nanoseconds(time)?,
+        content,
+    }))
+}
+
+/// Splits before and after the bracket that opens the number of the processor. Names of tasks can contain ` [`.
+fn split_processor(line: &str) -> Option<(&str, &str)> {
+    line.match_indices(" [").map(|(at, bracket)| (&line[..at], &line[at + bracket.len()..])).find(
+        |(_, rest)| {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            digits >= 3 && rest[digits..].starts_with("] ")
+        },
+    )
+}
+
+fn parse_content(name: &str, payload: &str) -> Result<Option<Content>, String> {
+    Ok(Some(match name {
+        "block_rq_issue" => {
+            let request = Request::parse(payload)?;
+            let Request { device, direction, flags, sector, sectors } = request;
+            Content::Issue { device, direction, flags, sector, sectors }
+        }
+        "block_rq_complete" => {
+            let Request { device, direction, sector, sectors, .. } = Request::parse(payload)?;
+            let error = payload.rsplit_once('[').and_then(|(_, tail)| tail.strip_suffix(']'));
+            let error = number_of(error.ok_or("expected `[error]` at the end")?, "error")?;
+            Content::Complete { device, direction, sector, sectors, error }
+        }
+        "sched_switch" => {
+            let state = value(payload, "prev_state")?.chars().next().ok_or("`prev_state` is empty")?;
+            let next = payload.rsplit_once(" ==> ").ok_or("expected ` ==> `")?.1;
+            Content::Switch { state, next: number_of(value(next, "next_pid")?, "next_pid")? }
+        }
+        "sched_waking" => Content::Waking { pid: number_of(value(payload, "pid")?, "pid")? },
+        "tracing_mark_write" | "print" => Content::Marker(payload.into()),
+        _ => return Ok(None),
+    }))
+}
+
+struct Request {
+    device: Device,
+    direction: Direction,
+    flags: crate::Flags,
+    sector: u64,
+    sectors: u64,
+}
+
+impl Request {
+    fn parse(payload: &str) -> Result<Self, String> {
+        let (head, tail) =
+            payload.split_once(" () ").ok_or("expected ` () `: a command that is no request")?;
+        let mut head = head.split_whitespace();
+        let device = head.next().and_then(|device| device.split_once(',')).ok_or("expected `major,minor`")?;
+        let device = Device { major: number_of(device.0, "major")?, minor: number_of(device.1, "minor")? };
+        let (direction, flags) = direction_of(head.next().ok_or("expected the letters of the operation")?)?;
+        let mut tail = tail.split_whitespace();
+        let sector = number_of(tail.next().unwrap_or_default(), "sector")?;
+        if tail.next() != Some("+") {
+            return Err("expected `sector + count`".into());
+        }
+        let sectors = number_of(tail.next().unwrap_or_default(), "count of sectors")?;
+        Ok(Request { device, direction, flags, sector, sectors })
+    }
+}
+
+/// Decodes the letters of `blk_fill_rwbs` (kernel/trace/blktrace.c): `F` for a flush before the data, the operation, then
+/// `F` for force unit access, `A`, `S` and `M`.
+fn direction_of(letters: &str) -> Result<(Direction, crate::Flags), String> {
+    let unknown = || format!("unknown operation `{letters}`");
+    let (operation, rest) = match letters {
+        _ if letters.starts_with("FF") => (Direction::Flush, &letters[2..]),
+        _ if letters.starts_with("DE") => (Direction::Discard, &letters[2..]),
+        _ if letters.starts_with("WF") => (Direction::WriteFua, &letters[2..]),
+        _ if letters.starts_with('W') => (Direction::Write, &letters[1..]),
+        _ if letters.starts_with('R') => (Direction::Read, &letters[1..]),
+        _ if letters.starts_with('D') => (Direction::Discard, &letters[1..]),
+        _ => return Err(unknown()),
+    };
+    let mut flags = crate::Flags::default();
+    for letter in rest.chars() {
+        match letter {
+            'A' => flags.read_ahead = true,
+            'S' => flags.sync = true,
+            'M' => flags.meta = true,
+            'F' | 'U' => {}
+            _ => return Err(unknown()),
+        }
+    }
+    Ok((operation, flags))
+}
+
+/// Returns the text of the last `key=` up to the next space. Names of tasks come first and can contain anything.
+fn value<'a>(payload: &'a str, key: &str) -> Result<&'a str, String> {
+    let wanted = format!(" {key}=");
+    let start = match payload.rfind(&wanted) {
+        Some(at) => at + wanted.len(),
+        None if payload.starts_with(&wanted[1..]) => wanted.len() - 1,
+        None => return Err(format!("expected `{key}=`")),
+    };
+    Ok(payload[start..].split(' ').next().unwrap_or_default())
+}
+
+fn number_of<T: core::str::FromStr>(text: &str, name: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("expected a number for the {name}, found `{text}`"))
+}
+
+/// Converts seconds with a fraction of six or nine digits.
+fn nanoseconds(time: &str) -> Result<u64, String> {
+    let fault = || format!("expected seconds with a fraction, found `{time}`");
+    let (seconds, fraction) = time.split_once('.').ok_or_else(fault)?;
+    if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(fault());
+    }
+    let seconds: u64 = seconds.parse().map_err(|_| fault())?;
+    let fraction: u64 = format!("{fraction:0<9}").parse().map_err(|_| fault())?;
+    seconds.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(fraction)).ok_or_else(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ISSUE: &str = "   jbd2/nullb0-8-166     [000] .....    51.811946: block_rq_issue: 254,0 WSM 4096 () 524288 + 8 be,0,3 [jbd2/nullb0-8]";
+
+    #[test]
+    fn an_issued_request_keeps_its_task_time_and_flags() {
+        let events = parse(ISSUE).unwrap();
+        let event = &events[0];
+        assert_eq!((event.task.as_str(), event.pid, event.at_ns), ("jbd2/nullb0-8", 166, 51_811_946_000));
+        let Content::Issue { direction, flags, sector, sectors, .. } = event.content else {
+            panic!("{event:?}")
+        };
+        assert_eq!((direction, sector, sectors), (Direction::Write, 524_288, 8));
+        assert!(flags.sync && flags.meta && !flags.read_ahead);
+    }
+
+    #[test]
+    fn a_completion_of_a_flush_without_a_sector_is_accepted() {
+        let line = "  <idle>-0  [000] d.h1.  5.5: block_rq_complete: 254,0 FF () 18446744073709551615 + 0 none,0,0 [0]";
+        let event = parse(line).unwrap().remove(0);
+        assert!(event.in_interrupt);
+        assert_eq!(event.at_ns, 5_500_000_000);
+        assert!(matches!(event.content, Content::Complete { direction: Direction::Flush, error: 0, .. }));
+    }
+
+    #[test]
+    fn names_of_tasks_may_contain_spaces_brackets_and_keys() {
+        let line = " a [1] pid=7-9  [000] d..2.  1.000001: sched_switch: prev_comm=a pid=7 prev_pid=9 prev_prio=120 \
+                    prev_state=D ==> next_comm=x next_pid=3 next_pid=4 next_prio=120";
+        let event = parse(line).unwrap().remove(0);
+        assert_eq!((event.pid, event.task.as_str()), (9, "a [1] pid=7"));
+        assert_eq!(event.content, Content::Switch { state: 'D', next: 4 });
+    }
+
+    #[test]
+    fn faults_name_their_line() {
+        let fault = |text: &str| parse(text).unwrap_err().to_string();
+        insta_like(&fault("\nCPU:0 [LOST 12 EVENTS]"), "line 2 of the trace: the kernel lost events");
+        insta_like(
+            &fault(&ISSUE.replace("[000]", "[001]")),
+            "line 1 of the trace: an event of a second processor",
+        );
+        insta_like(&fault(&ISSUE.replace("WSM", "XSM")), "unknown operation `XSM`");
+        insta_like(&fault(&ISSUE.replace("+ 8", "+ eight")), "found `eight`");
+        insta_like(
+            &fault(&ISSUE.replace("51.811946", "99999999999999.0")),
+            "expected seconds with a fraction",
+        );
+        insta_like(&fault("garbage"), "expected `task-pid [processor]");
+    }
+
+    fn insta_like(found: &str, part: &str) {
+        assert!(found.contains(part), "{found}");
+    }
+
+    #[test]
+    fn no_prefix_of_a_line_panics() {
+        for end in 0..ISSUE.len() {
+            let _ = parse(&ISSUE[..end]);
+        }
+    }
+}
