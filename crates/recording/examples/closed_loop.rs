@@ -8,6 +8,7 @@ use std::{env, fs};
 
 use flashlab_recording::capture::{derive, parse};
 use flashlab_recording::{Action, Cause, Event, Header, MarkKind, Recording};
+use flashlab_sim::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -15,7 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for pair in arguments.chunks(2) {
         let [path, latency_us] = pair else { return Err("usage: closed_loop (TRACE LATENCY_US)...".into()) };
         let latency_ns = latency_us.parse::<u64>()? * 1_000;
-        let recording = derive(Header::default(), &parse(&fs::read_to_string(path)?)?)?;
+        let recording =
+            derive(Header::default(), Duration::from_ns(latency_ns), &parse(&fs::read_to_string(path)?)?)?;
         let recorded = recording.steps.iter().map(|step| step.at.as_ns()).collect::<Vec<_>>();
         let recorded = elapsed(&recording, &recorded);
         let source = fast.get_or_insert_with(|| recording.clone());

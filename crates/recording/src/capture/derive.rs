@@ -5,6 +5,7 @@
 //! and the chain from origin to step has no sleep that waits for the device, the difference of the two instants is
 //! processor time, and contains no latency of the recording device.
 //!
+//! - A new task has the origin of the task that created it.
 //! - A timer does not change the origin of a task that sleeps: its sleep counts as think time, as in `sleep 1` after an
 //!   `fsync`. An idle kernel thread (state `I`) that a timer wakes has the instant as its origin, as periodic
 //!   write-back has.
@@ -108,10 +109,11 @@ impl fmt::Display for DeriveError {
 
 impl std::error::Error for DeriveError {}
 
-/// Derives the recording of a trace. Its instants count from the first event.
-pub fn derive(header: Header, events: &[TraceEvent]) -> Result<Recording, DeriveError> {
+/// Derives the recording of a trace. Its instants count from the first event. The recording device needed `latency` for
+/// each request; the rest of the time from issue to completion counts as processor time after the completion.
+pub fn derive(header: Header, latency: Duration, events: &[TraceEvent]) -> Result<Recording, DeriveError> {
     let mut derivation =
-        Derivation { start_ns: events.first().map_or(0, |event| event.at_ns), ..Default::default() };
+        Derivation { start_ns: events.first().map_or(0, |event| event.at_ns), latency, ..Default::default() };
     let mut last = 0;
     for event in events {
         if event.at_ns < last {
@@ -161,15 +163,32 @@ struct InFlight {
     pid: u32,
 }
 
+/// A completion in an interrupt.
+#[derive(Clone, Copy)]
+struct Completion {
+    step: usize,
+    /// Instant at which the recording device was done.
+    at_ns: u64,
+    /// Instant of the event in the trace.
+    traced_ns: u64,
+}
+
+impl Completion {
+    fn origin(self) -> Origin {
+        Origin { event: Some((self.step, Event::Completed)), at_ns: self.at_ns, joins: Vec::new() }
+    }
+}
+
 #[derive(Default)]
 struct Derivation {
     start_ns: u64,
+    latency: Duration,
     device: Option<Device>,
     tasks: Vec<String>,
     by_pid: BTreeMap<u32, Task>,
     in_flight: Vec<InFlight>,
     /// Last completion of the current interrupt.
-    interrupt: Option<(usize, u64)>,
+    interrupt: Option<Completion>,
     steps: Vec<Step>,
 }
 
@@ -192,11 +211,21 @@ impl Derivation {
             }
             Content::Waking { pid } => self.wake(event, *pid),
             Content::Switch { state, next } => {
-                self.task(event.pid, Some(&event.task), event.at_ns).is_idle_thread = *state == 'I';
+                let previous = self.task(event.pid, Some(&event.task), event.at_ns);
+                previous.is_idle_thread = *state == 'I';
+                let parent = previous.origin.clone();
+                let is_new = *next != 0 && event.pid != 0 && !self.by_pid.contains_key(next);
                 let task = self.task(*next, None, event.at_ns);
-                if let Some(origin) = task.woken.take() {
+                if is_new {
+                    task.origin = parent;
+                } else if let Some(origin) = task.woken.take() {
                     task.origin = origin;
                 }
+            }
+            Content::New { pid } => {
+                let parent = self.task(event.pid, Some(&event.task), event.at_ns).origin.clone();
+                self.by_pid.remove(pid);
+                self.task(*pid, None, event.at_ns).origin = parent;
             }
             Content::Marker(text) => {
                 if let Some(kind) = mark(text) {
@@ -268,7 +297,7 @@ impl Derivation {
         let task = self.task(event.pid, Some(&event.task), event.at_ns);
         let id = task.id;
         let origin = match interrupt {
-            Some((step, at_ns)) => Origin { event: Some((step, Event::Completed)), at_ns, joins: Vec::new() },
+            Some(completion) => completion.origin(),
             None if event.in_interrupt => Origin { at_ns: event.at_ns, ..Origin::default() },
             None => core::mem::take(&mut task.origin),
         };
@@ -294,23 +323,23 @@ impl Derivation {
             return;
         }
         let InFlight { step, pid, .. } = self.in_flight.remove(index);
+        let done = self.steps[step].at.as_ns() + self.latency.as_ns();
+        let at_ns = event.at_ns.min(self.start_ns.saturating_add(done));
         if event.in_interrupt {
-            self.interrupt = Some((step, event.at_ns));
+            self.interrupt = Some(Completion { step, at_ns, traced_ns: event.at_ns });
         }
         let owner = self.task(pid, None, event.at_ns);
-        for (waited, completed) in owner.waits_for.iter_mut().filter(|(waited, _)| *waited == step) {
-            debug_assert_eq!(*waited, step);
-            *completed = Some(event.at_ns);
+        for (_, completed) in owner.waits_for.iter_mut().filter(|(waited, _)| *waited == step) {
+            *completed = Some(at_ns);
         }
     }
 
     fn wake(&mut self, event: &TraceEvent, pid: u32) {
         let now = event.at_ns;
-        let completion = self.interrupt.filter(|(_, at)| event.in_interrupt && now - at <= SAME_INTERRUPT_NS);
+        let completion =
+            self.interrupt.filter(|last| event.in_interrupt && now - last.traced_ns <= SAME_INTERRUPT_NS);
         let waker = match completion {
-            Some((step, at_ns)) => {
-                Some(Origin { event: Some((step, Event::Completed)), at_ns, joins: Vec::new() })
-            }
+            Some(completion) => Some(completion.origin()),
             None if event.in_interrupt => None,
             None => Some(self.task(event.pid, Some(&event.task), now).origin.clone()),
         };
@@ -371,4 +400,148 @@ fn mark(text: &str) -> Option<MarkKind> {
         "op-ends" => MarkKind::OperationEnds,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::parse;
+
+    const LATENCY: Duration = Duration::from_us(100);
+
+    fn recording(text: &str) -> Recording {
+        derive(Header::default(), LATENCY, &parse(text).unwrap()).unwrap()
+    }
+
+    fn fault(text: &str) -> String {
+        derive(Header::default(), LATENCY, &parse(text).unwrap()).unwrap_err().to_string()
+    }
+
+    fn line(task: &str, context: char, us: u64, event: &str) -> String {
+        format!(" {task} [000] d.{context}1. 1.{us:06}: {event}\n")
+    }
+
+    fn issue(task: &str, us: u64, letters: &str, sector: u64) -> String {
+        line(task, '.', us, &format!("block_rq_issue: 254,0 {letters} 4096 () {sector} + 8 be,0,4 [x]"))
+    }
+
+    fn complete(us: u64, letters: &str, sector: u64) -> String {
+        line("<idle>-0", 'h', us, &format!("block_rq_complete: 254,0 {letters} () {sector} + 8 be,0,4 [0]"))
+    }
+
+    fn waking(task: &str, context: char, us: u64, pid: u32) -> String {
+        line(task, context, us, &format!("sched_waking: comm=x pid={pid} prio=120 target_cpu=000"))
+    }
+
+    fn switch(task: &str, us: u64, state: char, next: u32) -> String {
+        let (_, pid) = task.rsplit_once('-').unwrap();
+        let event = format!("sched_switch: prev_comm=x prev_pid={pid} prev_prio=120 prev_state={state} ==> ");
+        line(task, '.', us, &(event + &format!("next_comm=x next_pid={next} next_prio=120")))
+    }
+
+    fn step(back: u32, event: Event, us: u64) -> Cause {
+        Cause::Step { back, event, think: Duration::from_us(us) }
+    }
+
+    #[test]
+    fn a_task_that_a_completion_wakes_waits_for_it_without_the_latency_of_the_device() {
+        let text = issue("a-1", 0, "R", 0)
+            + &switch("a-1", 10, 'D', 0)
+            + &complete(130, "R", 0)
+            + &waking("<idle>-0", 'h', 135, 1)
+            + &switch("<idle>-0", 140, 'R', 1)
+            + &issue("a-1", 150, "R", 8);
+        // The device takes 100 us, so 50 us of the 150 us are processor time.
+        let text = text + &complete(260, "R", 8);
+        assert_eq!(recording(&text).steps[1].causes, [step(1, Event::Completed, 50)]);
+    }
+
+    #[test]
+    fn a_wake_up_by_a_task_passes_the_cause_of_that_task_on() {
+        let text = issue("a-1", 0, "W", 0)
+            + &switch("a-1", 10, 'D', 0)
+            + &complete(100, "W", 0)
+            + &waking("<idle>-0", 'h', 101, 1)
+            + &switch("<idle>-0", 102, 'R', 1)
+            + &waking("a-1", '.', 110, 2)
+            + &switch("a-1", 111, 'S', 2)
+            + &issue("b-2", 120, "W", 8)
+            + &complete(220, "W", 8);
+        assert_eq!(recording(&text).steps[1].causes, [step(1, Event::Completed, 20)]);
+    }
+
+    #[test]
+    fn a_timer_is_an_instant_for_an_idle_thread_and_a_sleep_for_other_tasks() {
+        let woken_in = |state| {
+            let text = issue("a-1", 0, "W", 0)
+                + &complete(100, "W", 0)
+                + &switch("a-1", 200, state, 0)
+                + &waking("<idle>-0", 'h', 5_000, 1)
+                + &switch("<idle>-0", 5_001, 'R', 1)
+                + &issue("a-1", 5_010, "W", 8)
+                + &complete(5_110, "W", 8);
+            recording(&text).steps[1].causes.clone()
+        };
+        assert_eq!(woken_in('I'), [Cause::Instant(Duration::from_us(5_010))]);
+        assert_eq!(woken_in('S'), [step(1, Event::Started, 5_010)]);
+    }
+
+    #[test]
+    fn a_new_task_continues_the_task_that_created_it() {
+        let text = issue("a-1", 0, "W", 0)
+            + &line("a-1", '.', 10, "sched_wakeup_new: comm=x pid=7 prio=120 target_cpu=000")
+            + &switch("a-1", 20, 'S', 7)
+            + &issue("b-7", 30, "W", 8)
+            + &complete(100, "W", 0)
+            + &complete(130, "W", 8);
+        assert_eq!(recording(&text).steps[1].causes, [step(1, Event::Started, 30)]);
+    }
+
+    #[test]
+    fn a_task_waits_for_all_its_synchronous_requests_and_for_no_other() {
+        let first_two = |letters: &str| {
+            let text = issue("a-1", 0, letters, 0)
+                + &issue("a-1", 5, "WS", 8)
+                + &switch("a-1", 10, 'D', 0)
+                + &complete(100, letters, 0)
+                + &complete(105, "WS", 8)
+                + &waking("<idle>-0", 'h', 106, 1)
+                + &switch("<idle>-0", 108, 'R', 1)
+                + &issue("a-1", 115, "WS", 16)
+                + &complete(215, "WS", 16);
+            recording(&text).steps[2].causes.clone()
+        };
+        assert_eq!(first_two("WS"), [step(1, Event::Completed, 10), step(2, Event::Completed, 10)]);
+        assert_eq!(first_two("W"), [step(1, Event::Completed, 10)]);
+    }
+
+    #[test]
+    fn marks_become_steps_of_their_task() {
+        let text = line("a-1", '.', 0, "tracing_mark_write: flashlab:op-begins") + &issue("a-1", 5, "FF", 0);
+        let text = text + &complete(105, "FF", 0) + &line("a-1", '.', 110, "tracing_mark_write: other");
+        let recording = recording(&text);
+        assert_eq!(recording.tasks, ["a"]);
+        assert_eq!(recording.steps.len(), 2);
+        assert_eq!(recording.steps[0].action, Action::Mark(MarkKind::OperationBegins));
+    }
+
+    #[test]
+    fn unusable_traces_are_errors_with_a_line() {
+        let whole = issue("a-1", 0, "W", 0) + &complete(100, "W", 0);
+        assert!(fault("").contains("no request"));
+        assert!(
+            fault(&issue("a-1", 0, "W", 8)).contains("line 1 of the trace: the request at sector 8 does not")
+        );
+        assert!(
+            fault(&whole.replace("[0]", "[-5]"))
+                .contains("line 2 of the trace: the request at sector 0 failed")
+        );
+        assert!(
+            fault(&(whole.clone() + &issue("a-1", 9, "W", 0)))
+                .contains("line 3 of the trace: time goes back")
+        );
+        assert!(fault(&(whole.clone() + &issue("a-1", 200, "W", u64::MAX))).contains("beyond 16 EiB"));
+        let other = issue("a-1", 200, "W", 0).replace("254,0", "254,1");
+        assert!(fault(&(whole + &other)).contains("second device, 254:1"));
+    }
 }

@@ -72,6 +72,11 @@ pub enum Content {
         /// Process identifier of the woken task.
         pid: u32,
     },
+    /// `sched_wakeup_new`: the current task created a task.
+    New {
+        /// Process identifier of the new task.
+        pid: u32,
+    },
     /// Text that a task wrote to `trace_marker`.
     Marker(String),
 }
@@ -180,6 +185,7 @@ fn parse_content(name: &str, payload: &str) -> Result<Option<Content>, String> {
             Content::Switch { state, next: number_of(value(next, "next_pid")?, "next_pid")? }
         }
         "sched_waking" => Content::Waking { pid: number_of(value(payload, "pid")?, "pid")? },
+        "sched_wakeup_new" => Content::New { pid: number_of(value(payload, "pid")?, "pid")? },
         "tracing_mark_write" | "print" => Content::Marker(payload.into()),
         _ => return Ok(None),
     }))
