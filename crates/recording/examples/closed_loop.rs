@@ -1,59 +1,48 @@
-//! Closed loop: predicts the elapsed time of a run on a slower device from its recording on a fast one.
+//! Closed loop: predicts the elapsed time of a run on slower devices from its recording on a fast one, and prints the
+//! errors of the replay by dependencies, by timestamps and as fast as possible.
 //!
-//! `closed_loop FAST LATENCY_US SLOW LATENCY_US ...` reads traces of the same workload (text of tracefs). The device law
-//! is a constant latency of each request, as `null_blk` has it with `irqmode=2 completion_nsec=N`. The latency of the
-//! fast device serves to check that the replay on the recording device returns the recorded time.
+//! `closed_loop TRACE LATENCY_US [TRACE LATENCY_US]...` reads traces of one workload (text of tracefs); the first is the
+//! source of the predictions. The devices have a constant latency, as `null_blk` has with `irqmode=2 completion_nsec=N`.
 
 use std::{env, fs};
 
 use flashlab_recording::capture::{derive, parse};
-use flashlab_recording::{Action, Cause, Event, Header, MarkKind, Recording};
-use flashlab_sim::Duration;
+use flashlab_recording::{Action, Header, MarkKind, Mode, Recording, Replay};
+use flashlab_sim::{Duration, Instant, run};
+
+#[path = "../tests/all/device.rs"]
+#[allow(dead_code)] // The tests use more of the device.
+mod device;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let mut fast = None;
     for pair in arguments.chunks(2) {
         let [path, latency_us] = pair else { return Err("usage: closed_loop (TRACE LATENCY_US)...".into()) };
-        let latency_ns = latency_us.parse::<u64>()? * 1_000;
-        let recording =
-            derive(Header::default(), Duration::from_ns(latency_ns), &parse(&fs::read_to_string(path)?)?)?;
-        let recorded = recording.steps.iter().map(|step| step.at.as_ns()).collect::<Vec<_>>();
-        let recorded = elapsed(&recording, &recorded);
+        let latency = Duration::from_us(latency_us.parse()?);
+        let recording = derive(Header::default(), latency, &parse(&fs::read_to_string(path)?)?)?;
         let source = fast.get_or_insert_with(|| recording.clone());
-        let by_causes = elapsed(source, &replay(source, latency_ns));
-        let error = (by_causes / recorded - 1.0) * 100.0;
-        let (steps, base) = (recording.steps.len(), source.steps.len());
-        println!(
-            "{path}: {steps} steps ({base}), recorded {recorded:.4} s, by causes {by_causes:.4} s ({error:+.2} %)"
-        );
+        let recorded = recorded(&recording);
+        print!("{path}: {} steps, recorded {recorded:.4} s", recording.steps.len());
+        for (name, mode) in [
+            ("dependencies", Mode::Dependencies),
+            ("timestamps", Mode::Timestamps { numerator: 1, denominator: 1 }),
+            ("fast", Mode::Fast { depth: 1 }),
+        ] {
+            let mut replay = Replay::new(source.steps.iter().cloned(), mode, Instant::ZERO);
+            run(&mut device::Constant::parallel(latency), &mut replay, Instant::ZERO);
+            let elapsed = replay.finish().map_err(|fault| format!("{fault:?}"))?.elapsed.as_secs_f64();
+            print!("; {name} {elapsed:.4} s ({:+.1} %)", (elapsed / recorded - 1.0) * 100.0);
+        }
+        println!();
     }
     Ok(())
 }
 
-/// Returns the seconds between the marks of the measured part.
-fn elapsed(recording: &Recording, starts: &[u64]) -> f64 {
-    let at = |kind| {
-        let found = recording.steps.iter().position(|step| step.action == Action::Mark(kind));
-        found.map_or(0, |step| starts[step])
-    };
-    (at(MarkKind::RunEnds) - at(MarkKind::RunBegins)) as f64 / 1e9
-}
-
-/// Returns the start of each step on a device with a constant latency.
-fn replay(recording: &Recording, latency_ns: u64) -> Vec<u64> {
-    let mut starts: Vec<u64> = Vec::new();
-    for (index, step) in recording.steps.iter().enumerate() {
-        let start = step.causes.iter().map(|cause| match *cause {
-            Cause::Instant(at) => at.as_ns(),
-            Cause::Step { back, event, think } => {
-                let earlier = index - back as usize;
-                let is_request = matches!(recording.steps[earlier].action, Action::Request { .. });
-                let latency = if event == Event::Completed && is_request { latency_ns } else { 0 };
-                starts[earlier] + latency + think.as_ns()
-            }
-        });
-        starts.push(start.max().unwrap_or(0));
-    }
-    starts
+/// Returns the recorded seconds between the marks of the measured part.
+fn recorded(recording: &Recording) -> f64 {
+    let at = |kind| recording.steps.iter().find(|step| step.action == Action::Mark(kind)).map(|step| step.at);
+    let begins = at(MarkKind::RunBegins).unwrap_or_default();
+    let ends = at(MarkKind::RunEnds).or(recording.steps.last().map(|step| step.at)).unwrap_or_default();
+    ends.as_secs_f64() - begins.as_secs_f64()
 }
