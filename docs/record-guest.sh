@@ -87,14 +87,14 @@ T=/sys/kernel/tracing; echo 0 >$T/tracing_on; echo 100000 >$T/buffer_size_kb; ec
 for e in block/block_rq_issue block/block_rq_complete sched/sched_switch sched/sched_waking sched/sched_wakeup_new; do
     echo 1 >$T/events/$e/enable
 done
-sync; sleep 1; cd /mnt; echo >$T/trace; echo 1 >$T/tracing_on
+sync; sleep 1; cd /mnt
 mark() { echo flashlab:$1 >$T/trace_marker; }
 insert() {
     echo "pragma journal_mode=$1; pragma synchronous=full; create table t(a integer primary key, b text);"
     i=0; while [ $i -lt 200 ]; do echo "insert into t(b) values('$(printf %0200d $i)');"; i=$((i+1)); done
 }
 case $W in sqlite) insert delete >/tmp/sql;; sqlite-wal) insert wal >/tmp/sql;; esac
-mark run-begins
+echo >$T/trace; echo 1 >$T/tracing_on; mark run-begins
 case $W in
 logger) # Appends 200 bytes and syncs, once a second.
     i=0; while [ $i -lt 20 ]; do
