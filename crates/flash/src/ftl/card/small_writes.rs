@@ -252,6 +252,7 @@ mod tests {
         assert!(area.take(&(64 * KIB..72 * KIB)).iter().eq([&(64 * KIB..68 * KIB)]));
         assert!(area.contains(0) && area.contains(128 * KIB) && !area.contains(64 * KIB));
     }
+
     /// The earlier form of the index: a map from granule to slot in the order of the granules.
     #[derive(Serialize)]
     struct Index {
