@@ -16,6 +16,7 @@ use flashlab_fio::stats::{JobStats, Settings, Statistics};
 use flashlab_fit::observation::{Observation, Quantity, State, Step};
 use flashlab_host::FilesystemParameters;
 use flashlab_sim::{Duration, Mechanism};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A number of a device in a fit: path and value as in an argument.
 pub type Setting = (&'static str, String);
@@ -126,29 +127,69 @@ pub fn predict(
     seed: u64,
     library: &Library,
 ) -> Vec<Result<Vec<Predicted>, FittingError>> {
-    let mut work = Vec::new();
-    for (p, point) in points.iter().enumerate() {
-        for (rig, settings) in rigs.iter().zip(point) {
-            for history in rig.histories() {
-                work.push((p, rig, settings, history));
+    KnownRuns::default().predict(rigs, points, seed, library)
+}
+
+/// The runs of a fit so far, by rig and settings.
+///
+/// Points of a search differ from one another in the numbers of few cards. A card with the same numbers gives the same
+/// predictions, so it runs once.
+#[derive(Debug, Default)]
+pub struct KnownRuns {
+    known: BTreeMap<(usize, Vec<Setting>), Result<Vec<Predicted>, FittingError>>,
+}
+
+impl KnownRuns {
+    /// Returns the count of runs of a rig's steps.
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Predicts as [`predict`] does, and runs no rig twice with the same settings. All calls must pass the same rigs, seed
+    /// and library.
+    pub fn predict(
+        &mut self,
+        rigs: &[Rig],
+        points: &[Vec<Vec<Setting>>],
+        seed: u64,
+        library: &Library,
+    ) -> Vec<Result<Vec<Predicted>, FittingError>> {
+        self.run_unknown(rigs, points, seed, library);
+        let cells = |point: &Vec<Vec<Setting>>| {
+            let mut cells = Vec::new();
+            for (r, settings) in point.iter().enumerate() {
+                cells.extend(self.known[&(r, settings.clone())].clone()?);
+            }
+            Ok(cells)
+        };
+        points.iter().map(cells).collect()
+    }
+
+    /// Runs the rigs with settings that are not known yet.
+    fn run_unknown(&mut self, rigs: &[Rig], points: &[Vec<Vec<Setting>>], seed: u64, library: &Library) {
+        let mut unknown: BTreeSet<(usize, &Vec<Setting>)> = BTreeSet::new();
+        for point in points {
+            assert_eq!(point.len(), rigs.len(), "a point has the settings of each rig");
+            unknown.extend(point.iter().enumerate());
+        }
+        unknown.retain(|(r, settings)| !self.known.contains_key(&(*r, (*settings).clone())));
+        let mut work = Vec::new();
+        for (r, settings) in unknown {
+            self.known.insert((r, settings.clone()), Ok(Vec::new()));
+            work.extend(rigs[r].histories().into_iter().map(|history| (r, settings, history)));
+        }
+        let results = map_parallel(&work, |(r, settings, history): &(usize, &Vec<Setting>, &[ReadyStep])| {
+            run_history(&rigs[*r].open(settings, library)?, history, seed)
+        });
+        for ((r, settings, _), result) in work.into_iter().zip(results) {
+            let known = self.known.get_mut(&(r, settings.clone())).expect("it was inserted above");
+            match (&mut *known, result) {
+                (Ok(cells), Ok(more)) => cells.extend(more),
+                (Ok(_), Err(error)) => *known = Err(error),
+                (Err(_), _) => {}
             }
         }
     }
-    let run = |(_, rig, settings, history): &(usize, &Rig, &Vec<Setting>, &[ReadyStep])| {
-        let device = rig.open(settings, library)?;
-        run_history(&device, history, seed)
-    };
-    let results = map_parallel(&work, run);
-    let mut predicted: Vec<Result<Vec<Predicted>, FittingError>> =
-        points.iter().map(|_| Ok(Vec::new())).collect();
-    for ((p, ..), result) in work.into_iter().zip(results) {
-        match (&mut predicted[p], result) {
-            (Ok(cells), Ok(more)) => cells.extend(more),
-            (known @ Ok(_), Err(error)) => *known = Err(error),
-            (Err(_), _) => {}
-        }
-    }
-    predicted
 }
 
 /// Runs steps in order on one device, and returns the predictions of their observations.
@@ -279,5 +320,67 @@ impl Access {
             _ => observation.value / 1e9,
         };
         Some(Access { direction: observation.direction, random: job.pattern.random, block, seconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rig_runs_again_only_if_its_settings_changed() {
+        let library =
+            super::super::with_typical(&Library::built_in().expect("the built-in library is valid"));
+        let step = |name: &str, before| Step {
+            name: name.to_owned(),
+            job: ["--name=job", "--direct=1", "--rw=randwrite", "--bs=4k", "--size=8m", "--number_ios=20"]
+                .map(str::to_owned)
+                .to_vec(),
+            before,
+            ..Step::default()
+        };
+        let observed = || vec![Observation::new(Direction::Write, Quantity::LatencyMean, 1.0)];
+        let ready = |step: &Step| ReadyStep::of(step, observed(), &library).expect("the job is valid").0;
+        // Two histories of one step each.
+        let steps = vec![ready(&step("first", State::New)), ready(&step("second", State::New))];
+        let rig = Rig { device: super::super::TYPICAL.to_owned(), settings: Vec::new(), steps };
+        let rigs = [rig.clone(), rig];
+        let of = |us: u32| vec![("ftl.t_commit", format!("{us}us"))];
+        let mut known = KnownRuns::default();
+        let first = known.predict(&rigs, &[vec![of(300), of(300)], vec![of(400), of(300)]], 1, &library);
+        assert_eq!(known.count(), 3, "the second rig runs once");
+        let again = known.predict(&rigs, &[vec![of(400), of(300)], vec![of(400), of(500)]], 1, &library);
+        assert_eq!(known.count(), 4, "only the second rig has a new number");
+        assert_eq!(first[1], again[0]);
+        let alone = predict(&rigs, &[vec![of(400), of(500)]], 1, &library);
+        assert_eq!(alone[0], again[1]);
+        let means = |cells: &Result<Vec<Predicted>, FittingError>| {
+            cells.as_ref().expect("the steps run").iter().map(|cell| cell.value).collect::<Vec<_>>()
+        };
+        let (slow, slower) = (means(&again[0]), means(&again[1]));
+        assert_eq!((slow.len(), &slow[..2]), (4, &slower[..2]));
+        assert!(slow[2] < slower[2], "a longer commit makes small writes slower");
+    }
+
+    #[test]
+    fn a_rig_that_cannot_be_built_fails_its_points_alone() {
+        let library =
+            super::super::with_typical(&Library::built_in().expect("the built-in library is valid"));
+        let rig = Rig { device: super::super::TYPICAL.to_owned(), settings: Vec::new(), steps: Vec::new() };
+        let of = |value: &str| vec![vec![("ftl.t_commit", value.to_owned())]];
+        // Without steps, nothing is built.
+        assert_eq!(
+            predict(std::slice::from_ref(&rig), &[of("none of these")], 1, &library),
+            [Ok(Vec::new())]
+        );
+        let step = Step {
+            name: "new".into(),
+            job: ["--name=job", "--direct=1", "--size=1m"].map(str::to_owned).to_vec(),
+            ..Step::default()
+        };
+        let steps = vec![ReadyStep::of(&step, Vec::new(), &library).expect("the job is valid").0];
+        let results = predict(&[Rig { steps, ..rig }], &[of("300us"), of("none of these")], 1, &library);
+        assert_eq!(results[0], Ok(Vec::new()));
+        assert!(matches!(&results[1], Err(FittingError::Device(what)) if what.contains("t_commit")));
     }
 }

@@ -24,8 +24,9 @@ use flashlab_catalogue::profile::Value;
 use flashlab_fit::estimate::{
     Candidate, Cell, Determined, Estimate, Number, Predictions, Problem, Scale, Selection, estimate, select,
 };
-use forward::{Access, Predicted, Rig, Setting, predict};
+use forward::{Access, KnownRuns, Predicted, Rig, Setting};
 use serde::Serialize;
+use std::cell::RefCell;
 use table::{Row, TABLE};
 
 /// Name of the profile that a fit starts from if the user names none.
@@ -120,8 +121,12 @@ struct Session<'a> {
     bases: Vec<Device>,
     cells: Vec<Cell>,
     accesses: Vec<Vec<Access>>,
+    /// Runs of the measured steps.
+    known: RefCell<KnownRuns>,
     candidates: Vec<Candidate>,
     candidate_rigs: Vec<Rig>,
+    /// Runs of the candidates' steps.
+    known_candidates: RefCell<KnownRuns>,
 }
 
 /// Adds the typical card to a library.
@@ -149,7 +154,7 @@ pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Resul
     let estimate = session.estimate(&numbers, &starts, settings.search.clone(), true)?;
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
     let point = session.point(&numbers, &values);
-    let predicted = session.predict(&session.rigs, std::slice::from_ref(&point)).pop().expect("one point")?;
+    let predicted = session.predict(std::slice::from_ref(&point)).pop().expect("one point")?;
     let devices = session.rigs.iter().zip(&point).map(|(rig, settings)| {
         // The spread between erase blocks was zero in the fit only.
         let rig = Rig {
@@ -212,8 +217,10 @@ impl<'a> Session<'a> {
             bases: Vec::new(),
             cells: Vec::new(),
             accesses: Vec::new(),
+            known: RefCell::default(),
             candidates: Vec::new(),
             candidate_rigs: Vec::new(),
+            known_candidates: RefCell::default(),
         };
         let mut notes = Vec::new();
         for input in inputs {
@@ -318,12 +325,9 @@ impl<'a> Session<'a> {
         (0..self.rigs.len()).map(of).collect()
     }
 
-    fn predict(
-        &self,
-        rigs: &[Rig],
-        points: &[Vec<Vec<Setting>>],
-    ) -> Vec<Result<Vec<Predicted>, FittingError>> {
-        predict(rigs, points, self.settings.search.seed, self.library)
+    /// Predicts the cells at several points.
+    fn predict(&self, points: &[Vec<Vec<Setting>>]) -> Vec<Result<Vec<Predicted>, FittingError>> {
+        self.known.borrow_mut().predict(&self.rigs, points, self.settings.search.seed, self.library)
     }
 
     /// Calls `with` with the problem of estimating `numbers`.
@@ -335,14 +339,16 @@ impl<'a> Session<'a> {
         with_candidates: bool,
         with: impl FnOnce(&Problem<'_>) -> R,
     ) -> R {
-        let run = |rigs: &[Rig], points: &[Vec<f64>]| -> Vec<Predictions> {
+        let run = |known: &RefCell<KnownRuns>, rigs: &[Rig], points: &[Vec<f64>]| -> Vec<Predictions> {
             let points: Vec<_> = points.iter().map(|values| self.point(numbers, values)).collect();
             let values = |cells: Vec<Predicted>| cells.into_iter().map(|cell| cell.value).collect();
-            let predicted = self.predict(rigs, &points).into_iter();
+            let seed = self.settings.search.seed;
+            let predicted = known.borrow_mut().predict(rigs, &points, seed, self.library).into_iter();
             predicted.map(|cells| cells.map(values).map_err(|error| error.to_string())).collect()
         };
-        let forward = |points: &[Vec<f64>]| run(&self.rigs, points);
-        let forward_candidates = |points: &[Vec<f64>]| run(&self.candidate_rigs, points);
+        let forward = |points: &[Vec<f64>]| run(&self.known, &self.rigs, points);
+        let forward_candidates =
+            |points: &[Vec<f64>]| run(&self.known_candidates, &self.candidate_rigs, points);
         let number = |(free, start): (&Free, &f64)| Number {
             name: self.name(free),
             unit: free.row.dimension.print(1).trim_start_matches('1').to_owned(),
