@@ -3,11 +3,12 @@
 use super::definition::Kind;
 use super::measured::MeasuredCell;
 use super::published::{PublishedTable, Shape};
-use super::{Experiment, Outcome, bounds, cell_name, digest, sweep};
+use super::{Experiment, Outcome, bounds, cell_name, digest, pattern, sweep};
 use crate::results::{
     self, Bound, Cell, Mechanisms, Published, Reference, ReferenceKind, Results, Role, Tail,
 };
 use flashlab_catalogue::device::{Device, Filesystem, free_parameters};
+use flashlab_catalogue::profile::Source;
 use flashlab_sim::{Histogram, Mechanism};
 
 impl Experiment {
@@ -115,11 +116,30 @@ impl Experiment {
         let mut filesystems = outcome.filesystems.iter().filter(|f| Some(&f.argument) == filesystem);
         if devices.any(|place| place.device.lacks_source()) || filesystems.any(Filesystem::lacks_source) {
             Role::Unsourced
-        } else if fitted.iter().any(|f| **f == name) {
+        } else if fitted.iter().any(|f| pattern::is_fitted_cell(f, &name))
+            || self.is_measured_by(cell, outcome)
+        {
             Role::Fitted
         } else {
             Role::Predicted
         }
+    }
+
+    /// Returns true if a number of the cell's device was fitted on this table of an experiment, in whichever column: the
+    /// profile of a fit may stand in a column of another name.
+    fn is_measured_by(&self, cell: &MeasuredCell, outcome: &Outcome) -> bool {
+        let table = cell_name(&cell.table, &cell.row, "");
+        let is_of_table = |fitted: &String| {
+            let of = fitted.strip_prefix(&table);
+            of.is_some_and(|of| of.contains(pattern::OF_EXPERIMENT))
+        };
+        let mut devices = outcome.devices.iter().filter(|place| place.gives(cell));
+        devices.any(|place| {
+            place.device.sourced_numbers().iter().any(|number| match &number.number.source {
+                Source::Fitted(cells) => cells.iter().any(is_of_table),
+                _ => false,
+            })
+        })
     }
 
     /// Returns the figure from theory or from a published simulation beside which a cell stands.

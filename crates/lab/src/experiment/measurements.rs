@@ -7,6 +7,9 @@ use flashlab_catalogue::library::Library;
 use flashlab_fio::job::{Direction, Mix};
 use flashlab_fit::observation::{Measurements, Observation, Quantity, State, Step, Target};
 
+/// Name of the engine in measurements that are published figures.
+pub const ENGINE_PUBLISHED: &str = "published";
+
 impl Experiment {
     /// Returns the published figures of `column` as measurements: the steps in their order on a new device.
     pub fn measurements(&self, column: &str, library: &Library) -> Result<Measurements, String> {
@@ -56,7 +59,7 @@ impl Experiment {
                 ..Target::default()
             },
             host: Some(device.host_name.clone()),
-            engine: "published".to_owned(),
+            engine: ENGINE_PUBLISHED.to_owned(),
             plan: None,
             steps,
         })

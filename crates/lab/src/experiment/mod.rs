@@ -26,6 +26,7 @@ pub use endurance::{EnduranceSettings, EnduranceWorkload};
 pub use error::ExperimentError;
 pub use gc::Settings as GcSettings;
 pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
+pub use measurements::ENGINE_PUBLISHED;
 pub use pattern::{CellPattern, cell_name};
 
 use crate::progress::Progress;

@@ -33,9 +33,29 @@ pub fn cell_name(table: &str, row: &str, column: &str) -> String {
     format!("{table}{space}{row}/{column}")
 }
 
+/// Separator between an experiment and a column in the name of a cell that a fit writes into the source of a number.
+pub(super) const OF_EXPERIMENT: char = ':';
+
+/// Returns true if `fitted_on`, a cell in the source of a number, is the cell `cell`. A fit on another base than the
+/// column's own profile names the experiment as well: `raw write 1M/sd-cards:kingston`.
+pub(super) fn is_fitted_cell(fitted_on: &str, cell: &str) -> bool {
+    let Some((table, column)) = fitted_on.rsplit_once('/') else { return false };
+    let column = column.rsplit_once(OF_EXPERIMENT).map_or(column, |(_, column)| column);
+    cell.rsplit_once('/') == Some((table, column))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_may_name_the_experiment_of_its_column() {
+        assert!(is_fitted_cell("raw write 1M/kingston", "raw write 1M/kingston"));
+        assert!(is_fitted_cell("raw write 1M/sd-cards:kingston", "raw write 1M/kingston"));
+        assert!(!is_fitted_cell("raw write 1M/sd-cards:sandisk", "raw write 1M/kingston"));
+        assert!(!is_fitted_cell("raw write 4K/sd-cards:kingston", "raw write 1M/kingston"));
+        assert!(!is_fitted_cell("kingston", "kingston"));
+    }
 
     #[test]
     fn a_star_stands_for_any_characters_and_nothing_else_does() {

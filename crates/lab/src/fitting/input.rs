@@ -3,7 +3,7 @@
 use super::FitSettings;
 use super::FittingError;
 use super::forward::{Access, ReadyStep};
-use crate::experiment::Experiment;
+use crate::experiment::{ENGINE_PUBLISHED, Experiment};
 use flashlab_catalogue::library::Library;
 use flashlab_fit::estimate::Cell;
 use flashlab_fit::observation::{Mark, Measurements, Observation, Quantity, Step};
@@ -56,6 +56,11 @@ impl Input {
     /// Returns true if the base profile is the profile of the measured device, so that the fit changes it.
     pub(super) fn is_refit(&self, settings: &FitSettings) -> bool {
         self.measurements.target.name == settings.base
+    }
+
+    /// Returns true if the measurements are the published figures of an experiment.
+    pub(super) fn is_of_experiment(&self) -> bool {
+        self.measurements.engine == ENGINE_PUBLISHED
     }
 
     /// Prepares the steps and selects the observations that a fit uses.

@@ -91,6 +91,9 @@ pub struct CardFit {
     /// Text of the base profile for each card whose own profile it is; a fit changes only its fitted numbers.
     #[serde(skip)]
     own_texts: Vec<Option<String>>,
+    /// True if cells are published figures of an experiment.
+    #[serde(skip)]
+    is_of_experiment: bool,
 }
 
 /// A number that was not fitted.
@@ -173,6 +176,7 @@ pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Resul
         notes,
         devices: devices.collect::<Result<_, _>>()?,
         own_texts: inputs.iter().map(|input| own_text(input, settings, &library)).collect(),
+        is_of_experiment: inputs.iter().any(Input::is_of_experiment),
     })
 }
 

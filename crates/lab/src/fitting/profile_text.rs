@@ -78,12 +78,15 @@ impl CardFit {
         Ok(text)
     }
 
-    /// Returns the cells of the fit that no number names. Every number of an own profile names them too, so that an
-    /// experiment does not count them as predicted.
+    /// Returns the cells of the fit that no number names. Every number of a profile that was fitted on an experiment names
+    /// them too, so that the experiment does not count them as predicted.
     fn cells_of_no_number(&self) -> impl Iterator<Item = &String> {
-        let is_refit = self.own_texts.iter().any(Option::is_some);
         let named = |cell: &String| self.estimate.numbers.iter().any(|number| number.cells.contains(cell));
-        self.estimate.cells.iter().map(|cell| &cell.name).filter(move |cell| is_refit && !named(cell))
+        self.estimate
+            .cells
+            .iter()
+            .map(|cell| &cell.name)
+            .filter(move |cell| self.is_of_experiment && !named(cell))
     }
 
     /// Returns the estimate of a number of a card.

@@ -21,6 +21,56 @@ fn a_refit_changes_the_fitted_number_and_its_source_only_and_names_the_experimen
     assert!(new.contains(r#""ftl.t_commit" = { fitted = ["raw randwrite 4K/kingston"] }"#), "{new}");
 }
 
+/// An experiment with the steps of sd-cards that `fit_on_another_base` uses, and with one more.
+const OWN_EXPERIMENT: &str = r#"
+title = "A card of one's own in the steps of sd-cards"
+kind = "matrix"
+source = "none"
+
+[columns]
+mine = "./mine.toml"
+
+[[step]]
+table = "raw randwrite 4K"
+unit = "IOPS"
+job = "--name=w --filesize=1G --number_ios=50 --direct=1 --bs=4K --rw=randwrite"
+
+[[step]]
+table = "raw randread 4K"
+unit = "IOPS"
+job = "--name=r --filesize=1G --number_ios=50 --direct=1 --bs=4K --rw=randread"
+
+[[step]]
+table = "raw randread 16K"
+unit = "IOPS"
+job = "--name=r --filesize=1G --number_ios=50 --direct=1 --bs=16K --rw=randread"
+"#;
+
+#[test]
+fn an_experiment_counts_the_cells_of_a_fit_on_another_base_as_fitted() {
+    let folder = Folder::new("fit-other-base");
+    let steps = ["--step", "raw randwrite 4K", "--step", "raw randread 4K"];
+    let numbers = ["--number", "ftl.t_commit"];
+    let fit = ["fit", "sd-cards:kingston", "--to", "mine.toml"];
+    let run = folder.run(&[&fit[..], &steps, &numbers].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    // The reads do not depend on the number, but they were cells of the fit.
+    let profile = folder.read("mine.toml");
+    let cells = r#""ftl.t_commit" = { fitted = ["raw randwrite 4K/sd-cards:kingston", "raw randread 4K/sd-cards:kingston"] }"#;
+    assert!(profile.contains(cells), "{profile}");
+    folder.put("mine/experiment.toml", OWN_EXPERIMENT);
+    folder.put("mine/published.toml", "");
+    let run = folder.run(&["run", "./mine", "--format", "json", "--no-html"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let results: Value = serde_json::from_str(&run.out).expect("standard output is JSON alone");
+    let cells = results["cells"].as_array().expect("a list");
+    let roles: Vec<(&str, &str)> =
+        cells.iter().filter_map(|c| Some((c["table"].as_str()?, c["role"].as_str()?))).collect();
+    let expected =
+        [("raw randwrite 4K", "fitted"), ("raw randread 4K", "fitted"), ("raw randread 16K", "predicted")];
+    assert_eq!(roles, expected);
+}
+
 #[test]
 fn unknown_numbers_and_steps_are_refused_with_the_known_ones() {
     let folder = Folder::new("fit-unknown");
