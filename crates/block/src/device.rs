@@ -1,6 +1,6 @@
 //! The interface of a device that holds bytes.
 
-use crate::{Geometry, Io, Outcome};
+use crate::{Context, Geometry, Io, Outcome};
 use flashlab_sim::Instant;
 use std::fmt;
 use std::future::Future;
@@ -71,22 +71,5 @@ impl fmt::Debug for Started {
             Started::Done(outcome) => f.debug_tuple("Done").field(outcome).finish(),
             Started::Pending(_) => f.write_str("Pending"),
         }
-    }
-}
-
-/// The context of a request: the time.
-#[derive(Clone, Copy, Debug)]
-pub struct Context {
-    now: Instant,
-}
-
-impl Context {
-    /// Creates the context of a request that arrives at `now`.
-    pub fn new(now: Instant) -> Context {
-        Context { now }
-    }
-    /// Returns the arrival time of the request, counted from the start of the run.
-    pub fn now(&self) -> Instant {
-        self.now
     }
 }

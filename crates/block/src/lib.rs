@@ -8,6 +8,9 @@
 //!   device.
 //! - [`layer`] contains layers that change the bytes of any device, and [`model`] contains models that change its
 //!   timing.
+//! - [`Executor`] runs tasks on one thread in simulated time, in an order drawn from a seed. [`Context`] gives a device
+//!   the time, timers, tasks and random numbers of its executor.
+//! - [`crash`] contains disks with a volatile cache, the states that a power loss may leave on them, and an oracle.
 //! - [`conformance`] contains the tests that every device must pass.
 //!
 //! Unsafe code is denied except for the allocator [`HugePages`] and two places in the memory device: `memory/chunk.rs`
@@ -15,8 +18,11 @@
 #![deny(unsafe_code)]
 
 pub mod conformance;
+mod context;
+pub mod crash;
 mod device;
 mod error;
+mod executor;
 mod file;
 mod huge_pages;
 mod io;
@@ -30,8 +36,10 @@ mod timed;
 mod whole;
 mod workers;
 
-pub use device::{BlockDevice, Context, Features, Started};
+pub use context::{Context, Runtime, Task};
+pub use device::{BlockDevice, Features, Started};
 pub use error::IoError;
+pub use executor::Executor;
 pub use file::{Access, File, FileError};
 pub use flashlab_sim::Geometry;
 pub use huge_pages::HugePages;

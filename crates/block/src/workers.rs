@@ -84,7 +84,7 @@ impl BlockDevice for Workers {
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         let promise = Promise::default();
-        lock(&self.queue.waiting).requests.push_back((*cx, io, promise.clone()));
+        lock(&self.queue.waiting).requests.push_back((cx.clone(), io, promise.clone()));
         self.queue.arrived.notify_one();
         Started::Pending(Box::pin(promise))
     }

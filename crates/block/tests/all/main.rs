@@ -1,5 +1,7 @@
 //! Tests of the block devices, one module per subject.
 
+mod crash;
+mod executor;
 mod file;
 mod layers;
 mod memory;

@@ -1,6 +1,6 @@
 //! A timed device compared with an array, its timing, and power cuts.
 
-mod models;
+pub(crate) mod models;
 mod power;
 
 use flashlab_block::conformance::{

@@ -1,0 +1,93 @@
+//! The context of a request: the time, and the executor whose tasks the device may use.
+
+use flashlab_sim::{Instant, mix};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// A task without a result.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The services of an executor. [`Executor`](crate::Executor) provides them in simulated time.
+pub trait Runtime: Send + Sync {
+    /// Returns the current time.
+    fn now(&self) -> Instant;
+    /// Wakes a task when the time has reached `at`.
+    fn wake_at(&self, at: Instant, waker: Waker);
+    /// Starts a task.
+    fn spawn(&self, task: Task);
+    /// Returns 64 random bits.
+    fn random(&self) -> u64;
+}
+
+/// The context of a request.
+///
+/// A context without an executor only has the arrival time of the request. A device that depends on timers or on
+/// background tasks asks [`Context::has_executor`] first.
+#[derive(Clone)]
+pub struct Context {
+    arrived: Instant,
+    runtime: Option<Arc<dyn Runtime>>,
+}
+
+impl Context {
+    /// Creates the context of a request that arrives at `now`, without an executor.
+    pub fn new(now: Instant) -> Context {
+        Context { arrived: now, runtime: None }
+    }
+
+    /// Creates the context of a request that runs on an executor.
+    pub fn with_runtime(runtime: Arc<dyn Runtime>) -> Context {
+        Context { arrived: runtime.now(), runtime: Some(runtime) }
+    }
+
+    /// Returns the current time of the executor, counted from the start of the run. Without an executor, this is the
+    /// arrival time of the request.
+    pub fn now(&self) -> Instant {
+        self.runtime.as_ref().map_or(self.arrived, |runtime| runtime.now())
+    }
+
+    /// Returns true if the context has an executor.
+    pub fn has_executor(&self) -> bool {
+        self.runtime.is_some()
+    }
+
+    /// Waits until the time has reached `at`.
+    ///
+    /// # Panics
+    /// The future panics if the context has no executor.
+    pub fn sleep_until(&self, at: Instant) -> impl Future<Output = ()> + Send + 'static {
+        let runtime = self.runtime.clone();
+        poll_fn(move |task| {
+            let runtime = runtime.as_ref().expect("a context with an executor can wait");
+            if runtime.now() >= at {
+                return Poll::Ready(());
+            }
+            runtime.wake_at(at, task.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Starts a task that runs beside the request and may outlive it.
+    ///
+    /// # Panics
+    /// Panics if the context has no executor.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.as_ref().expect("a context with an executor runs tasks").spawn(Box::pin(task));
+    }
+
+    /// Returns 64 random bits from the seed of the executor. Without an executor, the number depends on the arrival time
+    /// only.
+    pub fn random(&self) -> u64 {
+        self.runtime.as_ref().map_or(mix(self.arrived.as_ns()), |runtime| runtime.random())
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Context { arrived, runtime } = self;
+        f.debug_struct("Context").field("arrived", arrived).field("executor", &runtime.is_some()).finish()
+    }
+}
