@@ -4,13 +4,16 @@
 //! over, so memory does not grow with the length of the run.
 
 use crate::{Action, Cause, Event, MarkKind, Step, TaskId};
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::{Duration, Instant, Op};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 
 /// Steps read beyond the oldest step that is not over. A step farther ahead waits until the window moves.
 const AHEAD: u64 = 65_536;
+/// Causes in the window whose instant is not known yet. No further step is read while there are as many. With
+/// [`Waiter`]s of 24 bytes, they take at most 50 MB.
+const UNKNOWN_CAUSES_MAX: usize = 1 << 20;
 
 /// Longest run that can be replayed: 2^62 ns, or 146 years.
 pub(crate) const LONGEST: Duration = Duration::from_ns(1 << 62);
@@ -59,7 +62,10 @@ struct Waiter {
 /// A step in the window. Both instants are `None` until they are known.
 #[derive(Debug)]
 struct Slot {
+    task: TaskId,
     action: Action,
+    /// Instant at which the request was submitted.
+    submitted: Option<Instant>,
     /// Causes whose instant is not known yet.
     unresolved: u32,
     /// Latest instant of the causes that are known.
@@ -67,8 +73,16 @@ struct Slot {
     started: Option<Instant>,
     completed: Option<Instant>,
     waiters: Vec<Waiter>,
-    /// Step that begins the operation which this mark ends.
-    begins: Option<u64>,
+    /// Begin of the operation that this mark ends.
+    operation: Option<Begin>,
+}
+
+/// The begin of an operation: its step until that is reached, then its instant. The step may leave the window before the
+/// operation ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Begin {
+    Step(u64),
+    At(Instant),
 }
 
 /// A mark, and the instant at which the replay reaches it.
@@ -92,8 +106,10 @@ pub(crate) struct Graph {
     /// First step that may not be over.
     oldest: u64,
     ready: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// Step that began the open operation of each task.
-    operations: BTreeMap<TaskId, u64>,
+    /// Begin of the open operation of each task.
+    operations: BTreeMap<TaskId, Begin>,
+    /// Causes in the window whose instant is not known yet.
+    unknown_causes: usize,
     reached: Vec<Reached>,
     /// Steps whose start is known but not yet told to the steps that wait for it.
     unsettled: Vec<u64>,
@@ -110,6 +126,7 @@ impl Graph {
             oldest: 0,
             ready: BinaryHeap::new(),
             operations: BTreeMap::new(),
+            unknown_causes: 0,
             reached: Vec::new(),
             unsettled: Vec::new(),
             too_late: None,
@@ -118,7 +135,7 @@ impl Graph {
 
     /// Returns true if the window has room for another step.
     pub(crate) fn has_room(&self) -> bool {
-        self.next_number() < self.oldest + AHEAD
+        self.next_number() < self.oldest + AHEAD && self.unknown_causes < UNKNOWN_CAUSES_MAX
     }
 
     /// Returns true if every step of the window is over.
@@ -130,13 +147,15 @@ impl Graph {
     pub(crate) fn push(&mut self, step: &Step) -> Result<(), ReplayError> {
         let number = self.next_number();
         let mut slot = Slot {
+            task: step.task,
             action: step.action,
+            submitted: None,
             unresolved: 0,
             ready: self.start,
             started: None,
             completed: None,
             waiters: Vec::new(),
-            begins: None,
+            operation: None,
         };
         for cause in &step.causes {
             match *cause {
@@ -152,14 +171,18 @@ impl Graph {
         }
         match step.action {
             Action::Mark(MarkKind::OperationBegins) => {
-                self.operations.insert(step.task, number);
+                self.operations.insert(step.task, Begin::Step(number));
             }
             // An operation cannot end before it begins, also where the recording does not say so.
             Action::Mark(MarkKind::OperationEnds) => {
-                slot.begins = self.operations.remove(&step.task).filter(|begin| *begin >= self.first);
-                if let Some(begin) = slot.begins {
-                    let waiter = Waiter { step: number, event: Event::Completed, think: Duration::ZERO };
-                    self.wait(&mut slot, begin, waiter);
+                slot.operation = self.operations.remove(&step.task);
+                match slot.operation {
+                    Some(Begin::Step(begin)) => {
+                        let waiter = Waiter { step: number, event: Event::Completed, think: Duration::ZERO };
+                        self.wait(&mut slot, begin, waiter);
+                    }
+                    Some(Begin::At(at)) => slot.ready = slot.ready.max(at),
+                    None => {}
                 }
             }
             _ => {}
@@ -184,19 +207,28 @@ impl Graph {
     }
 
     /// Takes the request that [`Graph::next_ready`] announced, with its number.
-    pub(crate) fn take_ready(&mut self) -> Option<(u64, Action)> {
+    pub(crate) fn take_ready(&mut self, now: Instant) -> Option<(u64, Action)> {
         let Reverse((_, number)) = self.ready.pop()?;
-        Some((number, self.slot(number).action))
+        let slot = self.slot_mut(number);
+        slot.submitted = Some(now);
+        Some((number, slot.action))
     }
 
-    /// Marks a request as completed. A request that is not in flight is ignored.
-    pub(crate) fn complete(&mut self, number: u64, at: Instant) {
-        if number < self.first || number >= self.next_number() || self.slot(number).completed.is_some() {
-            return;
+    /// Marks a request as completed. Returns its operation and the instant at which it was submitted, or `None` if it
+    /// is not in flight.
+    pub(crate) fn complete(&mut self, number: u64, at: Instant) -> Option<(Op, Instant)> {
+        if number < self.first || number >= self.next_number() {
+            return None;
         }
-        self.slot_mut(number).completed = Some(at);
+        let slot = self.slot_mut(number);
+        let (Some(since), None, Action::Request { op, .. }) = (slot.submitted, slot.completed, slot.action)
+        else {
+            return None;
+        };
+        slot.completed = Some(at);
         self.tell(number, Event::Completed, at);
         self.settle();
+        Some((op, since))
     }
 
     /// Returns the marks that were reached since the last call.
@@ -228,6 +260,7 @@ impl Graph {
             None => {
                 slot.unresolved += 1;
                 source.waiters.push(waiter);
+                self.unknown_causes += 1;
             }
         }
     }
@@ -242,16 +275,22 @@ impl Graph {
             return;
         }
         slot.started = Some(at);
-        let begins = slot.begins;
+        let Slot { task, operation, .. } = *slot;
         match slot.action {
             Action::Request { .. } => self.ready.push(Reverse((at, number))),
             Action::Mark(kind) => {
                 slot.completed = Some(at);
                 match kind {
-                    MarkKind::OperationBegins => {}
+                    MarkKind::OperationBegins => {
+                        let open = self.operations.get_mut(&task);
+                        if let Some(begin) = open.filter(|begin| **begin == Begin::Step(number)) {
+                            *begin = Begin::At(at);
+                        }
+                    }
                     MarkKind::OperationEnds => {
-                        let began = begins.and_then(|begin| self.slot(begin).completed);
-                        self.reached.extend(began.map(|began| Reached::Operation(at.since(began))));
+                        if let Some(Begin::At(began)) = operation {
+                            self.reached.push(Reached::Operation(at.since(began)));
+                        }
                     }
                     MarkKind::RunBegins => self.reached.push(Reached::RunBegins(at)),
                     MarkKind::RunEnds => self.reached.push(Reached::RunEnds(at)),
@@ -286,6 +325,7 @@ impl Graph {
     /// Tells an event of step `number` to the steps that wait for it.
     fn tell(&mut self, number: u64, event: Event, at: Instant) {
         let mut waiters = std::mem::take(&mut self.slot_mut(number).waiters);
+        let before = waiters.len();
         waiters.retain(|waiter| {
             if waiter.event != event {
                 return true;
@@ -293,18 +333,24 @@ impl Graph {
             let slot = self.slot_mut(waiter.step);
             slot.ready = slot.ready.max(at.saturating_add(waiter.think));
             slot.unresolved -= 1;
+            if event == Event::Completed && slot.operation == Some(Begin::Step(number)) {
+                slot.operation = Some(Begin::At(at));
+            }
             if slot.unresolved == 0 {
                 self.start_step(waiter.step);
             }
             false
         });
+        self.unknown_causes -= before - waiters.len();
+        // The step stays in the window long after its events, so its spare capacity would add up.
+        waiters.shrink_to_fit();
         self.slot_mut(number).waiters = waiters;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AHEAD, Graph};
+    use super::{AHEAD, Graph, UNKNOWN_CAUSES_MAX};
     use crate::{Action, Cause, Event, Flags, Step, TaskId};
     use flashlab_sim::{Duration, Instant, Op};
 
@@ -322,10 +368,46 @@ mod tests {
             }
             longest = longest.max(graph.window.len() as u64);
             let at = graph.next_ready().expect("each completion readies the next request");
-            assert_eq!(graph.take_ready().map(|(number, _)| number), Some(done));
+            assert_eq!(graph.take_ready(at).map(|(number, _)| number), Some(done));
             graph.complete(done, at);
         }
         assert!(graph.is_over());
         assert!(longest <= AHEAD + u64::from(Cause::FARTHEST), "{longest}");
+    }
+
+    /// Causes and bytes that the waiters of the whole window take.
+    fn waiters(graph: &Graph) -> (usize, usize) {
+        let lists = graph.window.iter().map(|slot| &slot.waiters);
+        lists.fold((0, 0), |(count, room), list| (count + list.len(), room + list.capacity()))
+    }
+
+    #[test]
+    fn steps_with_many_causes_take_bounded_memory() {
+        let action = Action::Request { op: Op::Read, offset: 0, length: 4096, flags: Flags::default() };
+        let count = 5_000;
+        let mut graph = Graph::new(Instant::ZERO);
+        let (mut pushed, mut most, mut roomiest) = (0, 0, 0);
+        for done in 0..count {
+            while graph.has_room() && pushed < count {
+                let events = [Event::Started, Event::Completed];
+                let causes = (1..=pushed.min(512) as u32)
+                    .flat_map(|back| events.map(|event| Cause::Step { back, event, think: Duration::ZERO }));
+                graph
+                    .push(&Step { task: TaskId(0), at: Duration::ZERO, action, causes: causes.collect() })
+                    .unwrap();
+                pushed += 1;
+            }
+            if done % 64 == 0 {
+                let (causes, room) = waiters(&graph);
+                assert_eq!(causes, graph.unknown_causes);
+                (most, roomiest) = (most.max(causes), roomiest.max(room));
+            }
+            let at = graph.next_ready().expect("each completion readies the next request");
+            assert_eq!(graph.take_ready(at).map(|(number, _)| number), Some(done));
+            graph.complete(done, at);
+        }
+        assert!(graph.is_over());
+        assert!(most <= UNKNOWN_CAUSES_MAX + 1024, "{most} causes");
+        assert!(roomiest <= 2 * UNKNOWN_CAUSES_MAX + 1024, "room for {roomiest} causes");
     }
 }

@@ -14,13 +14,14 @@ pub mod capture;
 mod format;
 mod graph;
 mod import;
+mod in_order;
 mod replay;
 mod step;
 mod summary;
 
 pub use format::{ReadError, Reader, Writer};
 pub use graph::ReplayError;
-pub use import::{Import, ImportError, TraceFormat};
+pub use import::{Import, ImportError, Place, TraceFormat};
 pub use replay::{Mode, Outcome, Replay};
 pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};
 pub use summary::{Count, Summary};

@@ -1,11 +1,11 @@
 //! Replay of a recorded run as a workload.
 
-use crate::graph::{Graph, LONGEST, Reached, ReplayError};
+use crate::graph::{Graph, Reached, ReplayError};
+use crate::in_order::{InOrder, Pace};
 use crate::{Action, Step};
 use flashlab_sim::{
     Arrival, Completion, Duration, FileId, Histogram, Instant, Op, Request, RequestId, Status, Workload,
 };
-use std::collections::BTreeMap;
 
 /// Rule for the start of each request in a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,8 @@ pub struct Outcome {
     pub trims: Histogram,
     /// Latencies of flushes.
     pub flushes: Histogram,
-    /// Latencies of the operations that the user waits for. Empty without dependencies.
+    /// Latencies of the operations that the user waits for. Without dependencies, an operation ends with the last of
+    /// the requests before its end, since the others that it did not wait for are not known.
     pub operations: Histogram,
     /// Requests that the device did not complete with [`Status::Ok`].
     pub failed: u64,
@@ -56,32 +57,30 @@ pub struct Replay<S> {
     refused: Option<ReplayError>,
     /// Steps read so far.
     read: u64,
-    /// Operation and start of each request in flight.
-    in_flight: BTreeMap<u64, (Op, Instant)>,
+    in_flight: u64,
     run_begins: Option<Instant>,
     run_ends: Option<Instant>,
     last: Instant,
     outcome: Outcome,
 }
 
-/// Requests that wait for their start.
+/// Requests that wait for their start, and those in flight.
 #[derive(Debug)]
 enum Schedule {
     Dependencies(Graph),
-    /// Requests in recorded order, each with its earliest start.
-    InOrder {
-        mode: Mode,
-        next: Option<(Instant, Action)>,
-        number: u64,
-    },
+    InOrder(InOrder),
 }
 
 impl<S: Iterator<Item = Step>> Replay<S> {
     /// Creates the replay of `steps`, which starts at `start`.
     pub fn new(steps: S, mode: Mode, start: Instant) -> Replay<S> {
+        let in_order = |pace| Schedule::InOrder(InOrder::new(pace, start));
         let schedule = match mode {
             Mode::Dependencies => Schedule::Dependencies(Graph::new(start)),
-            Mode::Timestamps { .. } | Mode::Fast { .. } => Schedule::InOrder { mode, next: None, number: 0 },
+            Mode::Timestamps { numerator, denominator } => {
+                in_order(Pace::Timestamps { numerator, denominator })
+            }
+            Mode::Fast { depth } => in_order(Pace::Fast { depth }),
         };
         let outcome = Outcome {
             elapsed: Duration::ZERO,
@@ -99,7 +98,7 @@ impl<S: Iterator<Item = Step>> Replay<S> {
             ended: false,
             refused: None,
             read: 0,
-            in_flight: BTreeMap::new(),
+            in_flight: 0,
             run_begins: None,
             run_ends: None,
             last: start,
@@ -122,58 +121,51 @@ impl<S: Iterator<Item = Step>> Replay<S> {
 
     /// Reads steps until the schedule is full or the recording ends.
     fn fill(&mut self) {
-        while !self.ended {
-            let wants = match &self.schedule {
-                Schedule::Dependencies(graph) => graph.has_room(),
-                Schedule::InOrder { next, .. } => next.is_none(),
-            };
-            if !wants {
-                return;
-            }
+        while !self.ended && self.schedule.has_room() {
             let Some(step) = self.steps.next() else {
                 self.ended = true;
                 return;
             };
-            match &mut self.schedule {
-                Schedule::Dependencies(graph) => {
-                    if let Err(refused) = graph.push(&step) {
-                        self.refused = Some(refused);
-                        self.ended = true;
-                    }
-                }
-                Schedule::InOrder { mode, next, .. } => {
-                    let after = match *mode {
-                        Mode::Timestamps { numerator, denominator } => {
-                            scaled(step.at, numerator, denominator)
-                        }
-                        Mode::Dependencies | Mode::Fast { .. } => Duration::ZERO,
-                    };
-                    if after > LONGEST {
-                        self.refused = Some(ReplayError::TooLate { step: self.read });
-                        self.ended = true;
-                    } else if matches!(step.action, Action::Request { .. }) {
-                        *next = Some((self.start.saturating_add(after), step.action));
-                    }
-                }
-            }
+            let pushed = match &mut self.schedule {
+                Schedule::Dependencies(graph) => graph.push(&step),
+                Schedule::InOrder(queue) => queue.push(self.read, &step),
+            };
             self.read += 1;
+            self.refuse(pushed);
             self.note_marks();
         }
     }
 
-    /// Notes the marks that the graph reached.
-    fn note_marks(&mut self) {
-        let Schedule::Dependencies(graph) = &mut self.schedule else { return };
-        if let Some(too_late) = graph.too_late() {
-            self.refused.get_or_insert(too_late);
+    fn refuse(&mut self, result: Result<(), ReplayError>) {
+        if let Err(refused) = result {
+            self.refused.get_or_insert(refused);
             self.ended = true;
         }
-        for reached in graph.take_reached() {
-            match reached {
-                Reached::Operation(latency) => self.outcome.operations.record(latency),
-                Reached::RunBegins(at) => self.run_begins = Some(at),
-                Reached::RunEnds(at) => self.run_ends = Some(at),
+    }
+
+    /// Notes the marks that the schedule reached.
+    fn note_marks(&mut self) {
+        let mut note = |reached| match reached {
+            Reached::Operation(latency) => self.outcome.operations.record(latency),
+            Reached::RunBegins(at) => self.run_begins = Some(at),
+            Reached::RunEnds(at) => self.run_ends = Some(at),
+        };
+        match &mut self.schedule {
+            Schedule::Dependencies(graph) => {
+                graph.take_reached().for_each(note);
+                let within = graph.too_late().map_or(Ok(()), Err);
+                self.refuse(within);
             }
+            Schedule::InOrder(queue) => queue.take_reached().for_each(&mut note),
+        }
+    }
+}
+
+impl Schedule {
+    fn has_room(&self) -> bool {
+        match self {
+            Schedule::Dependencies(graph) => graph.has_room(),
+            Schedule::InOrder(queue) => queue.has_room(),
         }
     }
 }
@@ -181,44 +173,38 @@ impl<S: Iterator<Item = Step>> Replay<S> {
 impl<S: Iterator<Item = Step>> Workload for Replay<S> {
     fn next(&mut self, now: Instant) -> Arrival {
         self.fill();
-        let ready = match &self.schedule {
-            Schedule::Dependencies(graph) => graph.next_ready(),
-            Schedule::InOrder { mode: Mode::Fast { depth }, .. }
-                if self.in_flight.len() >= *depth as usize =>
-            {
-                None
-            }
-            Schedule::InOrder { next, .. } => next.map(|(at, _)| at),
-        };
-        let is_over = match &self.schedule {
-            Schedule::Dependencies(graph) => graph.is_over(),
-            Schedule::InOrder { next, .. } => next.is_none(),
+        let (ready, is_over) = match &self.schedule {
+            Schedule::Dependencies(graph) => (graph.next_ready(), graph.is_over()),
+            Schedule::InOrder(queue) => (queue.next_ready(), queue.is_over()),
         };
         match ready {
             Some(at) => Arrival::At(at.max(now)),
-            None if self.ended && (is_over || self.in_flight.is_empty()) => Arrival::Done,
+            None if self.ended && (is_over || self.in_flight == 0) => Arrival::Done,
             None => Arrival::Waiting,
         }
     }
 
     fn submit(&mut self, at: Instant) -> Request {
         let taken = match &mut self.schedule {
-            Schedule::Dependencies(graph) => graph.take_ready(),
-            Schedule::InOrder { next, number, .. } => next.take().map(|(_, action)| {
-                *number += 1;
-                (*number - 1, action)
-            }),
+            Schedule::Dependencies(graph) => graph.take_ready(at),
+            Schedule::InOrder(queue) => queue.take_ready(at),
         };
         let Some((number, Action::Request { op, offset, length, .. })) = taken else {
             unreachable!("`submit` follows an arrival, and only requests arrive");
         };
-        self.in_flight.insert(number, (op, at));
+        self.in_flight += 1;
+        self.note_marks();
         Request { id: RequestId(number), op, file: FileId::DEVICE, offset, length }
     }
 
     fn completed(&mut self, completion: &Completion) {
         let number = completion.id.0;
-        let Some((op, since)) = self.in_flight.remove(&number) else { return };
+        let flight = match &mut self.schedule {
+            Schedule::Dependencies(graph) => graph.complete(number, completion.at),
+            Schedule::InOrder(queue) => queue.complete(number, completion.at),
+        };
+        let Some((op, since)) = flight else { return };
+        self.in_flight -= 1;
         let latency = completion.at.since(since);
         match op {
             Op::Read => self.outcome.reads.record(latency),
@@ -228,15 +214,6 @@ impl<S: Iterator<Item = Step>> Workload for Replay<S> {
         }
         self.outcome.failed += u64::from(completion.status != Status::Ok);
         self.last = self.last.max(completion.at);
-        if let Schedule::Dependencies(graph) = &mut self.schedule {
-            graph.complete(number, completion.at);
-        }
         self.note_marks();
     }
-}
-
-/// Returns `time * numerator / denominator`, at most the longest duration.
-fn scaled(time: Duration, numerator: u64, denominator: u64) -> Duration {
-    let ns = u128::from(time.as_ns()) * u128::from(numerator) / u128::from(denominator);
-    Duration::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
 }

@@ -55,12 +55,12 @@ struct ReplayOptions {
     /// Rule for the start of each request; by dependencies if the recording has them, else by timestamps.
     #[arg(long, value_enum)]
     mode: Option<ModeName>,
-    /// Factor for the recorded instants, in per cent: 200 replays at half the speed.
-    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    scale: u32,
-    /// Requests in flight with `--mode fast`.
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
-    depth: u32,
+    /// Factor for the recorded instants with `--mode timestamps`, in per cent: 200 replays at half the speed.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..))]
+    scale: Option<u32>,
+    /// Requests in flight with `--mode fast`; 32 by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
     /// Replays on the device as it is. Otherwise a new device is first written up to the last byte that is read.
     #[arg(long)]
     unwritten: bool,
@@ -121,16 +121,17 @@ fn fault(path: &Path, problem: impl std::fmt::Display) -> Failure {
     Failure::usage(format_args!("{}: {problem}", path.display()))
 }
 
-/// Reads the trace twice: the header of a recording states the capacity, which only the whole trace tells.
+/// Reads the trace twice: the header of a recording states the capacity and the tasks, which only the whole trace tells.
 fn import(format: Format, device: Option<&str>, trace: &Path, to: &Path) -> Result<ExitCode, Failure> {
     let (format, origin) = format.trace();
     file::check_output(to)?;
     let mut summary = Summary::default();
-    progress::show_elapsed(format!("reading {}", trace.display()), || {
-        Import::new(open(trace)?, format, device).try_for_each(|step| {
+    let tasks = progress::show_elapsed(format!("reading {}", trace.display()), || {
+        let mut import = Import::new(open(trace)?, format, device);
+        for step in &mut import {
             summary.add(&step.map_err(|error| fault(trace, error))?);
-            Ok::<_, Failure>(())
-        })
+        }
+        Ok::<_, Failure>(import.tasks().to_vec())
     })?;
     let requests = requests(&summary);
     if requests == 0 {
@@ -141,7 +142,7 @@ fn import(format: Format, device: Option<&str>, trace: &Path, to: &Path) -> Resu
     let mut digest = String::new();
     progress::show_elapsed(format!("writing {}", to.display()), || {
         file::write_with(to, |file| {
-            let mut writer = Writer::new(file, &header, &[String::new()])?;
+            let mut writer = Writer::new(file, &header, &tasks)?;
             for step in Import::new(again, format, device) {
                 writer.push(&step.map_err(|error| io::Error::other(error.to_string()))?)?;
             }
@@ -254,17 +255,7 @@ fn replay(options: &ReplayOptions, library: &Library) -> Result<ExitCode, Failur
             ),
         ));
     }
-    let mode = match options.mode {
-        Some(ModeName::Dependencies) if !header.has_dependencies => {
-            return Err(fault(
-                path,
-                "the recording has no dependencies; use --mode timestamps or --mode fast",
-            ));
-        }
-        Some(ModeName::Fast) => Mode::Fast { depth: options.depth },
-        None | Some(ModeName::Dependencies) if header.has_dependencies => Mode::Dependencies,
-        _ => Mode::Timestamps { numerator: options.scale.into(), denominator: 100 },
-    };
+    let mode = mode_of(options, &header)?;
     let mut model = device.build(options.seed);
     let is_new = device.used_time().as_ns() == 0;
     let prepared = if is_new && !options.unwritten { summary.reads_end } else { 0 };
@@ -299,6 +290,33 @@ fn replay(options: &ReplayOptions, library: &Library) -> Result<ExitCode, Failur
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the mode of a replay. An option of another mode is refused, because it would have no effect.
+fn mode_of(options: &ReplayOptions, header: &Header) -> Result<Mode, Failure> {
+    let by_default = if header.has_dependencies { ModeName::Dependencies } else { ModeName::Timestamps };
+    let name = options.mode.unwrap_or(by_default);
+    if options.scale.is_some() && name != ModeName::Timestamps {
+        return Err(Failure::usage(
+            "--scale applies to --mode timestamps only; leave out --scale or choose that mode",
+        ));
+    }
+    if options.depth.is_some() && name != ModeName::Fast {
+        return Err(Failure::usage(
+            "--depth applies to --mode fast only; leave out --depth or choose that mode",
+        ));
+    }
+    match name {
+        ModeName::Dependencies if !header.has_dependencies => Err(fault(
+            &options.recording,
+            "the recording has no dependencies; use --mode timestamps or --mode fast",
+        )),
+        ModeName::Dependencies => Ok(Mode::Dependencies),
+        ModeName::Timestamps => {
+            Ok(Mode::Timestamps { numerator: options.scale.unwrap_or(100).into(), denominator: 100 })
+        }
+        ModeName::Fast => Ok(Mode::Fast { depth: options.depth.unwrap_or(32) }),
+    }
 }
 
 /// Returns the elapsed time and the latencies of a replay.

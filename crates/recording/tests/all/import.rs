@@ -24,6 +24,41 @@ const MSR: &str = "\
 ";
 const ALIBABA: &str = "419,W,8792731648,16384,1577808144360767\n419,R,4096,512,1577808144361767\n";
 
+#[test]
+fn processes_of_blkparse_become_tasks_with_their_names() {
+    let text = format!(
+        "{BLKPARSE}  8,0 1 8 1.000001900 700 Q R 0 + 8 [cat]\n  8,0 1 9 1.000002000 9 Q R 0 + 8 [a [b] c]\n"
+    );
+    let mut import = Import::new(text.as_bytes(), TraceFormat::Blkparse, None);
+    let tasks: Vec<_> = import.by_ref().map(|step| step.unwrap().task.0).collect();
+    assert_eq!(tasks, [0, 1, 2, 2, 3, 4, 1, 5]);
+    assert_eq!(import.tasks(), ["kjournald", "cat", "jbd2/sda1-8", "fsync", "fstrim", "a [b] c"]);
+}
+
+#[test]
+fn requests_are_sorted_by_their_time_stamps() {
+    let text = "1,R,0,512,1005\n1,W,512,512,1000\n1,R,1024,512,1002\n";
+    let steps = import(text, TraceFormat::Alibaba, None).unwrap();
+    let expected = [(0, Op::Write, 512, 512), (2000, Op::Read, 1024, 512), (5000, Op::Read, 0, 512)];
+    assert_eq!(steps.iter().map(brief).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_time_stamp_that_goes_far_back_is_refused() {
+    let line = |at: u64| format!("1,R,0,512,{at}\n");
+    let mut text: String = (0..70_000).map(|n| line(1000 + n)).collect();
+    text += &line(6000);
+    assert_eq!(
+        import(&text, TraceFormat::Alibaba, None).unwrap().len(),
+        70_001,
+        "65,536 requests are sorted"
+    );
+    text += &line(10);
+    let error = import(&text, TraceFormat::Alibaba, None).unwrap_err();
+    assert!(error.starts_with("line 70002: stamped "), "{error}");
+    assert!(error.ends_with("more than 65536 requests earlier; sort the trace by time"), "{error}");
+}
+
 fn import(text: &str, format: TraceFormat, device: Option<&str>) -> Result<Vec<Step>, String> {
     Import::new(text.as_bytes(), format, device).collect::<Result<_, _>>().map_err(|error| error.to_string())
 }

@@ -110,6 +110,94 @@ fn timestamps_start_requests_however_late_the_device_is() {
     assert_eq!(outcome.elapsed, Duration::from_ms(4));
 }
 
+fn measured_part() -> Vec<Step> {
+    let at = |us, step| Step { at: Duration::from_us(us), ..step };
+    vec![
+        at(0, read(0, Vec::new())),
+        at(1000, mark(MarkKind::RunBegins, Vec::new())),
+        at(1100, mark(MarkKind::OperationBegins, Vec::new())),
+        at(1100, read(1, Vec::new())),
+        at(1200, read(2, Vec::new())),
+        at(1300, mark(MarkKind::OperationEnds, Vec::new())),
+        at(1400, mark(MarkKind::RunEnds, Vec::new())),
+        at(9000, read(3, Vec::new())),
+    ]
+}
+
+#[test]
+fn marks_bound_a_replay_by_timestamps() {
+    let mode = Mode::Timestamps { numerator: 1, denominator: 1 };
+    let outcome = |us| {
+        let mut device = Constant::serial(Duration::from_us(us));
+        replay(measured_part().into_iter(), mode, &mut device).unwrap()
+    };
+    let fast = outcome(10);
+    assert_eq!(fast.elapsed, Duration::from_us(400), "the marks are reached at their instants");
+    assert_eq!((fast.operations.count(), fast.operations.max()), (1, Duration::from_us(200)));
+    let slow = outcome(500);
+    assert_eq!(slow.elapsed, Duration::from_us(1100), "the run ends with its last request");
+    assert_eq!(slow.operations.max(), Duration::from_us(1000));
+}
+
+#[test]
+fn marks_bound_a_replay_as_fast_as_possible() {
+    let outcome = |depth| {
+        let mut device = Constant::serial(Duration::from_us(500));
+        replay(measured_part().into_iter(), Mode::Fast { depth }, &mut device).unwrap()
+    };
+    let one = outcome(1);
+    assert_eq!(one.elapsed, Duration::from_us(1000), "two requests lie between the marks");
+    assert_eq!((one.operations.count(), one.operations.max()), (1, Duration::from_us(1000)));
+    assert_eq!(
+        outcome(2).elapsed,
+        Duration::from_us(1500),
+        "the second request waits for the first one's end"
+    );
+}
+
+#[test]
+fn an_operation_of_many_requests_ends_after_its_begin_left_the_window() {
+    let count = 3 * u64::from(Cause::FARTHEST);
+    let latency = Duration::from_us(1);
+    let operation = |ends: Vec<Cause>| {
+        let mut steps = vec![mark(MarkKind::OperationBegins, Vec::new())];
+        steps.extend((0..count).map(|n| read(n, vec![completed(1)])));
+        steps.push(mark(MarkKind::OperationEnds, ends));
+        replay(steps.into_iter(), Mode::Dependencies, &mut Constant::parallel(latency)).unwrap().operations
+    };
+    let operations = operation(vec![completed(1)]);
+    assert_eq!((operations.count(), operations.max()), (1, (latency + THINK) * count + THINK));
+}
+
+#[test]
+fn an_operation_that_waits_behind_a_full_window_is_timed() {
+    // The begin leaves the window while its end still waits for the instant.
+    let late = Duration::from_secs(100);
+    let begin = mark(MarkKind::OperationBegins, Vec::new());
+    let reads = (0..u64::from(Cause::FARTHEST)).map(|n| read(n, Vec::new()));
+    let mut steps: Vec<_> = [begin, read(0, vec![Cause::Instant(late)])].into_iter().chain(reads).collect();
+    let end = mark(MarkKind::OperationEnds, vec![completed(1)]);
+    steps.insert(2, end);
+    let latency = Duration::from_us(1);
+    let operations = replay(steps.into_iter(), Mode::Dependencies, &mut Constant::parallel(latency));
+    assert_eq!(operations.unwrap().operations.max(), late + latency + THINK);
+}
+
+#[test]
+fn requests_behind_a_full_queue_count_from_their_instants() {
+    let count = 70_000;
+    let steps = (0..count).map(|n| Step { at: Duration::ZERO, ..read(n, Vec::new()) });
+    let mode = Mode::Timestamps { numerator: 1, denominator: 1 };
+    let mut device = Constant::serial(Duration::from_us(1));
+    let outcome = replay(steps, mode, &mut device).unwrap();
+    assert_eq!(outcome.reads.max(), Duration::from_us(count));
+    assert_eq!(
+        device.starts[65_536].1,
+        Instant::ZERO + Duration::from_us(1),
+        "65,536 requests are in flight"
+    );
+}
+
 #[test]
 fn fast_replay_holds_its_queue_depth() {
     let latency = Duration::from_us(100);

@@ -25,6 +25,7 @@ fn an_imported_trace_is_counted_and_replayed() {
         serde_json::from_str(&folder.run(&["recording", "info", "--json", "run.rec"]).out).unwrap();
     assert_eq!(info["requests"]["writes"]["bytes"], 12_288);
     assert_eq!(info["end_bytes"], 114_430_976);
+    assert_eq!(info["tasks"], serde_json::json!(["kjournald", "cat", "jbd2/sda1-8", "fstrim"]));
     let run = folder.run(&["recording", "replay", "sd/kingston", "run.rec"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.starts_with("replayed by timestamps in 1.000"), "{}", run.out);
@@ -48,6 +49,14 @@ fn what_cannot_be_replayed_is_refused_with_its_place() {
     assert!(error.contains("run.rec: step 0 reaches byte 114430976"), "{error}");
     let error = refused(&["replay", "--mode", "dependencies", "sd/kingston", "run.rec"]);
     assert!(error.contains("run.rec: the recording has no dependencies"), "{error}");
+    for (words, option) in [
+        (&["--mode", "fast", "--scale", "200"][..], "--scale applies to --mode timestamps only"),
+        (&["--depth", "4"], "--depth applies to --mode fast only"),
+        (&["--mode", "timestamps", "--depth", "4"], "--depth applies to --mode fast only"),
+    ] {
+        let error = refused(&[&["replay"], words, &["sd/kingston", "run.rec"]].concat());
+        assert!(error.contains(option), "{error}");
+    }
     let error = refused(&["info", "trace.txt"]);
     assert!(error.contains("trace.txt: at byte 0: this is not a recording"), "{error}");
     folder.put("bad.txt", "8,0 1 1 0.5 7 Q R 0 + 8 [x]\n");

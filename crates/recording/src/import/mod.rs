@@ -1,0 +1,194 @@
+//! Traces of other programs as steps: each request at its recorded instant.
+//!
+//! These traces tell when requests arrived, but not why, so each step has one cause: its instant. The exception is a
+//! write behind a flush, which block layers trace as one request; it becomes a flush and a write that waits for it.
+
+mod text;
+
+pub use text::TraceFormat;
+
+use crate::{Action, Cause, Event, Flags, Step, TaskId};
+use flashlab_sim::{Duration, Op};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::BufRead;
+
+/// Requests that are held back to be sorted by their time stamps. Traces of several processors or of several hosts are
+/// sorted only roughly.
+const SORTED: usize = 65_536;
+/// Most tasks that are told apart. Their names fit into the header of a recording.
+const TASKS_MAX: usize = 32_768;
+/// Longest name of a task in bytes; Linux' own have up to 15.
+const TASK_NAME_MAX: usize = 24;
+
+/// Position in a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Line number, from 1.
+    Line(u64),
+}
+
+/// A part of a trace that cannot be imported.
+#[derive(Debug)]
+pub struct ImportError {
+    /// Index of the file, for traces of several files.
+    pub file: usize,
+    /// Position of the fault.
+    pub place: Place,
+    /// Fault.
+    pub problem: String,
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Line(line) => write!(f, "line {line}: {}", self.problem),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+/// A request of a trace.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    place: Place,
+    /// Time stamp in nanoseconds.
+    at: u64,
+    task: TaskId,
+    flush_before: bool,
+    /// Operation, offset and length; `None` for a flush without data.
+    range: Option<(Op, u64, u64)>,
+    flags: Flags,
+}
+
+/// A source of rows in the order of the trace.
+trait Rows: fmt::Debug {
+    fn next_row(&mut self) -> Result<Option<Row>, ImportError>;
+    fn tasks(&self) -> &[String];
+}
+
+/// Reads a trace. The iterator ends after the first error.
+///
+/// Requests are sorted by time stamp, and the first of them starts with the run. A request is refused if it is stamped
+/// earlier than one that stands more than 65,536 requests before it.
+#[derive(Debug)]
+pub struct Import<'a> {
+    rows: Box<dyn Rows + 'a>,
+    /// Rows by time stamp and by their order in the trace.
+    sorted: BTreeMap<(u64, u64), Row>,
+    read: u64,
+    all_read: bool,
+    /// Time stamps of the first and the last row that became steps.
+    first: Option<u64>,
+    last: u64,
+    /// Second step of a row that becomes two.
+    pending: Option<Step>,
+    ended: bool,
+}
+
+impl<'a> Import<'a> {
+    /// Creates the import of a trace in text. `device` chooses one device of a trace that has several: `8,0` for
+    /// `blkparse`, `usr.0` (host and disk) for MSR, the number for Alibaba.
+    pub fn new(
+        from: impl BufRead + fmt::Debug + 'a,
+        format: TraceFormat,
+        device: Option<&str>,
+    ) -> Import<'a> {
+        Import::of(text::Text::new(from, format, device))
+    }
+
+    fn of(rows: impl Rows + 'a) -> Import<'a> {
+        Import {
+            rows: Box::new(rows),
+            sorted: BTreeMap::new(),
+            read: 0,
+            all_read: false,
+            first: None,
+            last: 0,
+            pending: None,
+            ended: false,
+        }
+    }
+
+    /// Returns the names of the tasks of all steps so far, by [`TaskId`].
+    pub fn tasks(&self) -> &[String] {
+        self.rows.tasks()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>, ImportError> {
+        if let Some(step) = self.pending.take() {
+            return Ok(Some(step));
+        }
+        while !self.all_read && self.sorted.len() <= SORTED {
+            match self.rows.next_row()? {
+                Some(row) => self.sorted.insert((row.at, self.read), row),
+                None => {
+                    self.all_read = true;
+                    break;
+                }
+            };
+            self.read += 1;
+        }
+        let Some((_, row)) = self.sorted.pop_first() else { return Ok(None) };
+        if row.at < self.last {
+            let problem = format!(
+                "stamped {} before a request that is more than {SORTED} requests earlier; sort the trace by time",
+                Duration::from_ns(self.last - row.at)
+            );
+            return Err(ImportError { file: 0, place: row.place, problem });
+        }
+        self.last = row.at;
+        let after = Duration::from_ns(row.at - *self.first.get_or_insert(row.at));
+        Ok(Some(self.step_of(&row, after)))
+    }
+
+    /// Returns the first step of `row`, and keeps its second one.
+    fn step_of(&mut self, row: &Row, after: Duration) -> Step {
+        let step = |action, cause| Step { task: row.task, at: after, action, causes: vec![cause] };
+        let flush = Action::Request { op: Op::Flush, offset: 0, length: 0, flags: row.flags };
+        let Some((op, offset, length)) = row.range else { return step(flush, Cause::Instant(after)) };
+        let request = Action::Request { op, offset, length, flags: row.flags };
+        if !row.flush_before {
+            return step(request, Cause::Instant(after));
+        }
+        let behind = Cause::Step { back: 1, event: Event::Completed, think: Duration::ZERO };
+        self.pending = Some(step(request, behind));
+        step(flush, Cause::Instant(after))
+    }
+}
+
+impl Iterator for Import<'_> {
+    type Item = Result<Step, ImportError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let step = self.next_step().transpose();
+        self.ended = !matches!(step, Some(Ok(_)));
+        step
+    }
+}
+
+/// Tasks of a trace, told apart by number and name.
+#[derive(Debug, Default)]
+struct Tasks {
+    known: BTreeMap<(u64, String), TaskId>,
+    names: Vec<String>,
+}
+
+impl Tasks {
+    /// Returns the task. Once there are too many, further tasks count as one.
+    fn id(&mut self, number: u64, name: &str) -> TaskId {
+        let mut key = (number, name[..name.floor_char_boundary(TASK_NAME_MAX)].to_owned());
+        if self.names.len() + 1 >= TASKS_MAX && !self.known.contains_key(&key) {
+            key = (0, "other tasks".into());
+        }
+        let names = &mut self.names;
+        *self.known.entry(key).or_insert_with_key(|(_, name)| {
+            names.push(name.clone());
+            TaskId(names.len() as u32 - 1)
+        })
+    }
+}
