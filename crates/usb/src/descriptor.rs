@@ -3,8 +3,10 @@
 //! Models a high-speed device of one configuration, with one interface and bulk endpoints. Not modelled: other speeds,
 //! other settings, suspend.
 
-use crate::device::{Direction, Setup, Stalled};
+use crate::device::{Device, Direction, Setup, Stalled};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
+use flashlab_sim::Instant;
 
 /// Standard requests (table 9-4).
 mod request {
@@ -17,6 +19,11 @@ mod request {
     pub(super) const GET_INTERFACE: u8 = 10;
     pub(super) const SET_INTERFACE: u8 = 11;
 }
+
+/// Recipient of a request (table 9-2): an endpoint.
+const RECIPIENT_ENDPOINT: u8 = 2;
+/// Selector of the feature ENDPOINT_HALT (table 9-6).
+const ENDPOINT_HALT: u16 = 0;
 
 /// Types of descriptors (table 9-5).
 mod kind {
@@ -65,8 +72,12 @@ pub struct Descriptors {
     pub release: u16,
     /// Class of the interface; 255 is vendor specific.
     pub interface_class: u8,
+    /// Subclass of the interface.
+    pub interface_subclass: u8,
+    /// Protocol of the interface.
+    pub interface_protocol: u8,
     /// Strings of manufacturer, product and serial number.
-    pub strings: [&'static str; 3],
+    pub strings: [Cow<'static, str>; 3],
     /// Endpoints, in the order of their descriptors.
     pub endpoints: &'static [Endpoint],
 }
@@ -87,7 +98,8 @@ impl Descriptors {
         // Powered by the bus, 500 mA.
         let mut bytes = Vec::from([9, kind::CONFIGURATION, low, high, 1, 1, 0, 0x80, 250]);
         let count = self.endpoints.len() as u8;
-        bytes.extend([9, kind::INTERFACE, 0, 0, count, self.interface_class, 0, 0, 0]);
+        bytes.extend([9, kind::INTERFACE, 0, 0, count]);
+        bytes.extend([self.interface_class, self.interface_subclass, self.interface_protocol, 0]);
         for endpoint in self.endpoints {
             let [low, high] = BULK_PACKET.to_le_bytes();
             bytes.extend([7, kind::ENDPOINT, endpoint.address(), 2, low, high, 0]);
@@ -120,6 +132,35 @@ impl Descriptors {
             _ => None,
         }
     }
+}
+
+/// Handles a control transfer: standard requests here, the requests of a class or vendor in the device.
+pub(crate) fn control<D: Device>(
+    device: &mut D,
+    configuration: &mut u8,
+    now: Instant,
+    setup: Setup,
+    data: &[u8],
+) -> Result<Vec<u8>, Stalled> {
+    if !device.responds() {
+        return Err(Stalled);
+    }
+    if !setup.is_standard() {
+        return device.control(now, setup, data);
+    }
+    let is_halt = setup.request_type & 0x1f == RECIPIENT_ENDPOINT && setup.value == ENDPOINT_HALT;
+    let address = setup.index as u8;
+    match setup.request {
+        request::CLEAR_FEATURE if is_halt => device.set_halted(now, address, false),
+        request::SET_FEATURE if is_halt => device.set_halted(now, address, true),
+        request::GET_STATUS if is_halt => {
+            let mut answer = Vec::from([u8::from(device.is_halted(address)), 0]);
+            answer.truncate(usize::from(setup.length));
+            return Ok(answer);
+        }
+        _ => {}
+    }
+    standard(device.descriptors(), configuration, setup)
 }
 
 /// Returns the device's answer to a standard request on endpoint 0. `configuration` is the active configuration, 0 or

@@ -85,7 +85,7 @@ pub enum Outcome {
     In(Vec<u8>),
     /// Number of bytes that the device accepted.
     Out(u32),
-    /// The endpoint does not exist.
+    /// The endpoint does not exist or is halted.
     Stalled,
 }
 
@@ -108,6 +108,20 @@ pub trait Device {
     fn reset(&mut self, now: Instant);
     /// Attaches the device or, if `attached` is false, pulls its cable, which cuts its power.
     fn attach(&mut self, now: Instant, attached: bool);
+    /// Returns false if the device does not respond to control transfers, which the host then sees fail.
+    fn responds(&self) -> bool {
+        true
+    }
+    /// Returns false if the device has pulled its own cable. Its session then tells the host that it is gone.
+    fn is_plugged(&self) -> bool {
+        true
+    }
+    /// Halts the endpoint with this address, or ends the halt, at the host's request (feature ENDPOINT_HALT).
+    fn set_halted(&mut self, _now: Instant, _address: u8, _halted: bool) {}
+    /// Returns true if the endpoint with this address is halted.
+    fn is_halted(&self, _address: u8) -> bool {
+        false
+    }
     /// Handles a control transfer that [`standard`](crate::standard) does not handle, with its data if it goes to the
     /// device.
     fn control(&mut self, now: Instant, setup: Setup, data: &[u8]) -> Result<Vec<u8>, Stalled>;

@@ -1,9 +1,10 @@
-//! SD cards behind a USB host controller, as protocol state machines without I/O.
+//! USB devices as protocol state machines without I/O: SD cards behind a USB host controller, and sticks.
 //!
 //! - [`Device`] is the interface of a USB device: descriptors, control transfers, and bulk transfers that complete in
 //!   simulated time.
 //! - [`Vub300`] is such a device: the SD host controller VUB300, with a card of `flashlab-sd` in its slot. Every Linux
 //!   kernel includes its driver (`vub300`), which passes the commands of the kernel's mmc core to the card unchanged.
+//! - [`MassStorage`] is a USB stick: SCSI over the bulk-only transport, with a [`Disk`] behind it.
 //! - [`usbredir`] carries a device to QEMU, [`usbip`] to the kernel of any Linux host.
 //!
 //! Input comes as slices, and output is appended to a `Vec`; the owner of the socket transfers both and supplies the
@@ -16,6 +17,7 @@ extern crate alloc;
 mod carrier;
 mod descriptor;
 mod device;
+mod mass_storage;
 mod read;
 pub mod usbip;
 pub mod usbredir;
@@ -24,9 +26,11 @@ mod vub300;
 pub use carrier::Carrier;
 pub use descriptor::{Descriptors, Endpoint, standard};
 pub use device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
+pub use mass_storage::{Disk, DiskError, Done, Identity, MassStorage, Operation, StickCounters};
 pub use vub300::{Counters, Vub300};
 
-/// Largest accepted transfer and longest buffered packet, in bytes; the driver's longest transfer is 255.5 KiB.
+/// Largest accepted transfer and longest buffered packet, in bytes. The longest transfer of Linux's `vub300` has 255.5
+/// KiB, that of `usb-storage` 120 KiB at high speed.
 pub const TRANSFER_MAX: usize = 1 << 20;
 
 /// Largest number of outstanding transfers; the driver has a few dozen. Further transfers fail with an error.

@@ -8,9 +8,10 @@
 //! A connection either requests the list, or imports the single device and then carries its transfers. A message
 //! outside the protocol ends the connection, because the start of the next message is unknown.
 
+use crate::descriptor::control;
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Transfer};
 use crate::read::Reader;
-use crate::{Carrier, IN_FLIGHT_MAX, TRANSFER_MAX, standard};
+use crate::{Carrier, IN_FLIGHT_MAX, TRANSFER_MAX};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
@@ -182,7 +183,9 @@ impl<D: Device> Session<D> {
                 output.extend(1u32.to_be_bytes());
                 self.describe(output);
                 // The interface: class, subclass, protocol, padding.
-                output.extend([self.device.descriptors().interface_class, 0, 0, 0]);
+                let device = self.device.descriptors();
+                output.extend([device.interface_class, device.interface_subclass]);
+                output.extend([device.interface_protocol, 0]);
             }
             (VERSION, OP_REQ_IMPORT) => {
                 let Some(name) = reader.array::<BUS_ID_BYTES>() else { return Ok(None) };
@@ -261,11 +264,7 @@ impl<D: Device> Session<D> {
         output: &mut Vec<u8>,
     ) {
         if message.endpoint == 0 {
-            let result = if setup.is_standard() {
-                standard(self.device.descriptors(), &mut self.configuration, setup)
-            } else {
-                self.device.control(now, setup, data)
-            };
+            let result = control(&mut self.device, &mut self.configuration, now, setup, data);
             return match (result, message.direction) {
                 (Ok(mut answer), Direction::In) => {
                     answer.truncate(length as usize);

@@ -17,7 +17,7 @@ mod wire;
 
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Transfer};
 use crate::read::Reader;
-use crate::{Carrier, IN_FLIGHT_MAX, TRANSFER_MAX, descriptor, standard};
+use crate::{Carrier, IN_FLIGHT_MAX, TRANSFER_MAX, descriptor};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
@@ -311,6 +311,8 @@ impl<D: Device> Session<D> {
         // Numbers, classes, subclasses, protocols.
         interface_info.extend([0; 4 * SLOTS]);
         interface_info[4 + SLOTS] = device.interface_class;
+        interface_info[4 + 2 * SLOTS] = device.interface_subclass;
+        interface_info[4 + 3 * SLOTS] = device.interface_protocol;
         self.send_packet(kind::INTERFACE_INFO, 0, &interface_info, output);
     }
 
@@ -329,11 +331,7 @@ impl<D: Device> Session<D> {
         if reader.0.len() != expected {
             return Err(wrong);
         }
-        let result = if setup.is_standard() {
-            standard(self.device.descriptors(), &mut self.configuration, setup)
-        } else {
-            self.device.control(now, setup, reader.0)
-        };
+        let result = descriptor::control(&mut self.device, &mut self.configuration, now, setup, reader.0);
         let (code, length, data) = match &result {
             Ok(data) if control.endpoint & 0x80 != 0 => (status::SUCCESS, data.len() as u16, data.as_slice()),
             Ok(_) => (status::SUCCESS, setup.length, [].as_slice()),

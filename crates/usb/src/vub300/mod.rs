@@ -23,6 +23,7 @@ mod pipe;
 
 use crate::descriptor::{Descriptors, Endpoint};
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
+use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,12 +33,14 @@ use flashlab_sim::{Duration, Instant, PowerCut};
 use packet::{CommandPacket, ErrorCode, Packet, request};
 use pipe::{Pipe, Waiting};
 
-const DESCRIPTORS: Descriptors = Descriptors {
+static DESCRIPTORS: Descriptors = Descriptors {
     vendor: 0x0424,
     product: 0x012c,
     release: 0x0100,
     interface_class: 0xff,
-    strings: ["flashlab", "VUB300", "1"],
+    interface_subclass: 0,
+    interface_protocol: 0,
+    strings: [Cow::Borrowed("flashlab"), Cow::Borrowed("VUB300"), Cow::Borrowed("1")],
     endpoints: &[
         Endpoint { number: RESPONSES, direction: Direction::In },
         Endpoint { number: COMMANDS, direction: Direction::Out },
@@ -356,7 +359,7 @@ fn data_error(fault: Fault) -> ErrorCode {
 
 impl Device for Vub300 {
     fn descriptors(&self) -> &Descriptors {
-        const { &DESCRIPTORS }
+        &DESCRIPTORS
     }
 
     fn reset(&mut self, now: Instant) {

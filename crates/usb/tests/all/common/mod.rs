@@ -1,18 +1,23 @@
 //! A device that sends received bytes back after a millisecond.
 
+pub(crate) mod stick;
+
 use flashlab_sim::{Duration, Instant};
 use flashlab_usb::{
     Completed, Descriptors, Device, Direction, Endpoint, Outcome, Payload, Setup, Stalled, Transfer,
 };
+use std::borrow::Cow;
 
 pub(crate) const MS: Duration = Duration::from_ms(1);
 
-const DESCRIPTORS: Descriptors = Descriptors {
+static DESCRIPTORS: Descriptors = Descriptors {
     vendor: 0x1234,
     product: 0x5678,
     release: 0x0200,
     interface_class: 0xff,
-    strings: ["test", "echo", "0"],
+    interface_subclass: 0,
+    interface_protocol: 0,
+    strings: [Cow::Borrowed("test"), Cow::Borrowed("echo"), Cow::Borrowed("0")],
     endpoints: &[
         Endpoint { number: 1, direction: Direction::Out },
         Endpoint { number: 1, direction: Direction::In },
@@ -29,7 +34,7 @@ pub(crate) struct Echo {
 
 impl Device for Echo {
     fn descriptors(&self) -> &Descriptors {
-        const { &DESCRIPTORS }
+        &DESCRIPTORS
     }
     fn reset(&mut self, _: Instant) {
         *self = Echo::default();
