@@ -83,8 +83,13 @@ exfat) mkfs.exfat -q /dev/nullb0;;
 *) fail "unknown filesystem $F";;
 esac || fail "mkfs failed"
 mount -t $F /dev/nullb0 /mnt || fail "mount failed"
-T=/sys/kernel/tracing; echo 0 >$T/tracing_on; echo 100000 >$T/buffer_size_kb; echo mono >$T/trace_clock
-for e in block/block_rq_issue block/block_rq_complete sched/sched_switch sched/sched_waking sched/sched_wakeup_new; do
+T=/sys/kernel/tracing; echo 0 >$T/tracing_on; echo 200000 >$T/buffer_size_kb; echo x86-tsc >$T/trace_clock
+for e in block/block_getrq block/block_rq_complete block/block_rq_issue block/block_rq_requeue \
+    sched/sched_process_exit sched/sched_switch sched/sched_wakeup_new sched/sched_waking \
+    syscalls/sys_enter_fdatasync syscalls/sys_enter_fsync syscalls/sys_enter_msync syscalls/sys_enter_sync \
+    syscalls/sys_enter_syncfs syscalls/sys_exit_fdatasync syscalls/sys_exit_fsync syscalls/sys_exit_msync \
+    syscalls/sys_exit_sync syscalls/sys_exit_syncfs timer/hrtimer_expire_exit timer/timer_expire_entry \
+    timer/timer_expire_exit timer/timer_start workqueue/workqueue_execute_start workqueue/workqueue_queue_work; do
     echo 1 >$T/events/$e/enable
 done
 sync; sleep 1; cd /mnt
@@ -118,11 +123,11 @@ INIT
 
 [ -d "$folder/kernel/boot" ] || fetch_kernel
 [ -e "$folder/initramfs.gz" ] && [ "$folder/initramfs.gz" -nt "$0" ] || build_root
-timeout 580 qemu-system-x86_64 -M pc -m 1536 -nographic -no-reboot -net none -icount shift=3,sleep=off \
+timeout 580 qemu-system-x86_64 -M pc -nodefaults -m 1536 -display none -serial stdio -no-reboot -net none -icount shift=0,sleep=off \
     -accel tcg,thread=single -rtc base=2020-01-01,clock=vm -seed 1 -kernel "$folder"/kernel/boot/vmlinuz-* \
-    -initrd "$folder/initramfs.gz" -device virtio-serial-pci -chardev "file,id=trace,path=$out" \
+    -initrd "$folder/initramfs.gz" -device virtio-serial-pci,ioeventfd=off -chardev "file,id=trace,path=$out" \
     -device virtserialport,chardev=trace,name=trace \
-    -append "console=ttyS0 quiet nokaslr panic=-1 rec_filesystem=$filesystem rec_workload=$workload rec_latency=$latency" \
+    -append "console=ttyS0 quiet nokaslr no_hash_pointers tsc=reliable panic=-1 rec_filesystem=$filesystem rec_workload=$workload rec_latency=$latency" \
     >"$out.console" 2>&1 </dev/null || true
 grep -q "record-guest: done" "$out.console" || { echo "record-guest: the guest failed; its console:" >&2; cat "$out.console" >&2; exit 1; }
 rm "$out.console"

@@ -6,114 +6,49 @@
 //! processor time, and contains no latency of the recording device.
 //!
 //! - A new task has the origin of the task that created it.
-//! - A timer does not change the origin of a task that sleeps: its sleep counts as think time, as in `sleep 1` after an
-//!   `fsync`. An idle kernel thread (state `I`) that a timer wakes has the instant as its origin, as periodic
-//!   write-back has.
+//! - Another timer does not change the origin of a task that sleeps: its sleep counts as think time, as in `sleep 1` after
+//!   an `fsync`. An idle kernel thread (state `I`) that such a timer wakes has the instant as its origin.
+//! - A coarse timer (`timer_list`, such as the commit timer of jbd2 or that of delayed work) has the origin of the task or
+//!   interrupt that armed it: write-back happens some seconds after the write, whenever that is.
+//! - A work item has the origin of the task or interrupt that queued it, whichever kernel worker executes it. A request
+//!   that a worker issues for a task belongs to the task that obtained it (`block_getrq`).
+//! - A task that ends passes its origin on to a sleeping parent: fio polls for the end of its jobs, so no wake-up shows it.
+//! - A request that a busy driver returned (`block_rq_requeue`) keeps the cause of its first issue.
 //! - A task that waits for several of its own synchronous requests is woken by the last one only. The others become
 //!   causes too, since a slower device may complete them in another order.
 //!
+//! Calls such as `fsync` become operations, unless the workload marks its operations itself.
+//!
 //! Not modelled: the processor's queue of runnable tasks in the replay; merging of requests that a slower device adds.
 
-use core::fmt;
 use std::collections::BTreeMap;
 
 use flashlab_sim::{Duration, Op};
 
-use super::tracefs::{Content, Device, Direction, TraceEvent};
+use super::error::DeriveError;
+use super::tracefs::{Content, Context, Device, Direction, TraceEvent};
 use crate::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};
 
 /// Most requests that one origin joins. A bound on the length of a step.
 const JOINS_MAX: usize = 64;
 
-/// Longest time between a completion and a wake-up in the same interrupt. Later wake-ups belong to a timer.
+/// Longest time between a completion and a wake-up in the same interrupt, where the trace does not show the end of the
+/// handler. Later wake-ups belong to a timer.
 const SAME_INTERRUPT_NS: u64 = 50_000;
-
-/// A trace that is no run of one device.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DeriveError {
-    /// The trace contains no request.
-    NoRequest,
-    /// The trace contains requests to two devices.
-    SecondDevice {
-        /// Number of the line.
-        line: usize,
-        /// The second device.
-        device: Device,
-    },
-    /// A request failed in the guest.
-    Failed {
-        /// Number of the line.
-        line: usize,
-        /// First sector.
-        sector: u64,
-        /// Error number of the kernel.
-        error: i64,
-    },
-    /// A time stamp is earlier than the one before it.
-    TimeGoesBack {
-        /// Number of the line.
-        line: usize,
-    },
-    /// A request never completed.
-    Incomplete {
-        /// Number of the line.
-        line: usize,
-        /// First sector.
-        sector: u64,
-    },
-    /// The range of a request is too large for bytes in 64 bits.
-    TooFar {
-        /// Number of the line.
-        line: usize,
-        /// First sector.
-        sector: u64,
-    },
-}
-
-impl fmt::Display for DeriveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DeriveError::NoRequest => {
-                write!(
-                    f,
-                    "the trace contains no request; enable the events block_rq_issue and block_rq_complete"
-                )
-            }
-            DeriveError::SecondDevice { line, device: Device { major, minor } } => {
-                write!(
-                    f,
-                    "line {line} of the trace: a request to a second device, {major}:{minor}; trace one device"
-                )
-            }
-            DeriveError::Failed { line, sector, error } => {
-                write!(
-                    f,
-                    "line {line} of the trace: the request at sector {sector} failed with error {error}"
-                )
-            }
-            DeriveError::TimeGoesBack { line } => {
-                write!(f, "line {line} of the trace: time goes back; use the trace clock `mono`")
-            }
-            DeriveError::Incomplete { line, sector } => {
-                write!(
-                    f,
-                    "line {line} of the trace: the request at sector {sector} does not complete within the trace"
-                )
-            }
-            DeriveError::TooFar { line, sector } => {
-                write!(f, "line {line} of the trace: sector {sector} is beyond 16 EiB")
-            }
-        }
-    }
-}
-
-impl std::error::Error for DeriveError {}
 
 /// Derives the recording of a trace. Its instants count from the first event. The recording device needed `latency` for
 /// each request; the rest of the time from issue to completion counts as processor time after the completion.
 pub fn derive(header: Header, latency: Duration, events: &[TraceEvent]) -> Result<Recording, DeriveError> {
-    let mut derivation =
-        Derivation { start_ns: events.first().map_or(0, |event| event.at_ns), latency, ..Default::default() };
+    let mut derivation = Derivation {
+        start_ns: events.first().map_or(0, |event| event.at_ns),
+        latency,
+        marks_operations: events.iter().any(|event| match &event.content {
+            Content::Marker(text) => mark(text) == Some(MarkKind::OperationBegins),
+            _ => false,
+        }),
+        shows_ends: events.iter().any(|event| event.content == Content::EndTimer),
+        ..Default::default()
+    };
     let mut last = 0;
     for event in events {
         if event.at_ns < last {
@@ -146,10 +81,13 @@ struct Origin {
 #[derive(Default)]
 struct Task {
     id: TaskId,
+    /// Task that created this one, if the trace shows it.
+    parent: Option<u32>,
     origin: Origin,
     /// Origin of the wake-up that the next switch to the task applies.
     woken: Option<Origin>,
     is_idle_thread: bool,
+    is_asleep: bool,
     /// Synchronous requests of the task since its last step after a wait: step and completion.
     waits_for: Vec<(usize, Option<u64>)>,
 }
@@ -160,23 +98,22 @@ struct InFlight {
     flush: bool,
     sector: u64,
     end: u64,
+    /// Task that obtained the request.
     pid: u32,
+    /// Instant of the last issue.
+    issued_ns: u64,
+    /// True while the driver does not hold the request.
+    is_requeued: bool,
 }
 
-/// A completion in an interrupt.
-#[derive(Clone, Copy)]
-struct Completion {
-    step: usize,
-    /// Instant at which the recording device was done.
-    at_ns: u64,
+/// Cause of the current interrupt.
+#[derive(Clone)]
+struct Interrupt {
+    origin: Origin,
+    /// True for a completion, which wakes a task that waits for several requests; false for a timer.
+    is_completion: bool,
     /// Instant of the event in the trace.
     traced_ns: u64,
-}
-
-impl Completion {
-    fn origin(self) -> Origin {
-        Origin { event: Some((self.step, Event::Completed)), at_ns: self.at_ns, joins: Vec::new() }
-    }
 }
 
 #[derive(Default)]
@@ -187,15 +124,27 @@ struct Derivation {
     tasks: Vec<String>,
     by_pid: BTreeMap<u32, Task>,
     in_flight: Vec<InFlight>,
-    /// Last completion of the current interrupt.
-    interrupt: Option<Completion>,
+    hard_interrupt: Option<Interrupt>,
+    soft_interrupt: Option<Interrupt>,
+    /// Origin of each timer that is armed, by address.
+    timers: BTreeMap<u64, Origin>,
+    /// Origin of each work item that is queued, by address.
+    works: BTreeMap<u64, Origin>,
+    /// Task that obtained the request, by first sector.
+    obtained: BTreeMap<u64, u32>,
+    /// True if the trace shows the ends of the handlers of timers.
+    shows_ends: bool,
+    /// True if the workload marks its operations; system calls are not counted then.
+    marks_operations: bool,
     steps: Vec<Step>,
 }
 
 impl Derivation {
     fn handle(&mut self, event: &TraceEvent) -> Result<(), DeriveError> {
-        if !event.in_interrupt {
-            self.interrupt = None;
+        match event.context {
+            Context::Task => (self.hard_interrupt, self.soft_interrupt) = (None, None),
+            Context::SoftInterrupt => self.hard_interrupt = None,
+            Context::HardInterrupt => {}
         }
         match &event.content {
             Content::Issue { device, direction, flags, sector, sectors } => {
@@ -209,31 +158,99 @@ impl Derivation {
                 }
                 self.complete(event, *direction == Direction::Flush, *sector, *sectors);
             }
-            Content::Waking { pid } => self.wake(event, *pid),
-            Content::Switch { state, next } => {
-                let previous = self.task(event.pid, Some(&event.task), event.at_ns);
-                previous.is_idle_thread = *state == 'I';
-                let parent = previous.origin.clone();
-                let is_new = *next != 0 && event.pid != 0 && !self.by_pid.contains_key(next);
-                let task = self.task(*next, None, event.at_ns);
-                if is_new {
-                    task.origin = parent;
-                } else if let Some(origin) = task.woken.take() {
-                    task.origin = origin;
-                }
+            Content::Obtain { sector } => {
+                self.obtained.insert(*sector, event.pid);
             }
+            Content::Requeue { device, direction, sector } => {
+                self.check_device(*device, event.line)?;
+                let flush = *direction == Direction::Flush;
+                let returned = self.in_flight.iter_mut().find(|request| request.is(flush, *sector));
+                returned.into_iter().for_each(|request| request.is_requeued = true);
+            }
+            Content::Waking { pid } => self.wake(event, *pid),
+            Content::Switch { state, next } => self.switch(event, *state, *next),
             Content::New { pid } => {
                 let parent = self.task(event.pid, Some(&event.task), event.at_ns).origin.clone();
                 self.by_pid.remove(pid);
-                self.task(*pid, None, event.at_ns).origin = parent;
+                let task = self.task(*pid, None, event.at_ns);
+                (task.origin, task.parent) = (parent, Some(event.pid));
             }
-            Content::Marker(text) => {
-                if let Some(kind) = mark(text) {
-                    self.start(event, Action::Mark(kind));
+            Content::Exit => self.exit(event),
+            Content::QueueWork { work } => {
+                if let Some(origin) = self.current(event) {
+                    self.works.insert(*work, origin);
                 }
             }
+            Content::BeginWork { work } => {
+                if let Some(origin) = self.works.remove(work) {
+                    self.task(event.pid, Some(&event.task), event.at_ns).origin = origin;
+                }
+            }
+            Content::ArmTimer { timer } => match self.current(event) {
+                Some(origin) => _ = self.timers.insert(*timer, origin),
+                None => _ = self.timers.remove(timer),
+            },
+            Content::BeginTimer { timer } => {
+                let origin = self.timers.get(timer).cloned();
+                *self.interrupt_of(event.context) =
+                    origin.map(|origin| Interrupt { origin, is_completion: false, traced_ns: event.at_ns });
+            }
+            Content::EndTimer => *self.interrupt_of(event.context) = None,
+            Content::Marker(text) => {
+                if let Some(kind) = mark(text) {
+                    self.start(event, event.pid, Action::Mark(kind));
+                }
+            }
+            Content::BeginSync if !self.marks_operations => {
+                self.start(event, event.pid, Action::Mark(MarkKind::OperationBegins));
+            }
+            Content::EndSync if !self.marks_operations => {
+                self.start(event, event.pid, Action::Mark(MarkKind::OperationEnds));
+            }
+            Content::BeginSync | Content::EndSync => {}
         }
         Ok(())
+    }
+
+    /// Returns the cause of the interrupt that runs, if it is known.
+    fn interrupt_of(&mut self, context: Context) -> &mut Option<Interrupt> {
+        match context {
+            Context::HardInterrupt => &mut self.hard_interrupt,
+            Context::SoftInterrupt | Context::Task => &mut self.soft_interrupt,
+        }
+    }
+
+    /// Returns the origin of the code that runs; none in an interrupt of unknown cause.
+    fn current(&mut self, event: &TraceEvent) -> Option<Origin> {
+        match event.context {
+            Context::Task => Some(self.task(event.pid, Some(&event.task), event.at_ns).origin.clone()),
+            context => self.interrupt_of(context).as_ref().map(|interrupt| interrupt.origin.clone()),
+        }
+    }
+
+    fn switch(&mut self, event: &TraceEvent, state: char, next: u32) {
+        let previous = self.task(event.pid, Some(&event.task), event.at_ns);
+        previous.is_idle_thread = state == 'I';
+        previous.is_asleep = state != 'R';
+        let parent = previous.origin.clone();
+        let is_new = next != 0 && event.pid != 0 && !self.by_pid.contains_key(&next);
+        let task = self.task(next, None, event.at_ns);
+        task.is_asleep = false;
+        if is_new {
+            (task.origin, task.parent) = (parent, Some(event.pid));
+        } else if let Some(origin) = task.woken.take() {
+            task.origin = origin;
+        }
+    }
+
+    /// Passes the origin of a task that ends on to its parent, which may find out by polling.
+    fn exit(&mut self, event: &TraceEvent) {
+        let task = self.task(event.pid, Some(&event.task), event.at_ns);
+        let (origin, parent) = (task.origin.clone(), task.parent);
+        let Some(parent) = parent.and_then(|parent| self.by_pid.get_mut(&parent)) else { return };
+        if parent.is_asleep && parent.woken.is_none() {
+            parent.origin = origin;
+        }
     }
 
     fn check_device(&mut self, device: Device, line: usize) -> Result<(), DeriveError> {
@@ -280,31 +297,46 @@ impl Derivation {
             Direction::Discard => Op::Trim,
             Direction::Flush => Op::Flush,
         };
-        let step =
-            self.start(event, Action::Request { op, offset: sector * 512, length: sectors * 512, flags });
-        self.in_flight.push(InFlight { line: event.line, step, flush, sector, end, pid: event.pid });
-        if flags.sync && !event.in_interrupt {
-            self.task(event.pid, None, event.at_ns).waits_for.push((step, None));
+        let returned =
+            self.in_flight.iter_mut().find(|request| request.is_requeued && request.is(flush, sector));
+        if let Some(request) = returned {
+            (request.is_requeued, request.issued_ns, request.line) = (false, event.at_ns, event.line);
+            return Ok(());
+        }
+        let pid = if flush { None } else { self.obtained.remove(&sector) }.unwrap_or(event.pid);
+        let action = Action::Request { op, offset: sector * 512, length: sectors * 512, flags };
+        let step = self.start(event, pid, action);
+        self.in_flight.push(InFlight {
+            line: event.line,
+            step,
+            flush,
+            sector,
+            end,
+            pid,
+            issued_ns: event.at_ns,
+            is_requeued: false,
+        });
+        if flags.sync && event.context == Context::Task {
+            self.task(pid, None, event.at_ns).waits_for.push((step, None));
         }
         Ok(())
     }
 
-    /// Appends a step of the current context with the causes of its origin, and makes the step the origin.
-    fn start(&mut self, event: &TraceEvent, action: Action) -> usize {
+    /// Appends a step of the task `pid` with the causes of the current context, and makes the step the origin of the
+    /// code that runs.
+    fn start(&mut self, event: &TraceEvent, pid: u32, action: Action) -> usize {
         let step = self.steps.len();
         let start_ns = self.start_ns;
-        let interrupt = self.interrupt.filter(|_| event.in_interrupt);
-        let task = self.task(event.pid, Some(&event.task), event.at_ns);
-        let id = task.id;
-        let origin = match interrupt {
-            Some(completion) => completion.origin(),
-            None if event.in_interrupt => Origin { at_ns: event.at_ns, ..Origin::default() },
-            None => core::mem::take(&mut task.origin),
+        let id = self.task(pid, (pid == event.pid).then_some(&event.task), event.at_ns).id;
+        let origin = match event.context {
+            Context::Task => {
+                let started =
+                    Origin { event: Some((step, Event::Started)), at_ns: event.at_ns, joins: Vec::new() };
+                let task = self.task(event.pid, Some(&event.task), event.at_ns);
+                core::mem::replace(&mut task.origin, started)
+            }
+            _ => self.current(event).unwrap_or(Origin { at_ns: event.at_ns, ..Origin::default() }),
         };
-        if !event.in_interrupt {
-            task.origin =
-                Origin { event: Some((step, Event::Started)), at_ns: event.at_ns, joins: Vec::new() };
-        }
         let causes = origin.causes(step, event.at_ns, start_ns);
         let at = Duration::from_ns(event.at_ns - start_ns);
         self.steps.push(Step { task: id, at, action, causes });
@@ -314,7 +346,7 @@ impl Derivation {
     fn complete(&mut self, event: &TraceEvent, flush: bool, sector: u64, sectors: u64) {
         let found = self.in_flight.iter().position(|request| match flush {
             true => request.flush,
-            false => !request.flush && request.sector == sector && request.sector + sectors <= request.end,
+            false => request.is(false, sector) && request.sector + sectors <= request.end,
         });
         let Some(index) = found.filter(|_| flush || sectors > 0) else { return };
         let request = &mut self.in_flight[index];
@@ -322,11 +354,12 @@ impl Derivation {
         if request.sector < request.end {
             return;
         }
-        let InFlight { step, pid, .. } = self.in_flight.remove(index);
-        let done = self.steps[step].at.as_ns() + self.latency.as_ns();
-        let at_ns = event.at_ns.min(self.start_ns.saturating_add(done));
-        if event.in_interrupt {
-            self.interrupt = Some(Completion { step, at_ns, traced_ns: event.at_ns });
+        let InFlight { step, pid, issued_ns, .. } = self.in_flight.remove(index);
+        let at_ns = event.at_ns.min(issued_ns.saturating_add(self.latency.as_ns()));
+        if event.context != Context::Task {
+            let origin = Origin { event: Some((step, Event::Completed)), at_ns, joins: Vec::new() };
+            *self.interrupt_of(event.context) =
+                Some(Interrupt { origin, is_completion: true, traced_ns: event.at_ns });
         }
         let owner = self.task(pid, None, event.at_ns);
         for (_, completed) in owner.waits_for.iter_mut().filter(|(waited, _)| *waited == step) {
@@ -335,14 +368,15 @@ impl Derivation {
     }
 
     fn wake(&mut self, event: &TraceEvent, pid: u32) {
-        let now = event.at_ns;
-        let completion =
-            self.interrupt.filter(|last| event.in_interrupt && now - last.traced_ns <= SAME_INTERRUPT_NS);
-        let waker = match completion {
-            Some(completion) => Some(completion.origin()),
-            None if event.in_interrupt => None,
-            None => Some(self.task(event.pid, Some(&event.task), now).origin.clone()),
+        let (now, shows_ends) = (event.at_ns, self.shows_ends);
+        let is_completion = event.context != Context::Task && {
+            let interrupt = self.interrupt_of(event.context);
+            if !shows_ends {
+                _ = interrupt.take_if(|last| now - last.traced_ns > SAME_INTERRUPT_NS);
+            }
+            interrupt.as_ref().is_some_and(|last| last.is_completion)
         };
+        let waker = self.current(event);
         let current = event.pid;
         let known = self.by_pid.contains_key(&pid);
         let task = self.task(pid, None, now);
@@ -354,7 +388,7 @@ impl Derivation {
             return;
         };
         if let Some((waited, Event::Completed)) = origin.event
-            && completion.is_some()
+            && is_completion
         {
             let others = task.waits_for.extract_if(.., |(_, completed)| completed.is_some());
             let others =
@@ -364,11 +398,18 @@ impl Derivation {
             origin.joins.drain(..excess);
         }
         match pid == current {
-            true if completion.is_some() => task.origin = origin,
+            true if is_completion => task.origin = origin,
             true => {}
             false if task.woken.is_none() => task.woken = Some(origin),
             false => {}
         }
+    }
+}
+
+impl InFlight {
+    /// Returns true for a flush, or for a request whose unfinished part starts at the sector.
+    fn is(&self, flush: bool, sector: u64) -> bool {
+        self.flush == flush && (flush || self.sector == sector)
     }
 }
 
@@ -403,145 +444,4 @@ fn mark(text: &str) -> Option<MarkKind> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::capture::parse;
-
-    const LATENCY: Duration = Duration::from_us(100);
-
-    fn recording(text: &str) -> Recording {
-        derive(Header::default(), LATENCY, &parse(text).unwrap()).unwrap()
-    }
-
-    fn fault(text: &str) -> String {
-        derive(Header::default(), LATENCY, &parse(text).unwrap()).unwrap_err().to_string()
-    }
-
-    fn line(task: &str, context: char, us: u64, event: &str) -> String {
-        format!(" {task} [000] d.{context}1. 1.{us:06}: {event}\n")
-    }
-
-    fn issue(task: &str, us: u64, letters: &str, sector: u64) -> String {
-        line(task, '.', us, &format!("block_rq_issue: 254,0 {letters} 4096 () {sector} + 8 be,0,4 [x]"))
-    }
-
-    fn complete(us: u64, letters: &str, sector: u64) -> String {
-        line("<idle>-0", 'h', us, &format!("block_rq_complete: 254,0 {letters} () {sector} + 8 be,0,4 [0]"))
-    }
-
-    fn waking(task: &str, context: char, us: u64, pid: u32) -> String {
-        line(task, context, us, &format!("sched_waking: comm=x pid={pid} prio=120 target_cpu=000"))
-    }
-
-    fn switch(task: &str, us: u64, state: char, next: u32) -> String {
-        let (_, pid) = task.rsplit_once('-').unwrap();
-        let event = format!("sched_switch: prev_comm=x prev_pid={pid} prev_prio=120 prev_state={state} ==> ");
-        line(task, '.', us, &(event + &format!("next_comm=x next_pid={next} next_prio=120")))
-    }
-
-    fn step(back: u32, event: Event, us: u64) -> Cause {
-        Cause::Step { back, event, think: Duration::from_us(us) }
-    }
-
-    #[test]
-    fn a_task_that_a_completion_wakes_waits_for_it_without_the_latency_of_the_device() {
-        let text = issue("a-1", 0, "R", 0)
-            + &switch("a-1", 10, 'D', 0)
-            + &complete(130, "R", 0)
-            + &waking("<idle>-0", 'h', 135, 1)
-            + &switch("<idle>-0", 140, 'R', 1)
-            + &issue("a-1", 150, "R", 8);
-        // The device takes 100 us, so 50 us of the 150 us are processor time.
-        let text = text + &complete(260, "R", 8);
-        assert_eq!(recording(&text).steps[1].causes, [step(1, Event::Completed, 50)]);
-    }
-
-    #[test]
-    fn a_wake_up_by_a_task_passes_the_cause_of_that_task_on() {
-        let text = issue("a-1", 0, "W", 0)
-            + &switch("a-1", 10, 'D', 0)
-            + &complete(100, "W", 0)
-            + &waking("<idle>-0", 'h', 101, 1)
-            + &switch("<idle>-0", 102, 'R', 1)
-            + &waking("a-1", '.', 110, 2)
-            + &switch("a-1", 111, 'S', 2)
-            + &issue("b-2", 120, "W", 8)
-            + &complete(220, "W", 8);
-        assert_eq!(recording(&text).steps[1].causes, [step(1, Event::Completed, 20)]);
-    }
-
-    #[test]
-    fn a_timer_is_an_instant_for_an_idle_thread_and_a_sleep_for_other_tasks() {
-        let woken_in = |state| {
-            let text = issue("a-1", 0, "W", 0)
-                + &complete(100, "W", 0)
-                + &switch("a-1", 200, state, 0)
-                + &waking("<idle>-0", 'h', 5_000, 1)
-                + &switch("<idle>-0", 5_001, 'R', 1)
-                + &issue("a-1", 5_010, "W", 8)
-                + &complete(5_110, "W", 8);
-            recording(&text).steps[1].causes.clone()
-        };
-        assert_eq!(woken_in('I'), [Cause::Instant(Duration::from_us(5_010))]);
-        assert_eq!(woken_in('S'), [step(1, Event::Started, 5_010)]);
-    }
-
-    #[test]
-    fn a_new_task_continues_the_task_that_created_it() {
-        let text = issue("a-1", 0, "W", 0)
-            + &line("a-1", '.', 10, "sched_wakeup_new: comm=x pid=7 prio=120 target_cpu=000")
-            + &switch("a-1", 20, 'S', 7)
-            + &issue("b-7", 30, "W", 8)
-            + &complete(100, "W", 0)
-            + &complete(130, "W", 8);
-        assert_eq!(recording(&text).steps[1].causes, [step(1, Event::Started, 30)]);
-    }
-
-    #[test]
-    fn a_task_waits_for_all_its_synchronous_requests_and_for_no_other() {
-        let first_two = |letters: &str| {
-            let text = issue("a-1", 0, letters, 0)
-                + &issue("a-1", 5, "WS", 8)
-                + &switch("a-1", 10, 'D', 0)
-                + &complete(100, letters, 0)
-                + &complete(105, "WS", 8)
-                + &waking("<idle>-0", 'h', 106, 1)
-                + &switch("<idle>-0", 108, 'R', 1)
-                + &issue("a-1", 115, "WS", 16)
-                + &complete(215, "WS", 16);
-            recording(&text).steps[2].causes.clone()
-        };
-        assert_eq!(first_two("WS"), [step(1, Event::Completed, 10), step(2, Event::Completed, 10)]);
-        assert_eq!(first_two("W"), [step(1, Event::Completed, 10)]);
-    }
-
-    #[test]
-    fn marks_become_steps_of_their_task() {
-        let text = line("a-1", '.', 0, "tracing_mark_write: flashlab:op-begins") + &issue("a-1", 5, "FF", 0);
-        let text = text + &complete(105, "FF", 0) + &line("a-1", '.', 110, "tracing_mark_write: other");
-        let recording = recording(&text);
-        assert_eq!(recording.tasks, ["a"]);
-        assert_eq!(recording.steps.len(), 2);
-        assert_eq!(recording.steps[0].action, Action::Mark(MarkKind::OperationBegins));
-    }
-
-    #[test]
-    fn unusable_traces_are_errors_with_a_line() {
-        let whole = issue("a-1", 0, "W", 0) + &complete(100, "W", 0);
-        assert!(fault("").contains("no request"));
-        assert!(
-            fault(&issue("a-1", 0, "W", 8)).contains("line 1 of the trace: the request at sector 8 does not")
-        );
-        assert!(
-            fault(&whole.replace("[0]", "[-5]"))
-                .contains("line 2 of the trace: the request at sector 0 failed")
-        );
-        assert!(
-            fault(&(whole.clone() + &issue("a-1", 9, "W", 0)))
-                .contains("line 3 of the trace: time goes back")
-        );
-        assert!(fault(&(whole.clone() + &issue("a-1", 200, "W", u64::MAX))).contains("beyond 16 EiB"));
-        let other = issue("a-1", 200, "W", 0).replace("254,0", "254,1");
-        assert!(fault(&(whole + &other)).contains("second device, 254:1"));
-    }
-}
+mod tests;

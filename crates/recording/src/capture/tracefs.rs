@@ -2,6 +2,9 @@
 //! (Documentation/trace/ftrace.rst). The formats of the events are those of include/trace/events/block.h and sched.h,
 //! Linux 6.1 to 6.12.
 //!
+//! A time stamp is in seconds with a fraction, or in nanoseconds without one: the trace clock `x86-tsc` of a guest whose
+//! instructions are counted (`-icount`) counts nanoseconds.
+//!
 //! A line of an event that [`Content`] does not list is skipped. Lost events, a second processor and a malformed line
 //! of a known event are errors with the number of the line.
 
@@ -79,6 +82,59 @@ pub enum Content {
     },
     /// Text that a task wrote to `trace_marker`.
     Marker(String),
+    /// `block_getrq`: the current task obtains a request for a range that starts at the sector.
+    Obtain {
+        /// First sector of 512 bytes.
+        sector: u64,
+    },
+    /// `block_rq_requeue`: the driver was busy and returns the request; a second issue follows.
+    Requeue {
+        /// Device.
+        device: Device,
+        /// Operation.
+        direction: Direction,
+        /// First sector of 512 bytes.
+        sector: u64,
+    },
+    /// `workqueue_queue_work`: the current task or interrupt queues a work item.
+    QueueWork {
+        /// Address of the work item.
+        work: u64,
+    },
+    /// `workqueue_execute_start`: the current kernel worker begins a work item.
+    BeginWork {
+        /// Address of the work item.
+        work: u64,
+    },
+    /// `timer_start`: the current task or interrupt arms a timer.
+    ArmTimer {
+        /// Address of the timer.
+        timer: u64,
+    },
+    /// `timer_expire_entry`: the handler of a timer begins.
+    BeginTimer {
+        /// Address of the timer.
+        timer: u64,
+    },
+    /// `timer_expire_exit` or `hrtimer_expire_exit`: the handler of a timer ends.
+    EndTimer,
+    /// `sched_process_exit`: the current task ends.
+    Exit,
+    /// The current task enters a system call that makes data durable, such as `fsync`.
+    BeginSync,
+    /// The current task returns from such a system call.
+    EndSync,
+}
+
+/// Code that an event interrupts or runs in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Context {
+    /// The current task, by itself or in a system call.
+    Task,
+    /// A soft interrupt, such as the handlers of coarse timers.
+    SoftInterrupt,
+    /// A hardware interrupt, such as a completion.
+    HardInterrupt,
 }
 
 /// An event of the trace.
@@ -90,9 +146,9 @@ pub struct TraceEvent {
     pub task: String,
     /// Process identifier of the current task; 0 for the idle task.
     pub pid: u32,
-    /// True if an interrupt or a soft interrupt runs instead of the task.
-    pub in_interrupt: bool,
-    /// Time stamp in nanoseconds; the text has microseconds.
+    /// Code that runs.
+    pub context: Context,
+    /// Time stamp in nanoseconds.
     pub at_ns: u64,
     /// Content.
     pub content: Content,
@@ -126,11 +182,17 @@ pub fn parse(text: &str) -> Result<Vec<TraceEvent>, TraceError> {
 }
 
 fn parse_line(line: &str, number: usize) -> Result<Option<TraceEvent>, String> {
+    let lost = "the kernel lost events; record with a larger trace buffer";
+    if let Some(counts) = line.strip_prefix("# entries-in-buffer/entries-written:") {
+        let (held, written) = counts.trim().split_once('/').ok_or("expected `held/written`")?;
+        let written = written.split_whitespace().next().unwrap_or_default();
+        return if held == written { Ok(None) } else { Err(lost.into()) };
+    }
     if line.starts_with('#') || line.trim().is_empty() {
         return Ok(None);
     }
     if line.starts_with("CPU:") && line.contains("LOST") {
-        return Err("the kernel lost events; record with a larger trace buffer".into());
+        return Err(lost.into());
     }
     let (head, rest) =
         split_processor(line).ok_or("expected `task-pid [processor] flags time: event: ...`")?;
@@ -141,19 +203,21 @@ fn parse_line(line: &str, number: usize) -> Result<Option<TraceEvent>, String> {
         return Err("an event of a second processor; record a guest with one processor".into());
     }
     let (columns, rest) = rest.trim_start().split_once(' ').ok_or("expected a time after the flags")?;
-    let context = columns.chars().nth(2).ok_or("expected the flags of the option irq-info")?;
+    let context = match columns.chars().nth(2).ok_or("expected the flags of the option irq-info")? {
+        'h' | 'H' | 'Z' | 'z' => Context::HardInterrupt,
+        's' => Context::SoftInterrupt,
+        _ => Context::Task,
+    };
     let (time, rest) = rest.trim_start().split_once(": ").ok_or("expected a time and `: `")?;
-    let (name, payload) = rest.split_once(':').ok_or("expected the name of an event and `:`")?;
-    let Some(content) = parse_content(name, payload.trim())? else { return Ok(None) };
-    let in_interrupt = matches!(context, 'h' | 'H' | 's' | 'Z' | 'z');
-    Ok(Some(TraceEvent {
-        line: number,
-        task: task.into(),
-        pid,
-        in_interrupt,
-        at_ns: nanoseconds(time)?,
-        content,
-    }))
+    let content = match rest.strip_prefix("sys_") {
+        Some(call) => system_call(call),
+        None => {
+            let (name, payload) = rest.split_once(':').ok_or("expected the name of an event and `:`")?;
+            parse_content(name, payload.trim())?
+        }
+    };
+    let Some(content) = content else { return Ok(None) };
+    Ok(Some(TraceEvent { line: number, task: task.into(), pid, context, at_ns: nanoseconds(time)?, content }))
 }
 
 /// Splits before and after the bracket that opens the number of the processor. Names of tasks can contain ` [`.
@@ -187,8 +251,53 @@ fn parse_content(name: &str, payload: &str) -> Result<Option<Content>, String> {
         "sched_waking" => Content::Waking { pid: number_of(value(payload, "pid")?, "pid")? },
         "sched_wakeup_new" => Content::New { pid: number_of(value(payload, "pid")?, "pid")? },
         "tracing_mark_write" | "print" => Content::Marker(payload.into()),
+        "block_getrq" => match obtained(payload)? {
+            Some(sector) => Content::Obtain { sector },
+            None => return Ok(None),
+        },
+        "block_rq_requeue" => {
+            let Request { device, direction, sector, .. } = Request::parse(payload)?;
+            Content::Requeue { device, direction, sector }
+        }
+        "workqueue_queue_work" => Content::QueueWork { work: address(payload, "work struct=")? },
+        "workqueue_execute_start" => Content::BeginWork { work: address(payload, "work struct ")? },
+        "timer_start" => Content::ArmTimer { timer: address(payload, "timer=")? },
+        "timer_expire_entry" => Content::BeginTimer { timer: address(payload, "timer=")? },
+        "timer_expire_exit" | "hrtimer_expire_exit" => Content::EndTimer,
+        "sched_process_exit" => Content::Exit,
         _ => return Ok(None),
     }))
+}
+
+/// Decodes the text of `sys_enter_*` (`fsync(fd: 1)`) and `sys_exit_*` (`fsync -> 0x0`) behind `sys_`.
+fn system_call(text: &str) -> Option<Content> {
+    let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
+    let (name, rest) = text.split_at(end);
+    match name {
+        "fsync" | "fdatasync" | "sync" | "syncfs" | "msync" => match rest.starts_with('(') {
+            true => Some(Content::BeginSync),
+            false => Some(Content::EndSync),
+        },
+        _ => None,
+    }
+}
+
+/// Returns the first sector of `8,0 WS 1000 + 8 [task]`; none for a flush.
+fn obtained(payload: &str) -> Result<Option<u64>, String> {
+    let mut words = payload.split_whitespace().skip(2);
+    let sector = number_of(words.next().unwrap_or_default(), "sector")?;
+    let is_range = words.next() == Some("+") && words.next() != Some("0");
+    Ok(is_range.then_some(sector))
+}
+
+/// Returns the address behind `key`, up to the next character that is no hexadecimal digit.
+fn address(payload: &str, key: &str) -> Result<u64, String> {
+    let start = payload.find(key).ok_or_else(|| format!("expected `{key}`"))? + key.len();
+    let text = &payload[start..];
+    let end = text.find(|letter: char| !letter.is_ascii_hexdigit()).unwrap_or(text.len());
+    u64::from_str_radix(&text[..end], 16).map_err(|_| {
+        format!("expected an address behind `{key}`; start the kernel with the parameter no_hash_pointers")
+    })
 }
 
 struct Request {
@@ -258,10 +367,10 @@ fn number_of<T: core::str::FromStr>(text: &str, name: &str) -> Result<T, String>
     text.parse().map_err(|_| format!("expected a number for the {name}, found `{text}`"))
 }
 
-/// Converts seconds with a fraction of six or nine digits.
+/// Converts seconds with a fraction of one to nine digits, or nanoseconds.
 fn nanoseconds(time: &str) -> Result<u64, String> {
-    let fault = || format!("expected seconds with a fraction, found `{time}`");
-    let (seconds, fraction) = time.split_once('.').ok_or_else(fault)?;
+    let fault = || format!("expected seconds with a fraction or nanoseconds, found `{time}`");
+    let Some((seconds, fraction)) = time.split_once('.') else { return time.parse().map_err(|_| fault()) };
     if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
         return Err(fault());
     }
@@ -293,7 +402,7 @@ mod tests {
     fn a_completion_of_a_flush_without_a_sector_is_accepted() {
         let line = "  <idle>-0  [000] d.h1.  5.5: block_rq_complete: 254,0 FF () 18446744073709551615 + 0 none,0,0 [0]";
         let event = parse(line).unwrap().remove(0);
-        assert!(event.in_interrupt);
+        assert_eq!(event.context, Context::HardInterrupt);
         assert_eq!(event.at_ns, 5_500_000_000);
         assert!(matches!(event.content, Content::Complete { direction: Direction::Flush, error: 0, .. }));
     }
@@ -305,6 +414,45 @@ mod tests {
         let event = parse(line).unwrap().remove(0);
         assert_eq!((event.pid, event.task.as_str()), (9, "a [1] pid=7"));
         assert_eq!(event.content, Content::Switch { state: 'D', next: 4 });
+    }
+
+    fn content(event: &str) -> Content {
+        parse(&format!(" a-1 [000] d.s1. 9416473848: {event}")).unwrap().remove(0).content
+    }
+
+    #[test]
+    fn work_items_and_timers_are_told_apart_by_their_addresses() {
+        let queued =
+            "workqueue_queue_work: work struct=ffff88800b411d88 function=wb_workfn workqueue=writeback";
+        assert_eq!(content(queued), Content::QueueWork { work: 0xffff_8880_0b41_1d88 });
+        let begun = "workqueue_execute_start: work struct ffff88800b411d88: function wb_workfn";
+        assert_eq!(content(begun), Content::BeginWork { work: 0xffff_8880_0b41_1d88 });
+        let armed =
+            "timer_start: timer=ffffc90000367bf0 function=process_timeout expires=4294894441 [timeout=1]";
+        assert_eq!(content(armed), Content::ArmTimer { timer: 0xffff_c900_0036_7bf0 });
+        let hidden = parse(" a-1 [000] ..... 1: timer_start: timer=(____ptrval____) function=x").unwrap_err();
+        assert_contains(&hidden.to_string(), "no_hash_pointers");
+    }
+
+    #[test]
+    fn calls_that_make_data_durable_are_operations_and_other_calls_are_not() {
+        assert_eq!(content("sys_fdatasync(fd: 1)"), Content::BeginSync);
+        assert_eq!(content("sys_sync()"), Content::BeginSync);
+        assert_eq!(content("sys_fdatasync -> 0x0"), Content::EndSync);
+        assert_eq!(parse(" a-1 [000] ..... 1: sys_read(fd: 1)").unwrap(), []);
+    }
+
+    #[test]
+    fn a_time_stamp_without_a_fraction_counts_nanoseconds() {
+        let event = parse(" a-1 [000] ..s1. 9416473848: timer_expire_exit: timer=0").unwrap().remove(0);
+        assert_eq!((event.at_ns, event.context), (9_416_473_848, Context::SoftInterrupt));
+    }
+
+    #[test]
+    fn a_buffer_that_lost_events_is_refused() {
+        assert!(parse("# entries-in-buffer/entries-written: 4211/4211   #P:1").is_ok());
+        let fault = parse("# entries-in-buffer/entries-written: 4211/9000   #P:1").unwrap_err().to_string();
+        assert_contains(&fault, "line 1 of the trace: the kernel lost events");
     }
 
     #[test]
@@ -319,7 +467,7 @@ mod tests {
         assert_contains(&fault(&ISSUE.replace("+ 8", "+ eight")), "found `eight`");
         assert_contains(
             &fault(&ISSUE.replace("51.811946", "99999999999999.0")),
-            "expected seconds with a fraction",
+            "expected seconds with a fraction or nanoseconds",
         );
         assert_contains(&fault("garbage"), "expected `task-pid [processor]");
     }
