@@ -6,11 +6,12 @@
 //! - A [`Recording`] is a [`Header`] and a sequence of [`Step`]s, in the order in which they started.
 //! - A [`Step`] is a request or a mark. Its [`Cause`]s decide when it starts.
 //! - A [`Writer`] and a [`Reader`] store recordings in files.
-//! - An [`Import`] reads traces of other programs.
+//! - An [`Import`] reads traces of other programs, and an [`Export`] writes iologs of fio.
 //! - A [`Replay`] is a recording as a workload.
 #![forbid(unsafe_code)]
 
 pub mod capture;
+mod export;
 mod format;
 mod graph;
 mod import;
@@ -19,6 +20,7 @@ mod replay;
 mod step;
 mod summary;
 
+pub use export::Export;
 pub use format::{ReadError, Reader, Writer};
 pub use graph::ReplayError;
 pub use import::{Import, ImportError, Place, TraceFormat};

@@ -47,6 +47,10 @@ impl IologWriter {
         self.begin(at);
         writeln!(self.text, "{file} {} {offset} {length}", action.name()).expect("a string takes all");
     }
+    /// Waits, in version 2, until `at` after the start, in whole milliseconds.
+    pub fn wait(&mut self, at: Duration, file: &str) {
+        writeln!(self.text, "{file} wait {} 0", at.as_ns() / 1_000_000).expect("a string takes all");
+    }
     /// Returns the text written since the last call, for a log that grows in a file.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)

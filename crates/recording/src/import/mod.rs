@@ -3,6 +3,8 @@
 //! These traces tell when requests arrived, but not why, so each step has one cause: its instant. The exception is a
 //! write behind a flush, which block layers trace as one request; it becomes a flush and a write that waits for it.
 
+mod blktrace;
+mod iolog;
 mod text;
 
 pub use text::TraceFormat;
@@ -11,7 +13,7 @@ use crate::{Action, Cause, Event, Flags, Step, TaskId};
 use flashlab_sim::{Duration, Op};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 /// Requests that are held back to be sorted by their time stamps. Traces of several processors or of several hosts are
 /// sorted only roughly.
@@ -26,6 +28,10 @@ const TASK_NAME_MAX: usize = 24;
 pub enum Place {
     /// Line number, from 1.
     Line(u64),
+    /// Offset in the file.
+    Byte(u64),
+    /// Number of the request in an iolog, from 1.
+    Request(u64),
 }
 
 /// A part of a trace that cannot be imported.
@@ -43,6 +49,8 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
             Place::Line(line) => write!(f, "line {line}: {}", self.problem),
+            Place::Byte(offset) => write!(f, "at byte {offset}: {}", self.problem),
+            Place::Request(number) => write!(f, "request {number}: {}", self.problem),
         }
     }
 }
@@ -52,6 +60,8 @@ impl std::error::Error for ImportError {}
 /// A request of a trace.
 #[derive(Clone, Copy, Debug)]
 struct Row {
+    /// Index of the file.
+    file: usize,
     place: Place,
     /// Time stamp in nanoseconds.
     at: u64,
@@ -98,6 +108,20 @@ impl<'a> Import<'a> {
         Import::of(text::Text::new(from, format, device))
     }
 
+    /// Creates the import of a binary trace of `blktrace`, from the files of all processors. `device` chooses one
+    /// device, such as `8,0`.
+    pub fn blktrace(files: Vec<impl Read + fmt::Debug + 'a>, device: Option<&str>) -> Import<'a> {
+        Import::of(blktrace::Blktrace::new(files, device))
+    }
+
+    /// Creates the import of an iolog of fio, version 2 or 3. `file` chooses one of several files.
+    ///
+    /// # Errors
+    /// Returns the first fault of the whole log.
+    pub fn iolog(bytes: &[u8], file: Option<&str>) -> Result<Import<'a>, ImportError> {
+        iolog::Entries::new(bytes, file).map(Import::of)
+    }
+
     fn of(rows: impl Rows + 'a) -> Import<'a> {
         Import {
             rows: Box::new(rows),
@@ -136,7 +160,7 @@ impl<'a> Import<'a> {
                 "stamped {} before a request that is more than {SORTED} requests earlier; sort the trace by time",
                 Duration::from_ns(self.last - row.at)
             );
-            return Err(ImportError { file: 0, place: row.place, problem });
+            return Err(ImportError { file: row.file, place: row.place, problem });
         }
         self.last = row.at;
         let after = Duration::from_ns(row.at - *self.first.get_or_insert(row.at));
@@ -171,15 +195,21 @@ impl Iterator for Import<'_> {
     }
 }
 
-/// Tasks of a trace, told apart by number and name.
+fn several_devices(one: &str, other: &str) -> String {
+    format!("the trace has several devices, {one} and {other}: choose one")
+}
+
+/// Tasks of a trace.
 #[derive(Debug, Default)]
 struct Tasks {
     known: BTreeMap<(u64, String), TaskId>,
+    /// Latest name of each number, for traces that name tasks apart from their requests.
+    latest: BTreeMap<u64, String>,
     names: Vec<String>,
 }
 
 impl Tasks {
-    /// Returns the task. Once there are too many, further tasks count as one.
+    /// Returns the task of this number and name. Once there are too many, further tasks count as one.
     fn id(&mut self, number: u64, name: &str) -> TaskId {
         let mut key = (number, name[..name.floor_char_boundary(TASK_NAME_MAX)].to_owned());
         if self.names.len() + 1 >= TASKS_MAX && !self.known.contains_key(&key) {
@@ -190,5 +220,21 @@ impl Tasks {
             names.push(name.clone());
             TaskId(names.len() as u32 - 1)
         })
+    }
+
+    /// Returns the task of this number under its latest name.
+    fn of_number(&mut self, number: u64) -> TaskId {
+        let name = self.latest.get(&number).cloned().unwrap_or_default();
+        self.id(number, &name)
+    }
+
+    fn rename(&mut self, number: u64, name: &str) {
+        if self.latest.len() < TASKS_MAX || self.latest.contains_key(&number) {
+            self.latest.insert(number, name[..name.floor_char_boundary(TASK_NAME_MAX)].to_owned());
+        }
+    }
+
+    fn names(&self) -> &[String] {
+        &self.names
     }
 }

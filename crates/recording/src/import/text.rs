@@ -1,6 +1,6 @@
 //! Traces in text, one request per line: `blkparse`, MSR Cambridge and Alibaba.
 
-use super::{ImportError, Place, Row, Rows, Tasks};
+use super::{ImportError, Place, Row, Rows, Tasks, several_devices};
 use crate::Flags;
 use flashlab_sim::Op;
 use std::fmt;
@@ -89,7 +89,7 @@ impl<R: BufRead> Text<R> {
             }
         };
         let task = self.tasks.id(number, name);
-        Ok(Some(Row { place: Place::Line(self.line), at, task, flush_before, range, flags }))
+        Ok(Some(Row { file: 0, place: Place::Line(self.line), at, task, flush_before, range, flags }))
     }
 }
 
@@ -117,12 +117,8 @@ impl<R: BufRead + fmt::Debug> Rows for Text<R> {
     }
 
     fn tasks(&self) -> &[String] {
-        &self.tasks.names
+        self.tasks.names()
     }
-}
-
-fn several_devices(one: &str, other: &str) -> String {
-    format!("the trace has several devices, {one} and {other}: choose one")
 }
 
 /// Splits a line of comma-separated fields. The first line may be a header whose first field is `title`.

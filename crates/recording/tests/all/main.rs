@@ -1,8 +1,10 @@
 //! Tests of recorded runs.
 #![forbid(unsafe_code)]
 
+mod blktrace;
 mod capture;
 mod device;
 mod format;
 mod import;
+mod iolog;
 mod replay;

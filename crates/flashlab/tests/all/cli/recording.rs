@@ -63,3 +63,49 @@ fn what_cannot_be_replayed_is_refused_with_its_place() {
     let error = refused(&["import", "--from", "blkparse", "--to", "bad.rec", "bad.txt"]);
     assert!(error.contains("bad.txt: line 1: time `0.5`"), "{error}");
 }
+
+#[test]
+fn an_exported_recording_is_imported_again() {
+    let folder = imported("recording-export");
+    let run = folder.run(&["recording", "export", "--to", "run.log", "--name", "disk", "run.rec"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("5 requests of run.rec are in run.log"), "{}", run.err);
+    assert!(run.err.contains("1 writes with force unit access became writes with a datasync"), "{}", run.err);
+    let log = folder.read("run.log");
+    assert!(
+        log.starts_with("fio version 3 iolog\n0 disk add\n0 disk open\n0 disk write 114426880 4096\n"),
+        "{log}"
+    );
+    let run = folder.run(&["recording", "import", "--from", "iolog", "--to", "again.rec", "run.log"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let info: Value =
+        serde_json::from_str(&folder.run(&["recording", "info", "--json", "again.rec"]).out).unwrap();
+    assert_eq!(
+        (&info["end_bytes"], &info["requests"]["flushes"]["requests"]),
+        (&114_430_976.into(), &2.into())
+    );
+    let refused = folder.run(&["recording", "export", "--to", "x.log", "--name", "a b", "run.rec"]);
+    assert!(refused.refused().contains("the name of a file in an iolog has no spaces"));
+}
+
+#[test]
+fn a_trace_of_blktrace_is_found_by_its_common_name() {
+    let folder = Folder::new("recording-blktrace");
+    let missing = folder.run(&["recording", "import", "--from", "blktrace", "--to", "run.rec", "sda"]);
+    assert!(missing.refused().contains("sda: neither this file nor sda.blktrace.0 exists"));
+    let event = |at: u64, sector: u64| {
+        let mut event = vec![0; 48];
+        event[..4].copy_from_slice(&0x6561_7407u32.to_le_bytes());
+        event[8..16].copy_from_slice(&at.to_le_bytes());
+        event[16..24].copy_from_slice(&sector.to_le_bytes());
+        event[24..28].copy_from_slice(&4096u32.to_le_bytes());
+        event[28..32].copy_from_slice(&(1u32 << 16 | 1).to_le_bytes());
+        event
+    };
+    folder.put("sda.blktrace.0", event(5000, 8)).put("sda.blktrace.2", event(1000, 64));
+    let run = folder.run(&["recording", "import", "--from", "blktrace", "--to", "run.rec", "sda"]);
+    assert!(run.err.contains("2 requests of sda are in run.rec"), "{}", run.err);
+    folder.put("sda.blktrace.1", "short");
+    let run = folder.run(&["recording", "import", "--from", "blktrace", "--to", "run.rec", "sda"]);
+    assert!(run.refused().contains("sda.blktrace.1: at byte 5: the file ends within an event"));
+}

@@ -1,4 +1,6 @@
-//! `flashlab recording`: imports recorded runs, shows their contents, and replays them on virtual devices.
+//! `flashlab recording`: imports and exports recorded runs, shows their contents, and replays them on virtual devices.
+
+mod convert;
 
 use crate::failure::{Failure, say};
 use crate::{file, progress};
@@ -6,13 +8,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
-use flashlab_recording::{Header, Import, Mode, Outcome, Reader, Replay, Summary, TraceFormat, Writer};
+use flashlab_recording::{Header, Mode, Outcome, Reader, Replay, Summary};
 use flashlab_sim::{
     Arrival, Completion, FileId, Histogram, Instant, Op, Request, RequestId, Workload, run as run_workload,
 };
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,19 +27,9 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum Action {
     /// Converts a trace of another program to a recording.
-    Import {
-        /// Format of the trace.
-        #[arg(long, value_enum)]
-        from: Format,
-        /// Device to import from a trace of several: `8,0` (blkparse), `usr.0` (MSR), `419` (Alibaba).
-        #[arg(long, value_name = "NAME")]
-        device: Option<String>,
-        /// File for the recording.
-        #[arg(long, value_name = "FILE")]
-        to: PathBuf,
-        /// The trace.
-        trace: PathBuf,
-    },
+    Import(convert::ImportOptions),
+    /// Writes the requests of a recording as an iolog, which `fio --read_iolog` replays.
+    Export(convert::ExportOptions),
     /// Shows the origin of a recording and counts its requests.
     Info {
         /// The recording.
@@ -74,27 +66,6 @@ struct ReplayOptions {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Text of blkparse.
-    Blkparse,
-    /// CSV of the MSR Cambridge traces.
-    Msr,
-    /// CSV of Alibaba's block traces.
-    Alibaba,
-}
-
-impl Format {
-    /// Returns the format, and its name in the header of a recording.
-    fn trace(self) -> (TraceFormat, &'static str) {
-        match self {
-            Format::Blkparse => (TraceFormat::Blkparse, "text of blkparse"),
-            Format::Msr => (TraceFormat::Msr, "MSR Cambridge CSV"),
-            Format::Alibaba => (TraceFormat::Alibaba, "Alibaba CSV"),
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeName {
     /// A request starts when its causes are over.
     Dependencies,
@@ -106,7 +77,8 @@ enum ModeName {
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     match &options.action {
-        Action::Import { from, device, to, trace } => import(*from, device.as_deref(), trace, to),
+        Action::Import(options) => convert::import(options),
+        Action::Export(options) => convert::export(options),
         Action::Info { recording, json } => info(recording, *json),
         Action::Replay(options) => replay(options, library),
     }
@@ -119,44 +91,6 @@ fn open(path: &Path) -> Result<BufReader<File>, Failure> {
 /// Prefixes a fault of a file with its name.
 fn fault(path: &Path, problem: impl std::fmt::Display) -> Failure {
     Failure::usage(format_args!("{}: {problem}", path.display()))
-}
-
-/// Reads the trace twice: the header of a recording states the capacity and the tasks, which only the whole trace tells.
-fn import(format: Format, device: Option<&str>, trace: &Path, to: &Path) -> Result<ExitCode, Failure> {
-    let (format, origin) = format.trace();
-    file::check_output(to)?;
-    let mut summary = Summary::default();
-    let tasks = progress::show_elapsed(format!("reading {}", trace.display()), || {
-        let mut import = Import::new(open(trace)?, format, device);
-        for step in &mut import {
-            summary.add(&step.map_err(|error| fault(trace, error))?);
-        }
-        Ok::<_, Failure>(import.tasks().to_vec())
-    })?;
-    let requests = requests(&summary);
-    if requests == 0 {
-        return Err(fault(trace, format_args!("no request of {} to import", device.unwrap_or("any device"))));
-    }
-    let header = Header { capacity: summary.end, block: 512, origin: origin.into(), ..Header::default() };
-    let again = open(trace)?;
-    let mut digest = String::new();
-    progress::show_elapsed(format!("writing {}", to.display()), || {
-        file::write_with(to, |file| {
-            let mut writer = Writer::new(file, &header, &tasks)?;
-            for step in Import::new(again, format, device) {
-                writer.push(&step.map_err(|error| io::Error::other(error.to_string()))?)?;
-            }
-            (_, digest) = writer.finish()?;
-            Ok(())
-        })
-    })?;
-    say(format_args!(
-        "{} requests of {} are in {} (digest {digest})",
-        requests,
-        trace.display(),
-        to.display()
-    ));
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Contents of a recording after all of it was read and checked.
