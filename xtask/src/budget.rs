@@ -30,6 +30,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("fit", 5),
     ("recording", 5),
     ("measure", 5),
+    ("web", 10),
     ("xtask", 5),
 ];
 

@@ -96,6 +96,8 @@ enum Command {
     Recording(command::recording::Options),
     #[command(flatten)]
     Server(command::Server),
+    #[command(flatten)]
+    Web(command::Web),
     /// Shows the bus traffic between a host and a card, step by step.
     Trace(command::trace::Options),
     /// Lists the available devices, hosts and filesystems.
@@ -176,6 +178,10 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Server(command) => command.run(&library),
         #[cfg(not(feature = "serve"))]
         Command::Server(command) => Err(command.failure()),
+        #[cfg(feature = "web")]
+        Command::Web(command) => command.run(&library),
+        #[cfg(not(feature = "web"))]
+        Command::Web(command) => Err(command.failure()),
         Command::Trace(options) => command::trace::run(&options, &library),
         Command::Devices { pattern, json } => command::list::devices(&library, pattern.as_deref(), json),
         Command::Experiments { names, json } => command::list::experiments(&library, names, json),

@@ -11,6 +11,7 @@ pub mod fitting;
 pub mod probe;
 pub mod progress;
 pub mod results;
+pub mod session;
 pub mod statistics;
 pub mod trace;
 mod unwritten_reads;

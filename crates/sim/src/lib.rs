@@ -5,7 +5,7 @@
 //!
 //! - [`Instant`] and [`Duration`] count nanoseconds as integers.
 //! - [`Model`] decides *when* a request completes. [`Workload`] decides which request comes next. [`run()`] connects
-//!   the two; nothing else advances simulated time.
+//!   the two, and [`EventLoop`] does so step by step; nothing else advances simulated time.
 //! - [`Store`] holds bytes and knows no time. A live device combines a model with a store.
 //! - [`Timeline`] is a resource that serves requests in order of arrival. [`Agenda`] is an event queue.
 //! - [`Rng`] is a seeded random generator. [`Histogram`] collects latencies in fio's buckets.
@@ -17,6 +17,7 @@ extern crate alloc;
 
 mod agenda;
 pub mod conformance;
+mod event_loop;
 mod fault;
 mod histogram;
 mod lists;
@@ -34,11 +35,14 @@ mod timeline;
 mod workload;
 
 pub use agenda::Agenda;
+pub use event_loop::{Event, EventLoop};
 pub use fault::fault;
 pub use histogram::Histogram;
 pub use lists::IndexLists;
 pub use lru::Lru;
-pub use model::{CloneModel, EraseBlocks, Geometry, Model, Observer, RestoreError};
+pub use model::{
+    BlockState, BlockUse, CloneModel, DataStream, EraseBlocks, Geometry, Model, Observer, RestoreError,
+};
 pub use moments::Moments;
 pub use power::{Fate, PowerCut};
 pub use prefetch::prefetch;

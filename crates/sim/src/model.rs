@@ -33,6 +33,63 @@ pub trait Observer {
     fn count(&mut self, name: &'static str, value: u64);
     /// Receives the wear of the erase blocks, if the device models them.
     fn erase_blocks(&mut self, _blocks: &EraseBlocks<'_>) {}
+    /// Receives the contents of the erase blocks, if the translation layer knows them: `use_of` returns the use of each
+    /// block below `count`. A call takes constant time.
+    fn block_uses(&mut self, _count: u32, _use_of: &dyn Fn(u32) -> BlockUse) {}
+    /// Receives the fill level of a cache or buffer: `used` of `capacity` bytes.
+    fn level(&mut self, _name: &'static str, _used: u64, _capacity: u64) {}
+}
+
+/// State and content of an erase block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockUse {
+    /// State of the block.
+    pub state: BlockState,
+    /// Kind of the data in the block; `None` if the block is free or bad.
+    pub stream: Option<DataStream>,
+    /// Valid share of the block's capacity, in ppm.
+    pub valid_ppm: u32,
+}
+
+impl BlockUse {
+    /// A free block.
+    pub const FREE: BlockUse = BlockUse { state: BlockState::Free, stream: None, valid_ppm: 0 };
+    /// A bad block.
+    pub const BAD: BlockUse = BlockUse { state: BlockState::Bad, stream: None, valid_ppm: 0 };
+}
+
+/// State of an erase block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum BlockState {
+    /// The block holds no data.
+    Free,
+    /// Pages of the block are still to be programmed.
+    Open,
+    /// The block is full.
+    Closed,
+    /// Valid data of the block is being moved elsewhere.
+    Victim,
+    /// The block is not used any more.
+    Bad,
+}
+
+/// Kind of the data in an erase block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum DataStream {
+    /// Data as the host writes it.
+    Host,
+    /// Sequential host data that the layer keeps apart from random writes.
+    Sequential,
+    /// Data that garbage collection moved.
+    Collected,
+    /// Data that wear leveling moved.
+    Leveled,
+    /// Map pages and records of the layer itself.
+    Map,
+    /// Overwritten parts of a rewrite unit, beside its data block.
+    Log,
+    /// Data in cells with one bit each.
+    Slc,
 }
 
 /// The wear of each erase block of a device.

@@ -37,6 +37,10 @@ impl Instant {
     pub const fn saturating_since(self, earlier: Instant) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
+    /// Returns `self - d`, or the start on underflow.
+    pub const fn saturating_sub(self, d: Duration) -> Instant {
+        Instant(self.0.saturating_sub(d.0))
+    }
     /// Returns `self + d`, or [`Instant::MAX`] on overflow.
     pub const fn saturating_add(self, d: Duration) -> Instant {
         Instant(self.0.saturating_add(d.0))

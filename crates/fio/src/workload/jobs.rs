@@ -129,6 +129,11 @@ impl<R: Record> Jobs<R> {
         &self.record
     }
 
+    /// Returns the recorder, for a caller that takes its figures during the run.
+    pub fn record_mut(&mut self) -> &mut R {
+        &mut self.record
+    }
+
     /// Returns the recorder at the end of the run.
     pub fn into_record(self) -> R {
         self.record

@@ -1,7 +1,7 @@
 //! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
 
 #![cfg_attr(
-    any(feature = "serve", feature = "manual"),
+    any(feature = "serve", feature = "manual", feature = "web"),
     expect(dead_code, reason = "this build has these commands")
 )]
 
@@ -27,6 +27,13 @@ pub(crate) enum Manual {
     Completions(Ignored),
     /// Prints manual pages (not in this build; feature `manual`).
     Man(Ignored),
+}
+
+/// The command of the feature `web`.
+#[derive(Subcommand)]
+pub(crate) enum Web {
+    /// Shows a virtual device under a job as a live page in a browser (not in this build; feature `web`).
+    Web(Ignored),
 }
 
 /// Arguments of a command that is not in this build.
@@ -55,6 +62,12 @@ impl Manual {
             Manual::Man(_) => "man",
         };
         failure(&format!("flashlab {command}"), "manual")
+    }
+}
+
+impl Web {
+    pub(crate) fn failure(&self) -> Failure {
+        failure("flashlab web", "web")
     }
 }
 

@@ -34,12 +34,18 @@ pub(crate) mod trace;
 mod usb;
 #[cfg(feature = "serve")]
 mod usb_control;
+#[cfg(feature = "web")]
+mod web;
 
 #[cfg(not(feature = "manual"))]
 pub(crate) use absent::Manual;
 #[cfg(not(feature = "serve"))]
 pub(crate) use absent::Server;
+#[cfg(not(feature = "web"))]
+pub(crate) use absent::Web;
 #[cfg(feature = "manual")]
 pub(crate) use manual::Manual;
 #[cfg(feature = "serve")]
 pub(crate) use server::Server;
+#[cfg(feature = "web")]
+pub(crate) use web::Web;

@@ -208,7 +208,11 @@ impl Bench {
     }
 
     /// Lays out the files of a wave of jobs and returns its tasks.
-    fn tasks<'a>(&mut self, jobs: &'a [Job], wave: Range<usize>) -> Result<Vec<Task<'a>>, BenchError> {
+    pub(crate) fn tasks<'a>(
+        &mut self,
+        jobs: &'a [Job],
+        wave: Range<usize>,
+    ) -> Result<Vec<Task<'a>>, BenchError> {
         let mut tasks = Vec::new();
         for (number, job) in wave.clone().zip(&jobs[wave]) {
             if job.verify.method().is_some() && !self.has_bytes {
@@ -393,7 +397,8 @@ impl Bench {
         })
     }
 
-    fn model(&mut self) -> &mut dyn Model {
+    /// Returns the device with the layers above it.
+    pub(crate) fn model(&mut self) -> &mut dyn Model {
         match &mut self.stack {
             Stack::Device(device) => &mut **device,
             Stack::Files(files) => &mut **files,
@@ -519,7 +524,7 @@ fn is_read_or_overwritten(job: &Job) -> bool {
 }
 
 /// Returns the ranges of jobs that run together.
-fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
+pub(crate) fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
     let mut waves: Vec<Range<usize>> = Vec::new();
     for (n, job) in jobs.iter().enumerate() {
         match waves.last_mut() {

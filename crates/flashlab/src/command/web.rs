@@ -1,0 +1,126 @@
+//! `flashlab web`: a virtual device under a job, as a live page.
+
+use crate::failure::{Failure, say, say_notes};
+use crate::file;
+use clap::{Args, Subcommand};
+use flashlab_catalogue::library::Library;
+use flashlab_lab::session::{Command, Session, SessionError};
+use flashlab_sim::Duration;
+use flashlab_web::{Limits, Refused, Server, Stop, Subject};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The job of a page without one: random writes to a tenth of the device, for as long as the page is open.
+const JOB: &str = "--name=page --rw=randwrite --bs=16k --size=10% --direct=1 --time_based --runtime=36500d";
+
+#[derive(Subcommand)]
+pub(crate) enum Web {
+    /// Shows a virtual device under a job as a live page in a browser.
+    ///
+    /// The command prints the address of the page. The address contains a token, without which the page only watches.
+    /// `docs/live-page.md` describes the page.
+    Web(Options),
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Address of the page: PORT, or IP:PORT. By default a free port that only this machine reaches.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    listen: String,
+    /// Ratio of simulated to wall-clock time at the start.
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0)]
+    speed: f64,
+    /// Seed of the medium.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, a TOML file.
+    #[arg(default_value = "sd/kingston")]
+    device: String,
+    /// Options of fio.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
+    fio: Vec<String>,
+}
+
+impl Web {
+    pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
+        let Web::Web(options) = self;
+        let job = if options.fio.is_empty() { JOB.to_owned() } else { options.fio.join(" ") };
+        let devices = [options.device.clone()];
+        let mut session = Session::new(Arc::new(library.clone()), &devices, &job, options.seed)
+            .and_then(|mut session| {
+                session.execute(&Command::Speed { factor: options.speed })?;
+                Ok(session)
+            })
+            .map_err(Failure::usage)?;
+        say_notes();
+        let server = bind("--listen", &options.listen)?;
+        let stop = Stop::new();
+        let ending = stop.clone();
+        // Without a handler, Ctrl-C still ends the process.
+        let _ = ctrlc::set_handler(move || ending.throw());
+        let url = server.url().map_err(|error| Failure::system("the listening socket", &error))?;
+        file::print(&format!("{url}\n"))?;
+        let mut page = SessionPage { session: &mut session, last: String::new() };
+        server.serve(&mut page, &stop).map_err(|error| Failure::system("the page", &error))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Listens on the address that `option` has as `text`. Warns if other machines can reach it.
+fn bind(option: &str, text: &str) -> Result<Server, Failure> {
+    let address = text.parse().or_else(|error| match text.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+        Err(_) => Err(error),
+    });
+    let address = address.map_err(|error| {
+        Failure::usage(format_args!(
+            "{option} {text}: {error}; expected PORT or IP:PORT, for example 127.0.0.1:8080"
+        ))
+    })?;
+    if !address.ip().is_loopback() {
+        say(format_args!(
+            "{option}: every machine that reaches {address} can watch; a change needs the token"
+        ));
+    }
+    Server::bind(address, Limits::default()).map_err(|error| Failure::system(&address.to_string(), &error))
+}
+
+/// The page of a session.
+struct SessionPage<'a> {
+    session: &'a mut Session,
+    /// The state of the last tick.
+    last: String,
+}
+
+impl SessionPage<'_> {
+    fn json(&self, history: bool) -> String {
+        serde_json::to_string(&self.session.snapshot(history)).expect("a snapshot serialises to memory")
+    }
+}
+
+impl Subject for SessionPage<'_> {
+    fn pass(&mut self, wall: std::time::Duration) {
+        self.session.pass(Duration::from_ns(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)));
+    }
+    fn work(&mut self) -> bool {
+        self.session.work()
+    }
+    fn tick(&mut self) -> Option<String> {
+        self.session.close_interval();
+        let state = self.json(false);
+        let is_new = state != self.last;
+        is_new.then(|| {
+            self.last.clone_from(&state);
+            state
+        })
+    }
+    fn state(&mut self) -> String {
+        self.json(true)
+    }
+    fn execute(&mut self, command: &serde_json::Value) -> Result<(), Refused> {
+        let command = serde_json::from_value(command.clone())
+            .map_err(|error| Refused(format!("the command is not known: {error}")))?;
+        self.session.execute(&command).map_err(|error: SessionError| Refused(error.to_string()))
+    }
+}

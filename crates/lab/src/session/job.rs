@@ -1,0 +1,35 @@
+//! The job of a session, from fio's options or the text of a job file. It cannot name other files.
+
+use super::SessionError;
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::job::Job;
+
+/// Most jobs of a session, clones included.
+pub(super) const JOBS_MAX: usize = 64;
+
+/// Parses `text`: options that begin with `--`, or the lines of a job file.
+pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
+    let words: Vec<&str> = match text.trim_start().starts_with("--") {
+        true => text.split_whitespace().collect(),
+        false => vec!["-"],
+    };
+    let loader = |path: &str| match path {
+        "-" => Ok(text.as_bytes().to_vec()),
+        _ => Err("a live job reads no other files".to_owned()),
+    };
+    let jobs = Invocation::parse(&words, &loader).map_err(|error| SessionError::Job(Box::new(error)))?.jobs;
+    if jobs.len() > JOBS_MAX {
+        return Err(SessionError::TooManyJobs { jobs: jobs.len() });
+    }
+    for job in &jobs {
+        let unsupported = [
+            (job.verify.method().is_some(), "verify="),
+            (job.directory.is_some(), "directory="),
+            (job.read_iolog.is_some(), "read_iolog="),
+        ];
+        if let Some((_, option)) = unsupported.into_iter().find(|(is_set, _)| *is_set) {
+            return Err(SessionError::JobOption { job: job.name.clone(), option });
+        }
+    }
+    Ok(jobs)
+}

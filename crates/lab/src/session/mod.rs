@@ -1,0 +1,191 @@
+//! A session with one or two devices under an fio job: simulated time passes at a chosen speed, and commands change the
+//! devices while the job runs.
+//!
+//! The session reads no clock. Its caller reports the wall-clock time that passes ([`Session::pass`]), lets the session
+//! simulate ([`Session::work`]), and shows its state ([`Session::close_interval`], [`Session::snapshot`]). Two devices
+//! run the same job up to the same simulated instant.
+
+mod blocks;
+mod command;
+mod error;
+mod interval;
+mod job;
+mod snapshot;
+mod station;
+mod workload;
+
+pub use command::Command;
+pub use error::SessionError;
+pub use interval::{Interval, LATENCY_BOUNDS_NS};
+pub use snapshot::{DeviceSnapshot, Happening, Snapshot};
+
+use flashlab_catalogue::library::Library;
+use flashlab_sim::{Duration, Instant};
+use station::Station;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Most devices of a session.
+const DEVICES_MAX: usize = 2;
+/// Number of intervals that a snapshot's history holds.
+const HISTORY: usize = 300;
+/// Number of events that a snapshot holds.
+const EVENTS: usize = 60;
+/// Bounds of the ratio of simulated to wall-clock time.
+const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
+/// Simulated time ends here, long before an [`Instant`] overflows.
+const END: Instant = Instant::from_ns(100 * 365 * 86_400 * 1_000_000_000);
+/// Events that a device simulates in one call of [`Session::work`].
+const EVENTS_PER_CALL: u32 = 4_096;
+
+/// Devices under a job, with the controls of the page.
+pub struct Session {
+    library: Arc<Library>,
+    seed: u64,
+    job: String,
+    stations: Vec<Station>,
+    paused: bool,
+    speed: f64,
+    /// Instant up to which the devices are to be simulated.
+    target: Instant,
+    /// Instant at which the current interval began.
+    begun: Instant,
+    /// Wall-clock time since the current interval began.
+    passed: Duration,
+    tick: u64,
+    history: VecDeque<Vec<Interval>>,
+    happenings: VecDeque<Happening>,
+    happened: u64,
+}
+
+impl Session {
+    /// Returns a session with a new device per argument under `job`: options of fio, or the text of a job file.
+    ///
+    /// # Errors
+    /// Returns an error if a device or the job cannot be used.
+    pub fn new(
+        library: Arc<Library>,
+        devices: &[String],
+        job: &str,
+        seed: u64,
+    ) -> Result<Session, SessionError> {
+        let mut session = Session {
+            library,
+            seed,
+            job: job.to_owned(),
+            stations: Vec::new(),
+            paused: false,
+            speed: 1.0,
+            target: Instant::ZERO,
+            begun: Instant::ZERO,
+            passed: Duration::ZERO,
+            tick: 0,
+            history: VecDeque::new(),
+            happenings: VecDeque::new(),
+            happened: 0,
+        };
+        for device in devices.iter().take(DEVICES_MAX) {
+            let station = Station::open(device, job, &session.library, seed, Instant::ZERO)?;
+            session.stations.push(station);
+        }
+        Ok(session)
+    }
+
+    /// Reports that `wall` of wall-clock time has passed, so that simulated time advances by `wall` times the speed. If
+    /// the devices have not reached the previous target, the time is dropped: the session is slower than its speed.
+    pub fn pass(&mut self, wall: Duration) {
+        self.passed += wall;
+        if !self.paused && self.stations.iter().all(|station| station.is_at(self.target)) {
+            let ns = (wall.as_ns() as f64 * self.speed) as u64;
+            self.target = self.target.saturating_add(Duration::from_ns(ns)).min(END);
+        }
+    }
+
+    /// Simulates some events of each device. Returns true if the devices have not reached their target yet.
+    pub fn work(&mut self) -> bool {
+        let mut more = false;
+        for index in 0..self.stations.len() {
+            let station = &mut self.stations[index];
+            more |= station.advance(self.target, EVENTS_PER_CALL);
+            self.report(index);
+        }
+        more
+    }
+
+    /// Executes a command of the page.
+    ///
+    /// # Errors
+    /// Returns an error if the command does not apply; the session is unchanged then.
+    pub fn execute(&mut self, command: &Command) -> Result<(), SessionError> {
+        match command {
+            Command::Pause => self.paused = true,
+            Command::Resume => self.paused = false,
+            Command::Step { requests } => self.step(*requests),
+            Command::Speed { factor } if SPEEDS.contains(factor) => self.speed = *factor,
+            Command::Speed { factor } => return Err(SessionError::Speed { factor: *factor }),
+        }
+        Ok(())
+    }
+
+    /// Pauses, and advances until the first device has completed `requests` more requests.
+    fn step(&mut self, requests: u32) {
+        self.paused = true;
+        let Some(first) = self.stations.first_mut() else { return };
+        if first.complete(requests.max(1)) {
+            self.target = self.target.max(first.now());
+        }
+        self.report(0);
+        while self.work() {}
+    }
+
+    /// Moves the events of a device to the list of the session.
+    fn report(&mut self, device: usize) {
+        for (at, text) in self.stations[device].take_events() {
+            self.happened += 1;
+            self.happenings.push_back(Happening { number: self.happened, at_ns: at.as_ns(), device, text });
+            if self.happenings.len() > EVENTS {
+                self.happenings.pop_front();
+            }
+        }
+    }
+
+    /// Ends the current interval and begins the next. An interval in which nothing happened is not kept.
+    pub fn close_interval(&mut self) {
+        let ends = self.stations.iter().map(|station| station.now().min(self.target)).min();
+        let end = ends.unwrap_or(self.target).max(self.begun);
+        let idle = end == self.begun && self.stations.iter().all(|station| station.is_idle());
+        let wall = std::mem::take(&mut self.passed);
+        if idle {
+            return;
+        }
+        let begin = std::mem::replace(&mut self.begun, end);
+        self.tick += 1;
+        let close = |station: &mut Station| station.close_interval(begin, end, wall);
+        let intervals = self.stations.iter_mut().map(close).collect();
+        self.history.push_back(intervals);
+        if self.history.len() > HISTORY {
+            self.history.pop_front();
+        }
+        (0..self.stations.len()).for_each(|index| self.report(index));
+    }
+
+    /// Returns the state of the session: the last interval alone, or the whole `history`.
+    pub fn snapshot(&self, history: bool) -> Snapshot<'_> {
+        let skip = if history { 0 } else { self.history.len().saturating_sub(1) };
+        let of = |index: usize| {
+            let intervals = self.history.iter().skip(skip);
+            intervals.filter_map(|interval| interval.get(index)).collect()
+        };
+        Snapshot {
+            version: env!("CARGO_PKG_VERSION"),
+            tick: self.tick,
+            paused: self.paused,
+            speed: self.speed,
+            now_ns: self.begun.as_ns(),
+            job: &self.job,
+            latency_bounds_ns: &LATENCY_BOUNDS_NS,
+            devices: (0..).zip(&self.stations).map(|(index, station)| station.snapshot(of(index))).collect(),
+            events: self.happenings.iter().collect(),
+        }
+    }
+}

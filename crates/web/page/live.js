@@ -1,0 +1,200 @@
+// The page: receives states from the server and draws them.
+
+import { watch } from "./server.js";
+import { Blocks } from "./blocks.js";
+import * as charts from "./charts.js";
+import * as controls from "./controls.js";
+import * as format from "./format.js";
+
+const HISTORY = 300;
+// A screen reader should not be told ten times a second that a picture has changed.
+const LABEL_MS = 5000;
+
+const element = (id) => document.getElementById(id);
+const views = [];
+let lastEvent = 0;
+
+// One device on the page.
+class View {
+  constructor(parent) {
+    this.root = element("device").content.cloneNode(true).firstElementChild;
+    parent.append(this.root);
+    this.blocks = new Blocks(this.find(".blocks"));
+    this.intervals = [];
+    this.labelled = -Infinity;
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  update(device, bounds, isWhole, isNew, now) {
+    if (isWhole) this.intervals = device.intervals;
+    else if (isNew) this.intervals = [...this.intervals, ...device.intervals].slice(-HISTORY);
+    [this.device, this.bounds, this.isStale] = [device, bounds, true];
+    this.find(".name").textContent = device.device;
+    this.find(".phase").textContent = device.phase;
+    this.find(".title").textContent = device.title;
+    this.find(".blocks").hidden = !device.blocks;
+    if (device.blocks) this.blocks.update(device.blocks, now);
+    this.figures = charts.summary(this.intervals);
+    this.tiles();
+    this.levels();
+    this.counters();
+    this.captions(now);
+  }
+
+  tiles() {
+    const { figures, device } = this;
+    const counters = Object.fromEntries(device.counters);
+    const tiles = [["requests per second", format.count(figures.requestsPerSecond)]];
+    if (figures.readRate > 0) tiles.push(["read per second", format.bytes(figures.readRate)]);
+    if (figures.writeRate > 0) tiles.push(["written per second", format.bytes(figures.writeRate)]);
+    tiles.push(["mean latency", format.latency(figures.latency)], ["greatest latency", format.latency(figures.latencyMax)]);
+    if (counters.host_written_bytes > 0) {
+      const ratio = counters.programmed_bytes / counters.host_written_bytes;
+      tiles.push(["write amplification", ratio.toFixed(2)], ["written in all", format.bytes(counters.host_written_bytes)]);
+    }
+    if (device.blocks) {
+      const { wear: [, mean, max], rated_cycles: rated } = device.blocks;
+      tiles.push(["mean erases", mean.toFixed(1)], ["most erases", String(max)]);
+      if (rated) tiles.push(["life left", `${Math.max(0, 100 * (1 - max / rated)).toFixed(1)} %`]);
+    }
+    const list = this.find(".tiles");
+    while (list.children.length > tiles.length) list.lastElementChild.remove();
+    tiles.forEach(([name, value], index) => {
+      let tile = list.children[index];
+      if (!tile) {
+        tile = document.createElement("div");
+        tile.append(document.createElement("dt"), document.createElement("dd"));
+        list.append(tile);
+      }
+      tile.firstElementChild.textContent = name;
+      tile.lastElementChild.textContent = value;
+    });
+  }
+
+  levels() {
+    const list = this.find(".levels");
+    while (list.children.length > this.device.levels.length) list.lastElementChild.remove();
+    this.device.levels.forEach(([name, used, capacity], index) => {
+      let row = list.children[index];
+      if (!row) {
+        row = document.createElement("div");
+        row.append(document.createElement("span"), document.createElement("meter"), document.createElement("span"));
+        list.append(row);
+      }
+      row.children[0].textContent = name;
+      [row.children[1].max, row.children[1].value] = [capacity, used];
+      row.children[1].setAttribute("aria-label", name);
+      row.children[2].textContent = `${format.bytes(used)} of ${format.bytes(capacity)}`;
+    });
+  }
+
+  counters() {
+    if (!this.find(".counters").open) return;
+    this.find(".counters tbody").replaceChildren(...this.device.counters.map(([name, value]) => {
+      const row = document.createElement("tr");
+      const [head, cell] = [document.createElement("th"), document.createElement("td")];
+      head.textContent = name.replaceAll("_", " ");
+      head.scope = "row";
+      cell.textContent = value.toLocaleString("en");
+      row.append(head, cell);
+      return row;
+    }));
+  }
+
+  captions(now) {
+    const { figures, intervals } = this;
+    const span = intervals.length > 0 ? intervals.at(-1).to_ns - intervals[0].from_ns : 0;
+    const over = `the last ${format.latency(span)}`;
+    this.find(".heat .unit").textContent = over;
+    this.find(".bandwidth .unit").textContent = `bytes per second, ${over}`;
+    this.find(".mechanisms .unit").textContent = `mean latency, ${over}`;
+    const shares = figures.mechanisms.map(([name, share]) => `${name} ${Math.round(share * 100)} %`);
+    const legend = this.find(".mechanisms .legend");
+    const text = shares.join(", ");
+    if (text !== this.shares) {
+      this.shares = text;
+      legend.replaceChildren(...figures.mechanisms.map(([name], index) => {
+        const item = document.createElement("li");
+        const swatch = document.createElement("i");
+        swatch.style.background = `var(--m-${name})`;
+        item.append(swatch, shares[index]);
+        return item;
+      }));
+    }
+    if (now - this.labelled < LABEL_MS) return;
+    this.labelled = now;
+    const set = (selector, label) => this.find(`${selector} canvas`).setAttribute("aria-label", label);
+    set(".heat", `Latency over ${over}: ${format.latency(figures.latency)} on average, at most ${format.latency(figures.latencyMax)}`);
+    set(".bandwidth", `Bandwidth: ${format.bytes(figures.readRate)} read and ${format.bytes(figures.writeRate)} written per second`);
+    set(".mechanisms", `Mean latency by mechanism: ${text}`);
+  }
+
+  draw(now) {
+    this.blocks.draw(now);
+    const width = this.root.clientWidth;
+    if (!this.isStale && width === this.width) return;
+    [this.isStale, this.width] = [false, width];
+    charts.drawHeat(this.find(".heat canvas"), this.intervals, this.bounds);
+    charts.drawBandwidth(this.find(".bandwidth canvas"), this.intervals);
+    charts.drawMechanisms(this.find(".mechanisms canvas"), this.intervals);
+  }
+}
+
+function show(state, isWhole, isNew) {
+  const now = performance.now();
+  const parent = element("devices");
+  while (views.length > state.devices.length) views.pop().root.remove();
+  while (views.length < state.devices.length) views.push(new View(parent));
+  state.devices.forEach((device, index) => {
+    views[index].update(device, state.latency_bounds_ns, isWhole, isNew, now);
+  });
+  element("now").textContent = format.time(state.now_ns);
+  const speed = views[0]?.figures.speed ?? 0;
+  const isSlow = state.speed !== undefined && !state.paused && speed < 0.7 * state.speed;
+  element("pace").textContent = state.paused ? "paused" : isSlow ? `at ${format.factor(speed)}, as fast as possible` : `at ${format.factor(speed)}`;
+  controls.update(state);
+  happenings(state.events, state.devices.length > 1);
+  document.documentElement.dataset.ready = "true";
+}
+
+function happenings(events, isNamed) {
+  const fresh = events.filter((event) => event.number > lastEvent);
+  if (fresh.length === 0) return;
+  const list = element("events");
+  if (lastEvent === 0) list.replaceChildren();
+  lastEvent = fresh.at(-1).number;
+  for (const event of fresh) {
+    const item = document.createElement("li");
+    const at = document.createElement("time");
+    at.textContent = format.time(event.at_ns);
+    item.append(at, isNamed ? `device ${event.device + 1}: ${event.text}` : event.text);
+    list.prepend(item);
+  }
+  while (list.children.length > 60) list.lastElementChild.remove();
+}
+
+let frames = 0;
+let counted = performance.now();
+function frame(now) {
+  for (const view of views) view.draw(now);
+  frames += 1;
+  if (now - counted >= 1000) {
+    document.documentElement.dataset.fps = String(Math.round((frames * 1000) / (now - counted)));
+    [frames, counted] = [0, now];
+  }
+  requestAnimationFrame(frame);
+}
+
+controls.start();
+watch(
+  (state) => show(state, true, true),
+  (state, isNew) => show(state, false, isNew),
+  (reason) => { element("pace").textContent = reason; },
+);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const view of views) view.isStale = view.blocks.isStale = true;
+});
+requestAnimationFrame(frame);

@@ -1,0 +1,55 @@
+// The connection to the server: the token, the state, the event stream, and commands.
+
+const KEY = "flashlab-token";
+
+// The address that the command printed carries the token behind the #. It moves to the session's storage, so that it
+// neither stays in the address bar nor in the history.
+const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
+if (fromAddress) {
+  sessionStorage.setItem(KEY, fromAddress);
+  history.replaceState(null, "", location.pathname);
+}
+const token = sessionStorage.getItem(KEY);
+
+export const mayChange = token !== null;
+
+// Sends a command. Rejects with the server's reason if it is refused.
+export async function command(body) {
+  const response = await fetch("api/control", {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "Authorization": `Bearer ${token ?? ""}` },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error((await response.text()).trim());
+}
+
+// Calls `whole` with the complete state at the start and after a gap, and `next` with each later state.
+export function watch(whole, next, lost) {
+  let tick = null;
+  let isLoading = false;
+  const load = async () => {
+    isLoading = true;
+    try {
+      const response = await fetch("api/state");
+      if (!response.ok) throw new Error((await response.text()).trim());
+      const state = await response.json();
+      tick = state.tick;
+      whole(state);
+    } catch (error) {
+      lost(error.message);
+    } finally {
+      isLoading = false;
+    }
+  };
+  const source = new EventSource("api/events");
+  source.onmessage = (event) => {
+    const state = JSON.parse(event.data);
+    if (isLoading) return;
+    if (tick === null || state.tick > tick + 1 || state.tick < tick) return load();
+    const isNew = state.tick > tick;
+    tick = state.tick;
+    next(state, isNew);
+  };
+  source.onopen = load;
+  source.onerror = () => lost("the connection to flashlab is lost; trying again");
+}

@@ -1,0 +1,144 @@
+//! The checks that decide if a request may proceed: its host, its origin and its token.
+
+use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
+use hyper::{HeaderMap, Method};
+use std::fmt;
+use std::net::IpAddr;
+
+/// The secret that a command has to carry.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Draws a token of 128 random bits.
+    ///
+    /// # Errors
+    /// Returns an error if the system has no random numbers.
+    pub fn random() -> std::io::Result<Token> {
+        let mut bytes = [0_u8; 16];
+        getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+        Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// Returns the token as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares in a time that does not depend on the place of the first difference.
+    fn matches(&self, offered: &str) -> bool {
+        let (mine, other) = (self.0.as_bytes(), offered.as_bytes());
+        let differences = mine.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
+        mine.len() == other.len() && differences == 0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(...)")
+    }
+}
+
+/// The reason why a request is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Denied {
+    Host,
+    Origin,
+    NoToken,
+    WrongToken,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Denied::Host => {
+                "the header Host must be an IP address or localhost: open the page by the address that the command printed"
+            }
+            Denied::Origin => "a page of another site may not use this server",
+            Denied::NoToken => "a change needs the token: open the page by the whole address that the command printed",
+            Denied::WrongToken => "the token is not that of this server: open the page by the address that it printed",
+        })
+    }
+}
+
+/// Checks a request: every one needs a permitted host and no foreign origin, and every one that is not a read needs the
+/// token.
+pub(crate) fn check(method: &Method, headers: &HeaderMap, token: &Token) -> Result<(), Denied> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    let host = text(HOST).filter(|host| is_permitted(host)).ok_or(Denied::Host)?;
+    if headers.get_all(HOST).iter().count() > 1 || headers.get_all(ORIGIN).iter().count() > 1 {
+        return Err(Denied::Host);
+    }
+    if text(ORIGIN).is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
+        return Err(Denied::Origin);
+    }
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let offered = text(AUTHORIZATION).ok_or(Denied::NoToken)?;
+    let offered = offered.strip_prefix("Bearer ").ok_or(Denied::NoToken)?;
+    if token.matches(offered) { Ok(()) } else { Err(Denied::WrongToken) }
+}
+
+/// Returns true if `host`, with or without a port, is an IP address or `localhost`.
+fn is_permitted(host: &str) -> bool {
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, rest)) => (address, rest),
+            None => return false,
+        },
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let has_port = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    has_port && (name == "localhost" || name.parse::<IpAddr>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    fn checked(method: &Method, headers: &[(HeaderName, &str)]) -> Result<(), Denied> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name, HeaderValue::from_str(value).expect("the value is valid"));
+        }
+        check(method, &map, &Token("ab".repeat(16)))
+    }
+
+    #[test]
+    fn a_name_of_another_site_is_refused_even_for_reads() {
+        for host in ["127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "localhost:1", "192.168.1.2:80"] {
+            assert_eq!(checked(&Method::GET, &[(HOST, host)]), Ok(()), "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost:x", "", "[::1", "[::1]x"]
+        {
+            assert_eq!(checked(&Method::GET, &[(HOST, host)]), Err(Denied::Host), "{host}");
+        }
+        assert_eq!(checked(&Method::GET, &[]), Err(Denied::Host));
+        let twice = [(HOST, "127.0.0.1"), (HOST, "evil.example")];
+        assert_eq!(checked(&Method::GET, &twice), Err(Denied::Host));
+    }
+
+    #[test]
+    fn a_change_needs_the_token_and_no_foreign_origin() {
+        let token = format!("Bearer {}", "ab".repeat(16));
+        let host = (HOST, "127.0.0.1:8080");
+        let own = (ORIGIN, "http://127.0.0.1:8080");
+        assert_eq!(checked(&Method::POST, &[host.clone(), own.clone(), (AUTHORIZATION, &token)]), Ok(()));
+        assert_eq!(checked(&Method::POST, &[host.clone(), (AUTHORIZATION, &token)]), Ok(()));
+        assert_eq!(checked(&Method::POST, &[host.clone(), own]), Err(Denied::NoToken));
+        for wrong in ["Bearer ", "Bearer abab", &format!("{token}0")] {
+            let denied = checked(&Method::POST, &[host.clone(), (AUTHORIZATION, wrong)]);
+            assert_eq!(denied, Err(Denied::WrongToken), "{wrong}");
+        }
+        for foreign in ["http://evil.example", "null", "https://127.0.0.1:8080", "http://127.0.0.1:8081"] {
+            for method in [Method::POST, Method::GET] {
+                let headers = [host.clone(), (ORIGIN, foreign), (AUTHORIZATION, &token)];
+                assert_eq!(checked(&method, &headers), Err(Denied::Origin), "{method} from {foreign}");
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Bounds on the load that clients may cause.
+
+use std::time::Duration;
+
+/// Bounds on the load that clients may cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most open connections. A further one is closed at once.
+    pub connections: usize,
+    /// Most event streams. A further one is answered with status 503. It is less than `connections`, so that streams
+    /// cannot lock out commands.
+    pub streams: usize,
+    /// Most bytes of the body of a command.
+    pub body: usize,
+    /// Longest time for the head of a request, also between two requests, and for the body of a command.
+    pub request: Duration,
+    /// Longest time without progress while a client reads a response.
+    pub stall: Duration,
+    /// Interval between two states in an event stream.
+    pub tick: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 256,
+            streams: 64,
+            body: 64 << 10,
+            request: Duration::from_secs(10),
+            stall: Duration::from_secs(20),
+            tick: Duration::from_millis(100),
+        }
+    }
+}
