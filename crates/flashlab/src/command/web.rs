@@ -9,7 +9,6 @@ use flashlab_sim::Duration;
 use flashlab_web::{Limits, Refused, Server, Stop, Subject};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The job of a page without one: random writes to a tenth of the device, for as long as the page is open.
 const JOB: &str = "--name=page --rw=randwrite --bs=16k --size=10% --direct=1 --time_based --runtime=36500d";
@@ -47,7 +46,7 @@ impl Web {
         let Web::Web(options) = self;
         let job = if options.fio.is_empty() { JOB.to_owned() } else { options.fio.join(" ") };
         let devices = [options.device.clone()];
-        let mut session = Session::new(Arc::new(library.clone()), &devices, &job, options.seed)
+        let mut session = Session::new(library, &devices, &job, options.seed)
             .and_then(|mut session| {
                 session.execute(&Command::Speed { factor: options.speed })?;
                 Ok(session)

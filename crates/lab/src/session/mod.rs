@@ -23,7 +23,6 @@ use flashlab_catalogue::library::Library;
 use flashlab_sim::{Duration, Instant};
 use station::Station;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Most devices of a session.
 const DEVICES_MAX: usize = 2;
@@ -40,8 +39,6 @@ const EVENTS_PER_CALL: u32 = 4_096;
 
 /// Devices under a job, with the controls of the page.
 pub struct Session {
-    library: Arc<Library>,
-    seed: u64,
     job: String,
     stations: Vec<Station>,
     paused: bool,
@@ -63,15 +60,8 @@ impl Session {
     ///
     /// # Errors
     /// Returns an error if a device or the job cannot be used.
-    pub fn new(
-        library: Arc<Library>,
-        devices: &[String],
-        job: &str,
-        seed: u64,
-    ) -> Result<Session, SessionError> {
+    pub fn new(library: &Library, devices: &[String], job: &str, seed: u64) -> Result<Session, SessionError> {
         let mut session = Session {
-            library,
-            seed,
             job: job.to_owned(),
             stations: Vec::new(),
             paused: false,
@@ -85,7 +75,7 @@ impl Session {
             happened: 0,
         };
         for device in devices.iter().take(DEVICES_MAX) {
-            let station = Station::open(device, job, &session.library, seed, Instant::ZERO)?;
+            let station = Station::open(device, job, library, seed, Instant::ZERO)?;
             session.stations.push(station);
         }
         Ok(session)

@@ -6,6 +6,7 @@ mod follows;
 mod library;
 mod mmc_logs;
 mod queue;
+mod session;
 mod stacks;
 mod state;
 mod trace;
