@@ -34,7 +34,7 @@ pub trait Observer {
     /// Receives the wear of the erase blocks, if the device models them.
     fn erase_blocks(&mut self, _blocks: &EraseBlocks<'_>) {}
     /// Receives the contents of the erase blocks, if the translation layer knows them: `use_of` returns the use of each
-    /// block below `count`. A call takes constant time.
+    /// block below `count`, and takes time in proportion to the units of a block.
     fn block_uses(&mut self, _count: u32, _use_of: &dyn Fn(u32) -> BlockUse) {}
     /// Receives the fill level of a cache or buffer: `used` of `capacity` bytes.
     fn level(&mut self, _name: &'static str, _used: u64, _capacity: u64) {}

@@ -37,6 +37,7 @@ export function start() {
     await send({ do: "speed", factor: chosen() });
     isSliding = false;
   });
+  changes();
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest("input, textarea, select");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !mayChange) return;
@@ -45,10 +46,42 @@ export function start() {
   });
 }
 
+// The device that the next change addresses; absent for all.
+const target = () => {
+  const value = document.querySelector("input[name=which]:checked").value;
+  return value === "" || element("which").hidden ? {} : { device: Number(value) };
+};
+
+const MIB = 1048576;
+
+// Wires the controls that change the device.
+function changes() {
+  for (const id of ["cut", "unplug", "plug"]) element(id).addEventListener("click", () => send({ do: id, ...target() }));
+  for (const id of ["alone", "restart"]) element(id).addEventListener("click", () => send({ do: id }));
+  const forms = {
+    fault: (form) => ({ do: "fault", requests: Number(form.requests.value), ...target() }),
+    discard: (form) => ({ do: "discard", offset: Number(form.offset.value) * MIB, bytes: Number(form.size.value) * MIB, ...target() }),
+    number: (form) => ({ do: "set", key: form.key.value.trim(), value: form.value.value.trim(), ...target() }),
+    beside: (form) => ({ do: "beside", device: form.device.value.trim() }),
+    job: (form) => ({ do: "job", text: form.text.value }),
+  };
+  for (const [id, body] of Object.entries(forms)) {
+    element(id).addEventListener("submit", (event) => {
+      event.preventDefault();
+      send(body(event.target.elements));
+    });
+  }
+}
+
 // Shows the state in the controls, without disturbing one that the user holds.
 export function update(state) {
   isPaused = state.paused ?? false;
   element("time-controls").hidden = state.paused === undefined || !mayChange;
+  element("changes").hidden = element("time-controls").hidden;
+  element("which").hidden = state.devices.length < 2;
+  element("alone").disabled = state.devices.length < 2;
+  const job = element("job").elements.text;
+  if (job.value === "") job.value = state.job ?? "";
   element("pause").textContent = isPaused ? "Resume" : "Pause";
   if (state.speed !== undefined && !isSliding && document.activeElement !== element("speed")) {
     element("speed").value = Math.log10(state.speed);

@@ -3,3 +3,5 @@
 mod cli;
 mod live;
 mod picture;
+#[cfg(feature = "web")]
+mod web;

@@ -21,4 +21,58 @@ pub enum Command {
         /// The ratio.
         factor: f64,
     },
+    /// Cuts the power and restores it at once. The job starts again when the device has recovered.
+    Cut(Target),
+    /// Cuts the power.
+    Unplug(Target),
+    /// Restores the power. The job starts again when the device has recovered.
+    Plug(Target),
+    /// Lets the next requests of the job fail with an I/O error, which ends the job as in fio.
+    Fault {
+        /// Index of the device; all devices by default.
+        device: Option<usize>,
+        /// Number of requests.
+        requests: u32,
+    },
+    /// Discards a range.
+    Discard {
+        /// Index of the device; all devices by default.
+        device: Option<usize>,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        bytes: u64,
+    },
+    /// Changes a number of a device's profile. A number of the host keeps the state of a card; any other change begins
+    /// with a new device.
+    Set {
+        /// Index of the device; all devices by default.
+        device: Option<usize>,
+        /// Path of the number: `flash.t_prog`.
+        key: String,
+        /// The value with its unit: `300us`.
+        value: String,
+    },
+    /// Replaces the job: options of fio, or the text of a job file. The devices stay as they are.
+    Job {
+        /// The job.
+        text: String,
+    },
+    /// Shows a second device beside the first. Both begin new.
+    Beside {
+        /// Name of the device with its settings.
+        device: String,
+    },
+    /// Removes the second device.
+    Alone {},
+    /// Begins again with new devices.
+    Restart {},
+}
+
+/// The device that a command addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Index of the device; all devices by default.
+    pub device: Option<usize>,
 }

@@ -26,6 +26,27 @@ pub enum SessionError {
     },
     /// The job cannot run on the device.
     Bench(BenchError),
+    /// There is no device with this index.
+    NoDevice {
+        /// The index.
+        device: usize,
+    },
+    /// The power of the device is off.
+    PowerIsOff,
+    /// The power of the device is on.
+    PowerIsOn,
+    /// A range to discard lies beyond the end of the device, or does not consist of whole blocks.
+    Range {
+        /// Capacity of the device in bytes.
+        capacity: u64,
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// A setting is not one that a page may change.
+    Setting {
+        /// The setting.
+        setting: String,
+    },
     /// The speed is out of range.
     Speed {
         /// The speed.
@@ -45,6 +66,18 @@ impl fmt::Display for SessionError {
                 write!(f, "{jobs} jobs are too many here; the limit is {}", super::job::JOBS_MAX)
             }
             SessionError::Bench(error) => error.fmt(f),
+            SessionError::NoDevice { device } => write!(f, "there is no device {device}; the first one is 0"),
+            SessionError::PowerIsOff => f.write_str("the power of the device is off: plug it in first"),
+            SessionError::PowerIsOn => f.write_str("the power of the device is on already"),
+            SessionError::Range { capacity, block } => write!(
+                f,
+                "a range to discard consists of whole blocks of {block} bytes, and lies in the {capacity} bytes of the device"
+            ),
+            SessionError::Setting { setting } => write!(
+                f,
+                "{setting} cannot be set here: expected the path of a number and a value, such as flash.t_prog and 300us; \
+                 files can be named on the command line only"
+            ),
             SessionError::Speed { factor } => {
                 write!(f, "the speed {factor} is not between {:e} and {:e}", SPEEDS.start(), SPEEDS.end())
             }

@@ -8,13 +8,14 @@
 mod blocks;
 mod command;
 mod error;
+mod execute;
 mod interval;
 mod job;
 mod snapshot;
 mod station;
 mod workload;
 
-pub use command::Command;
+pub use command::{Command, Target};
 pub use error::SessionError;
 pub use interval::{Interval, LATENCY_BOUNDS_NS};
 pub use snapshot::{DeviceSnapshot, Happening, Snapshot};
@@ -39,6 +40,8 @@ const EVENTS_PER_CALL: u32 = 4_096;
 
 /// Devices under a job, with the controls of the page.
 pub struct Session {
+    library: Library,
+    seed: u64,
     job: String,
     stations: Vec<Station>,
     paused: bool,
@@ -62,6 +65,8 @@ impl Session {
     /// Returns an error if a device or the job cannot be used.
     pub fn new(library: &Library, devices: &[String], job: &str, seed: u64) -> Result<Session, SessionError> {
         let mut session = Session {
+            library: library.clone(),
+            seed,
             job: job.to_owned(),
             stations: Vec::new(),
             paused: false,
@@ -100,32 +105,6 @@ impl Session {
             self.report(index);
         }
         more
-    }
-
-    /// Executes a command of the page.
-    ///
-    /// # Errors
-    /// Returns an error if the command does not apply; the session is unchanged then.
-    pub fn execute(&mut self, command: &Command) -> Result<(), SessionError> {
-        match command {
-            Command::Pause => self.paused = true,
-            Command::Resume => self.paused = false,
-            Command::Step { requests } => self.step(*requests),
-            Command::Speed { factor } if SPEEDS.contains(factor) => self.speed = *factor,
-            Command::Speed { factor } => return Err(SessionError::Speed { factor: *factor }),
-        }
-        Ok(())
-    }
-
-    /// Pauses, and advances until the first device has completed `requests` more requests.
-    fn step(&mut self, requests: u32) {
-        self.paused = true;
-        let Some(first) = self.stations.first_mut() else { return };
-        if first.complete(requests.max(1)) {
-            self.target = self.target.max(first.now());
-        }
-        self.report(0);
-        while self.work() {}
     }
 
     /// Moves the events of a device to the list of the session.

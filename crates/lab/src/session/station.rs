@@ -1,5 +1,7 @@
 //! One device of a session: the device, its job, and the instant that it has reached.
 
+mod changes;
+
 use super::blocks::Observed;
 use super::interval::{Interval, Recorder};
 use super::snapshot::DeviceSnapshot;
@@ -17,6 +19,7 @@ use std::ops::Range;
 /// A device under its job.
 pub(super) struct Station {
     device: Device,
+    seed: u64,
     bench: Bench,
     jobs: Vec<Job>,
     /// Waves of `jobs` that have not begun.
@@ -27,6 +30,9 @@ pub(super) struct Station {
     ahead: Duration,
     /// Instant of the session that the device has reached.
     now: Instant,
+    is_powered: bool,
+    /// Figures of the current interval while no wave runs.
+    rest: Recorder,
     bad_blocks: u64,
     is_read_only: bool,
     events: Vec<(Instant, String)>,
@@ -59,6 +65,7 @@ impl Station {
         }
         Ok(Station {
             device,
+            seed,
             bench,
             jobs,
             waves: waves.into(),
@@ -66,6 +73,8 @@ impl Station {
             is_prepared: false,
             ahead: Duration::ZERO,
             now,
+            is_powered: true,
+            rest: Recorder::default(),
             bad_blocks: 0,
             is_read_only: false,
             events: Vec::new(),
@@ -127,8 +136,8 @@ impl Station {
             Event::Done if !running.is_done => return self.end_wave(at),
             Event::Done | Event::Later => {}
         }
-        if !running.workload.jobs.record().failures.is_empty() {
-            self.report_failures();
+        if !running.workload.jobs.record().failures.is_empty() || !running.workload.answers.is_empty() {
+            self.report_results();
         }
         Some(event)
     }
@@ -136,6 +145,7 @@ impl Station {
     /// Writes the data that the jobs read, and begins the first wave.
     fn prepare(&mut self) {
         self.is_prepared = true;
+        self.bench.pause((self.now + self.ahead).saturating_since(self.bench.now()));
         if self.device.state.is_none()
             && let Err(error) = self.bench.write_before_read(&self.jobs)
         {
@@ -151,7 +161,8 @@ impl Station {
     fn begin_next_wave(&mut self, at: Instant) -> bool {
         let Some(wave) = self.waves.pop_front() else { return false };
         // The interval continues from wave to wave.
-        let recorder = self.running.take().map(|ended| ended.workload.jobs.into_record()).unwrap_or_default();
+        let ended = self.running.take().map(|ended| ended.workload.jobs.into_record());
+        let recorder = ended.unwrap_or_else(|| std::mem::take(&mut self.rest));
         match begin(&mut self.bench, &self.jobs, wave, at) {
             Ok(mut running) => {
                 *running.workload.jobs.record_mut() = recorder;
@@ -167,7 +178,7 @@ impl Station {
 
     /// Ends a wave at `at`, which may be a sleep after the last completion, and begins the next one.
     fn end_wave(&mut self, at: Instant) -> Option<Event> {
-        self.report_failures();
+        self.report_results();
         let running = self.running.as_mut()?;
         running.is_done = true;
         let end = running.workload.jobs.end().unwrap_or(at).max(at);
@@ -178,11 +189,20 @@ impl Station {
         Some(Event::Done)
     }
 
-    fn report_failures(&mut self) {
+    /// Adds an event for each failure of a job and for each of the user's requests that completed.
+    fn report_results(&mut self) {
         let Some(running) = &mut self.running else { return };
+        for (at, status) in running.workload.answers.drain(..) {
+            self.events.push((at.saturating_sub(self.ahead), format!("the discard completed: {status:?}")));
+        }
         for (at, cause) in running.workload.jobs.record_mut().failures.drain(..) {
             self.events.push((at.saturating_sub(self.ahead), describe(cause)));
         }
+    }
+
+    /// Adds an event at the current instant.
+    pub(super) fn say(&mut self, text: &str) {
+        self.events.push((self.now, text.to_owned()));
     }
 
     /// Removes and returns the events since the last call, in order.
@@ -192,7 +212,10 @@ impl Station {
 
     /// Returns true if no request completed in the current interval.
     pub(super) fn is_idle(&self) -> bool {
-        self.running.as_ref().is_none_or(|running| running.workload.jobs.record().interval.is_empty())
+        match &self.running {
+            Some(running) => running.workload.jobs.record().interval.is_empty(),
+            None => self.rest.interval.is_empty(),
+        }
     }
 
     /// Ends the current interval, and looks for blocks that failed in it.
@@ -210,7 +233,7 @@ impl Station {
         }
         match &mut self.running {
             Some(running) => running.workload.jobs.record_mut().take(begin, end, wall),
-            None => Recorder::default().take(begin, end, wall),
+            None => self.rest.take(begin, end, wall),
         }
     }
 
@@ -218,6 +241,7 @@ impl Station {
     pub(super) fn snapshot<'a>(&'a self, intervals: Vec<&'a Interval>) -> DeviceSnapshot<'a> {
         let observed = Observed::of(self.bench.device());
         let phase = match &self.running {
+            _ if !self.is_powered => "unplugged",
             _ if !self.is_prepared => "preparing",
             Some(running) if !running.is_done => "running",
             _ => "finished",

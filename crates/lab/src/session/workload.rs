@@ -22,13 +22,15 @@ pub(super) struct SessionWorkload {
     pub(super) jobs: Jobs<Recorder>,
     pub(super) extras: VecDeque<Extra>,
     submitted: u64,
+    /// Requests of the jobs that are still to fail.
+    pub(super) failing: u32,
     /// Results of the user's requests.
     pub(super) answers: Vec<(Instant, Status)>,
 }
 
 impl SessionWorkload {
     pub(super) fn new(jobs: Jobs<Recorder>) -> Self {
-        SessionWorkload { jobs, extras: VecDeque::new(), submitted: 0, answers: Vec::new() }
+        SessionWorkload { jobs, extras: VecDeque::new(), submitted: 0, failing: 0, answers: Vec::new() }
     }
 }
 
@@ -61,6 +63,9 @@ impl Workload for SessionWorkload {
     fn completed(&mut self, completion: &Completion) {
         if completion.id.0 >= FIRST_ID {
             self.answers.push((completion.at, completion.status));
+        } else if self.failing > 0 {
+            self.failing -= 1;
+            self.jobs.completed(&Completion { status: Status::Unreadable, ..*completion });
         } else {
             self.jobs.completed(completion);
         }

@@ -165,3 +165,162 @@ fn an_impossible_device_job_or_command_is_refused_with_the_reason() {
         assert!(serde_json::from_str::<Command>(json).is_err(), "{json}");
     }
 }
+
+/// Executes a command, lets some time pass, and returns the phase, the counter `name` and the last event.
+fn after(session: &mut Session, json: &str, name: &str) -> (&'static str, u64, String) {
+    session.execute(&command(json)).unwrap_or_else(|error| panic!("{json}: {error}"));
+    pass(session, Duration::from_ms(1));
+    pass(session, Duration::from_ms(200));
+    session.close_interval();
+    let snapshot = session.snapshot(false);
+    let device = &snapshot.devices[0];
+    let counter = device.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value);
+    (device.phase, counter, snapshot.events.last().map(|event| event.text.clone()).unwrap_or_default())
+}
+
+#[test]
+fn a_cut_loses_requests_in_flight_and_the_job_starts_again() {
+    for device in ["sd/kingston", "nvme/p32a80", "emmc/typical-16gb"] {
+        let mut session = open(device, ENDLESS);
+        let (phase, before, _) = after(&mut session, "{\"do\":\"resume\"}", "host_written_bytes");
+        assert_eq!(phase, "running", "{device}");
+        let (phase, cut, event) = after(&mut session, "{\"do\":\"cut\"}", "host_written_bytes");
+        assert!(phase == "running" && cut > before && event.starts_with("power on"), "{device}: {event}");
+        let (phase, off, event) =
+            after(&mut session, "{\"do\":\"unplug\",\"device\":0}", "host_written_bytes");
+        assert!(phase == "unplugged" && event.starts_with("power cut: "), "{device}: {event}");
+        let (phase, later, _) = after(&mut session, "{\"do\":\"resume\"}", "host_written_bytes");
+        assert_eq!((phase, later), ("unplugged", off), "{device}: nothing is written without power");
+        for json in ["{\"do\":\"unplug\"}", "{\"do\":\"cut\"}", "{\"do\":\"fault\",\"requests\":1}"] {
+            let refused = session.execute(&command(json));
+            assert!(matches!(refused, Err(SessionError::PowerIsOff)), "{device}: {json}");
+        }
+        let (phase, on, _) = after(&mut session, "{\"do\":\"plug\"}", "host_written_bytes");
+        assert!(phase == "running" && on > off, "{device}");
+        assert!(matches!(session.execute(&command("{\"do\":\"plug\"}")), Err(SessionError::PowerIsOn)));
+    }
+}
+
+#[test]
+fn a_fault_ends_the_job_and_a_new_job_continues_on_the_same_device() {
+    let mut session = open("sd/kingston", ENDLESS);
+    let (_, before, _) = after(&mut session, "{\"do\":\"resume\"}", "host_written_bytes");
+    let (phase, failed, event) =
+        after(&mut session, "{\"do\":\"fault\",\"requests\":1}", "host_written_bytes");
+    assert_eq!((phase, event.as_str()), ("finished", "the job has finished"));
+    assert!(failed >= before);
+    let happened: Vec<String> =
+        session.snapshot(false).events.iter().map(|event| event.text.clone()).collect();
+    assert!(happened.iter().any(|text| text.contains("Unreadable")), "{happened:?}");
+    let job = "{\"do\":\"job\",\"text\":\"[w]\\nrw=write\\nbs=64k\\nsize=64m\\ndirect=1\\ntime_based\\nruntime=1d\"}";
+    let (phase, written, _) = after(&mut session, job, "host_written_bytes");
+    assert!(phase == "running" && written > failed, "the device keeps its counters: {written}");
+    assert!(session.snapshot(false).job.starts_with("[w]"));
+    let refused = session.execute(&command("{\"do\":\"job\",\"text\":\"--name=a --rw=sideways\"}"));
+    assert!(matches!(refused, Err(SessionError::Job(_))));
+    assert!(session.snapshot(false).job.starts_with("[w]"), "a refused job changes nothing");
+}
+
+#[test]
+fn a_discard_unmaps_its_range_and_a_range_beyond_the_end_is_refused() {
+    let mut session = open("sd/kingston", "--name=a --rw=write --bs=1m --size=16m --direct=1");
+    session.execute(&Command::Speed { factor: 1e3 }).expect("a valid speed");
+    let (phase, mapped, _) = after(&mut session, "{\"do\":\"resume\"}", "mapped_bytes");
+    assert_eq!((phase, mapped), ("finished", 16 << 20));
+    let discard = "{\"do\":\"discard\",\"offset\":0,\"bytes\":8388608}";
+    let (_, mapped, event) = after(&mut session, discard, "mapped_bytes");
+    assert_eq!((mapped, event.as_str()), (8 << 20, "the discard completed: Ok"));
+    for json in [
+        "{\"do\":\"discard\",\"offset\":1,\"bytes\":512}",
+        "{\"do\":\"discard\",\"offset\":0,\"bytes\":0}",
+        "{\"do\":\"discard\",\"offset\":18446744073709551104,\"bytes\":1024}",
+    ] {
+        assert!(matches!(session.execute(&command(json)), Err(SessionError::Range { .. })), "{json}");
+    }
+}
+
+#[test]
+fn a_changed_number_has_its_effect_and_only_one_of_the_host_keeps_the_state() {
+    let mut session = open("sd/kingston:flash.t_bers=4ms", ENDLESS);
+    let rate = |session: &mut Session| {
+        let begin = session.snapshot(false).now_ns;
+        session.close_interval();
+        pass(session, Duration::from_secs(1));
+        session.close_interval();
+        let snapshot = session.snapshot(false);
+        assert!(snapshot.now_ns > begin);
+        snapshot.devices[0].intervals[0].requests[1]
+    };
+    while session.work() {}
+    let fast = rate(&mut session);
+    let slow = "{\"do\":\"set\",\"key\":\"t_prog\",\"value\":\"5ms\"}";
+    let (_, _, event) = after(&mut session, slow, "");
+    assert_eq!(event, "t_prog=5ms: a new device begins");
+    let slowed = rate(&mut session);
+    assert!(slowed * 2 < fast, "{slowed} of {fast} requests a second");
+    assert_eq!(session.snapshot(false).devices[0].device, "sd/kingston:flash.t_bers=4ms,t_prog=5ms");
+    let again = "{\"do\":\"set\",\"key\":\"flash.t_prog\",\"value\":\"250us\"}";
+    after(&mut session, again, "");
+    assert_eq!(session.snapshot(false).devices[0].device, "sd/kingston:flash.t_bers=4ms,flash.t_prog=250us");
+    let written = after(&mut session, "{\"do\":\"resume\"}", "host_written_bytes").1;
+    let host = "{\"do\":\"set\",\"key\":\"host\",\"value\":\"raspberry-pi-4\"}";
+    let (_, kept, event) = after(&mut session, host, "host_written_bytes");
+    assert!(kept >= written, "{kept} after {written}: {event}");
+    assert_eq!(event, "host=raspberry-pi-4: the device keeps its state");
+    for (key, value) in
+        [("state", "x"), ("host", "./x.toml"), ("", "1"), ("t_prog", "1us,t_bers=1us"), ("t_prog", "")]
+    {
+        let set = Command::Set { device: None, key: key.into(), value: value.into() };
+        assert!(matches!(session.execute(&set), Err(SessionError::Setting { .. })), "{key}={value}");
+    }
+    let unknown = Command::Set { device: None, key: "t_porg".into(), value: "1us".into() };
+    assert!(matches!(session.execute(&unknown), Err(SessionError::Device(_))));
+}
+
+#[test]
+fn two_devices_run_the_same_job_up_to_the_same_instant() {
+    let mut session = open("sd/kingston", ENDLESS);
+    after(&mut session, "{\"do\":\"beside\",\"device\":\"sd/kingston\"}", "");
+    {
+        let snapshot = session.snapshot(true);
+        assert_eq!(snapshot.devices.len(), 2);
+        assert_eq!(
+            snapshot.devices[0].counters, snapshot.devices[1].counters,
+            "equal devices, equal counters"
+        );
+        assert!(
+            snapshot.devices[1].counters.iter().any(|(name, value)| *name == "erase_count" && *value > 0)
+        );
+    }
+    after(&mut session, "{\"do\":\"unplug\",\"device\":1}", "");
+    let phases: Vec<&str> = session.snapshot(false).devices.iter().map(|device| device.phase).collect();
+    assert_eq!(phases, ["running", "unplugged"]);
+    let none = Command::Beside { device: "sd/none".into() };
+    assert!(matches!(session.execute(&none), Err(SessionError::Device(_))));
+    assert_eq!(session.snapshot(false).devices.len(), 2);
+    after(&mut session, "{\"do\":\"alone\"}", "");
+    assert_eq!(session.snapshot(false).devices.len(), 1);
+    let third = Command::Cut(flashlab_lab::session::Target { device: Some(1) });
+    assert!(matches!(session.execute(&third), Err(SessionError::NoDevice { device: 1 })));
+}
+
+#[test]
+fn the_picture_of_the_blocks_shows_open_blocks_and_valid_data() {
+    for (device, open) in [("sd/kingston", 'H'), ("nvme/p32a80", 'H'), ("sd/sandisk-2gb", 'L')] {
+        let mut session = open_picture(device);
+        let (phase, ..) = after(&mut session, "{\"do\":\"resume\"}", "");
+        let snapshot = session.snapshot(false);
+        let picture = snapshot.devices[0].blocks.as_ref().unwrap_or_else(|| panic!("{device} has blocks"));
+        assert_eq!(picture.uses.len(), picture.erases.len(), "{device}, {phase}");
+        assert_eq!(picture.valid.len(), picture.erases.len(), "{device}");
+        assert!(picture.uses.contains(open), "{device}: {:.200}", picture.uses);
+        assert!(picture.valid.contains(|c| c > 'a'), "{device}");
+    }
+}
+
+fn open_picture(device: &str) -> Session {
+    let mut session =
+        open(device, "--name=a --rw=randwrite --bs=64k --size=256m --direct=1 --time_based --runtime=1d");
+    session.execute(&Command::Speed { factor: 100.0 }).expect("a valid speed");
+    session
+}

@@ -82,6 +82,11 @@ pub(super) struct WriteCache {
 }
 
 impl WriteCache {
+    /// Returns the bytes of data in the cache, and its size.
+    pub(super) fn level(&self) -> (u64, u64) {
+        (self.bytes, self.size)
+    }
+
     /// Creates an empty cache of `size` bytes in front of an array with pages of `page` bytes.
     pub(super) fn new(size: u64, page: u64) -> Self {
         WriteCache {

@@ -471,5 +471,9 @@ impl Model for CardModel {
 
     fn observe(&self, to: &mut dyn Observer) {
         self.array.flash.observe(to);
+        if let Some(cache) = &self.cache {
+            let (used, capacity) = cache.level();
+            to.level("write cache", used, capacity);
+        }
     }
 }

@@ -28,6 +28,7 @@
 //! open rewrite unit, or the block for partial pages. If no block is available, the state does not change: the write
 //! fails as a whole.
 
+mod uses;
 mod validate;
 
 use super::mapped_granules::MappedGranules;

@@ -15,6 +15,7 @@
 //! [`LogStructured::validate`] checks that the location of a granule holds that granule, that each block's valid count
 //! is the number of such locations, and that a closed block without valid data is free.
 
+mod uses;
 mod validate;
 
 use super::medium::{Medium, OpenBlock, Run, Work};

@@ -39,6 +39,11 @@ impl MapCache {
         self.pages.clear();
     }
 
+    /// Returns the number of pages in memory, and the number that fits.
+    pub fn level(&self) -> (u32, u32) {
+        (self.pages.len(), self.pages.capacity())
+    }
+
     /// Returns the numbers of hits and misses.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)

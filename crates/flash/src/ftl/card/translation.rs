@@ -482,8 +482,11 @@ impl Translation {
                 to.count("mapped_bytes", log_blocks.mapped.bytes_total());
                 to.count("page_mapped_unit_count", 0);
                 to.count("open_rewrite_unit_count", log_blocks.open_count() as u64);
+                let use_of = |block| log_blocks.use_of(block, &self.medium);
+                to.block_uses(self.medium.blocks.count(), &use_of);
             }
-            Placement::LogStructured { rewrite_units, .. } => {
+            Placement::LogStructured { rewrite_units, log } => {
+                to.block_uses(self.medium.blocks.count(), &|block| log.use_of(block, &self.medium));
                 to.count("mapped_bytes", rewrite_units.mapped_bytes_total());
                 to.count("page_mapped_unit_count", rewrite_units.page_mapped_count() as u64);
                 to.count("open_rewrite_unit_count", rewrite_units.open_count() as u64);
@@ -494,6 +497,9 @@ impl Translation {
             to.count("map_hit_count", hits);
             to.count("map_miss_count", misses);
             to.count("granule_map_load_count", self.granule_loads);
+            let (used, capacity) = cache.level();
+            let bytes = |pages: u32| u64::from(pages) * self.mapping.map_page;
+            to.level("map cache", bytes(used), bytes(capacity));
         }
     }
 

@@ -149,5 +149,8 @@ impl PageMap {
         to.count("effective_spare_ppm", (u128::from(spare) * 1_000_000 / u128::from(exported)) as u64);
         to.count("read_only", u64::from(self.read_only));
         self.blocks.pool().observe(self.parameters.geometry.block_bytes(), to);
+        to.block_uses(self.layout.blocks, &|block| self.use_of(block));
+        let buffer = &self.buffers.data;
+        to.level("write buffer", bytes(buffer.used().into()), bytes(buffer.capacity().into()));
     }
 }

@@ -56,6 +56,7 @@ mod recovery;
 mod reverse_map;
 mod slc;
 mod trim_log;
+mod uses;
 mod versions;
 mod write_buffer;
 

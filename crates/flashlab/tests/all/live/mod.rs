@@ -21,6 +21,6 @@ mod reference;
 mod run;
 mod serve;
 mod tls;
-mod tools;
+pub(crate) mod tools;
 mod verify;
 mod vsock;

@@ -330,6 +330,12 @@ impl MapCache {
         to.count("map_hit_hmb_count", self.counts.host_memory);
         to.count("map_miss_count", self.counts.flash);
         to.count("map_read_count", self.counts.loads);
+        let bytes = |pages: u32| u64::from(pages) * self.parameters.page;
+        for (name, pages) in [("map cache", &self.sram), ("host memory buffer", &self.host_memory)] {
+            if pages.capacity() > 0 {
+                to.level(name, bytes(pages.len()), bytes(pages.capacity()));
+            }
+        }
     }
 
     /// Checks the whole structure.

@@ -1,0 +1,5 @@
+//! The live page: in a headless browser, and over plain sockets.
+
+mod browser;
+mod page;
+mod server;

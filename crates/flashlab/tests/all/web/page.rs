@@ -1,0 +1,157 @@
+//! The controls of the page, each checked by its effect on the device.
+
+use super::browser::Browser;
+use super::server::{WebServer, counter, happened};
+
+const WINDOW: (u32, u32) = (1280, 1000);
+
+/// Clicks an element of the page.
+fn click(browser: &mut Browser, selector: &str) {
+    browser.evaluate(&format!("document.querySelector('{selector}').click()"));
+}
+
+/// Fills the fields of a form and submits it.
+fn submit(browser: &mut Browser, form: &str, fields: &[(&str, &str)]) {
+    for (name, value) in fields {
+        let value = serde_json::to_string(value).expect("a string");
+        browser.evaluate(&format!("document.getElementById('{form}').elements['{name}'].value = {value}"));
+    }
+    browser.evaluate(&format!("document.getElementById('{form}').requestSubmit()"));
+}
+
+#[test]
+fn every_control_of_the_page_has_its_effect_on_the_device() {
+    let server = WebServer::start(&["--speed", "10", "sd/kingston"]);
+    let Some(mut browser) = Browser::open("controls", &server.url, WINDOW) else { return };
+    browser.wait_for("document.documentElement?.dataset.ready === 'true'");
+    assert_eq!(browser.evaluate("location.hash"), "", "the token leaves the address bar");
+
+    click(&mut browser, "#pause");
+    let paused = server.wait_for("the pause", |state| state["paused"] == true);
+    browser.wait_for("document.getElementById('pause').textContent === 'Resume'");
+    click(&mut browser, "#step");
+    let stepped = server.wait_for("the step", |state| state["now_ns"].as_u64() > paused["now_ns"].as_u64());
+    assert_eq!(stepped["paused"], true);
+    browser.evaluate(
+        "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true })) && true",
+    );
+    server.wait_for("the key that resumes", |state| state["paused"] == false);
+    browser.evaluate(
+        "(() => { const s = document.getElementById('speed'); s.value = 2; s.dispatchEvent(new Event('input'));
+         s.dispatchEvent(new Event('change')); })()",
+    );
+    server.wait_for("the speed", |state| state["speed"] == 100.0);
+
+    click(&mut browser, "#cut");
+    server.wait_for("the cut", |state| happened(state, "power cut: ") && happened(state, "power on"));
+    click(&mut browser, "#unplug");
+    server.wait_for("the unplugging", |state| state["devices"][0]["phase"] == "unplugged");
+    click(&mut browser, "#plug");
+    server.wait_for("the plugging", |state| state["devices"][0]["phase"] == "running");
+
+    let mapped = counter(&server.state(), 0, "mapped_bytes");
+    assert!(mapped > 0);
+    submit(&mut browser, "discard", &[("offset", "0"), ("size", "64")]);
+    server.wait_for("the discard", |state| happened(state, "the discard completed: Ok"));
+    submit(&mut browser, "fault", &[("requests", "1")]);
+    server.wait_for("the fault", |state| {
+        state["devices"][0]["phase"] == "finished" && happened(state, "Unreadable")
+    });
+    submit(
+        &mut browser,
+        "job",
+        &[("text", "--name=w --rw=write --bs=64k --size=256m --direct=1 --time_based --runtime=100d")],
+    );
+    server.wait_for("the job", |state| {
+        state["devices"][0]["phase"] == "running"
+            && state["job"].as_str().is_some_and(|job| job.contains("--name=w"))
+    });
+    submit(&mut browser, "number", &[("key", "flash.t_prog"), ("value", "900us")]);
+    server.wait_for("the number", |state| state["devices"][0]["device"] == "sd/kingston:flash.t_prog=900us");
+    submit(&mut browser, "beside", &[("device", "sd/sandisk")]);
+    server.wait_for("the second device", |state| counter(state, 1, "host_written_bytes") > 0);
+    browser.wait_for("document.querySelectorAll('.device').length === 2");
+    click(&mut browser, "input[name=which][value=\"1\"]");
+    click(&mut browser, "#unplug");
+    let state = server.wait_for("the unplugging of one", |state| state["devices"][1]["phase"] == "unplugged");
+    assert_eq!(state["devices"][0]["phase"], "running");
+    click(&mut browser, "#alone");
+    server.wait_for("the removal", |state| {
+        state["devices"].as_array().is_some_and(|devices| devices.len() == 1)
+    });
+    click(&mut browser, "#restart");
+    server.wait_for("the new beginning", |state| {
+        state["events"]
+            .as_array()
+            .and_then(|all| all.last())
+            .is_some_and(|last| last["text"] == "a new device begins")
+    });
+
+    for mode in ["wear", "valid", "uses"] {
+        click(&mut browser, &format!("[data-mode={mode}]"));
+        browser.wait_for(&format!("document.querySelector('[data-mode={mode}]').ariaPressed === 'true'"));
+    }
+    assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
+
+    submit(&mut browser, "number", &[("key", "flash.t_porg"), ("value", "1us")]);
+    browser.wait_for("document.getElementById('message').textContent.includes('t_prog')");
+}
+
+#[test]
+fn the_page_draws_its_pictures_and_fits_a_telephone() {
+    let server = WebServer::start(&["--speed", "60", "nvme/p32a80"]);
+    for (width, height) in [(1280, 1000), (400, 800)] {
+        let test = format!("draws-{width}");
+        let Some(mut browser) = Browser::open(&test, &server.url, (width, height)) else { return };
+        browser.wait_for("document.documentElement?.dataset.ready === 'true'");
+        browser.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })");
+        browser.wait_for(
+            "[...document.querySelectorAll('canvas')].length === 4 && [...document.querySelectorAll('canvas')].every((c) => {
+               const bytes = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+               return new Set(new Uint32Array(bytes.buffer)).size > 2; })",
+        );
+        let wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(browser.evaluate(wide), 0, "pixels of overflow at {width}");
+        let unnamed = "[...document.querySelectorAll('canvas')].filter((c) => !c.ariaLabel).length
+            + [...document.querySelectorAll('input, textarea')].filter((c) => c.labels.length === 0).length
+            + [...document.querySelectorAll('button')].filter((c) => c.textContent.trim() === '').length";
+        assert_eq!(browser.evaluate(unnamed), 0, "elements without a name for screen readers");
+        assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
+    }
+}
+
+#[test]
+fn a_page_without_the_token_only_watches() {
+    let server = WebServer::start(&["sd/kingston"]);
+    let url = server.url.split('#').next().expect("a first part");
+    let Some(mut browser) = Browser::open("watches", url, WINDOW) else { return };
+    browser.wait_for("document.documentElement?.dataset.ready === 'true'");
+    let hidden =
+        "document.getElementById('time-controls').hidden && document.getElementById('changes').hidden";
+    assert_eq!(browser.evaluate(hidden), true);
+    assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
+}
+
+#[test]
+fn a_command_over_http_needs_the_token_and_bad_arguments_are_refused() {
+    let server =
+        WebServer::start(&["sd/kingston", "--name=a", "--rw=read", "--bs=4k", "--size=1m", "--direct=1"]);
+    let json = "Content-Type: application/json\r\n";
+    let (status, _) = server.request("POST /api/control", json, "{\"do\":\"pause\"}");
+    assert_eq!(status, "HTTP/1.1 401 Unauthorized");
+    let headers = format!("{json}Authorization: Bearer {}\r\n", server.token());
+    let (status, why) = server.request("POST /api/control", &headers, "{\"do\":\"explode\"}");
+    assert_eq!(status, "HTTP/1.1 422 Unprocessable Entity");
+    assert!(why.contains("unknown variant `explode`"), "{why}");
+    for (arguments, what) in [
+        (&["web", "sd/none"][..], "sd/none"),
+        (&["web", "sd/kingston", "--name=a", "--rw=sideways"], "sideways"),
+        (&["web", "--listen=example", "sd/kingston"], "PORT or IP:PORT"),
+        (&["web", "--speed=0", "sd/kingston"], "speed"),
+    ] {
+        let output = crate::live::tools::flashlab(arguments).output().expect("the binary is built");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains(what), "{arguments:?}: {message}");
+    }
+}
