@@ -24,6 +24,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("serve", 30),
     ("catalogue", 10),
     ("served", 60),
+    ("device", 10),
     ("lab", 15),
     ("report", 20),
     ("flashlab", 170),

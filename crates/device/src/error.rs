@@ -1,0 +1,76 @@
+//! Errors of opening a device and of cutting its power.
+
+use flashlab_catalogue::device::DeviceError;
+use flashlab_catalogue::library::LibraryError;
+use flashlab_sd::quirk::QuirkError;
+use flashlab_served::ServedError;
+use flashlab_sim::StoreError;
+use std::fmt;
+
+/// The reason why a device cannot be opened, or its power cannot be cut.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name of the device is wrong, or its files are. The text names the place and the way out.
+    Open(ServedError),
+    /// The name of a simulated device is wrong, or its files are. The text names the place and the way out.
+    Device(DeviceError),
+    /// The device takes no SD commands.
+    NotACard(String),
+    /// The profiles that are part of the library cannot be read.
+    Library(LibraryError),
+    /// A quirk is wrong.
+    Quirk(QuirkError),
+    /// The device has no timing, so no power either.
+    NoPower,
+    /// The store of the bytes failed while the effects of a power cut were applied.
+    Store(StoreError),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Open(error) => error.fmt(f),
+            Error::Device(error) => error.fmt(f),
+            Error::NotACard(name) => write!(f, "{name} takes no SD commands; the names of cards begin with sd/"),
+            Error::Library(error) => error.fmt(f),
+            Error::Quirk(error) => error.fmt(f),
+            Error::NoPower => f.write_str(
+                "the device has no timing, so its power cannot be cut; \
+                 use a simulated device such as sd/kingston, or add a layer: memory:size=1MiB+delay:read=100us",
+            ),
+            Error::Store(error) => write!(f, "the power was cut, but its effects are incomplete: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Open(error) => Some(error),
+            Error::Device(error) => Some(error),
+            Error::Library(error) => Some(error),
+            Error::Quirk(error) => Some(error),
+            Error::Store(error) => Some(error),
+            Error::NoPower | Error::NotACard(_) => None,
+        }
+    }
+}
+
+impl From<ServedError> for Error {
+    fn from(error: ServedError) -> Error {
+        Error::Open(error)
+    }
+}
+
+impl From<LibraryError> for Error {
+    fn from(error: LibraryError) -> Error {
+        Error::Library(error)
+    }
+}
+
+impl From<QuirkError> for Error {
+    fn from(error: QuirkError) -> Error {
+        Error::Quirk(error)
+    }
+}

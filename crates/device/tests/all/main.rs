@@ -1,0 +1,5 @@
+//! Tests of devices by name.
+
+mod cards;
+mod power;
+mod requests;
