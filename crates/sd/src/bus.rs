@@ -146,3 +146,31 @@ pub struct Link {
     /// Time that the host spends on each block while data moves, for example for a copy or an interrupt.
     pub t_block_host: Duration,
 }
+
+/// Times of the connection between a host and flash that is timed like a card's. The wires of a card are one kind, a
+/// USB link is another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wires {
+    /// Time of a command with its response.
+    pub command: Duration,
+    /// Time that ends a transfer of several blocks: CMD12 on the wires of a card.
+    pub stop: Duration,
+    /// Time of a block of 512 bytes to the host.
+    pub read_block: Duration,
+    /// Time of a block of 512 bytes from the host.
+    pub write_block: Duration,
+    /// Time that the host adds to each block.
+    pub host_block: Duration,
+}
+
+impl From<Link> for Wires {
+    fn from(link: Link) -> Wires {
+        Wires {
+            command: link.bus.command(),
+            stop: link.bus.command(),
+            read_block: link.bus.read_block(),
+            write_block: link.bus.write_block(),
+            host_block: link.t_block_host,
+        }
+    }
+}

@@ -21,7 +21,7 @@ pub mod register;
 mod signal;
 pub mod spi;
 
-pub use bus::{BLOCK, Bus, Link, Mode};
+pub use bus::{BLOCK, Bus, Link, Mode, Wires};
 pub use card::{Card, CrcStatus, State, Transfer};
 pub use command::{Command, Frame, Response, Status};
 pub use crc::{crc7, crc16, crc16_lines};

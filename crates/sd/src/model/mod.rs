@@ -29,7 +29,7 @@ mod refinements;
 pub use refinements::Refinements;
 
 use crate::bus::BLOCK;
-use crate::{Link, Mode};
+use crate::{Mode, Wires};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -87,6 +87,22 @@ impl CardParameters {
     /// # Errors
     /// Returns the first parameter that no card can have.
     pub fn check(&self) -> Result<(), Impossible> {
+        self.check_flash()?;
+        if self.capacity > 128 << 40 {
+            return Err(Impossible::new("card.capacity", "is above 128 TiB, the maximum of SDUC"));
+        }
+        if !self.modes.contains(&Mode::DefaultSpeed) {
+            return Err(Impossible::new("card.modes", "lacks \"default-speed\", which every card offers"));
+        }
+        Ok(())
+    }
+
+    /// Checks the parameters of the flash and of its controller, which do not depend on the bus. Flash on other wires
+    /// than a card's has no bus modes.
+    ///
+    /// # Errors
+    /// Returns the first parameter that is impossible.
+    pub fn check_flash(&self) -> Result<(), Impossible> {
         self.nand.check()?;
         self.mapping.check(self.nand.page)?;
         self.refinements.check(&self.nand, &self.mapping)?;
@@ -96,32 +112,14 @@ impl CardParameters {
                 format!("is not a whole number of pages of {} B", self.nand.page),
             ));
         }
-        if self.capacity > 128 << 40 {
-            return Err(Impossible::new("card.capacity", "is above 128 TiB, the maximum of SDUC"));
-        }
         if self.capacity < self.mapping.rewrite_unit {
             return Err(Impossible::new(
                 "card.capacity",
                 format!("is less than one rewrite unit of {} B", self.mapping.rewrite_unit),
             ));
         }
-        if !self.modes.contains(&Mode::DefaultSpeed) {
-            return Err(Impossible::new("card.modes", "lacks \"default-speed\", which every card offers"));
-        }
         Translation::check_wear(self.capacity, &self.nand, &self.mapping, &self.wear)
     }
-}
-
-/// Times of the wires, precomputed.
-#[derive(Clone, Copy, Debug)]
-struct Wire {
-    command: Duration,
-    read_block: Duration,
-    write_block: Duration,
-    /// Part of each block's time that the host adds.
-    host_block: Duration,
-    /// Access time of the bus mode.
-    access: Duration,
 }
 
 /// The write in service, recorded in case the power is cut.
@@ -141,7 +139,9 @@ struct Writing {
 #[derive(Clone, Debug)]
 pub struct CardModel {
     capacity: u64,
-    wire: Wire,
+    wire: Wires,
+    /// Access time of the bus mode.
+    mode_access: Duration,
     /// Bytes that the card reads ahead.
     read_ahead: Option<u64>,
     /// True if the array programs several pages in parallel.
@@ -166,18 +166,13 @@ pub struct CardModel {
 }
 
 impl CardModel {
-    /// Creates a fresh card on a link. The caller has checked `parameters`. `seed` draws the medium.
-    pub fn new(parameters: CardParameters, link: Link, seed: u64) -> Self {
-        let wire = Wire {
-            command: link.bus.command(),
-            read_block: link.bus.read_block(),
-            write_block: link.bus.write_block(),
-            host_block: link.t_block_host,
-            access: Duration::ZERO,
-        };
+    /// Creates a fresh card, or other flash that is timed like one, behind `wires`. The caller has checked
+    /// `parameters`. `seed` draws the medium.
+    pub fn new(parameters: CardParameters, wires: impl Into<Wires>, seed: u64) -> Self {
         CardModel {
             capacity: parameters.capacity,
-            wire,
+            wire: wires.into(),
+            mode_access: Duration::ZERO,
             read_ahead: parameters.refinements.read_ahead,
             is_striped: parameters.refinements.ways(&parameters.nand) > 1,
             access: parameters.refinements.access,
@@ -199,7 +194,7 @@ impl CardModel {
 
     /// Returns this card on a link in `mode`, with the access time of that mode.
     pub fn in_mode(mut self, mode: Mode) -> Self {
-        self.wire.access = self.access[mode.index()].unwrap_or_default();
+        self.mode_access = self.access[mode.index()].unwrap_or_default();
         self
     }
 
@@ -221,7 +216,7 @@ impl CardModel {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
         let ahead = self.array.ahead.take();
-        let command = self.wire.command * commands(request.length);
+        let command = self.transfer_commands(request.length);
         let status = if !self.geometry().admits(request) {
             Status::OutOfRange
         } else if request.op == Op::Read {
@@ -240,6 +235,11 @@ impl CardModel {
         };
         let at = arrived + spent.total();
         self.served = Some(Completion { id: request.id, at, status, spent });
+    }
+
+    /// Returns the time of the commands of a transfer of `bytes`. A transfer of several blocks needs a stop command.
+    fn transfer_commands(&self, bytes: u64) -> Duration {
+        self.wire.command + if bytes > BLOCK { self.wire.stop } else { Duration::ZERO }
     }
 
     /// Serves a read, whose command the card received at `began`. Returns the time until the first data is ready.
@@ -294,7 +294,7 @@ impl CardModel {
     /// Returns the stream of a read whose command the card received at `began`. `ahead` is the end of the previous
     /// command, if that was a read: the card may have read the first data ahead.
     fn begin_read(&self, began: Instant, ahead: Option<Ahead>, request: &Request) -> Stream {
-        let stream = Stream::in_mode(self.wire.access);
+        let stream = Stream::in_mode(self.mode_access);
         match (self.read_ahead, ahead) {
             (Some(bytes), Some(Ahead { offset, since })) if offset == request.offset => {
                 let flash = &self.array.flash;
@@ -370,11 +370,6 @@ impl CardModel {
         self.array.flash.trim(request.offset..request.end());
         Status::Ok
     }
-}
-
-/// Returns the number of commands of a transfer of `bytes`. A transfer of several blocks needs a stop command.
-fn commands(bytes: u64) -> u64 {
-    if bytes > BLOCK { 2 } else { 1 }
 }
 
 impl Model for CardModel {
