@@ -60,16 +60,41 @@ enum Stage {
     Commanded,
 }
 
+/// The software of a machine above a device that takes one command at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Software {
+    /// Largest data transfer of one command, in bytes.
+    pub command_max: u64,
+    /// Time for each request that reaches the block layer.
+    pub t_request: Duration,
+    /// Time for each command.
+    pub t_command: Duration,
+    /// Time to prepare a block while the device is busy with the previous command; `None` if the software prepares no
+    /// commands.
+    pub prepare_block: Option<Duration>,
+}
+
 impl Host {
     /// Plugs `device` into `machine`.
     pub fn new(machine: &Machine, device: Box<dyn Model>) -> Self {
-        let geometry = device.geometry();
-        Host {
-            geometry: Geometry { request_max: machine.command_max.min(geometry.request_max), ..geometry },
-            device,
+        let software = Software {
+            command_max: machine.command_max,
             t_request: machine.t_request,
             t_command: machine.t_command,
             prepare_block: machine.prepares().then_some(machine.t_block),
+        };
+        Host::with_software(software, device)
+    }
+
+    /// Puts `device` below `software`.
+    pub fn with_software(software: Software, device: Box<dyn Model>) -> Self {
+        let geometry = device.geometry();
+        Host {
+            geometry: Geometry { request_max: software.command_max.min(geometry.request_max), ..geometry },
+            device,
+            t_request: software.t_request,
+            t_command: software.t_command,
+            prepare_block: software.prepare_block,
             durability: Durability::Immediate,
             sent: Instant::ZERO,
             queue: VecDeque::new(),

@@ -10,10 +10,12 @@ pub mod fs;
 mod host;
 mod machine;
 mod queued;
+mod usb;
 
 pub use durability::Durability;
 pub use fs::vfat::VfatParameters;
 pub use fs::{Filesystem, FilesystemParameters};
-pub use host::Host;
+pub use host::{Host, Software};
 pub use machine::{Machine, Stack};
 pub use queued::QueuedHost;
+pub use usb::{Stick, UsbHost, UsbSpeed};

@@ -7,4 +7,5 @@ mod mmc_recovery;
 mod mmc_stack;
 mod prepare;
 mod queued;
+mod usb;
 mod vfat_requests;
