@@ -9,6 +9,8 @@ mod filesystem;
 mod machine;
 mod pc;
 mod ssd;
+mod usb_port;
+mod usb_stick;
 mod wear;
 
 pub use card::CardInHost;
@@ -22,8 +24,16 @@ use std::any::Any;
 use std::fmt;
 
 /// All kinds, in the order of listings.
-static REGISTRY: &[&Definition] =
-    &[&card::KIND, &emmc::KIND, &ssd::KIND, &machine::KIND, &pc::KIND, &filesystem::KIND];
+static REGISTRY: &[&Definition] = &[
+    &card::KIND,
+    &emmc::KIND,
+    &ssd::KIND,
+    &usb_stick::KIND,
+    &machine::KIND,
+    &pc::KIND,
+    &usb_port::KIND,
+    &filesystem::KIND,
+];
 
 /// The definition of a kind.
 struct Definition {

@@ -5,3 +5,4 @@ mod profile_devices;
 mod profile_errors;
 mod profiles;
 mod ssd_arguments;
+mod sticks;

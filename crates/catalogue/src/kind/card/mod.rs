@@ -1,6 +1,6 @@
 //! SD cards.
 
-mod parameters;
+pub(super) mod parameters;
 mod registers;
 
 use super::{Definition, DeviceKind, Hardware, Parts, Role, machine, wear};
@@ -47,7 +47,7 @@ pub(super) static KIND: Definition = Definition {
 };
 
 pub(super) fn tables() -> &'static [&'static [Parameter]] {
-    &[parameters::TABLE, wear::TABLE, parameters::WEAR]
+    &[parameters::TABLE, parameters::FLASH, wear::TABLE, parameters::WEAR]
 }
 
 /// The parameters of a card and of its host.

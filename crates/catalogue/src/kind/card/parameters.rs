@@ -97,6 +97,10 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time of each read command in SDR104, beyond flash.t_read.",
         "none"
     ),
+];
+
+/// Parameters of flash and of a controller that is timed like a card's.
+pub(in crate::kind) const FLASH: &[Parameter] = &[
     mandatory!("flash.page", Size CardParameters.nand.page, UP_TO_A_GIB,
         "Bytes of one program operation: of one page, or of several in dies and planes that always work together."),
     optional!("flash.stripe", SizeOrNone CardParameters.refinements.stripe, UP_TO_A_GIB,
@@ -172,7 +176,7 @@ pub(super) const TABLE: &[Parameter] = &[
 const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 /// Wear parameters that only cards have.
-pub(super) const WEAR: &[Parameter] = &[
+pub(in crate::kind) const WEAR: &[Parameter] = &[
     optional!("wear.raw", SizeOrNone Wear.raw, (MIB, 256 << 40),
         "Bytes of the erase blocks that hold data, bad ones and spare ones included.",
         "an eighth more than the capacity, and at least the minimum that the card needs"),

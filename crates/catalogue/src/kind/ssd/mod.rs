@@ -25,7 +25,8 @@ pub(super) static KIND: Definition = Definition {
     subject: "SSD",
     folder: "nvme/",
     sections: &["nvme", "nand", "scheduling", "ftl", "map", "hmb", "reliability", "wear"],
-    tables: || &[parameters::TABLE, wear::TABLE, parameters::WEAR],
+    // The first table of a card has its bus alone; its flash comes in the second, beside that of an SSD.
+    tables: || &[&[], parameters::TABLE, wear::TABLE, parameters::WEAR],
     role: Role::Device(DeviceKind {
         host: &pc::KIND,
         host_example: "linux-pc",

@@ -205,7 +205,7 @@ fn endurance_runs_a_users_job_or_trace() {
         "run endurance --job nothing",
         "run endurance --job -",
         "run endurance --seeds 0",
-        "run endurance --devices usb/*",
+        "run endurance --devices tape/*",
         "run endurance --devices sd/kingston:cycles=many",
     ] {
         messages.push_str(&folder.line(line).refused());

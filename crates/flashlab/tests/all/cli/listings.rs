@@ -37,7 +37,7 @@ fn devices_are_selected_by_prefix_or_pattern() {
         assert_eq!(names(&found["devices"]), [""; 0]);
     }
     for (pattern, meant) in
-        [("sdd/", "did you mean sd/?"), ("sd/kingstom", "did you mean sd/kingston?"), ("usb/*", "lists all")]
+        [("sdd/", "did you mean sd/?"), ("sd/kingstom", "did you mean sd/kingston?"), ("tape/*", "lists all")]
     {
         let err = folder.line(&format!("devices {pattern}")).refused();
         assert!(err.contains("no device, host or filesystem matches"), "{err}");
