@@ -1,0 +1,111 @@
+//! Filesystems that the guest makes and mounts.
+
+use std::fmt;
+
+/// A filesystem of Linux with a program that makes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filesystem {
+    /// ext4.
+    Ext4,
+    /// F2FS.
+    F2fs,
+    /// FAT with long names.
+    Vfat,
+    /// exFAT.
+    Exfat,
+    /// Btrfs.
+    Btrfs,
+}
+
+/// A UUID, so that ext4's hashes of names are the same in every recording.
+const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+
+impl Filesystem {
+    /// All filesystems.
+    pub const ALL: [Filesystem; 5] =
+        [Filesystem::Vfat, Filesystem::Exfat, Filesystem::Ext4, Filesystem::F2fs, Filesystem::Btrfs];
+
+    /// Returns the name that `mount -t` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Filesystem::Ext4 => "ext4",
+            Filesystem::F2fs => "f2fs",
+            Filesystem::Vfat => "vfat",
+            Filesystem::Exfat => "exfat",
+            Filesystem::Btrfs => "btrfs",
+        }
+    }
+
+    /// Returns the program that makes the filesystem.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Filesystem::Ext4 => "mkfs.ext4",
+            Filesystem::F2fs => "mkfs.f2fs",
+            Filesystem::Vfat => "mkfs.vfat",
+            Filesystem::Exfat => "mkfs.exfat",
+            Filesystem::Btrfs => "mkfs.btrfs",
+        }
+    }
+
+    /// Returns the options that stand before the user's. They keep recordings alike, and let ext4 finish its inode tables
+    /// before the workload, because a thread of the kernel would write them beside it.
+    pub(crate) fn options(self) -> String {
+        match self {
+            Filesystem::Ext4 => {
+                format!("-q -F -U {UUID} -E hash_seed={UUID},lazy_itable_init=0,lazy_journal_init=0")
+            }
+            Filesystem::F2fs => "-q -f".into(),
+            Filesystem::Vfat => "-i 12345678".into(),
+            Filesystem::Exfat => String::new(),
+            Filesystem::Btrfs => format!("-q -f -U {UUID}"),
+        }
+    }
+
+    /// Returns the modules of the kernel that the filesystem needs, without those that their files name.
+    pub(crate) fn modules(self) -> &'static [&'static str] {
+        match self {
+            Filesystem::Ext4 => &["crc32c_generic", "ext4"],
+            Filesystem::F2fs => &["crc32_generic", "crc32c_generic", "f2fs"],
+            Filesystem::Vfat => &["nls_cp437", "nls_ascii", "vfat"],
+            Filesystem::Exfat => &["exfat"],
+            Filesystem::Btrfs => &["crc32c_generic", "xxhash_generic", "btrfs"],
+        }
+    }
+}
+
+impl fmt::Display for Filesystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A filesystem with its options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Format {
+    /// Filesystem.
+    pub filesystem: Filesystem,
+    /// Options for `mkfs`, such as `-O ^has_journal`.
+    pub mkfs: String,
+    /// Options for `mount -o`, such as `noatime`.
+    pub mount: String,
+}
+
+impl Format {
+    /// Returns the filesystem without further options.
+    pub fn plain(filesystem: Filesystem) -> Format {
+        Format { filesystem, mkfs: String::new(), mount: String::new() }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.filesystem)?;
+        if !self.mkfs.is_empty() {
+            write!(f, " {}", self.mkfs)?;
+        }
+        if !self.mount.is_empty() {
+            write!(f, " (mount -o {})", self.mount)?;
+        }
+        Ok(())
+    }
+}

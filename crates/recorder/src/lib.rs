@@ -1,0 +1,28 @@
+//! Records a workload on a filesystem under a real kernel.
+//!
+//! A QEMU guest runs Debian's kernel, a root in memory and a disk in memory (`null_blk`). The kernel's trace of the run
+//! becomes a recording with causes. The guest counts an instruction as a nanosecond, so the load of the host does not
+//! change the recording.
+//!
+//! - A [`Plan`] states everything that the recording depends on; [`record`] carries it out.
+//! - A [`Kernel`] is an unpacked kernel package with its modules.
+//! - A [`Format`] is a filesystem with the options for `mkfs` and `mount`, and a [`Workload`] runs on it.
+//!
+//! A [`RecordError`] names the packages that are missing, or contains the console of a guest that failed.
+#![forbid(unsafe_code)]
+
+mod error;
+mod filesystem;
+mod guest;
+mod kernel;
+mod plan;
+mod programs;
+mod root;
+mod workload;
+
+pub use error::RecordError;
+pub use filesystem::{Filesystem, Format};
+pub use guest::{Progress, Recorded, record};
+pub use kernel::Kernel;
+pub use plan::{Disk, Limits, Plan};
+pub use workload::Workload;

@@ -1,0 +1,158 @@
+//! Everything that a recording depends on.
+
+use crate::error::RecordError;
+use crate::filesystem::Format;
+use crate::kernel::Kernel;
+use crate::workload::Workload;
+
+/// Disk of the guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Disk {
+    /// Capacity in MiB.
+    pub size_mib: u64,
+    /// Time from a request to its completion in nanoseconds. Zero would hide where tasks wait.
+    pub latency_ns: u64,
+    /// Bandwidth in MiB/s, in ticks of 20 ms; no limit if `None`.
+    pub bandwidth_mib: Option<u64>,
+}
+
+impl Default for Disk {
+    /// Returns a disk of 512 MiB that completes each request after 100 us.
+    fn default() -> Self {
+        Disk { size_mib: 512, latency_ns: 100_000, bandwidth_mib: None }
+    }
+}
+
+/// Limits of the host, as its block layer sees them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Largest request in bytes.
+    pub request_max: u64,
+    /// True if the device takes discards.
+    pub discard: bool,
+    /// True if the device has a volatile write cache, so that the kernel sends flushes.
+    pub write_cache: bool,
+    /// I/O scheduler. Linux chooses `mq-deadline` for a device with one queue.
+    pub scheduler: String,
+    /// Memory of the guest in MiB, which decides when the kernel writes back.
+    pub memory_mib: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            request_max: 512 << 10,
+            discard: true,
+            write_cache: true,
+            scheduler: "mq-deadline".into(),
+            memory_mib: 1024,
+        }
+    }
+}
+
+/// A recording to make.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Kernel of the guest.
+    pub kernel: Kernel,
+    /// Filesystem.
+    pub format: Format,
+    /// Workload.
+    pub workload: Workload,
+    /// Disk.
+    pub disk: Disk,
+    /// Limits.
+    pub limits: Limits,
+    /// Seconds after which the guest is ended.
+    pub seconds_max: u64,
+}
+
+/// Memory of the guest for its trace, in KiB.
+pub(crate) const TRACE_KIB: u64 = 300_000;
+
+impl Plan {
+    /// Checks the numbers.
+    pub(crate) fn check(&self) -> Result<(), RecordError> {
+        let refuse = |fault: String| Err(RecordError::Setting(fault));
+        let Plan { disk, limits, .. } = self;
+        if !(16..=4096).contains(&disk.size_mib) {
+            return refuse(format!("a disk of {} MiB: expected 16 to 4096", disk.size_mib));
+        }
+        if !(1_000..=1_000_000_000).contains(&disk.latency_ns) {
+            return refuse(format!("a latency of {} ns: expected 1 us to 1 s", disk.latency_ns));
+        }
+        if !(4096..=32 << 20).contains(&limits.request_max) || !limits.request_max.is_multiple_of(4096) {
+            return refuse(format!(
+                "a largest request of {} bytes: expected a multiple of 4096 up to 32 MiB",
+                limits.request_max
+            ));
+        }
+        if let Some(bandwidth) = disk.bandwidth_mib {
+            // The budget of a tick is not saved up, so a larger request would never start.
+            let tick = bandwidth * ((1 << 20) / 50);
+            if bandwidth == 0 || limits.request_max > tick {
+                return refuse(format!(
+                    "a bandwidth of {bandwidth} MiB/s allows {tick} bytes in 20 ms, fewer than the largest request \
+                     of {} bytes",
+                    limits.request_max
+                ));
+            }
+        }
+        if !(128..=16_384).contains(&limits.memory_mib) {
+            return refuse(format!("a memory of {} MiB: expected 128 to 16384", limits.memory_mib));
+        }
+        if limits.scheduler.is_empty()
+            || !limits.scheduler.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        {
+            return refuse(format!("{:?} is no name of a scheduler", limits.scheduler));
+        }
+        for options in [&self.format.mkfs, &self.format.mount] {
+            if options.contains(['\n', ';', '`', '$', '&', '|']) {
+                return refuse(format!("the options {options:?} contain characters of the shell"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the variables of the guest's script.
+    pub(crate) fn variables(&self) -> String {
+        let Plan { format, disk, limits, .. } = self;
+        let filesystem = format.filesystem;
+        let mkfs = format!("{} {} {} /dev/nullb0", filesystem.program(), filesystem.options(), format.mkfs);
+        let mount = if format.mount.is_empty() { String::new() } else { format!("-o {}", format.mount) };
+        let mut text = String::new();
+        for (name, value) in [
+            ("FILESYSTEM", filesystem.name().into()),
+            ("MKFS", mkfs),
+            ("MOUNT", mount),
+            ("DISK_MIB", disk.size_mib.to_string()),
+            ("LATENCY_NS", disk.latency_ns.to_string()),
+            ("BANDWIDTH_MIB", disk.bandwidth_mib.unwrap_or(0).to_string()),
+            ("SECTORS_MAX", (limits.request_max / 512).to_string()),
+            ("DISCARD", u8::from(limits.discard).to_string()),
+            // Its size has no effect, because the disk loses no power.
+            ("CACHE_MIB", u8::from(limits.write_cache).to_string()),
+            ("SCHEDULER", limits.scheduler.clone()),
+            ("TRACE_KIB", TRACE_KIB.to_string()),
+        ] {
+            text.push_str(&format!("{name}='{}'\n", value.replace('\'', "'\\''")));
+        }
+        text
+    }
+
+    /// Returns the limits of the host as a recording states them.
+    pub(crate) fn host(&self, scheduler: &str) -> String {
+        let Plan { disk, limits, .. } = self;
+        let has = |feature: bool| if feature { "" } else { "no " };
+        let bandwidth = disk.bandwidth_mib.map_or(String::new(), |mib| format!(" and {mib} MiB/s"));
+        format!(
+            "requests of at most {} KiB, {}discard, {}volatile write cache, scheduler {scheduler}, {} MiB of memory beside \
+             the trace, one processor of 1e9 instructions/s; recorded on null_blk with {} us per request{bandwidth}",
+            limits.request_max >> 10,
+            has(limits.discard),
+            has(limits.write_cache),
+            limits.memory_mib,
+            disk.latency_ns / 1_000,
+        )
+    }
+}

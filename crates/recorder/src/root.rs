@@ -1,0 +1,137 @@
+//! The guest's root: an archive that the kernel unpacks into memory (initramfs, Documentation/driver-api/early-userspace).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cpio::newc::{Builder, ModeFileType};
+
+use crate::error::RecordError;
+use crate::plan::Plan;
+use crate::programs::{Programs, libraries};
+
+/// First process of the guest.
+const INIT: &str = include_str!("init.sh");
+
+/// Modules that every guest needs: the disk, and the serial port for the trace.
+const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "null_blk"];
+
+/// Returns the names of the programs that a plan needs in the guest.
+pub(crate) fn programs_of(plan: &Plan) -> Vec<&str> {
+    let mut names = vec!["busybox", plan.format.filesystem.program()];
+    names.extend(plan.workload.programs.iter().map(String::as_str));
+    names
+}
+
+/// Builds the archive of the guest's root.
+pub(crate) fn build(plan: &Plan, programs: &Programs) -> Result<Vec<u8>, RecordError> {
+    let mut root = Root::default();
+    for folder in ["bin", "tools", "modules", "proc", "sys", "dev", "mnt", "tmp"] {
+        root.folder(Path::new(folder));
+    }
+    root.file(Path::new("init"), 0o755, INIT.as_bytes());
+    root.file(Path::new("plan.sh"), 0o644, plan.variables().as_bytes());
+    root.file(Path::new("workload.sh"), 0o644, plan.workload.script.as_bytes());
+    let events = flashlab_recording::capture::EVENTS.map(|event| format!("{event}\n")).concat();
+    root.file(Path::new("events"), 0o644, events.as_bytes());
+    if let Some(job) = &plan.workload.job {
+        root.file(Path::new("job.fio"), 0o644, job.as_bytes());
+    }
+    let wanted = [&MODULES[..], plan.format.filesystem.modules()].concat();
+    let mut order = String::new();
+    for module in plan.kernel.load(&wanted)? {
+        order.push_str(&format!("{}\n", module.name));
+        root.file(&Path::new("modules").join(format!("{}.ko", module.name)), 0o644, &module.bytes);
+    }
+    root.file(Path::new("modules/order"), 0o644, order.as_bytes());
+    for name in programs_of(plan) {
+        let place = programs.place(name);
+        let file = Path::new(name).file_name().unwrap_or_default();
+        let folder = if name == "busybox" { "bin" } else { "tools" };
+        root.copy(place, &Path::new(folder).join(file))?;
+        for library in libraries(place)? {
+            let inside = library.strip_prefix("/").expect("ldd prints absolute paths").to_owned();
+            root.copy(&library, &inside)?;
+        }
+    }
+    Ok(root.finish())
+}
+
+/// Files of an archive in the order in which they were added.
+#[derive(Default)]
+struct Root {
+    bytes: Vec<u8>,
+    present: BTreeSet<PathBuf>,
+    last_inode: u32,
+}
+
+impl Root {
+    fn folder(&mut self, path: &Path) {
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.folder(parent);
+        }
+        self.add(path, 0o755, ModeFileType::Directory, &[]);
+    }
+
+    fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.folder(parent);
+        }
+        self.add(path, mode, ModeFileType::Regular, contents);
+    }
+
+    fn copy(&mut self, from: &Path, to: &Path) -> Result<(), RecordError> {
+        if !self.present.contains(to) {
+            let contents = fs::read(from).map_err(|error| RecordError::io(from, error))?;
+            self.file(to, 0o755, &contents);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path, mode: u32, kind: ModeFileType, contents: &[u8]) {
+        if !self.present.insert(path.to_owned()) {
+            return;
+        }
+        self.last_inode += 1;
+        let size = u32::try_from(contents.len()).expect("programs and modules are shorter than 4 GiB");
+        let name = path.to_string_lossy();
+        let mut writer = Builder::new(&name)
+            .ino(self.last_inode)
+            .mode(mode)
+            .set_mode_file_type(kind)
+            .write(&mut self.bytes, size);
+        let written = io::Write::write_all(&mut writer, contents).and_then(|()| writer.finish());
+        written.expect("a vector takes all bytes");
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        cpio::newc::trailer(&mut self.bytes).expect("a vector takes all bytes");
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_come_before_their_files_and_each_path_once() {
+        let mut root = Root::default();
+        root.file(Path::new("lib/x86_64/libc.so"), 0o755, b"elf");
+        root.file(Path::new("lib/x86_64/libm.so"), 0o755, b"m");
+        root.file(Path::new("lib/x86_64/libm.so"), 0o755, b"again");
+        let mut rest = io::Cursor::new(root.finish());
+        let mut names = Vec::new();
+        loop {
+            let reader = cpio::newc::Reader::new(rest).unwrap();
+            if reader.entry().is_trailer() {
+                break;
+            }
+            names.push((reader.entry().name().to_owned(), reader.entry().file_size()));
+            rest = reader.finish().unwrap();
+        }
+        let expected = [("lib", 0), ("lib/x86_64", 0), ("lib/x86_64/libc.so", 3), ("lib/x86_64/libm.so", 1)];
+        assert_eq!(names, expected.map(|(name, size)| (name.to_owned(), size)));
+    }
+}

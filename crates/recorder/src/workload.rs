@@ -1,0 +1,100 @@
+//! Workloads: those that flashlab ships, a script of the user, or a job of fio.
+//!
+//! A workload is a script for busybox's shell with up to two parts. The guest runs the function `prepare` before the
+//! recording and the function `run` in it, both in the folder of the mounted filesystem. In the shipped scripts and in those
+//! of users, `mark op-begins` and `mark op-ends` enclose an operation that the user waits for. Without such marks, calls
+//! such as `fsync` are the operations.
+
+/// A workload of the guest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Workload {
+    /// Name.
+    pub name: String,
+    /// Shell script that defines `run`, and may define `prepare`.
+    pub(crate) script: String,
+    /// Text of a job file of fio, which the script finds at `/job.fio`.
+    pub(crate) job: Option<String>,
+    /// Programs of the host that the script runs.
+    pub(crate) programs: Vec<String>,
+}
+
+/// A workload that flashlab ships.
+struct Shipped {
+    name: &'static str,
+    script: &'static str,
+    program: Option<&'static str>,
+}
+
+const SHIPPED: [Shipped; 6] = [
+    Shipped { name: "sqlite", script: include_str!("workloads/sqlite.sh"), program: Some("sqlite3") },
+    Shipped { name: "sqlite-wal", script: include_str!("workloads/sqlite-wal.sh"), program: Some("sqlite3") },
+    Shipped { name: "logger", script: include_str!("workloads/logger.sh"), program: None },
+    Shipped { name: "unpack", script: include_str!("workloads/unpack.sh"), program: None },
+    Shipped { name: "fio-random", script: include_str!("workloads/fio-random.sh"), program: Some("fio") },
+    Shipped {
+        name: "fio-sequential",
+        script: include_str!("workloads/fio-sequential.sh"),
+        program: Some("fio"),
+    },
+];
+
+impl Workload {
+    /// Returns the names of the shipped workloads.
+    pub fn names() -> [&'static str; 6] {
+        SHIPPED.map(|workload| workload.name)
+    }
+
+    /// Returns the shipped workload with this name.
+    pub fn shipped(name: &str) -> Option<Workload> {
+        let shipped = SHIPPED.iter().find(|workload| workload.name == name)?;
+        Some(Workload {
+            name: name.to_owned(),
+            script: shipped.script.to_owned(),
+            job: None,
+            programs: shipped.program.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    /// Returns the workload of a script that runs as a whole. `programs` are the programs that it needs beside those of
+    /// busybox.
+    pub fn script(name: &str, text: &str, programs: Vec<String>) -> Workload {
+        Workload {
+            name: name.to_owned(),
+            script: format!("run() {{\n{}\n}}\n", text.trim_end()),
+            job: None,
+            programs,
+        }
+    }
+
+    /// Returns the workload of a job file of fio. Files of the job lie on the filesystem unless it names a folder.
+    pub fn fio(name: &str, job: &str) -> Workload {
+        Workload {
+            name: name.to_owned(),
+            script: "run() { fio --directory=/mnt --output=/tmp/fio.txt /job.fio || \
+                     { cat /tmp/fio.txt; return 1; }; }\n"
+                .into(),
+            job: Some(job.to_owned()),
+            programs: vec!["fio".into()],
+        }
+    }
+
+    /// Returns the text from which the workload can be repeated.
+    pub(crate) fn text(&self) -> String {
+        let text = self.job.as_ref().unwrap_or(&self.script);
+        format!("{}\n{text}", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_workload_defines_a_run() {
+        for name in Workload::names() {
+            let workload = Workload::shipped(name).unwrap();
+            assert!(workload.script.contains("run() {"), "{name}");
+        }
+        assert_eq!(Workload::shipped("sqlit"), None);
+    }
+}
