@@ -4,7 +4,6 @@
 pub mod bench;
 pub mod compare;
 pub mod dependence;
-pub mod difference;
 pub mod experiment;
 pub mod figures;
 mod files;

@@ -8,7 +8,6 @@ pub(crate) mod compare;
 mod control;
 #[cfg(feature = "serve")]
 mod ctl;
-pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod jobs;
@@ -21,6 +20,7 @@ pub(crate) mod measure;
 #[cfg(feature = "serve")]
 mod metrics;
 pub(crate) mod probe;
+pub(crate) mod record;
 pub(crate) mod recording;
 pub(crate) mod run;
 #[cfg(feature = "serve")]

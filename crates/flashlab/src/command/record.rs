@@ -1,0 +1,236 @@
+//! `flashlab record`: runs a workload on a filesystem in a guest, and writes its recording.
+
+use crate::failure::{Failure, INTERRUPTED, say};
+use crate::{file, progress};
+use clap::{Args, ValueEnum};
+use flashlab_catalogue::library::Library;
+use flashlab_catalogue::profile::Value;
+use flashlab_catalogue::units::Dimension;
+use flashlab_recorder::{Disk, Filesystem, Format, Kernel, Limits, Plan, Progress, RecordError, Workload};
+use flashlab_recording::{Recording, Summary, Writer};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Longest script or job file.
+const TEXT_BYTES_MAX: u64 = 512 << 10;
+
+/// Folders with kernels: where `./test` unpacks the kernel of its guests, then the system.
+const KERNELS: [&str; 2] = ["target/guest-mmc", "/"];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Filesystem to make and mount.
+    #[arg(long, value_enum)]
+    fs: Name,
+    /// Options for mkfs, such as '-O ^has_journal'.
+    #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
+    options: String,
+    /// Options for mount -o, such as noatime.
+    #[arg(long, value_name = "OPTIONS", default_value = "")]
+    mount_options: String,
+    /// Shipped workload: sqlite, sqlite-wal, logger, unpack, fio-random or fio-sequential.
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["script", "fio"], conflicts_with_all = ["script", "fio"])]
+    workload: Option<String>,
+    /// Script for busybox's shell, which runs in the folder of the filesystem.
+    #[arg(long, value_name = "FILE", conflicts_with = "fio")]
+    script: Option<PathBuf>,
+    /// Job file of fio.
+    #[arg(long, value_name = "FILE")]
+    fio: Option<PathBuf>,
+    /// Program of this machine that the script runs; may be repeated.
+    #[arg(long, value_name = "PROGRAM", requires = "script")]
+    with: Vec<String>,
+    /// Host profile whose largest request the guest has.
+    #[arg(long, value_name = "PROFILE", default_value = "raspberry-pi-4")]
+    host: String,
+    /// Memory of the guest, which decides when it writes back.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: String,
+    /// I/O scheduler of the guest. Linux chooses mq-deadline for devices with one queue, such as cards and sticks.
+    #[arg(long, value_name = "NAME", default_value = "mq-deadline")]
+    scheduler: String,
+    /// Capacity of the guest's disk.
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    size: String,
+    /// Latency of each request of the guest's disk, which a replay replaces.
+    #[arg(long, value_name = "TIME", default_value = "100us")]
+    latency: String,
+    /// Bandwidth of the guest's disk in MiB/s, for checks of predictions; no limit without.
+    #[arg(long, value_name = "MIB")]
+    bandwidth: Option<u64>,
+    /// Folder with an unpacked kernel package; by default the kernel of `./test`, then that of the system.
+    #[arg(long, value_name = "DIR")]
+    kernel: Option<PathBuf>,
+    /// Seconds after which a guest that hangs is ended.
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    timeout: u64,
+    /// File for the kernel's trace, as text.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// File for the recording.
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    Vfat,
+    Exfat,
+    Ext4,
+    F2fs,
+    Btrfs,
+}
+
+impl From<Name> for Filesystem {
+    fn from(name: Name) -> Filesystem {
+        match name {
+            Name::Vfat => Filesystem::Vfat,
+            Name::Exfat => Filesystem::Exfat,
+            Name::Ext4 => Filesystem::Ext4,
+            Name::F2fs => Filesystem::F2fs,
+            Name::Btrfs => Filesystem::Btrfs,
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let plan = plan(options, library)?;
+    let outputs = [Some(&options.to), options.trace.as_ref()];
+    outputs.into_iter().flatten().try_for_each(|path| file::check_output(path))?;
+    let recorded = {
+        let display = progress::ProgressDisplay::new(format!(
+            "record {} on {}",
+            plan.workload.name, plan.format.filesystem
+        ));
+        progress::stop_on_interrupt(&display);
+        flashlab_recorder::record(&plan, &Stages(&display))
+    };
+    let recorded = match recorded {
+        Ok(recorded) => recorded,
+        Err(RecordError::Stopped) => {
+            say("the recording was stopped; nothing was written");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        Err(
+            error @ (RecordError::Setting(_)
+            | RecordError::NoKernel { .. }
+            | RecordError::MissingModule { .. }
+            | RecordError::MissingPrograms(_)),
+        ) => return Err(Failure::usage(error)),
+        Err(error) => return Err(Failure::failed(error)),
+    };
+    if let Some(path) = &options.trace {
+        file::write_with(path, |file| file.write_all(recorded.trace.as_bytes()))?;
+    }
+    let digest = write(&options.to, &recorded.recording)?;
+    let mut summary = Summary::default();
+    recorded.recording.steps.iter().for_each(|step| summary.add(step));
+    let requests: u64 = [summary.reads, summary.writes, summary.trims, summary.flushes]
+        .iter()
+        .map(|count| count.requests)
+        .sum();
+    say(format_args!(
+        "{requests} requests and {} marks within {} are in {} (digest {digest})",
+        summary.marks,
+        summary.span,
+        options.to.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stages of the guest on the display.
+struct Stages<'a>(&'a progress::ProgressDisplay);
+
+impl Progress for Stages<'_> {
+    fn stage(&self, name: &str) {
+        self.0.enter(name);
+    }
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+}
+
+fn plan(options: &Options, library: &Library) -> Result<Plan, Failure> {
+    let size = |name: &str, text: &str| {
+        let bytes = Dimension::Size.parse_argument(text);
+        bytes.map(|bytes| bytes >> 20).map_err(|error| Failure::usage(format_args!("--{name}: {error}")))
+    };
+    let latency = Dimension::Time.parse_argument(&options.latency);
+    let latency_ns = latency.map_err(|error| Failure::usage(format_args!("--latency: {error}")))?;
+    let folders = match &options.kernel {
+        Some(folder) => vec![folder.clone()],
+        None => KERNELS.map(PathBuf::from).to_vec(),
+    };
+    Ok(Plan {
+        kernel: Kernel::find(&folders).map_err(Failure::usage)?,
+        format: Format {
+            filesystem: options.fs.into(),
+            mkfs: options.options.trim().to_owned(),
+            mount: options.mount_options.trim().to_owned(),
+        },
+        workload: workload(options)?,
+        disk: Disk { size_mib: size("size", &options.size)?, latency_ns, bandwidth_mib: options.bandwidth },
+        limits: Limits {
+            request_max: request_max(&options.host, library)?,
+            scheduler: options.scheduler.clone(),
+            memory_mib: size("memory", &options.memory)?,
+            ..Limits::default()
+        },
+        seconds_max: options.timeout,
+    })
+}
+
+fn workload(options: &Options) -> Result<Workload, Failure> {
+    let read = |path: &Path| {
+        let name = path.to_string_lossy();
+        let bytes =
+            file::read(&name, TEXT_BYTES_MAX).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name}: it is not UTF-8")))?;
+        Ok::<_, Failure>((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text))
+    };
+    match (&options.workload, &options.script, &options.fio) {
+        (Some(name), ..) => Workload::shipped(name).ok_or_else(|| {
+            let names = Workload::names().join(", ");
+            Failure::usage(format!(
+                "--workload {name}: there is no such workload; the shipped ones are {names}"
+            ))
+        }),
+        (_, Some(path), _) => {
+            let (name, text) = read(path)?;
+            Ok(Workload::script(&name, &text, options.with.clone()))
+        }
+        (_, _, Some(path)) => read(path).map(|(name, text)| Workload::fio(&name, &text)),
+        (None, None, None) => unreachable!("clap requires one of the three"),
+    }
+}
+
+/// Returns the largest request that the host sends as one command. A page of memory is the smallest request of a
+/// filesystem; a PC has no limit below that of its drive.
+fn request_max(host: &str, library: &Library) -> Result<u64, Failure> {
+    let file = format!("host/{host}");
+    let profile = library.profiles().find(|(name, _)| *name == file).map(|(_, profile)| profile);
+    let profile = profile.ok_or_else(|| {
+        Failure::usage(format!("--host {host}: there is no such host; `flashlab devices` lists them"))
+    })?;
+    let limit = ["host.command_max", "port.super_speed_max", "port.high_speed_max"]
+        .iter()
+        .find_map(|path| profile.number(path));
+    Ok(match limit.map(|number| &number.value) {
+        Some(Value::Quantity(_, bytes)) => bytes.max(&4096) & !4095,
+        _ => Limits::default().request_max,
+    })
+}
+
+/// Writes the recording. Returns its digest.
+fn write(to: &Path, recording: &Recording) -> Result<String, Failure> {
+    let mut digest = String::new();
+    file::write_with(to, |file| {
+        let mut writer = Writer::new(file, &recording.header, &recording.tasks)?;
+        recording.steps.iter().try_for_each(|step| writer.push(step))?;
+        (_, digest) = writer.finish()?;
+        Ok(())
+    })?;
+    Ok(digest)
+}

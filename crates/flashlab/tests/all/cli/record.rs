@@ -1,0 +1,94 @@
+//! `flashlab record`: short recordings in a guest, and refusals without one.
+
+use super::folder::Folder;
+use crate::live::tools::{are_installed, skipped};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const SCRIPT: &str = "\
+for i in 1 2 3; do
+    mark op-begins
+    dd if=/dev/zero of=file$i bs=64k count=1 conv=fsync 2>/dev/null
+    mark op-ends
+done
+";
+
+/// Returns the folder of the kernel with filesystems that `./test` unpacks; says so if a tool or the kernel is missing.
+fn kernel() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest-mmc");
+    if !are_installed(&["qemu-system-x86_64", "busybox", "mkfs.ext4", "ldd"]) {
+        return None;
+    }
+    if !folder.join("boot").is_dir() {
+        skipped("no Debian kernel in target/guest-mmc");
+        return None;
+    }
+    Some(folder)
+}
+
+#[test]
+fn a_recorded_script_is_replayed_on_a_card() {
+    let Some(kernel) = kernel() else { return };
+    let folder = Folder::new("record");
+    folder.put("write.sh", SCRIPT);
+    let words = ["record", "--fs", "ext4", "--script", "write.sh", "--to", "run.rec", "--kernel"];
+    let run = folder.run(&[&words[..], &[kernel.to_str().expect("the path is UTF-8")]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let info: Value =
+        serde_json::from_str(&folder.run(&["recording", "info", "--json", "run.rec"]).out).unwrap();
+    assert_eq!(info["dependencies"], true);
+    assert_eq!(info["filesystem"], "ext4");
+    assert_eq!(info["marks"], 8);
+    assert!(info["kernel"].as_str().unwrap().contains("amd64"), "{info}");
+    assert!(info["workload"].as_str().unwrap().contains("dd if=/dev/zero of=file$i bs=64k"), "{info}");
+    assert!(info["host"].as_str().unwrap().contains("requests of at most 512 KiB"), "{info}");
+    assert!(info["requests"]["writes"]["bytes"].as_u64().unwrap() >= 3 * 65_536, "{info}");
+    assert!(info["requests"]["flushes"]["requests"].as_u64().unwrap() >= 3, "{info}");
+    let run = folder.run(&["recording", "replay", "sd/kingston", "run.rec"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.starts_with("replayed by dependencies in "), "{}", run.out);
+    assert_eq!(folder.names(), ["run.rec", "write.sh"]);
+}
+
+#[test]
+fn a_guest_that_fails_shows_its_console() {
+    let Some(kernel) = kernel() else { return };
+    let folder = Folder::new("record-fails");
+    let words =
+        ["record", "--fs=ext4", "--options=-O nonsense", "--workload=logger", "--to=a.rec", "--kernel"];
+    let run = folder.run(&[&words[..], &[kernel.to_str().expect("the path is UTF-8")]].concat());
+    assert_eq!(run.code, Some(1), "{}", run.err);
+    assert!(run.err.contains("the guest failed: mkfs failed; its console:"), "{}", run.err);
+    assert!(run.err.contains("Invalid filesystem option set: nonsense"), "{}", run.err);
+    assert_eq!(folder.names(), [""; 0]);
+}
+
+#[test]
+fn settings_that_no_guest_can_have_are_refused() {
+    let folder = Folder::new("record-refused");
+    folder.put("boot/vmlinuz-6.1.0-1-amd64", "").put("lib/modules/6.1.0-1-amd64/modules.builtin", "");
+    let refused = |line: &str| {
+        let run = folder.line(&format!("record --kernel . --to a.rec --fs ext4 {line}"));
+        assert_eq!(run.code, Some(2), "{line}: {}", run.err);
+        run.err
+    };
+    let error = refused("--workload sqlit");
+    assert!(error.contains("there is no such workload; the shipped ones are sqlite,"), "{error}");
+    let error = refused("--workload logger --host raspberry-pi-99");
+    assert!(error.contains("--host raspberry-pi-99: there is no such host"), "{error}");
+    let error = refused("--workload logger --latency 0us");
+    assert!(error.contains("a latency of 0 ns: expected 1 us to 1 s"), "{error}");
+    let error = refused("--workload logger --bandwidth 3");
+    assert!(
+        error.contains("allows 62913 bytes in 20 ms, fewer than the largest request of 524288"),
+        "{error}"
+    );
+    let error = refused("--workload logger --options $(reboot)");
+    assert!(error.contains("contain characters of the shell"), "{error}");
+    let error = refused("--workload logger --kernel lib --kernel lib").to_string();
+    assert!(error.contains("cannot be used multiple times"), "{error}");
+    let run = folder.line("record --kernel lib --to a.rec --fs ext4 --workload logger");
+    assert!(run.err.contains("no kernel with its modules in lib; on Debian:"), "{}", run.err);
+    let run = folder.line("record --to a.rec --fs ext4");
+    assert!(run.err.contains("--workload <NAME>"), "{}", run.err);
+}
