@@ -42,6 +42,9 @@ pub struct FirstError {
 impl FirstError {
     /// Returns true if the device is no longer there.
     pub fn is_gone(&self) -> bool {
+        if self.error.kind() == ErrorKind::ConnectionAborted {
+            return true;
+        }
         let gone = [Errno::NXIO, Errno::NODEV, Errno::NOMEDIUM, Errno::SHUTDOWN];
         Errno::from_io_error(&self.error).is_some_and(|errno| gone.contains(&errno))
     }

@@ -4,6 +4,7 @@
 //! - [`Server`] serves [`Exports`] to the clients of a [`Listener`], or over standard input and output.
 //! - [`load`](mod@load) is a load generator: it sends many requests at a time to any NBD server, and counts and times
 //!   them.
+//! - [`Remote`] is an export of any NBD server as a device whose calls block.
 //! - [`UsbPort`] offers a USB device to the clients of a listener.
 //! - [`Address`] is the address of a server; [`Speed`] sets how fast a device's time passes.
 //!
@@ -37,6 +38,7 @@ mod private;
 mod rate;
 mod realtime;
 mod record;
+mod remote;
 mod run;
 #[cfg(feature = "tls")]
 mod secure;
@@ -61,6 +63,7 @@ pub use pace::Speed;
 pub use private::PrivateSocket;
 pub use rate::LeastRate;
 pub use record::Recorder;
+pub use remote::Remote;
 pub use run::run;
 pub use server::Server;
 pub use stop::Stop;

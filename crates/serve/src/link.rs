@@ -87,6 +87,11 @@ impl Link {
         self.socket
     }
 
+    /// Returns a handle on which another thread can wait for bytes.
+    pub(crate) fn input(&self) -> Arc<File> {
+        self.input.clone()
+    }
+
     /// Returns a handle that ends the connection from another thread; `None` for pipes.
     pub(crate) fn hangup(&self) -> Option<Hangup> {
         self.socket.then(|| Hangup(self.input.clone()))

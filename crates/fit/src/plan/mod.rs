@@ -106,8 +106,8 @@ impl std::error::Error for PlanError {}
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Smallest capacity for a plan.
-pub const CAPACITY_MIN: u64 = 32 * MIB;
+/// Smallest capacity for a plan: its smallest areas, 64 parts of the capacity, hold one request of the largest size.
+pub const CAPACITY_MIN: u64 = 64 * MIB;
 
 /// Erase cycles for the share of life: the typical figure for TLC, as in `profiles/sd/kthn-16gb.toml`.
 pub const ASSUMED_CYCLES: u64 = 3000;

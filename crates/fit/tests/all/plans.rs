@@ -70,6 +70,19 @@ fn small_targets_and_large_blocks_are_refused() {
 }
 
 #[test]
+fn every_area_of_the_smallest_target_holds_a_request() {
+    for scale in [Scale::Quick, Scale::Standard] {
+        for is_writable in [false, true] {
+            let plan = Plan::new(scale, &Area { is_writable, ..card(CAPACITY_MIN) }).expect("large enough");
+            for step in &plan.steps {
+                // fio refuses a job whose area is smaller than its block.
+                assert!(!jobs(step).is_empty(), "{}", step.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn descriptions_survive_a_round_trip() {
     let state = plan::Description {
         plan: "standard".into(),

@@ -4,6 +4,7 @@ use super::JobError;
 use crate::TlsError;
 use flashlab_nbd::client::{ClientError, RequestError};
 use flashlab_nbd::wire::ErrorNumber;
+use flashlab_sim::Duration;
 use std::fmt;
 use std::io;
 
@@ -22,6 +23,8 @@ pub enum LoadError {
     Late,
     /// The server closed the connection.
     Gone,
+    /// No reply has arrived for this time.
+    Silent(Duration),
     /// Sending or receiving failed.
     Io(io::Error),
     /// The session rejected a request.
@@ -54,6 +57,9 @@ impl fmt::Display for LoadError {
             LoadError::Job(error) => error.fmt(f),
             LoadError::Session(error) => error.fmt(f),
             LoadError::Late => f.write_str("the server did not answer within ten seconds"),
+            LoadError::Silent(time) => {
+                write!(f, "the server has not replied for {} s", time.as_ns() / 1_000_000_000)
+            }
             LoadError::Gone => f.write_str("the server closed the connection"),
             LoadError::Io(error) => write!(f, "the connection failed: {error}"),
             LoadError::Refused(error) => error.fmt(f),

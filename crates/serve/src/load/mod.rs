@@ -6,7 +6,7 @@ mod job;
 mod pattern;
 mod plan;
 mod report;
-mod session;
+pub(crate) mod session;
 mod worker;
 
 pub use error::LoadError;

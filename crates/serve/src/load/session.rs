@@ -18,8 +18,8 @@ const RECEIVE: usize = 1 << 20;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection.
-pub(super) struct Session {
-    pub(super) link: Link,
+pub(crate) struct Session {
+    pub(crate) link: Link,
     client: Client,
     batch: Vec<u8>,
     processed: usize,
@@ -30,7 +30,7 @@ pub(super) struct Session {
 }
 
 /// Receiver of the replies to requests.
-pub(super) trait ReplyHandler {
+pub(crate) trait ReplyHandler {
     /// Takes data of a read.
     fn data(&mut self, slot: Slot, offset: u64, bytes: &[u8]);
     /// Takes a range of zeroes of a read.
@@ -49,7 +49,7 @@ pub(super) trait ReplyHandler {
 
 impl Session {
     /// Connects and performs the handshake.
-    pub(super) fn open(uri: &Uri, simple: bool) -> Result<Session, LoadError> {
+    pub(crate) fn open(uri: &Uri, simple: bool) -> Result<Session, LoadError> {
         let mut tls = if uri.tls { Some(tls::client(uri)?) } else { None };
         let link = connect(&uri.transport).map_err(LoadError::Connect)?;
         let config = ClientConfig {
@@ -94,17 +94,17 @@ impl Session {
     }
 
     /// Returns the server's description of the export.
-    pub(super) fn export(&self) -> &ExportInfo {
+    pub(crate) fn export(&self) -> &ExportInfo {
         self.client.export().expect("the client has opened an export")
     }
 
     /// Returns the number of requests in flight.
-    pub(super) fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.client.in_flight()
     }
 
     /// Queues a request for the next send.
-    pub(super) fn request(&mut self, request: Request, payload: bool) -> Result<Slot, LoadError> {
+    pub(crate) fn request(&mut self, request: Request, payload: bool) -> Result<Slot, LoadError> {
         let slot = self.client.request(request, &mut self.heads)?;
         if payload {
             self.payloads.push((self.heads.len(), slot));
@@ -114,7 +114,7 @@ impl Session {
 
     /// Sends the queued requests. While the server accepts no more bytes, receives its replies: the server may be
     /// waiting for that.
-    pub(super) fn send(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
+    pub(crate) fn send(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
         let mut sent = 0;
         let all = self.heads.len()
             + self.payloads.iter().map(|(_, slot)| handler.payload(*slot).len()).sum::<usize>();
@@ -139,7 +139,7 @@ impl Session {
     }
 
     /// Waits for replies, and processes the available ones.
-    pub(super) fn receive(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
+    pub(crate) fn receive(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
         self.fill()?;
         handler.arrived();
         loop {
@@ -176,7 +176,7 @@ impl Session {
     }
 
     /// Disconnects. Errors no longer matter.
-    pub(super) fn close(mut self) {
+    pub(crate) fn close(mut self) {
         self.heads.clear();
         self.client.disconnect(&mut self.heads);
         let _ = self.link.send(&mut [IoSlice::new(&self.heads)]);

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Poll, Waker};
 
 /// A device that completes requests later, in a random order.
-struct DelayedDevice {
+pub(crate) struct DelayedDevice {
     inner: Memory,
     queue: Arc<(Mutex<Queue>, Condvar)>,
 }
@@ -35,7 +35,7 @@ struct Slot {
 }
 
 impl DelayedDevice {
-    fn new(size: u64, seed: u64) -> DelayedDevice {
+    pub(crate) fn new(size: u64, seed: u64) -> DelayedDevice {
         let queue = Queue { waiting: Vec::new(), rng: Rng::new(seed), closed: false };
         let queue = Arc::new((Mutex::new(queue), Condvar::new()));
         let worker_queue = queue.clone();

@@ -9,6 +9,7 @@ mod limits;
 mod load;
 mod paced;
 mod record;
+mod remote;
 mod server;
 mod sockets;
 mod survives;

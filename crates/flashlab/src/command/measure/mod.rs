@@ -1,5 +1,7 @@
 //! `flashlab measure`: runs a plan of fio jobs on a card, a file or a virtual device, and writes a measurement file.
 
+#[cfg(feature = "serve")]
+mod nbd;
 mod real;
 mod session;
 mod simulated;
@@ -19,6 +21,7 @@ Examples:
   flashlab measure /dev/sdb --to card.json                      only reads
   flashlab measure /dev/sdb --to card.json --destroy            overwrites the card
   flashlab measure /mnt/card --to card.json                     in a file of its own on a mounted card
+  flashlab measure nbd://board/card --to card.json              an export of an NBD server
   flashlab measure sd/kingston --to card.json --plan quick      a virtual device, in simulated time
   flashlab measure --plan standard --destroy --print-fio        the same plan for a board that has only fio
 
@@ -49,7 +52,7 @@ pub(crate) struct Options {
     /// Seed of the medium of a virtual device.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Block device, file, directory, or virtual device (`sd/kingston`).
+    /// Block device, file, directory, NBD URI, or virtual device (`sd/kingston`).
     #[arg(required_unless_present = "print_fio")]
     target: Option<String>,
 }
@@ -78,9 +81,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         TargetKind::Block => real::block(options, target, to, &progress),
         TargetKind::File => real::file(options, target, to, &progress),
         TargetKind::Directory => real::directory(options, target, to, &progress),
-        TargetKind::Nbd => Err(Failure::usage(format!(
-            "{target}: attach the export first (nbdfuse DIR {target}, or nbd-client), and measure the file or device"
-        ))),
+        #[cfg(feature = "serve")]
+        TargetKind::Nbd => nbd::run(options, target, to, &progress),
+        #[cfg(not(feature = "serve"))]
+        TargetKind::Nbd => Err(super::absent::failure("measure of an NBD export", "serve")),
     }
 }
 

@@ -109,7 +109,7 @@ fn open(options: &Options, path: &Path) -> Result<Disk, Failure> {
     Disk::open(path, access).map_err(|error| cannot_open(&path.display().to_string(), &error))
 }
 
-fn describe(target: &str, device: &dyn Target) -> Described {
+pub(super) fn describe(target: &str, device: &dyn Target) -> Described {
     Described {
         name: target.to_owned(),
         capacity_bytes: Some(device.capacity()),
@@ -133,7 +133,7 @@ fn cannot_open(target: &str, error: &io::Error) -> Failure {
 }
 
 /// Runs a plan on an open target.
-fn measure(
+pub(super) fn measure(
     options: &Options,
     target: &dyn Target,
     described: Described,

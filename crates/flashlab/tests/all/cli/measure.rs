@@ -45,7 +45,7 @@ fn a_virtual_device_is_measured_without_noise() {
 #[test]
 fn without_permission_nothing_but_its_own_file_changes() {
     let folder = Folder::new("measure-file");
-    let bytes: Vec<u8> = (0..33_u32 << 20).map(|n| (n % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..65_u32 << 20).map(|n| (n % 251) as u8).collect();
     folder.put("disk", &bytes).put("card/precious", "precious");
     let run = folder.line("measure disk --plan quick --to card.json");
     if lacks_direct_io(&run.err) {
@@ -63,7 +63,7 @@ fn without_permission_nothing_but_its_own_file_changes() {
 #[test]
 fn an_interrupted_measurement_continues_where_it_ended() {
     let folder = Folder::new("measure-resume");
-    folder.put("disk", vec![7; 33 << 20]);
+    folder.put("disk", vec![7; 65 << 20]);
     let line = "measure disk --plan quick --to card.json";
     let first = folder.line(line);
     if lacks_direct_io(&first.err) {

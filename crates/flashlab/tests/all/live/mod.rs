@@ -14,6 +14,7 @@ mod death;
 mod file;
 mod guest;
 mod inspect;
+mod measure;
 mod metrics;
 mod mount;
 mod paths;

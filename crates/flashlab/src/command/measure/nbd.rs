@@ -1,0 +1,88 @@
+//! An export of an NBD server as a target.
+
+use super::Options;
+use super::real::{describe, measure};
+use crate::failure::Failure;
+use flashlab_fit::observation::Target as Described;
+use flashlab_lab::progress::Progress;
+use flashlab_measure::{Access, Channel, Target};
+use flashlab_serve::Remote;
+use flashlab_serve::uri::Uri;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Smallest block of a plan in bytes. Most exports accept single bytes.
+const BLOCK_MIN: u32 = 512;
+
+/// Measures an export.
+pub(super) fn run(
+    options: &Options,
+    target: &str,
+    to: &Path,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let uri = Uri::parse(target).map_err(|error| Failure::usage(format!("{target}: {error}")))?;
+    let remote = Remote::open(&uri).map_err(|error| Failure::failed(format!("{target}: {error}")))?;
+    if options.destroy && remote.is_read_only() {
+        return Err(Failure::usage(format!(
+            "{target}: the server offers it for reading only; leave --destroy out to measure reads"
+        )));
+    }
+    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
+    let export = Export { remote: Arc::new(remote), access };
+    let model = export.remote.export().description.clone();
+    let described = Described { model, ..describe(target, &export) };
+    measure(options, &export, described, None, to, progress)
+}
+
+/// An open export.
+struct Export {
+    remote: Arc<Remote>,
+    access: Access,
+}
+
+impl Target for Export {
+    fn capacity(&self) -> u64 {
+        self.remote.export().size
+    }
+    fn block(&self) -> u32 {
+        self.remote.export().block_minimum().max(BLOCK_MIN)
+    }
+    fn discards(&self) -> bool {
+        self.access == Access::ReadWrite && self.remote.discards()
+    }
+    fn channel(&self) -> io::Result<Box<dyn Channel>> {
+        Ok(Box::new(ExportChannel { remote: self.remote.clone(), access: self.access }))
+    }
+}
+
+struct ExportChannel {
+    remote: Arc<Remote>,
+    access: Access,
+}
+
+impl ExportChannel {
+    fn writable(&self) -> io::Result<&Remote> {
+        match self.access {
+            Access::ReadWrite => Ok(&self.remote),
+            Access::ReadOnly => Err(io::ErrorKind::PermissionDenied.into()),
+        }
+    }
+}
+
+impl Channel for ExportChannel {
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.remote.read(offset, buffer)
+    }
+    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.writable()?.write(offset, data)
+    }
+    fn discard(&mut self, offset: u64, length: u64) -> io::Result<()> {
+        self.writable()?.discard(offset, length)
+    }
+    fn flush(&mut self, _data_only: bool) -> io::Result<()> {
+        self.remote.flush()
+    }
+}

@@ -1,0 +1,93 @@
+//! `flashlab measure` of an export of an NBD server.
+
+use super::tools::{Folder, flashlab, with};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+fn measured(folder: &Folder, name: &str) -> Value {
+    let text = std::fs::read_to_string(folder.path(name)).expect("the file is there");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn steps(measured: &Value) -> impl Iterator<Item = &Value> {
+    measured["steps"].as_array().expect("a list").iter()
+}
+
+fn measure(arguments: &str) -> String {
+    format!("{} measure {arguments}", env!("CARGO_BIN_EXE_flashlab"))
+}
+
+/// The server's log is the proof: it contains every request.
+#[test]
+fn without_permission_the_server_sees_reads_only() {
+    let folder = Folder::new("measure-read");
+    let line = measure("\"$uri\" --plan quick --to card.json");
+    with(&folder, &["memory:size=64M+log:to=requests"], &line);
+    let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
+    // For a read, the server also asks its device for holes.
+    let is_read = |line: &str| matches!(line.split(' ').nth(1), Some("read" | "extents"));
+    assert!(log.lines().count() > 1000 && log.lines().all(is_read), "{log}");
+    let card = measured(&folder, "card.json");
+    assert_eq!(
+        (&card["plan"], &card["target"]["capacity_bytes"]),
+        (&"quick-read".into(), &(64 << 20).into())
+    );
+    for step in steps(&card) {
+        assert!(step["observations"].as_array().is_some_and(|all| !all.is_empty()), "{step}");
+        assert!(step.get("marks").is_none(), "{step}");
+    }
+}
+
+#[test]
+fn with_permission_an_export_is_discarded_and_written() {
+    let folder = Folder::new("measure-write");
+    let line = measure("\"$uri\" --plan quick --destroy --to card.json");
+    with(&folder, &["memory:size=64M+log:to=requests"], &line);
+    let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
+    for op in ["discard", "write", "flush", "read"] {
+        assert!(log.lines().any(|line| line.split(' ').nth(1) == Some(op)), "no {op}");
+    }
+    let card = measured(&folder, "card.json");
+    assert!(steps(&card).all(|step| step.get("marks").is_none()), "{card}");
+    assert!(steps(&card).any(|step| step["name"] == "write-random-4k-untouched"), "{card}");
+}
+
+#[test]
+fn a_read_only_export_is_not_destroyed() {
+    let folder = Folder::new("measure-refused");
+    let line = measure("\"$uri\" --plan quick --destroy --to card.json");
+    let script = format!("if {line} 2>message; then exit 1; else test $? = 2; cat message; fi");
+    let message = with(&folder, &["--read-only", "memory:size=64M"], &script);
+    assert!(message.contains("the server offers it for reading only"), "{message}");
+    assert!(!folder.path("card.json").exists());
+}
+
+#[test]
+fn a_server_that_disappears_ends_the_measurement_which_keeps_its_steps() {
+    let folder = Folder::new("measure-gone");
+    let mut server = flashlab(&["serve", "memory:size=64M", "--unix", "card.sock", "--print-uri"])
+        .current_dir(&folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    let mut uri = String::new();
+    let out = server.stdout.as_mut().expect("the stream is piped");
+    BufReader::new(out).read_line(&mut uri).expect("it prints text");
+    let mut measuring = flashlab(&["measure", uri.trim_end(), "--plan", "quick", "--to", "card.json"])
+        .current_dir(&folder)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    // The file exists once the first step is complete. The next one begins after a rest.
+    while !folder.path("card.json").exists() && measuring.try_wait().expect("it runs").is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    server.kill().expect("it runs");
+    server.wait().expect("it ends");
+    let mut message = String::new();
+    measuring.stderr.take().expect("the stream is piped").read_to_string(&mut message).expect("text");
+    assert_eq!(measuring.wait().expect("it ends").code(), Some(1), "{message}");
+    assert!(message.contains("the device disappeared during"), "{message}");
+    assert!(steps(&measured(&folder, "card.json")).next().is_some(), "{message}");
+}
