@@ -20,6 +20,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("fio", 25),
     ("nbd", 10),
     ("block", 10),
+    ("volume", 60),
     ("usb", 10),
     ("serve", 30),
     ("catalogue", 10),

@@ -1,0 +1,8 @@
+//! A copy-on-write volume over several block devices.
+//!
+//! A volume presents devices of different sizes and speeds as one device. It stores a checksum or an authentication tag
+//! for every extent, compresses and encrypts, keeps replicas, and moves data between the devices by targets.
+//!
+//! The crate has no clock and no threads: background work is a task of the context's executor, so the same code runs
+//! live, in simulated time and under crash tests.
+#![forbid(unsafe_code)]
