@@ -3,6 +3,16 @@
 //! A volume presents devices of different sizes and speeds as one device. It stores a checksum or an authentication tag
 //! for every extent, compresses and encrypts, keeps replicas, and moves data between the devices by targets.
 //!
+//! - [`encode`] turns the bytes of an extent into the bytes that a member stores, and back.
+//! - [`Options`] are the choices of a user at format time.
+//!
 //! The crate has no clock and no threads: background work is a task of the context's executor, so the same code runs
 //! live, in simulated time and under crash tests.
 #![forbid(unsafe_code)]
+
+pub mod encode;
+mod error;
+mod options;
+
+pub use error::VolumeError;
+pub use options::{NewMember, Options};

@@ -1,0 +1,79 @@
+//! The reasons why a volume cannot be created or opened.
+
+use flashlab_block::IoError;
+use std::fmt;
+
+/// The reason why a volume cannot be created or opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum VolumeError {
+    /// An option is out of its range; the text names the option, its value and the range.
+    Option(String),
+    /// A member failed a request. The number is its place in the list of members given.
+    Member {
+        /// Place of the member in the list given.
+        member: usize,
+        /// Error of the request.
+        error: IoError,
+    },
+    /// A member is too small for a volume.
+    TooSmall {
+        /// Place of the member in the list given.
+        member: usize,
+        /// Smallest size in bytes.
+        needed: u64,
+    },
+    /// No copy of a member's superblock is valid.
+    NoSuperblock {
+        /// Place of the member in the list given.
+        member: usize,
+        /// Fault of the best copy.
+        fault: String,
+    },
+    /// A member belongs to another volume than the first one.
+    Foreign {
+        /// Place of the member in the list given.
+        member: usize,
+    },
+    /// A device was given twice, or a copy of a member beside the member.
+    Duplicate {
+        /// Place of the second one in the list given.
+        member: usize,
+    },
+    /// Members are missing.
+    Missing {
+        /// Number of missing members.
+        missing: usize,
+        /// Number of members of the volume.
+        of: usize,
+    },
+    /// A structure on the medium is damaged in all of its copies.
+    Damaged(String),
+    /// The volume is encrypted, and no key was given.
+    KeyNotAvailable,
+}
+
+impl fmt::Display for VolumeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VolumeError::Option(why) => f.write_str(why),
+            VolumeError::Member { member, error } => write!(f, "member {member}: {error}"),
+            VolumeError::TooSmall { member, needed } => {
+                write!(f, "member {member} is too small: a member has at least {needed} bytes")
+            }
+            VolumeError::NoSuperblock { member, fault } => {
+                write!(f, "member {member} has no valid superblock: {fault}")
+            }
+            VolumeError::Foreign { member } => {
+                write!(f, "member {member} belongs to another volume than member 0")
+            }
+            VolumeError::Duplicate { member } => {
+                write!(f, "member {member} is given twice, or is a copy of another member given")
+            }
+            VolumeError::Missing { missing, of } => write!(f, "{missing} of {of} members are missing"),
+            VolumeError::Damaged(what) => write!(f, "the volume is damaged: {what}"),
+            VolumeError::KeyNotAvailable => f.write_str("required key not available"),
+        }
+    }
+}
+
+impl std::error::Error for VolumeError {}

@@ -1,0 +1,101 @@
+//! The options of a volume, chosen when it is formatted.
+
+use crate::VolumeError;
+use flashlab_block::BlockDevice;
+use std::fmt;
+use std::sync::Arc;
+
+/// Options of a new volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Random identifier of the volume. The engine has no source of randomness of its own.
+    pub volume: [u8; 16],
+    /// Size of a logical block in bytes: a power of two from 512 to 4096, and a multiple of the members' blocks.
+    pub block: u32,
+    /// Size of a bucket in bytes: a power of two from 16 KiB to 64 MiB. The erase unit of the members is a good choice.
+    pub bucket: u32,
+    /// Bytes per checksum of a plain extent: a power of two from the block size to 64 KiB.
+    pub checksum_block: u32,
+    /// Largest logical size of an extent in bytes: a power of two from `checksum_block` to 256 KiB.
+    pub extent_max: u32,
+    /// Size of the journal on each member that has one, in bytes. Zero means a default by the size of the member.
+    pub journal: u64,
+    /// Logical size of the volume in bytes. Zero means all the space of the members without the reserve for garbage
+    /// collection.
+    pub size: u64,
+}
+
+impl Options {
+    /// Returns the default options for a volume with this random identifier.
+    pub fn new(volume: [u8; 16]) -> Options {
+        Options {
+            volume,
+            block: 4096,
+            bucket: 1 << 20,
+            checksum_block: 4096,
+            extent_max: 64 << 10,
+            journal: 0,
+            size: 0,
+        }
+    }
+
+    /// Checks that every option is within its range.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError::Option`] with the first option that is not.
+    pub fn check(&self) -> Result<(), VolumeError> {
+        power_of_two("block", self.block, 512, 4096)?;
+        power_of_two("bucket", self.bucket, 16 << 10, 64 << 20)?;
+        power_of_two("checksum_block", self.checksum_block, self.block, 64 << 10)?;
+        power_of_two("extent_max", self.extent_max, self.checksum_block, (256 << 10).min(self.bucket))
+    }
+}
+
+fn power_of_two(name: &str, value: u32, min: u32, max: u32) -> Result<(), VolumeError> {
+    if value.is_power_of_two() && (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(VolumeError::Option(format!("{name}={value}: a power of two from {min} to {max} is needed")))
+}
+
+/// A device that becomes a member of a volume.
+#[derive(Clone)]
+pub struct NewMember {
+    /// The device.
+    pub device: Arc<dyn BlockDevice>,
+    /// Label, such as `ssd.a`; targets name a device or a prefix of labels. At most 31 bytes.
+    pub label: String,
+    /// Number of copies that a copy on this device counts for; 0 makes it a pure cache.
+    pub durability: u8,
+}
+
+impl NewMember {
+    /// Creates a member without a label, of durability 1.
+    pub fn new(device: Arc<dyn BlockDevice>) -> NewMember {
+        NewMember { device, label: String::new(), durability: 1 }
+    }
+}
+
+impl fmt::Debug for NewMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NewMember { device, label, durability } = self;
+        f.debug_struct("NewMember")
+            .field("geometry", &device.geometry())
+            .field("label", label)
+            .field("durability", durability)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_out_of_range_is_named_with_its_range() {
+        let default = Options::new([7; 16]);
+        assert_eq!(default.check(), Ok(()));
+        let error = Options { checksum_block: 2048, ..default }.check().expect_err("below the block size");
+        assert_eq!(error.to_string(), "checksum_block=2048: a power of two from 4096 to 65536 is needed");
+    }
+}
