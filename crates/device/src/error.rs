@@ -3,7 +3,7 @@
 use flashlab_catalogue::device::DeviceError;
 use flashlab_catalogue::library::LibraryError;
 use flashlab_sd::quirk::QuirkError;
-use flashlab_served::ServedError;
+use flashlab_served::{Problem, ServedError};
 use flashlab_sim::StoreError;
 use std::fmt;
 
@@ -32,7 +32,10 @@ impl fmt::Display for Error {
         match self {
             Error::Open(error) => error.fmt(f),
             Error::Device(error) => error.fmt(f),
-            Error::NotACard(name) => write!(f, "{name} takes no SD commands; the names of cards begin with sd/"),
+            Error::NotACard(name) => write!(
+                f,
+                "{name} takes no SD commands; only an SD card without layers does: sd/kingston, sd/kingston:state=FILE"
+            ),
             Error::Library(error) => error.fmt(f),
             Error::Quirk(error) => error.fmt(f),
             Error::NoPower => f.write_str(
@@ -53,6 +56,18 @@ impl std::error::Error for Error {
             Error::Quirk(error) => Some(error),
             Error::Store(error) => Some(error),
             Error::NoPower | Error::NotACard(_) => None,
+        }
+    }
+}
+
+impl Error {
+    /// Returns the reason why `name` cannot be opened as a card.
+    pub(crate) fn of_card(name: &str, error: ServedError) -> Error {
+        match error {
+            ServedError::Argument { problem, .. } if matches!(*problem, Problem::NotACard) => {
+                Error::NotACard(name.to_owned())
+            }
+            error => Error::Open(error),
         }
     }
 }

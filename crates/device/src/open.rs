@@ -81,7 +81,9 @@ impl Options {
     pub fn card(self, name: &str) -> Result<Card, Error> {
         let library = Library::built_in()?;
         let mut card = match self.store {
-            None => CardOrigin::open(name, self.seed, &library)?.0,
+            None => {
+                CardOrigin::open(name, self.seed, &library).map_err(|error| Error::of_card(name, error))?.0
+            }
             Some(store) => flashlab_catalogue::device::Device::open(name, &library)
                 .map_err(Error::Device)?
                 .card(self.seed, Some(store))

@@ -45,6 +45,16 @@ fn a_silent_card_answers_nothing() {
     assert_eq!(answers, [0xff; 22]);
 }
 
+#[test]
+fn a_device_that_takes_no_commands_is_not_a_card() {
+    for store in [false, true] {
+        let options = Options::new();
+        let options = if store { options.store(Box::new(Sparse::default())) } else { options };
+        let error = options.card("nvme/p32a80").unwrap_err();
+        assert!(matches!(&error, flashlab_device::Error::NotACard(name) if name == "nvme/p32a80"), "{error}");
+    }
+}
+
 /// A store of the test's own: pages in a map.
 #[derive(Clone, Default)]
 struct Sparse(Arc<Mutex<BTreeMap<u64, u8>>>);
