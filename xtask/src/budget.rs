@@ -26,6 +26,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("catalogue", 10),
     ("served", 60),
     ("device", 10),
+    ("c", 20),
     ("lab", 15),
     ("report", 20),
     ("flashlab", 190),

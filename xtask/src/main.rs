@@ -27,6 +27,7 @@ cargo xtask <task>
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; known failing inputs run first
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
+  install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
   golden        rewrites the golden tables of the experiments and the README's picture
 ";
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         ["fuzz", seconds] => fuzz(seconds),
         ["under-load"] => under_load::check("5", &[]),
         ["under-load", times, ref arguments @ ..] => under_load::check(times, arguments),
+        ["install-c", prefix] => install_c(prefix),
         ["golden"] => golden(),
         _ => {
             eprint!("{USAGE}");
@@ -152,6 +154,12 @@ fn golden_check() -> Outcome {
 fn fit_check(arguments: &[&str]) -> Outcome {
     let build = ["run", "--release", "--locked", "--package", "flashlab-lab", "--example", "fit_check", "--"];
     cargo(&[&build[..], arguments].concat())
+}
+
+/// Builds the C library for speed and installs it.
+fn install_c(prefix: &str) -> Outcome {
+    cargo(&["build", "--locked", "--profile", "dist", "--package", "flashlab-c"])?;
+    run(Command::new("crates/c/install.sh").args(["target/dist", prefix]))
 }
 
 fn golden() -> Outcome {
