@@ -299,7 +299,7 @@ impl Device {
     pub fn leveling_threshold(&self) -> Option<u32> {
         match self.hardware.wear_leveling() {
             LevelingPolicy::Static { threshold, .. } => Some(threshold),
-            LevelingPolicy::None | LevelingPolicy::Dynamic => None,
+            _ => None,
         }
     }
 

@@ -8,9 +8,26 @@ use flashlab_flash::ftl::Wear;
 const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 pub(super) const TABLE: &[Parameter] = &[
-    choice!("wear.leveling", optional Wear.leveling, ["none" = LevelingKind::None, "dynamic" = LevelingKind::Dynamic,
-        "static" = LevelingKind::Static],
-        "Wear leveling: none, over the free erase blocks, or over all erase blocks by moving cold data.", "dynamic"),
+    Parameter {
+        kinds: Vec::new(),
+        path: "wear.leveling",
+        meaning: LevelingKind::MEANING,
+        default_meaning: Some("dynamic"),
+        range: ANY,
+        field: Field::Choice(Choice {
+            names: LevelingKind::NAMES,
+            get: |parts| {
+                let kind = parts.get::<Wear>().leveling;
+                let at = LevelingKind::ALL.iter().position(|known| Some(*known) == kind)?;
+                Some(LevelingKind::NAMES[at])
+            },
+            set: |parts, name| {
+                let at = LevelingKind::NAMES.iter().position(|known| *known == name);
+                let at = at.expect("the word was read by these names");
+                parts.get_mut::<Wear>().leveling = Some(LevelingKind::ALL[at]);
+            },
+        }),
+    },
     optional!("wear.threshold", CountOrNone Wear.threshold, UP_TO_2_32,
         "Static wear leveling: difference of erases, between the most worn free block and the least worn used one, at \
          which it begins to move data.",

@@ -107,7 +107,7 @@ impl Blocks {
             blocks.states[*block as usize] = State::Bad;
         }
         // Blocks are freed in descending order, so that last-in-first-out use begins at block 0 too.
-        let last_in_first_out = policy == LevelingPolicy::None;
+        let last_in_first_out = !policy.kind().compares_wear();
         for n in 0..count {
             let block = EraseBlock::new(if last_in_first_out { count - 1 - n } else { n });
             if blocks.state(block) == State::Free {

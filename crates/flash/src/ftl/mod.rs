@@ -17,4 +17,5 @@ pub use blocks::{Blocks, Erased, WearSummary};
 pub use count::{Ftl, ReadOnly};
 pub use inconsistent::Inconsistent;
 pub use map_page::MapPage;
-pub use wear::{LevelingKind, Wear};
+pub use wear::Wear;
+pub use wear_leveling::LevelingKind;

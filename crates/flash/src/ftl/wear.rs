@@ -1,21 +1,10 @@
 //! The wear parameters of a card's profile, as written there and with their defaults resolved.
 
-use super::wear_leveling::LevelingPolicy;
+use super::wear_leveling::{LevelingKind, LevelingPolicy};
 use crate::Impossible;
 use crate::nand::Endurance;
 use alloc::format;
 use serde::{Deserialize, Serialize};
-
-/// A leveling policy by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum LevelingKind {
-    /// [`LevelingPolicy::None`].
-    None,
-    /// [`LevelingPolicy::Dynamic`].
-    Dynamic,
-    /// [`LevelingPolicy::Static`].
-    Static,
-}
 
 /// The parameters of a card's wear. All are optional.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -26,9 +15,9 @@ pub struct Wear {
     pub raw: Option<u64>,
     /// The policy. Default: dynamic.
     pub leveling: Option<LevelingKind>,
-    /// See [`LevelingPolicy::Static`]. Default: 64.
+    /// See [`StaticLeveling`](super::wear_leveling::StaticLeveling). Default: 64.
     pub threshold: Option<u32>,
-    /// See [`LevelingPolicy::Static`]. Default: the threshold.
+    /// See [`StaticLeveling`](super::wear_leveling::StaticLeveling). Default: the threshold.
     pub relief: Option<u32>,
     /// Number of groups of erase blocks, such as dies, that are leveled independently. Default: 1.
     pub pools: Option<u32>,
@@ -94,24 +83,18 @@ impl Wear {
         }
     }
 
-    /// Returns the number of pools. Without leveling all blocks are in one pool, since no policy chooses between them.
+    /// Returns the number of pools. All blocks are in one pool if the policy does not compare their wear.
     pub fn pools(&self) -> u32 {
-        match self.leveling {
-            Some(LevelingKind::None) => 1,
-            _ => self.pools.unwrap_or(1),
-        }
+        if self.kind().compares_wear() { self.pools.unwrap_or(1) } else { 1 }
     }
 
     /// Returns the policy with its parameters.
     pub fn policy(&self) -> LevelingPolicy {
-        match self.leveling.unwrap_or(LevelingKind::Dynamic) {
-            LevelingKind::None => LevelingPolicy::None,
-            LevelingKind::Dynamic => LevelingPolicy::Dynamic,
-            LevelingKind::Static => {
-                let threshold = self.threshold.unwrap_or(64);
-                LevelingPolicy::Static { threshold, relief: self.relief.unwrap_or(threshold) }
-            }
-        }
+        self.kind().policy(self)
+    }
+
+    fn kind(&self) -> LevelingKind {
+        self.leveling.unwrap_or(LevelingKind::Dynamic)
     }
 
     /// Returns the endurance of the blocks; `None` if they never wear out and none is factory-bad.

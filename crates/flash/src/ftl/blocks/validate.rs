@@ -3,7 +3,7 @@
 use super::{Blocks, State};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
-use crate::ftl::wear_leveling::{Leveler, LevelingPolicy};
+use crate::ftl::wear_leveling::PoolBlocks;
 use crate::nand::EraseBlock;
 use alloc::vec;
 
@@ -48,31 +48,16 @@ impl Blocks {
     fn check_pools(&self, free: usize) -> Result<(), Inconsistent> {
         let mut seen = vec![false; self.states.len()];
         for (pool, leveler) in self.pools.iter().enumerate() {
-            let state = |block: EraseBlock| {
-                let mine = block.index() as usize % self.pools.len() == pool;
-                self.states.get(block.index() as usize).copied().filter(|_| mine)
-            };
-            let erases = |block: EraseBlock, wanted| {
-                (state(block) == Some(wanted)).then(|| self.erase_counts[block.index() as usize])
-            };
-            let is_free = |block: EraseBlock| erases(block, State::Free);
-            let is_used = |block: EraseBlock| erases(block, State::Used);
-            let sound = match (leveler, self.policy) {
-                (Leveler::None(_), LevelingPolicy::None) => true,
-                (Leveler::Dynamic(dynamic), LevelingPolicy::Dynamic) => dynamic.is_sound(&is_free),
-                (Leveler::Static(leveling), LevelingPolicy::Static { threshold, relief }) => {
-                    let used = (0..self.states.len() as u32)
-                        .filter(|b| is_used(EraseBlock::new(*b)).is_some())
-                        .count();
-                    leveling.is_sound((threshold, relief), &is_free, &is_used, used)
-                }
-                _ => false,
-            };
-            ensure!(sound, "the leveling of pool {pool} knows other blocks, or other counts");
+            let blocks = OfPool { blocks: self, pool };
+            ensure!(
+                leveler.is_sound(self.policy, &blocks),
+                "the leveling of pool {pool} knows other blocks, or other counts"
+            );
             let mut left = leveler.clone();
             while let Some(block) = left.policy_mut().take() {
                 ensure!(
-                    is_free(block).is_some() && !core::mem::replace(&mut seen[block.index() as usize], true),
+                    blocks.free(block).is_some()
+                        && !core::mem::replace(&mut seen[block.index() as usize], true),
                     "{block:?} is not free in pool {pool}"
                 );
             }
@@ -80,5 +65,33 @@ impl Blocks {
         let held = seen.iter().filter(|seen| **seen).count();
         ensure!(held == free, "free blocks and those that the policies hold: {free} and {held}");
         Ok(())
+    }
+}
+
+/// The blocks of one pool.
+struct OfPool<'a> {
+    blocks: &'a Blocks,
+    pool: usize,
+}
+
+impl OfPool<'_> {
+    /// Returns the erase count of a block of the pool if its state is `wanted`.
+    fn erases(&self, block: EraseBlock, wanted: State) -> Option<u32> {
+        let at = block.index() as usize;
+        let is_own = at % self.blocks.pools.len() == self.pool;
+        (is_own && self.blocks.states.get(at) == Some(&wanted)).then(|| self.blocks.erase_counts[at])
+    }
+}
+
+impl PoolBlocks for OfPool<'_> {
+    fn free(&self, block: EraseBlock) -> Option<u32> {
+        self.erases(block, State::Free)
+    }
+    fn used(&self, block: EraseBlock) -> Option<u32> {
+        self.erases(block, State::Used)
+    }
+    fn used_count(&self) -> usize {
+        let own = self.blocks.states.iter().skip(self.pool).step_by(self.blocks.pools.len());
+        own.filter(|state| **state == State::Used).count()
     }
 }

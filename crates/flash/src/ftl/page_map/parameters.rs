@@ -72,7 +72,7 @@ impl PageMapParameters {
             Streams::Two => 2,
             Streams::HotCold => 3,
         };
-        let leveling = u32::from(matches!(self.leveling, LevelingPolicy::Static { .. }));
+        let leveling = u32::from(self.leveling.moves_data());
         self.reserve + streams + leveling + 1 + self.slc.map_or(0, |slc| slc.blocks)
     }
 

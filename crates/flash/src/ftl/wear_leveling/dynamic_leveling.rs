@@ -4,7 +4,7 @@
 //! Wear spreads over the blocks that become free. A block whose data is never rewritten is never erased. If a share c
 //! rho of the raw blocks in service holds such data, the device lives for (1 - c rho) of its possible life.
 
-use super::Leveling;
+use super::{Leveling, Policy, PoolBlocks};
 use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,10 @@ pub struct DynamicLeveling {
 }
 
 impl DynamicLeveling {
+    /// Creates a policy without blocks.
+    pub fn new() -> Self {
+        DynamicLeveling::default()
+    }
     /// Returns the erase count of the least worn free block.
     pub(super) fn least(&self) -> Option<u32> {
         self.free.first().map(|(erases, ..)| *erases)
@@ -30,18 +34,21 @@ impl DynamicLeveling {
     pub(super) fn most(&self) -> Option<u32> {
         self.free.last().map(|(erases, ..)| *erases)
     }
-    /// Returns true if all entries are free blocks with their erase counts.
-    pub(in crate::ftl) fn is_sound(&self, free: &dyn Fn(EraseBlock) -> Option<u32>) -> bool {
-        let known = |(erases, freed, block): &(u32, u64, EraseBlock)| {
-            free(*block) == Some(*erases) && *freed < self.freed
-        };
-        self.freed < 1 << 60 && self.free.iter().all(known)
-    }
     /// Allocates the most worn free block that was erased at most `most` times.
     pub(super) fn take_most(&mut self, most: u32) -> Option<EraseBlock> {
         let entry = *self.free.range(..=(most, u64::MAX, EraseBlock::new(0))).next_back()?;
         self.free.remove(&entry);
         Some(entry.2)
+    }
+}
+
+impl Policy for DynamicLeveling {
+    /// Returns true if all entries are free blocks with their erase counts.
+    fn is_sound(&self, blocks: &dyn PoolBlocks) -> bool {
+        let known = |(erases, freed, block): &(u32, u64, EraseBlock)| {
+            blocks.free(*block) == Some(*erases) && *freed < self.freed
+        };
+        self.freed < 1 << 60 && self.free.iter().all(known)
     }
 }
 

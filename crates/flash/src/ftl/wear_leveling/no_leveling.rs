@@ -2,7 +2,7 @@
 //!
 //! Repeated writes to one place wear only the blocks that hold it and one more block that these blocks share.
 
-use super::Leveling;
+use super::{Leveling, Policy, PoolBlocks};
 use crate::nand::EraseBlock;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NoLeveling {
     free: Vec<EraseBlock>,
+}
+
+impl NoLeveling {
+    /// Creates a policy without blocks.
+    pub fn new() -> Self {
+        NoLeveling::default()
+    }
+}
+
+impl Policy for NoLeveling {
+    const COMPARES_WEAR: bool = false;
+    fn is_sound(&self, blocks: &dyn PoolBlocks) -> bool {
+        self.free.iter().all(|block| blocks.free(*block).is_some())
+    }
 }
 
 impl Leveling for NoLeveling {

@@ -27,15 +27,20 @@
 //! Moving does not end with that block: `moving` stays set, and the next such request moves the next block. Cards
 //! therefore do not meet the first condition above, and the guarantee does not cover them.
 
-use super::{DynamicLeveling, Leveling};
+use super::{DynamicLeveling, Leveling, Policy, PoolBlocks};
+use crate::Impossible;
+use crate::ftl::Wear;
 use crate::nand::EraseBlock;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use serde::{Deserialize, Serialize};
 
 /// Free blocks and used blocks in order of their erase counts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StaticLeveling {
+    /// Difference of the erase counts of the most worn free block and the least worn used block at which moving begins.
     threshold: u32,
+    /// Difference below which moving ends. With `relief` equal to `threshold`, no more data moves than necessary.
     relief: u32,
     free: DynamicLeveling,
     /// Used blocks by erase count, each with the number of allocations in the pool before its own.
@@ -59,23 +64,11 @@ impl StaticLeveling {
         }
     }
 
-    /// Returns true if the policy has these parameters and holds free blocks and all `count` used blocks with their
-    /// erase counts.
-    pub(in crate::ftl) fn is_sound(
-        &self,
-        numbers: (u32, u32),
-        free: &dyn Fn(EraseBlock) -> Option<u32>,
-        used: &dyn Fn(EraseBlock) -> Option<u32>,
-        count: usize,
-    ) -> bool {
-        let known = |((erases, block), since): (&(u32, EraseBlock), &u64)| {
-            used(*block) == Some(*erases) && *since < self.taken
-        };
-        (self.threshold, self.relief) == numbers
-            && self.free.is_sound(free)
-            && self.used.len() == count
-            && self.used.iter().all(known)
-            && self.taken < 1 << 60
+    pub(super) fn threshold(&self) -> u32 {
+        self.threshold
+    }
+    pub(super) fn relief(&self) -> u32 {
+        self.relief
     }
 
     /// Returns the erase count above which a free block must not be used.
@@ -120,6 +113,43 @@ impl StaticLeveling {
         let last =
             if self.free.free_count() == 1 { self.free.least().max(Some(*most)) } else { self.free.second() };
         last.is_some_and(|erases| erases > ceiling) && self.free.least().is_some_and(|free| least <= free)
+    }
+}
+
+/// Returns the threshold and the relief of a profile. Without a threshold, moving begins at a difference of 64.
+pub(super) fn parameters(wear: &Wear) -> (u32, u32) {
+    let threshold = wear.threshold.unwrap_or(64);
+    (threshold, wear.relief.unwrap_or(threshold))
+}
+
+/// Checks that the parameters are possible.
+pub(super) fn check(threshold: u32, relief: u32) -> Result<(), Impossible> {
+    if threshold == 0 {
+        return Err(Impossible::new(
+            "wear.threshold",
+            "is 0; moving data erases a block, so counts cannot all be equal: expected at least 1",
+        ));
+    }
+    if relief == 0 || relief > threshold {
+        return Err(Impossible::new(
+            "wear.relief",
+            format!("is {relief}; expected 1 to the threshold, {threshold}"),
+        ));
+    }
+    Ok(())
+}
+
+impl Policy for StaticLeveling {
+    const MOVES_DATA: bool = true;
+    /// Returns true if the policy holds free blocks and all used blocks with their erase counts.
+    fn is_sound(&self, blocks: &dyn PoolBlocks) -> bool {
+        let known = |((erases, block), since): (&(u32, EraseBlock), &u64)| {
+            blocks.used(*block) == Some(*erases) && *since < self.taken
+        };
+        self.free.is_sound(blocks)
+            && self.used.len() == blocks.used_count()
+            && self.used.iter().all(known)
+            && self.taken < 1 << 60
     }
 }
 
