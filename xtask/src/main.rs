@@ -3,6 +3,7 @@
 mod budget;
 mod determinism;
 mod faults;
+mod headless;
 mod tests_per_crate;
 mod tidy;
 mod under_load;

@@ -1,6 +1,7 @@
 //! Checks of the repository that lints cannot perform.
 
 use crate::Outcome;
+use crate::headless;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,7 @@ pub(crate) fn check() -> Outcome {
     let mut findings = Vec::new();
     arrows(&mut findings);
     sources(&mut findings);
+    headless::check(&mut findings);
     experiments(&mut findings);
     licences(&mut findings);
     links(&mut findings);
@@ -257,7 +259,8 @@ fn licences(findings: &mut Vec<String>) {
     }
 }
 
-fn read(path: &Path) -> String {
+/// Returns the text of a file, or nothing if it cannot be read.
+pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 

@@ -75,7 +75,7 @@ pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     }
 }
 
-/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it. Both must read alike. The
+/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it. The two must read alike. The
 /// extents must cover the requested range, and no extent may be marked as zeroes where the array holds data.
 ///
 /// # Panics

@@ -43,7 +43,7 @@ pub struct Section {
     pub name: String,
     /// Position of the `[`.
     pub place: Place,
-    /// Options of the section. Those of an included file replace the `include`.
+    /// Options of the section. The options of an included file replace the `include`.
     pub assignments: Vec<Assignment>,
 }
 

@@ -1,7 +1,7 @@
 //! Comparison of a served card with the same card in simulated time: the same fio job runs through real fio and NBD,
 //! and through `flashlab bench`. The job also runs on `memory`, which shows the time that fio, NBD and the machine add.
 //!
-//! `cargo bench -p flashlab --bench live [-- REPEATS]` prints medians of interleaved repeats (3 by default). Both sides
+//! `cargo bench -p flashlab --bench live [-- REPEATS]` prints medians of interleaved repeats (3 by default). The two sides
 //! exclude the time of the card's host. The allowed deviation of the mean latency of 4 KiB patterns is 3 % plus the
 //! mean latency of `memory`; the bandwidth of 1 MiB patterns may deviate by 3 %. As root, the server runs with
 //! `--realtime`. The benchmark measures a machine, so it prints figures and never fails because of them.

@@ -59,7 +59,7 @@ struct Waiter {
     think: Duration,
 }
 
-/// A step in the window. Both instants are `None` until they are known.
+/// A step in the window. Its instants are `None` until they are known.
 #[derive(Debug)]
 struct Slot {
     task: TaskId,

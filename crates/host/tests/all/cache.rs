@@ -141,9 +141,9 @@ fn flushed_data_in_the_cache_of_a_timed_card_survives_every_cut() {
 /// The units that a power cut may tear.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Torn {
-    /// Those of the write in flight.
+    /// The units of the write in flight.
     InFlight,
-    /// Those of every write since the last flush, because the cache drains them later.
+    /// The units of every write since the last flush, because the cache drains them later.
     InTheCache,
 }
 

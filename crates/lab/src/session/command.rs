@@ -58,7 +58,7 @@ pub enum Command {
         /// The job.
         text: String,
     },
-    /// Shows a second device beside the first. Both begin new.
+    /// Shows a second device beside the first. The two begin new.
     Beside {
         /// Name of the device with its settings.
         device: String,

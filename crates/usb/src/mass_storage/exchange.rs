@@ -22,7 +22,7 @@ pub(super) enum Task {
         offset: u64,
         left: u64,
     },
-    /// Receives `missing` bytes. Those of `received` are written to the disk from `offset` on.
+    /// Receives `missing` bytes. The bytes of `received` are written to the disk from `offset` on.
     Receive {
         received: Vec<u8>,
         missing: u64,
