@@ -44,6 +44,11 @@ impl Failure {
         Failure { message: (!closed).then(|| format!("standard output: {error}")), code: 1 }
     }
 
+    /// Returns the failure with another exit code.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Failure { code, ..self }
+    }
+
     /// Prints the message to standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if let Some(message) = &self.message {

@@ -38,6 +38,7 @@ Examples:
   flashlab bench sd/kingston --name=a --rw=randwrite --bs=4k --direct=1 --runtime=60
   flashlab bench --fs vfat sd/kingston --name=a --directory=/mnt --rw=write --size=64m --direct=1
   flashlab compare 'sd/*' job.fio
+  flashlab diff before.json after.json --tolerance 2
   flashlab age sd/kingston job.fio --to used.state
   flashlab bench sd/kingston:state=used.state job.fio
   flashlab run endurance --job job.fio --devices 'sd/kingston:cycles=3000' --seeds 4
@@ -78,6 +79,11 @@ enum Command {
     Age(command::age::Options),
     /// Runs one job on many devices and compares the results.
     Compare(command::compare::Options),
+    /// Compares two results: the figures that changed, and the mechanisms that explain them.
+    ///
+    /// Reads what `run`, `compare`, `bench` and `measure` write as JSON, fio's JSON from hardware, and all else that `fit`
+    /// reads. Ends with 0 if the results are equal, with 1 if they differ, and with 2 on an error.
+    Diff(command::diff::Options),
     /// Measures a card, a file or a virtual device by a plan of fio jobs, for `flashlab fit`.
     ///
     /// The command only reads, unless --destroy permits writes to the whole device, or the target is a directory.
@@ -174,6 +180,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(options) => command::bench::run(&options, &library),
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
+        Command::Diff(options) => command::diff::run(&options),
         Command::Measure(options) => command::measure::run(&options, &library),
         Command::Fit(options) => command::fit::run(&options, &library),
         Command::Probe(options) => command::probe::run(&options, &library),

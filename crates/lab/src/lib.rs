@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod compare;
 pub mod dependence;
+pub mod difference;
 pub mod experiment;
 pub mod figures;
 mod files;

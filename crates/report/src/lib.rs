@@ -14,6 +14,7 @@
 //! | [`html::page`] | one self-contained page: charts, explanations, parameters |
 //! | [`html::jobs_page`] | the page of jobs on one or several devices |
 //! | [`compare::json`], [`compare::csv`] | the figures of jobs on devices |
+//! | [`difference::table`], [`difference::json`], [`html::difference_page`] | the differences between two results |
 //! | [`fit::table`], [`fit::json`], [`html::fit_page`] | the estimates of a fit |
 //! | [`probe::table`], [`probe::json`], [`html::probe_page`] | the findings of a probe |
 //! | [`html::live_page`] | the page of a [live](live::Page) experiment |
@@ -57,6 +58,7 @@
 
 pub mod compare;
 pub mod csv;
+pub mod difference;
 mod explain;
 pub mod figure;
 pub mod fit;

@@ -8,6 +8,7 @@ pub(crate) mod compare;
 mod control;
 #[cfg(feature = "serve")]
 mod ctl;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod jobs;

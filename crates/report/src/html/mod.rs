@@ -7,6 +7,7 @@
 mod comparison;
 pub(crate) mod curves;
 mod devices;
+mod difference;
 mod fit;
 mod jobs;
 mod lifetime;
@@ -31,6 +32,7 @@ use crate::{
 };
 use flashlab_lab::results::Results;
 
+pub use difference::{DifferencePage, difference_page};
 pub use fit::{FitPage, fit_page};
 pub use jobs::{JobPage, jobs_page};
 pub use live::live_page;

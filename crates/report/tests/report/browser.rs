@@ -5,9 +5,12 @@
 //! are at least 500 pixels wide, so the page is put into a frame of the tested width.
 
 use crate::fixture::*;
+use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference, MechanismDifference};
 use flashlab_lab::figures::{DeviceFigures, JobFigures, Latency, PERCENTILES};
 use flashlab_lab::results::Mechanisms;
-use flashlab_report::html::{JobPage, jobs_page, live_page, page, trace_page};
+use flashlab_report::html::{
+    DifferencePage, JobPage, difference_page, jobs_page, live_page, page, trace_page,
+};
 use flashlab_report::live::{Page, Row};
 use std::{env, fs, path::PathBuf, process::Command};
 
@@ -237,6 +240,46 @@ fn job(direction: &'static str, iops: f64) -> JobFigures {
         mechanisms_ns: Mechanisms(vec![("bus", mean_ns * 0.25), ("program", mean_ns * 0.75)]),
         unwritten: direction == "read",
     }
+}
+
+#[test]
+fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
+    let figure = |quantity: &str, unit: &str, a: f64, b: f64| FigureDifference {
+        quantity: quantity.into(),
+        unit: unit.into(),
+        a,
+        b,
+        percent: Some(100.0 * (b - a) / a),
+        deviations: Some(2.5),
+    };
+    let mechanism = |name: &str, a_ns, b_ns| MechanismDifference { mechanism: name.into(), a_ns, b_ns };
+    let line = |name: &str| LineDifference {
+        name: name.into(),
+        figures: vec![figure("IOPS", "IOPS", 250.0, 200.0), figure("mean latency", "ns", 4e6, 5e6)],
+        mechanisms: vec![
+            mechanism("program", 3e6, 4e6),
+            mechanism("bus", 1e6, 1e6),
+            mechanism("<new>", 0.0, 1e3),
+        ],
+    };
+    let changed = |name: &str| Changed { name: name.into(), a: Some("4k".into()), b: None };
+    let difference = Difference {
+        facts: vec![changed("digest")],
+        inputs: vec![changed("sd/kingston:flash.t_prog, a long name of a number")],
+        bounds: vec![],
+        lines: vec![line("raw write 4k, 1bit 30MHz, sd/kingston:host=raspberry-pi-4"), line("<script>")],
+        only_a: vec!["read".into()],
+        only_b: vec![],
+    };
+    let page = DifferencePage {
+        a: "before.json",
+        b: "after.json",
+        version: "0.1.0",
+        command: "flashlab diff before.json after.json",
+        tolerance: 0.0,
+        difference: &difference,
+    };
+    measure("diff", &unfolded(&difference_page(&page)));
 }
 
 #[test]

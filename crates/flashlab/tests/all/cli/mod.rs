@@ -4,6 +4,7 @@ mod aged;
 mod bad_input;
 mod bytes;
 mod determinism;
+mod diff;
 mod fit;
 mod folder;
 mod interrupt;

@@ -1,0 +1,82 @@
+//! `flashlab diff`: compares two results and shows the figures that changed.
+
+use super::jobs::as_typed;
+use crate::failure::{Failure, say};
+use crate::file;
+use crate::width::columns;
+use clap::{Args, ValueEnum};
+use flashlab_block::read_whole;
+use flashlab_lab::difference::{BYTES_MAX, Difference, ResultFile};
+use flashlab_report::difference as report;
+use flashlab_report::html::{DifferencePage, difference_page};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The first result: JSON of `run`, `compare`, `bench` or `measure`, fio's own JSON, or a log that `fit` reads.
+    a: PathBuf,
+    /// The second result.
+    b: PathBuf,
+    /// Figures that differ by at most PERCENT of the first result count as equal.
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = percent)]
+    tolerance: f64,
+    /// Format of the output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// File for a page with the changed figures and their mechanisms.
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table of the changed figures.
+    Table,
+    /// All figures that both files have, changed or not, as JSON.
+    Json,
+}
+
+/// Exit code for errors; as in diff and cmp, 1 means that the results differ.
+const TROUBLE: u8 = 2;
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+    value
+        .filter(|percent| (0.0..1e6).contains(percent))
+        .ok_or_else(|| "expected a percentage, such as 2 or 0.5".to_owned())
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    compare(options).map_err(|failure| failure.with_code(TROUBLE))
+}
+
+fn compare(options: &Options) -> Result<ExitCode, Failure> {
+    options.html.as_deref().map_or(Ok(()), file::check_output)?;
+    let (a, b) = (read(&options.a)?, read(&options.b)?);
+    let difference = Difference::between(&a, &b).map_err(Failure::usage)?;
+    let [a, b] = [&options.a, &options.b].map(|path| path.display().to_string());
+    let text = match options.format {
+        Format::Table => report::table(&difference, &a, &b, options.tolerance, columns()),
+        Format::Json => report::json(&difference),
+    };
+    file::print(&text)?;
+    if let Some(path) = &options.html {
+        let page = DifferencePage {
+            a: &a,
+            b: &b,
+            version: env!("CARGO_PKG_VERSION"),
+            command: &as_typed(),
+            tolerance: options.tolerance,
+            difference: &difference,
+        };
+        file::write(path, difference_page(&page).as_bytes())?;
+        say(format_args!("the page is {}", path.display()));
+    }
+    Ok(if difference.is_changed(options.tolerance) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn read(path: &Path) -> Result<ResultFile, Failure> {
+    let bytes = read_whole(path, BYTES_MAX as u64).map_err(|error| Failure::io(path, &error))?;
+    ResultFile::parse(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}

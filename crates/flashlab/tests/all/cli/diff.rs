@@ -1,0 +1,104 @@
+//! `flashlab diff`: results of every kind, against each other and against damaged files.
+
+use super::folder::Folder;
+
+const JOB: &str = "--name=r --rw=randread --bs=4k --size=4m --direct=1 --output-format=json";
+
+/// Writes the standard output of a command into a file of the folder.
+fn save(folder: &Folder, file: &str, line: &str) {
+    let out = folder.line(line).succeeded();
+    folder.put(file, out);
+}
+
+/// Returns the code and the output of a `diff`.
+fn diff(folder: &Folder, arguments: &str) -> (Option<i32>, String) {
+    let output = folder.line(&format!("diff {arguments}"));
+    assert_eq!(output.err, "", "{arguments}");
+    (output.code, output.out)
+}
+
+#[test]
+fn a_slower_flash_shows_in_the_figures_and_in_its_mechanism() {
+    let folder = Folder::new("diff-mechanism");
+    save(&folder, "a.json", &format!("bench sd/kingston {JOB}"));
+    save(&folder, "b.json", &format!("bench sd/kingston:flash.t_read=500us {JOB}"));
+    assert_eq!(
+        diff(&folder, "a.json a.json"),
+        (Some(0), "A is a.json, B is a.json.\n\nAll figures of 1 common line are equal.\n".into())
+    );
+    let (code, table) = diff(&folder, "a.json b.json");
+    assert_eq!(code, Some(1), "{table}");
+    let line = table.lines().find(|line| line.contains("mean latency")).expect("the figure");
+    assert!(line.contains("read +"), "the mechanism is named: {table}");
+    let (code, json) = diff(&folder, "a.json b.json --format json");
+    let parsed: serde_json::Value = serde_json::from_str(&json).expect("nothing but JSON");
+    let first = &parsed["lines"][0]["mechanisms"][0];
+    let change = first["b_ns"].as_f64().expect("a number") - first["a_ns"].as_f64().expect("a number");
+    let latency = &parsed["lines"][0]["figures"][2];
+    assert_eq!((code, &latency["quantity"]), (Some(1), &"mean latency".into()));
+    // Only the read time changed, so its mechanism accounts for the change of the whole latency.
+    let whole = latency["b"].as_f64().expect("a number") - latency["a"].as_f64().expect("a number");
+    assert!((change - whole).abs() < 0.01 * whole, "{change} ns of {whole} ns");
+    assert_eq!(diff(&folder, "a.json b.json --tolerance 500%").0, Some(0));
+}
+
+#[test]
+fn changed_options_of_a_job_are_inputs() {
+    let folder = Folder::new("diff-inputs");
+    save(&folder, "a.json", &format!("bench sd/kingston {JOB}"));
+    save(&folder, "b.json", &format!("bench sd/kingston {}", JOB.replace("4k", "16k")));
+    let (code, table) = diff(&folder, "a.json b.json");
+    assert_eq!(code, Some(1));
+    let input = table.lines().skip_while(|line| !line.starts_with("input")).nth(1).expect("an input");
+    assert_eq!(input.split_whitespace().collect::<Vec<_>>(), ["bs", "4k", "16k"], "{table}");
+}
+
+#[test]
+fn experiments_comparisons_and_fio_are_read() {
+    let folder = Folder::new("diff-kinds");
+    save(&folder, "a.json", "run at91 --format json --no-html");
+    save(&folder, "b.json", "run at91 --seed 2 --format json --no-html");
+    let (code, table) = diff(&folder, "a.json b.json --tolerance 50");
+    assert_eq!(code, Some(0), "{table}");
+    assert!(table.lines().any(|line| line.split_whitespace().eq(["seed", "1", "2"])), "{table}");
+
+    save(
+        &folder,
+        "c.json",
+        "compare --format json sd/kingston --name=x --rw=randread --bs=4k --size=4m --direct=1",
+    );
+    save(&folder, "d.json", &format!("bench sd/kingston {JOB}"));
+    // The same device and job: the formats differ, the figures do not.
+    let (code, table) = diff(&folder, "c.json d.json --tolerance 0.01");
+    assert_eq!(code, Some(0), "{table}");
+    let errors = folder.line("diff a.json c.json");
+    assert_eq!(errors.code, Some(2));
+    assert!(errors.err.contains("no figures in common"), "{}", errors.err);
+}
+
+#[test]
+fn a_page_is_written_and_bad_input_is_refused() {
+    let folder = Folder::new("diff-bad");
+    save(&folder, "a.json", &format!("bench sd/kingston {JOB}"));
+    save(&folder, "b.json", &format!("bench sd/sandisk {JOB}"));
+    assert_eq!(folder.line("diff a.json b.json --html page.html").code, Some(1));
+    assert!(folder.read("page.html").starts_with("<!DOCTYPE html>"));
+    let whole = folder.read("a.json");
+    folder
+        .put("cut.json", &whole[..whole.len() / 2])
+        .put("bytes.json", b"\xff\x00")
+        .put("cats.json", "{\"cats\": 3}");
+    for (arguments, part) in [
+        ("a.json cut.json", "cut.json: line"),
+        ("bytes.json a.json", "bytes.json: byte 0 is not text"),
+        ("a.json cats.json", "cats.json:"),
+        ("a.json none.json", "none.json: No such file"),
+        ("a.json b.json --html none/page.html", "there is no folder"),
+        ("a.json b.json --tolerance x", "expected a percentage"),
+        ("a.json b.json --tolerance -1", "-1"),
+    ] {
+        let output = folder.line(&format!("diff {arguments}"));
+        assert_eq!((output.code, output.out.as_str()), (Some(2), ""), "{arguments}: {}", output.err);
+        assert!(output.err.contains(part), "{arguments}: {}", output.err);
+    }
+}

@@ -1,0 +1,366 @@
+//! Reads results: the JSON of `run` and `compare`, and everything that `fit` reads (fio's JSON, measurements, logs of
+//! other programs).
+
+use super::{Figure, Kind, Line, ResultFile};
+use flashlab_fit::import::{self, ImportError};
+use flashlab_fit::observation::{Measurements, Quantity};
+use serde::Deserialize;
+use serde_json::Value;
+use std::fmt;
+
+/// Largest file that is read.
+pub const BYTES_MAX: usize = import::BYTES_MAX;
+
+/// The reasons why a file is not a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReadError {
+    /// The bytes are not text.
+    NotText {
+        /// Number of the first byte that is not UTF-8.
+        at: usize,
+    },
+    /// A member of a result of `flashlab` is missing, or has the wrong type.
+    Member {
+        /// Line of the text.
+        line: usize,
+        /// Column of the line.
+        column: usize,
+        /// Message of the parser.
+        message: String,
+    },
+    /// The text is no measurement in a known format.
+    Import(ImportError),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::NotText { at } => write!(
+                f,
+                "byte {at} is not text; expected the JSON of `flashlab run`, `compare`, `bench` or `measure`, or of fio"
+            ),
+            ReadError::Member { line, column, message } => {
+                write!(f, "line {line}, column {column}: {message}; is the file a complete result?")
+            }
+            ReadError::Import(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl ResultFile {
+    /// Reads a result in any format that a command writes.
+    ///
+    /// # Errors
+    /// Returns the fault and its place.
+    pub fn parse(bytes: &[u8]) -> Result<ResultFile, ReadError> {
+        let text = std::str::from_utf8(bytes).map_err(|e| ReadError::NotText { at: e.valid_up_to() })?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        // Files larger than the limit are left to the importer, which refuses them.
+        let head: Option<Head> = if text.len() > BYTES_MAX { None } else { serde_json::from_str(text).ok() };
+        let head = head.unwrap_or_default();
+        if head.cells && head.experiment {
+            return member(text).map(ExperimentFile::into_result);
+        }
+        if head.devices {
+            return member(text).map(ComparisonFile::into_result);
+        }
+        let measurements = import::parse(text, "").map_err(ReadError::Import)?;
+        Ok(of_measurements(&measurements, &mechanisms_of_jobs(text)))
+    }
+}
+
+/// The members by which a file is recognised.
+#[derive(Deserialize, Default)]
+struct Head {
+    #[serde(default, deserialize_with = "exists")]
+    experiment: bool,
+    #[serde(default, deserialize_with = "exists")]
+    cells: bool,
+    #[serde(default, deserialize_with = "exists")]
+    devices: bool,
+}
+
+fn exists<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)
+}
+
+fn member<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, ReadError> {
+    serde_json::from_str(text).map_err(|error| {
+        let text = error.to_string();
+        let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+        ReadError::Member { line: error.line(), column: error.column(), message: message.to_owned() }
+    })
+}
+
+/// The members of [`crate::results::Results`] that are compared.
+#[derive(Deserialize)]
+struct ExperimentFile {
+    experiment: String,
+    seed: u64,
+    version: String,
+    inputs: String,
+    digest: String,
+    parameters: Vec<ParameterFile>,
+    cells: Vec<CellFile>,
+    bounds: Vec<BoundFile>,
+}
+
+#[derive(Deserialize)]
+struct ParameterFile {
+    path: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct BoundFile {
+    name: String,
+    held: bool,
+}
+
+#[derive(Deserialize)]
+struct CellFile {
+    table: String,
+    row: String,
+    column: String,
+    unit: String,
+    simulated: FigureFile,
+    latency_ns_mean: Option<f64>,
+    mechanisms: Ordered,
+    #[serde(default)]
+    tail: Option<TailFile>,
+}
+
+#[derive(Deserialize)]
+struct FigureFile {
+    mean: Option<f64>,
+    sd: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct TailFile {
+    p99_ns: u64,
+    p99_9_ns: u64,
+    max_ns: u64,
+}
+
+impl ExperimentFile {
+    fn into_result(self) -> ResultFile {
+        let line = |cell: CellFile| {
+            let mut figures = Vec::new();
+            if let Some(value) = cell.simulated.mean {
+                let sd = cell.simulated.sd.filter(|sd| *sd > 0.0);
+                figures.push(Figure { quantity: cell.unit.clone(), unit: cell.unit, value, sd });
+            }
+            let timed = cell.latency_ns_mean.filter(|mean| *mean > 0.0);
+            figures.extend(timed.map(|mean| nanoseconds("mean latency", mean)));
+            if let Some(tail) = cell.tail {
+                let tail = [("p99", tail.p99_ns), ("p99.9", tail.p99_9_ns), (MAXIMUM, tail.max_ns)];
+                figures.extend(tail.map(|(name, ns)| nanoseconds(name, ns as f64)));
+            }
+            Line { name: [cell.table, cell.row, cell.column], figures, mechanisms: cell.mechanisms.0 }
+        };
+        ResultFile {
+            kind: Kind::Experiment,
+            facts: vec![
+                ("experiment", self.experiment),
+                ("seed", self.seed.to_string()),
+                ("inputs", self.inputs),
+                ("digest", self.digest),
+                ("version", self.version),
+            ],
+            inputs: self.parameters.into_iter().map(|number| (number.path, number.value)).collect(),
+            bounds: self.bounds.into_iter().map(|bound| (bound.name, bound.held)).collect(),
+            lines: self.cells.into_iter().map(line).collect(),
+        }
+    }
+}
+
+/// The JSON of `flashlab compare`: the members of [`crate::figures::DeviceFigures`] that are compared.
+#[derive(Deserialize)]
+struct ComparisonFile {
+    devices: Vec<DeviceFile>,
+}
+
+#[derive(Deserialize)]
+struct DeviceFile {
+    device: String,
+    jobs: Vec<JobFile>,
+}
+
+#[derive(Deserialize)]
+struct JobFile {
+    job: String,
+    direction: String,
+    iops: f64,
+    bytes_per_second: f64,
+    latency: LatencyFile,
+    mechanisms_ns: Ordered,
+}
+
+#[derive(Deserialize)]
+struct LatencyFile {
+    mean_ns: f64,
+    max_ns: u64,
+    percentiles_ns: Vec<(f64, f64)>,
+}
+
+impl ComparisonFile {
+    fn into_result(self) -> ResultFile {
+        let line = |device: &str, job: JobFile| {
+            let latency = job.latency;
+            let mut figures = vec![
+                figure_of(Quantity::Iops, job.iops),
+                figure_of(Quantity::BytesPerSecond, job.bytes_per_second),
+                figure_of(Quantity::LatencyMean, latency.mean_ns),
+            ];
+            let percentiles = latency.percentiles_ns.into_iter();
+            figures.extend(percentiles.map(|(p, ns)| figure_of(Quantity::LatencyPercentile(p), ns)));
+            figures.push(figure_of(Quantity::LatencyMax, latency.max_ns as f64));
+            let name = [device.to_owned(), job.job, job.direction];
+            Line { name, figures, mechanisms: job.mechanisms_ns.0 }
+        };
+        let lines = self.devices.into_iter().flat_map(|DeviceFile { device, jobs }| {
+            jobs.into_iter().map(move |job| line(&device, job)).collect::<Vec<_>>()
+        });
+        ResultFile {
+            kind: Kind::Jobs,
+            facts: Vec::new(),
+            inputs: Vec::new(),
+            bounds: Vec::new(),
+            lines: lines.collect(),
+        }
+    }
+}
+
+/// An object of numbers in the order of the file.
+#[derive(Default)]
+struct Ordered(Vec<(String, f64)>);
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Ordered;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of mechanisms and their nanoseconds")
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
+                let mut all = Vec::new();
+                while let Some((name, ns)) = map.next_entry::<String, Option<f64>>()? {
+                    all.extend(ns.map(|ns| (name, ns)));
+                }
+                Ok(Ordered(all))
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+const MAXIMUM: &str = "maximum";
+
+fn nanoseconds(quantity: &str, value: f64) -> Figure {
+    Figure { quantity: quantity.to_owned(), unit: "ns".to_owned(), value, sd: None }
+}
+
+fn figure_of(quantity: Quantity, value: f64) -> Figure {
+    let (name, unit) = match quantity {
+        Quantity::Iops => ("IOPS".to_owned(), "IOPS"),
+        Quantity::BytesPerSecond => ("bandwidth".to_owned(), "B/s"),
+        Quantity::LatencyMean => ("mean latency".to_owned(), "ns"),
+        Quantity::LatencyPercentile(percent) => (format!("p{percent}"), "ns"),
+        Quantity::LatencyMax => (MAXIMUM.to_owned(), "ns"),
+    };
+    Figure { quantity: name, unit: unit.to_owned(), value, sd: None }
+}
+
+/// Job, direction and mechanisms of a line of `bench --output-format=json`.
+type JobMechanisms = (String, String, Vec<(String, f64)>);
+
+/// Returns the time per request by mechanism that flashlab adds to fio's JSON; nothing for a file of fio itself.
+fn mechanisms_of_jobs(text: &str) -> Vec<JobMechanisms> {
+    #[derive(Deserialize)]
+    struct Document {
+        #[serde(default)]
+        jobs: Vec<Value>,
+    }
+    // The importer has read the document. Text of fio may precede it.
+    let start = text.find('{').unwrap_or(0);
+    let document = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Document>().next();
+    let Some(Ok(document)) = document else { return Vec::new() };
+    let mut all = Vec::new();
+    for job in &document.jobs {
+        let name = job.get("jobname").and_then(Value::as_str).unwrap_or_default();
+        for direction in ["read", "write", "trim"] {
+            let totals = job.pointer(&format!("/flashlab/mechanisms_ns/{direction}"));
+            let requests = job.pointer(&format!("/{direction}/total_ios")).and_then(Value::as_f64);
+            let (Some(Value::Object(totals)), Some(requests)) = (totals, requests) else { continue };
+            if requests > 0.0 {
+                let of = totals.iter().filter_map(|(name, ns)| Some((name.clone(), ns.as_f64()? / requests)));
+                all.push((name.to_owned(), direction.to_owned(), of.collect()));
+            }
+        }
+    }
+    all
+}
+
+/// Returns the observations of all steps as lines, one for each direction of a job.
+fn of_measurements(measurements: &Measurements, mechanisms: &[JobMechanisms]) -> ResultFile {
+    let mut lines: Vec<Line> = Vec::new();
+    for step in &measurements.steps {
+        for seen in &step.observations {
+            let job = seen.job.as_deref().unwrap_or(&step.name);
+            let name = [measurements.target.name.as_str(), job, seen.direction.name()];
+            let at = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
+                lines.push(Line {
+                    name: name.map(str::to_owned),
+                    figures: Vec::new(),
+                    mechanisms: take(mechanisms, job, seen.direction.name()),
+                });
+                lines.len() - 1
+            });
+            let figure =
+                Figure { sd: seen.sd.filter(|sd| *sd > 0.0), ..figure_of(seen.quantity, seen.value) };
+            lines[at].figures.push(figure);
+        }
+    }
+    for line in &mut lines {
+        // The maximum follows the percentiles. The sort is stable.
+        line.figures.sort_by_key(|figure| figure.quantity == MAXIMUM);
+    }
+    let facts = [("device", &measurements.target.name), ("engine", &measurements.engine)];
+    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    ResultFile {
+        kind: Kind::Jobs,
+        facts: facts.map(|(name, value)| (name, value.clone())).collect(),
+        inputs: options(measurements),
+        bounds: Vec::new(),
+        lines,
+    }
+}
+
+/// Returns the mechanisms of the only job of this name; clones of a job have none.
+fn take(mechanisms: &[JobMechanisms], job: &str, direction: &str) -> Vec<(String, f64)> {
+    let mut found = mechanisms.iter().filter(|(name, of, _)| name == job && of == direction);
+    match (found.next(), found.next()) {
+        (Some((_, _, mechanisms)), None) => mechanisms.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the options of each job, below the name of its step if there are several.
+fn options(measurements: &Measurements) -> Vec<(String, String)> {
+    let steps = &measurements.steps;
+    let mut all = Vec::new();
+    for step in steps {
+        let prefix = if steps.len() > 1 { format!("{}: ", step.name) } else { String::new() };
+        for option in step.job.iter().filter_map(|word| word.strip_prefix("--")) {
+            let (key, value) = option.split_once('=').unwrap_or((option, "1"));
+            if key != "name" {
+                all.push((format!("{prefix}{key}"), value.to_owned()));
+            }
+        }
+    }
+    all
+}

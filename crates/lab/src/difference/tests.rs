@@ -1,0 +1,182 @@
+//! Pairing of lines, differences of figures and mechanisms, and reading of files.
+
+use super::*;
+
+fn line(name: [&str; 3], iops: f64, mechanisms: &[(&str, f64)]) -> Line {
+    let figure =
+        |quantity: &str, value| Figure { quantity: quantity.into(), unit: "IOPS".into(), value, sd: None };
+    Line {
+        name: name.map(str::to_owned),
+        figures: vec![figure("IOPS", iops)],
+        mechanisms: mechanisms.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect(),
+    }
+}
+
+fn jobs(lines: Vec<Line>) -> ResultFile {
+    ResultFile { kind: Kind::Jobs, facts: vec![], inputs: vec![], bounds: vec![], lines }
+}
+
+fn percent(difference: &Difference) -> Vec<(String, f64)> {
+    let of = |line: &LineDifference| (line.name.clone(), line.figures[0].percent.expect("A is not zero"));
+    difference.lines.iter().map(of).collect()
+}
+
+#[test]
+fn lines_are_paired_by_name_whatever_their_order() {
+    let a = jobs(vec![line(["d", "x", "read"], 100.0, &[]), line(["d", "y", "read"], 200.0, &[])]);
+    let b = jobs(vec![line(["d", "y", "read"], 300.0, &[]), line(["d", "x", "read"], 90.0, &[])]);
+    let difference = Difference::between(&a, &b).expect("common lines");
+    assert_eq!(percent(&difference), [("x".to_owned(), -10.0), ("y".to_owned(), 50.0)]);
+}
+
+#[test]
+fn single_devices_and_single_jobs_are_paired_whatever_their_names() {
+    let a = jobs(vec![
+        line(["real card", "r", "read"], 100.0, &[]),
+        line(["real card", "r", "write"], 10.0, &[]),
+    ]);
+    let b =
+        jobs(vec![line(["sd/x", "mine", "read"], 110.0, &[]), line(["sd/x", "mine", "write"], 10.0, &[])]);
+    let difference = Difference::between(&a, &b).expect("common lines");
+    assert_eq!(percent(&difference), [("read".to_owned(), 10.0), ("write".to_owned(), 0.0)]);
+}
+
+#[test]
+fn a_read_is_never_compared_with_a_write() {
+    let a = jobs(vec![line(["d", "r", "read"], 100.0, &[])]);
+    let b = jobs(vec![line(["d", "r", "write"], 100.0, &[])]);
+    let error = Difference::between(&a, &b).expect_err("nothing in common");
+    assert_eq!(error, DifferenceError::NothingInCommon { a: "d, r, read".into(), b: "d, r, write".into() });
+}
+
+#[test]
+fn lines_of_one_side_are_named_and_count_as_a_change() {
+    let a = jobs(vec![line(["d", "x", "read"], 1.0, &[]), line(["d", "y", "read"], 1.0, &[])]);
+    let b = jobs(vec![line(["d", "x", "read"], 1.0, &[]), line(["d", "z", "read"], 1.0, &[])]);
+    let difference = Difference::between(&a, &b).expect("common lines");
+    assert_eq!(
+        (difference.only_a.as_slice(), difference.only_b.as_slice()),
+        (&["y".to_owned()][..], &["z".to_owned()][..])
+    );
+    assert!(difference.is_changed(0.0) && !difference.lines[0].is_changed(0.0));
+}
+
+#[test]
+fn the_mechanism_with_the_largest_change_is_first() {
+    let a = jobs(vec![line(["d", "x", "write"], 1.0, &[("bus", 100.0), ("program", 500.0), ("host", 40.0)])]);
+    let b = jobs(vec![line(["d", "x", "write"], 1.0, &[("bus", 110.0), ("program", 300.0), ("map", 50.0)])]);
+    let difference = Difference::between(&a, &b).expect("common lines");
+    let changes = difference.lines[0].mechanisms.iter().map(|m| (m.mechanism.as_str(), m.change_ns()));
+    let expected = [("program", -200.0), ("map", 50.0), ("host", -40.0), ("bus", 10.0)];
+    assert_eq!(changes.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_file_without_mechanisms_gives_none_instead_of_zeroes() {
+    let a = jobs(vec![line(["d", "x", "write"], 1.0, &[("bus", 100.0)])]);
+    let b = jobs(vec![line(["d", "x", "write"], 1.0, &[])]);
+    assert!(Difference::between(&a, &b).expect("common lines").lines[0].mechanisms.is_empty());
+}
+
+#[test]
+fn the_tolerance_is_in_percent_of_the_first_value() {
+    let figure = |a, b| {
+        FigureDifference::new(&line(["", "", ""], a, &[]).figures[0], &line(["", "", ""], b, &[]).figures[0])
+    };
+    assert!(!figure(200.0, 204.0).is_changed(2.0));
+    assert!(figure(200.0, 204.1).is_changed(2.0));
+    assert!(figure(200.0, 195.9).is_changed(2.0));
+    assert!(!figure(7.0, 7.0).is_changed(0.0));
+    // From zero, every change is too large for any percentage.
+    assert!(figure(0.0, 1e-9).is_changed(1000.0));
+}
+
+#[test]
+fn deviations_combine_as_variances() {
+    let with = |value, sd| Figure { quantity: "IOPS".into(), unit: "IOPS".into(), value, sd: Some(sd) };
+    let difference = FigureDifference::new(&with(100.0, 3.0), &with(110.0, 4.0));
+    assert_eq!(difference.deviations, Some(2.0));
+}
+
+#[test]
+fn inputs_and_facts_are_listed_only_if_they_differ() {
+    let mut a = jobs(vec![line(["d", "x", "read"], 1.0, &[])]);
+    let mut b = a.clone();
+    a.inputs = vec![("bs".into(), "4k".into()), ("rw".into(), "read".into()), ("size".into(), "1g".into())];
+    b.inputs = vec![("rw".into(), "read".into()), ("bs".into(), "8k".into()), ("iodepth".into(), "2".into())];
+    let changed = |name: &str, a: Option<&str>, b: Option<&str>| Changed {
+        name: name.into(),
+        a: a.map(str::to_owned),
+        b: b.map(str::to_owned),
+    };
+    let expected = [
+        changed("bs", Some("4k"), Some("8k")),
+        changed("size", Some("1g"), None),
+        changed("iodepth", None, Some("2")),
+    ];
+    assert_eq!(Difference::between(&a, &b).expect("common lines").inputs, expected);
+}
+
+#[test]
+fn an_experiment_is_not_compared_with_jobs_or_with_another_experiment() {
+    let experiment = |name: &str, table: &str| ResultFile {
+        kind: Kind::Experiment,
+        facts: vec![("experiment", name.to_owned())],
+        ..jobs(vec![line([table, "", "card"], 1.0, &[])])
+    };
+    let (a, b) = (experiment("a", "raw read"), experiment("b", "raw write"));
+    assert_eq!(Difference::between(&a, &jobs(vec![])), Err(DifferenceError::Kinds));
+    assert_eq!(Difference::between(&a, &b), Err(DifferenceError::Experiments("a".into(), "b".into())));
+}
+
+#[test]
+fn results_of_an_experiment_are_read_as_they_are_written() {
+    use crate::results::{Cell, Figure as Simulated, Mechanisms, Results, Role, Tail};
+    let results = Results {
+        experiment: "one-cell".into(),
+        seed: 7,
+        cells: vec![Cell {
+            table: "raw write 4k".into(),
+            row: "1bit".into(),
+            column: "card".into(),
+            unit: "IOPS".into(),
+            published: None,
+            reference: None,
+            simulated: Simulated { mean: 250.5, sd: 0.0 },
+            role: Role::Predicted,
+            error_percent: None,
+            requests: 10,
+            latency_ns_mean: 4_000_000.0,
+            mechanisms: Mechanisms(vec![("program", 3_500_000.0), ("bus", 500_000.0)]),
+            mechanism_ns_totals: Mechanisms(vec![]),
+            tail: Some(Tail { p99_ns: 5, p99_9_ns: 6, max_ns: 7, logger_buffer_bytes: 8 }),
+        }],
+        ..Results::default()
+    };
+    let text = serde_json::to_string(&results).expect("plain data");
+    let read = ResultFile::parse(text.as_bytes()).expect("a result");
+    assert_eq!(read.kind, Kind::Experiment);
+    assert_eq!(read.facts[..2], [("experiment", "one-cell".to_owned()), ("seed", "7".to_owned())]);
+    let [only] = &read.lines[..] else { panic!("one line, not {:?}", read.lines) };
+    assert_eq!(only.name, ["raw write 4k", "1bit", "card"]);
+    assert_eq!(only.mechanisms, [("program".to_owned(), 3_500_000.0), ("bus".to_owned(), 500_000.0)]);
+    let figures: Vec<(&str, f64)> = only.figures.iter().map(|f| (f.quantity.as_str(), f.value)).collect();
+    let expected = [("IOPS", 250.5), ("mean latency", 4e6), ("p99", 5.0), ("p99.9", 6.0), ("maximum", 7.0)];
+    assert_eq!(figures, expected);
+}
+
+#[test]
+fn a_damaged_file_is_refused_with_its_place() {
+    let message = |bytes: &[u8]| ResultFile::parse(bytes).expect_err("no result").to_string();
+    assert!(message(b"\xff\xfe").starts_with("byte 0 is not text"), "{}", message(b"\xff\xfe"));
+    let cut = message(b"{\"experiment\": \"a\",\n \"cells\": [{\"table\": 3}]}");
+    assert!(cut.starts_with("line 2, column 22: invalid type: integer `3`, expected a string"), "{cut}");
+    let foreign = message(b"{\"cats\": 3}");
+    assert!(!foreign.is_empty());
+    ResultFile::parse(b"{\"devices\": [{\"device\": 1}]}").expect_err("no name");
+    // Every shorter text is refused, and none ends in a panic.
+    let whole = br#"{"devices":[{"device":"d","jobs":[]}]}"#;
+    for length in 0..whole.len() {
+        ResultFile::parse(&whole[..length]).expect_err("a part of a file");
+    }
+}

@@ -1,0 +1,144 @@
+//! The page of the differences between two results.
+
+use super::{Section, document, tables};
+use crate::{
+    difference::{change, changed_lines, shown_figures, signed_duration, summary, values},
+    figure::{Figure, mechanisms},
+    markup::{Element, element},
+    number,
+    svg::{self, Percent},
+};
+use flashlab_lab::difference::{Changed, Difference, LineDifference};
+
+/// The content of the page.
+#[derive(Clone, Copy, Debug)]
+pub struct DifferencePage<'a> {
+    /// Name of the first file.
+    pub a: &'a str,
+    /// Name of the second file.
+    pub b: &'a str,
+    /// The version of flashlab.
+    pub version: &'a str,
+    /// The command that reproduces the page.
+    pub command: &'a str,
+    /// Figures that differ by at most this many percent count as equal.
+    pub tolerance: f64,
+    /// The differences.
+    pub difference: &'a Difference,
+}
+
+/// Returns the page.
+pub fn difference_page(page: &DifferencePage<'_>) -> String {
+    let difference = page.difference;
+    let sentences = summary(difference, page.tolerance).into_iter();
+    let header = element("header")
+        .child(element("p").class("kicker").text(format!("Compared with flashlab {}", page.version)))
+        .child(element("h1").text("Differences"))
+        .child(element("p").class("lead").text(format!("A is {}, B is {}.", page.a, page.b)))
+        .children(sentences.map(|sentence| element("p").text(sentence)));
+    let changed = changed_lines(difference, page.tolerance);
+    let mut sections = Vec::new();
+    if !changed.is_empty() {
+        let table = figures(&changed, page.tolerance);
+        sections.push(Section::new("figures", "Changed figures", "Figures", vec![table]));
+    }
+    let bars: Vec<Element> = changed.iter().filter_map(|line| bars(line)).collect();
+    if !bars.is_empty() {
+        sections.push(Section {
+            id: "mechanisms",
+            title: "Where the time changed",
+            short: "Mechanisms",
+            intro: Some(
+                "Each pair of bars is the mean request of A above that of B, on one scale. The parts are the \
+                 mechanisms that took the time."
+                    .into(),
+            ),
+            body: vec![element("div").class("grid2").children(bars)],
+        });
+    }
+    for (id, title, values) in [
+        ("inputs", "Changed inputs", &difference.inputs),
+        ("runs", "Differences between the runs", &difference.facts),
+    ] {
+        if !values.is_empty() {
+            sections.push(Section::new(id, title, title, vec![changed_values(title, values)]));
+        }
+    }
+    let footer = element("footer")
+        .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
+    document("Differences", &format!("flashlab {}", page.version), header, &sections, footer)
+}
+
+fn figures(lines: &[&LineDifference], tolerance: f64) -> Element {
+    let columns = [("line", false), ("figure", false), ("A", true), ("B", true), ("change", true)];
+    let rows = lines.iter().flat_map(|line| {
+        shown_figures(line, tolerance).into_iter().map(|figure| {
+            let (a, b) = values(figure);
+            element("tr")
+                .child(tables::row_head(&line.name))
+                .child(tables::text(&figure.quantity))
+                .child(tables::number(a))
+                .child(tables::number(b))
+                .child(tables::number(change(figure)))
+        })
+    });
+    let body = element("tbody").children(rows);
+    tables::scrolling("Changed figures", element("table").child(tables::head(&columns)).child(body))
+}
+
+fn changed_values(title: &str, values: &[Changed<String>]) -> Element {
+    let text = |value: &Option<String>| tables::text(value.as_deref().unwrap_or(number::NONE));
+    let rows = values.iter().map(|value| {
+        element("tr").child(tables::row_head(&value.name)).child(text(&value.a)).child(text(&value.b))
+    });
+    let columns = [("name", false), ("A", false), ("B", false)];
+    let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    tables::scrolling(title, table)
+}
+
+/// Height of a bar and of the space below it, in pixels.
+const BAR: (f64, f64) = (14.0, 8.0);
+
+/// Returns the mechanisms of both results as stacked bars on one scale, with the same figures as a table; `None` if a
+/// file has no mechanisms.
+fn bars(line: &LineDifference) -> Option<Element> {
+    let all = &line.mechanisms;
+    let sums = (all.iter().map(|m| m.a_ns).sum::<f64>(), all.iter().map(|m| m.b_ns).sum::<f64>());
+    let scale = sums.0.max(sums.1);
+    if scale <= 0.0 {
+        return None;
+    }
+    let subtitle = format!("{}, then {} a request", number::duration_ns(sums.0), number::duration_ns(sums.1));
+    let height = 2.0 * BAR.0 + BAR.1;
+    let mut svg = svg::drawing(height, &line.name, &subtitle);
+    for (file, y, of) in [("A", 0.0, true), ("B", BAR.0 + BAR.1, false)] {
+        let mut x = 0.0;
+        for mechanism in all {
+            let ns = if of { mechanism.a_ns } else { mechanism.b_ns };
+            let width = 100.0 * ns / scale;
+            let name = format!("{file}, {}: {}", mechanism.mechanism, number::duration_ns(ns));
+            let rect = svg::rect(Percent(x), y, Percent(width), BAR.0)
+                .class(mechanisms::class(&mechanism.mechanism));
+            svg.push(svg::named(name).child(rect));
+            x += width;
+        }
+    }
+    let legend = all.iter().map(|m| mechanisms::key(&m.mechanism)).collect();
+    let figure = Figure { title: line.name.clone(), subtitle, height, svg, legend };
+    Some(super::comparison::framed(&figure).child(as_table(line)))
+}
+
+fn as_table(line: &LineDifference) -> Element {
+    let columns = [("mechanism", false), ("A", true), ("B", true), ("change", true)];
+    let rows = line.mechanisms.iter().map(|mechanism| {
+        element("tr")
+            .child(tables::row_head(&mechanism.mechanism))
+            .child(tables::number(number::duration_ns(mechanism.a_ns)))
+            .child(tables::number(number::duration_ns(mechanism.b_ns)))
+            .child(tables::number(signed_duration(mechanism.change_ns())))
+    });
+    let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    element("details")
+        .child(element("summary").text("The figures as a table"))
+        .child(tables::scrolling(&line.name, table))
+}
