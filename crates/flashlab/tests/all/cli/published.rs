@@ -1,6 +1,6 @@
 //! Published fio command lines and job files: each runs, runs with a note, or is refused with a reason.
 //!
-//! `published/lines.txt` contains them with their sources. The test reduces sizes and times, so that all of them
+//! `published/lines.txt` contains them, each under the address of its source. The test reduces sizes and times, so that all of them
 //! together take seconds, and changes nothing else. The snapshot contains the outcome of each.
 
 use super::folder::{Folder, RunOutput};
@@ -100,6 +100,8 @@ fn every_quoted_line_runs_or_is_refused_for_a_reason() {
     for row in include_str!("published/lines.txt").split("== ").skip(1) {
         let (source, text) = row.split_once('\n').expect("a source, then the text");
         let output = run(&folder, text.trim());
+        let host = source.split('/').next().expect("a split has a first part");
+        assert!(source.contains('/') && host.contains('.'), "no address: {source}");
         rows += 1;
         writeln!(outcomes, "{rows}. {source}").expect("a string takes all");
         let outcome = match output.code {
