@@ -4,6 +4,7 @@
 //! for every extent, compresses and encrypts, keeps replicas, and moves data between the devices by targets.
 //!
 //! - [`encode`] turns the bytes of an extent into the bytes that a member stores, and back.
+//! - [`keys`] derives the keys of an encrypted volume from its passphrase.
 //! - [`Options`] are the choices of a user at format time.
 //!
 //! The crate has no clock and no threads: background work is a task of the context's executor, so the same code runs
@@ -12,6 +13,7 @@
 
 pub mod encode;
 mod error;
+pub mod keys;
 mod options;
 
 pub use error::VolumeError;

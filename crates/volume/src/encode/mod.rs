@@ -1,104 +1,113 @@
 //! The encoding of an extent: compression, encryption and checksum, in this order, as pure functions over bytes.
 //!
 //! The engine stores the [`Encoded::bytes`] on members, padded with zeroes to whole blocks, and keeps everything else
-//! in the map. Plain extents have one checksum per unit, so that a read of a part verifies only the units that it
-//! touches; a compressed or encrypted extent is always read whole.
+//! in the map. An uncompressed extent has one checksum or authentication tag per unit, so that a read of a part touches
+//! only the units that it needs. A compressed extent has one, and is always read whole.
+//!
+//! Guarantees: [`decode`] and [`decode_units`] return the bytes that [`encode`] took, or an error. On an encrypted
+//! volume this holds against an adversary who can write to the members, but not to the map: a sealed unit opens only
+//! in its own volume, at its logical address, in its extent, at its place in it, and for the write that sealed it.
 
+mod check;
+mod compress;
+mod seal;
+
+pub use check::{Check, Checksum};
+pub use compress::{Compression, Compressor, LEVEL_MAX};
+
+use crate::keys::{KeyError, Keyring};
 use flashlab_block::Payload;
+use seal::Sealed;
 use std::fmt;
-
-/// Algorithm that compressed an extent. The number is the byte on the medium.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Compression {
-    /// The extent is stored as it is.
-    #[default]
-    None = 0,
-}
-
-impl Compression {
-    /// Returns the algorithm with this number, or `None` if the number is unknown.
-    pub fn from_byte(byte: u8) -> Option<Compression> {
-        match byte {
-            0 => Some(Compression::None),
-            _ => None,
-        }
-    }
-}
-
-/// Proof that stored bytes are the ones that were written.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Check {
-    /// CRC-32C of each unit of the stored bytes. A compressed extent has one unit.
-    Crc32c(Vec<u32>),
-}
 
 /// Place and identity of an extent. An encrypted extent opens only under the identity with which it was sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Identifier of the volume.
     pub volume: [u8; 16],
-    /// Logical address of the first byte.
+    /// Logical address of the first byte when the extent was written. A later overwrite of its start changes the live
+    /// range of the extent, not this address.
     pub address: u64,
-    /// Logical length in bytes.
+    /// Logical length in bytes when the extent was written.
     pub length: u32,
     /// Number of the mount that wrote the extent; it selects the data key.
     pub epoch: u32,
-    /// Number of the write, unique within its epoch; it is the nonce.
+    /// Number of the write, unique within its epoch; it is a part of the nonce.
     pub write: u64,
 }
 
-/// Choices that determine how an extent is encoded.
+/// Choices that determine how extents are encoded.
 #[derive(Clone, Debug)]
 pub struct Encoding {
     /// Compression to try. Data that does not shrink by at least a block is stored uncompressed.
-    pub compression: Compression,
-    /// Bytes per checksum of a plain extent.
+    pub compressor: Compressor,
+    /// Checksum of extents that are not encrypted.
+    pub checksum: Checksum,
+    /// Bytes per checksum or tag of an uncompressed extent.
     pub checksum_unit: u32,
     /// Block size of the volume in bytes.
     pub block: u32,
+    /// Keys of an encrypted volume; `None` for a volume without encryption.
+    pub keyring: Option<Keyring>,
 }
 
 /// An encoded extent.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// Bytes to store, without padding. Uncompressed, unencrypted bytes share the buffer of the write.
+    /// Bytes to store, without padding. Bytes that are neither compressed nor encrypted share the buffer of the write.
     pub bytes: Payload,
-    /// Number of stored bytes.
-    pub stored_len: u32,
     /// Algorithm that was used.
     pub compression: Compression,
-    /// Checksums or authentication tag of the stored bytes.
+    /// Checksums or authentication tags of the stored bytes.
     pub check: Check,
 }
 
 /// The reason why stored bytes do not decode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
-    /// The checksum or the tag does not agree with the bytes.
+    /// A checksum or a tag does not agree with the bytes.
     Mismatch,
     /// The bytes agree with their checksum, but do not decompress to the expected length.
     Damaged,
+    /// The extent is encrypted, and the key of its epoch is not available.
+    KeyNotAvailable,
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DecodeError::Mismatch => "the stored bytes do not agree with their checksum",
-            DecodeError::Damaged => "the stored bytes do not decompress",
-        })
+        match self {
+            DecodeError::Mismatch => f.write_str("the stored bytes do not agree with their checksum"),
+            DecodeError::Damaged => f.write_str("the stored bytes do not decompress to their length"),
+            DecodeError::KeyNotAvailable => KeyError::NotAvailable.fmt(f),
+        }
     }
 }
 
 impl std::error::Error for DecodeError {}
 
 /// Encodes the bytes of an extent.
-pub fn encode(data: Payload, _identity: &Identity, how: &Encoding) -> Encoded {
-    let check = Check::Crc32c(data.chunks(how.checksum_unit as usize).map(crc32c::crc32c).collect());
-    Encoded { stored_len: data.len() as u32, bytes: data, compression: Compression::None, check }
+///
+/// # Panics
+/// Panics if the length differs from the one in `identity`, or if the keyring lacks the key of the epoch: the engine
+/// adds the key before its first write.
+pub fn encode(data: Payload, identity: &Identity, how: &Encoding) -> Encoded {
+    assert_eq!(data.len(), identity.length as usize, "the length of the extent");
+    let (compression, bytes) = match how.compressor.compress(&data, how.block as usize) {
+        Some(compressed) => (how.compressor.compression(), compressed.into()),
+        None => (Compression::None, data),
+    };
+    let Some(keyring) = &how.keyring else {
+        let check = how.checksum.of(&bytes, unit(compression, bytes.len(), how));
+        return Encoded { bytes, compression, check };
+    };
+    let key = keyring.get(identity.epoch).expect("the epoch begins before its first write");
+    let mut bytes = bytes.to_vec();
+    let sealed = Sealed::new(identity, compression, bytes.len(), unit(compression, bytes.len(), how));
+    let tags = sealed.seal(key, &mut bytes);
+    Encoded { bytes: bytes.into(), compression, check: Check::Tags(tags) }
 }
 
-/// Decodes the stored bytes of a whole extent.
+/// Decodes the stored bytes of a whole extent, without padding.
 ///
 /// # Errors
 /// Returns [`DecodeError`] if the bytes are not the ones that were written.
@@ -109,42 +118,31 @@ pub fn decode(
     identity: &Identity,
     how: &Encoding,
 ) -> Result<Vec<u8>, DecodeError> {
-    let Check::Crc32c(sums) = check;
-    verify_units(&stored, sums, how.checksum_unit)?;
-    match compression {
-        Compression::None if stored.len() == identity.length as usize => Ok(stored),
-        Compression::None => Err(DecodeError::Damaged),
-    }
+    let unit = unit(compression, stored.len(), how);
+    let plain = Sealed::new(identity, compression, stored.len(), unit).verify(stored, 0, check, how)?;
+    compression.decompress(plain, identity.length as usize)
 }
 
-/// Verifies some units of a plain extent: `stored` begins at a unit, and `sums` are the checksums from this unit on.
+/// Verifies and decrypts some units of an uncompressed extent. `stored` begins with the unit `first` and ends with a
+/// unit, and `check` is that of the whole extent.
 ///
 /// # Errors
-/// Returns [`DecodeError::Mismatch`] if a unit does not agree with its checksum.
-pub fn verify_units(stored: &[u8], sums: &[u32], unit: u32) -> Result<(), DecodeError> {
-    let units = stored.chunks(unit as usize);
-    let agree = units.len() == sums.len() && units.zip(sums).all(|(unit, sum)| crc32c::crc32c(unit) == *sum);
-    if agree { Ok(()) } else { Err(DecodeError::Mismatch) }
+/// Returns [`DecodeError`] if the bytes are not the ones that were written.
+pub fn decode_units(
+    stored: Vec<u8>,
+    first: u32,
+    check: &Check,
+    identity: &Identity,
+    how: &Encoding,
+) -> Result<Vec<u8>, DecodeError> {
+    let length = identity.length as usize;
+    Sealed::new(identity, Compression::None, length, how.checksum_unit).verify(stored, first, check, how)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_changed_byte_is_found_in_its_unit_and_in_no_other() {
-        let how = Encoding { compression: Compression::None, checksum_unit: 512, block: 512 };
-        let identity = Identity { volume: [1; 16], address: 0, length: 1536, epoch: 1, write: 1 };
-        let data: Vec<u8> = (0..1536u32).map(|n| (n * 7) as u8).collect();
-        let encoded = encode(data.clone().into(), &identity, &how);
-        let mut stored = encoded.bytes.to_vec();
-        let decoded = decode(stored.clone(), encoded.compression, &encoded.check, &identity, &how);
-        assert_eq!(decoded.as_deref(), Ok(&*data));
-        stored[700] ^= 1;
-        let Check::Crc32c(sums) = &encoded.check;
-        let unit = |n: usize| verify_units(&stored[n * 512..][..512], &sums[n..=n], 512);
-        assert_eq!([unit(0), unit(1), unit(2)], [Ok(()), Err(DecodeError::Mismatch), Ok(())]);
-        let decoded = decode(stored, encoded.compression, &encoded.check, &identity, &how);
-        assert_eq!(decoded, Err(DecodeError::Mismatch));
+/// Returns the bytes per checksum or tag of an extent.
+fn unit(compression: Compression, stored: usize, how: &Encoding) -> u32 {
+    match compression {
+        Compression::None => how.checksum_unit,
+        Compression::Lz4 | Compression::Zstd => stored as u32,
     }
 }
