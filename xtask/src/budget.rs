@@ -24,6 +24,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("usb", 10),
     ("serve", 30),
     ("catalogue", 10),
+    ("image", 20),
     ("served", 60),
     ("device", 10),
     ("c", 20),

@@ -105,6 +105,8 @@ enum Command {
     /// `docs/recordings.md` describes the format, the causes of requests and the modes of replay.
     Recording(command::recording::Options),
     #[command(flatten)]
+    Image(command::Image),
+    #[command(flatten)]
     Server(command::Server),
     #[command(flatten)]
     Web(command::Web),
@@ -186,6 +188,10 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Probe(options) => command::probe::run(&options, &library),
         Command::Record(options) => command::record::run(&options, &library),
         Command::Recording(options) => command::recording::run(&options, &library),
+        #[cfg(feature = "image")]
+        Command::Image(command) => command.run(),
+        #[cfg(not(feature = "image"))]
+        Command::Image(command) => Err(command.failure()),
         #[cfg(feature = "serve")]
         Command::Server(command) => command.run(&library),
         #[cfg(not(feature = "serve"))]

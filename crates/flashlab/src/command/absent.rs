@@ -1,13 +1,20 @@
 //! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
 
 #![cfg_attr(
-    any(feature = "serve", feature = "manual", feature = "web"),
+    any(feature = "image", feature = "serve", feature = "manual", feature = "web"),
     expect(dead_code, reason = "this build has these commands")
 )]
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
+
+/// The command of the feature `image`.
+#[derive(Subcommand)]
+pub(crate) enum Image {
+    /// Makes images of filesystems and disks (not in this build; feature `image`).
+    Image(Ignored),
+}
 
 /// The commands of the feature `serve`.
 #[derive(Subcommand)]
@@ -42,6 +49,12 @@ pub(crate) enum Web {
 pub(crate) struct Ignored {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _arguments: Vec<OsString>,
+}
+
+impl Image {
+    pub(crate) fn failure(&self) -> Failure {
+        failure("flashlab image", "image")
+    }
 }
 
 impl Server {

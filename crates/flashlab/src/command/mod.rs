@@ -11,6 +11,8 @@ mod ctl;
 pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod fit;
+#[cfg(feature = "image")]
+mod image;
 pub(crate) mod jobs;
 pub(crate) mod list;
 #[cfg(feature = "serve")]
@@ -39,12 +41,16 @@ mod usb_control;
 #[cfg(feature = "web")]
 mod web;
 
+#[cfg(not(feature = "image"))]
+pub(crate) use absent::Image;
 #[cfg(not(feature = "manual"))]
 pub(crate) use absent::Manual;
 #[cfg(not(feature = "serve"))]
 pub(crate) use absent::Server;
 #[cfg(not(feature = "web"))]
 pub(crate) use absent::Web;
+#[cfg(feature = "image")]
+pub(crate) use image::Image;
 #[cfg(feature = "manual")]
 pub(crate) use manual::Manual;
 #[cfg(feature = "serve")]

@@ -7,6 +7,8 @@ mod determinism;
 mod diff;
 mod fit;
 mod folder;
+#[cfg(feature = "image")]
+mod image;
 mod interrupt;
 mod jobs;
 mod listings;

@@ -1,0 +1,55 @@
+//! `flashlab image`: disks from recipes, through the program.
+
+use super::folder::Folder;
+use std::fs;
+use std::process::Command;
+
+const RECIPE: &str = "table = \"mbr\"\nseed = \"cli\"\n[[partition]]\nformat = \"squashfs\"\n[[partition.file]]\nto = \
+                      \"version\"\ntext = \"1\\n\"\n";
+
+/// Returns true if mksquashfs is installed. Without it, a test fails in CI and is skipped by name elsewhere.
+fn has_mksquashfs() -> bool {
+    let found = Command::new("mksquashfs").arg("-version").output().is_ok();
+    assert!(found || std::env::var_os("CI").is_none(), "mksquashfs is not installed (squashfs-tools)");
+    if !found {
+        eprintln!("SKIPPED: mksquashfs is not installed (squashfs-tools)");
+    }
+    found
+}
+
+#[test]
+fn a_composed_disk_is_reported_and_stays_away_after_errors() {
+    if !has_mksquashfs() {
+        return;
+    }
+    let folder = Folder::new("image-compose");
+    folder.put("stick.toml", RECIPE);
+    let run = folder.run(&["image", "compose", "stick.toml", "--to", "stick.img"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("partition 1: squashfs, 4096 bytes at 1048576, 2 entries"), "{}", run.err);
+    let first = fs::read(folder.path("stick.img")).unwrap();
+    assert_eq!(&first[510..512], [0x55, 0xaa]);
+    folder.put("bad.toml", &RECIPE.replace("squashfs", "squashfs\"\noptions = [\"-nonsense\"]\nlabel = \""));
+    let run = folder.run(&["image", "compose", "bad.toml", "--to", "stick.img"]);
+    assert_eq!(run.code, Some(1), "{}", run.err);
+    assert!(run.err.contains("partition 1: mksquashfs failed"), "{}", run.err);
+    assert_eq!(fs::read(folder.path("stick.img")).unwrap(), first, "an error must leave the old disk");
+}
+
+#[test]
+fn errors_of_recipes_name_the_line() {
+    let folder = Folder::new("image-errors");
+    folder.put("stick.toml", &RECIPE.replace("seed", "sede"));
+    let refused = |words: &[&str]| {
+        let run = folder.run(&[&["image", "compose"], words].concat());
+        assert_eq!(run.code, Some(2), "{}", run.err);
+        run.err
+    };
+    let error = refused(&["stick.toml", "--to", "stick.img"]);
+    assert!(error.contains("stick.toml:2:1: unknown field `sede`"), "{error}");
+    assert!(refused(&["none.toml", "--to", "stick.img"]).contains("none.toml: "));
+    let error = refused(&["stick.toml", "--to", "/dev/null"]);
+    assert!(error.contains("/dev/null: not a regular file"), "{error}");
+    let error = refused(&["stick.toml", "--to", "no/stick.img"]);
+    assert!(error.contains("there is no folder no"), "{error}");
+}

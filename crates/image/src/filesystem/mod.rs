@@ -1,0 +1,252 @@
+//! Filesystems: each is made by its own tool from a staged tree, reproducibly to the byte.
+//!
+//! | format | tools | differs from the tree |
+//! |---|---|---|
+//! | ext2, ext3, ext4 | mke2fs, then debugfs for times and owners | whole seconds; times of access and of status change are that of the image; a directory `lost+found` |
+//! | squashfs | mksquashfs | whole seconds; read-only |
+//! | erofs | mkfs.erofs | read-only |
+//! | vfat | mkfs.vfat, then mmd and mcopy | no modes, owners and links: a hard link is a second copy; steps of 2 s; times of directories are that of the image |
+//!
+//! Everything else that a format cannot express is refused by [`check`].
+
+mod erofs;
+mod ext;
+mod squashfs;
+mod vfat;
+
+pub use erofs::check_options as check_erofs_options;
+pub use erofs::{Abilities as ErofsAbilities, ErofsVersion, OptionError as ErofsOptionError};
+
+use crate::error::{ImageError, TreeProblem};
+use crate::identity::Identity;
+use crate::stage::Stage;
+use crate::tool::{DEBUGFS, DUMPE2FS, MCOPY, MDIR, MKE2FS, MKFS_EROFS, MKFS_VFAT, MKSQUASHFS, MMD, Tool};
+use crate::tree::{Entry, Kind, Tree};
+use flashlab_catalogue::profile::suggest;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// A filesystem format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// ext2: no journal.
+    Ext2,
+    /// ext3: ext2 with a journal.
+    Ext3,
+    /// ext4.
+    Ext4,
+    /// SquashFS: compressed, read-only.
+    Squashfs,
+    /// EROFS: read-only, compressed if the options say so.
+    Erofs,
+    /// FAT32 with long names.
+    Vfat,
+}
+
+/// Names of the formats.
+const NAMES: [(&str, Format); 6] = [
+    ("ext2", Format::Ext2),
+    ("ext3", Format::Ext3),
+    ("ext4", Format::Ext4),
+    ("squashfs", Format::Squashfs),
+    ("erofs", Format::Erofs),
+    ("vfat", Format::Vfat),
+];
+
+/// Settings of a filesystem.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Source of the UUID or serial number.
+    pub identity: Identity,
+    /// Label; empty for none.
+    pub label: String,
+    /// Time at which the filesystem was made, in seconds since 1970.
+    pub time: i64,
+    /// Size in bytes; `None` for the smallest one of SquashFS and EROFS, and for one with free space of the others.
+    pub size: Option<u64>,
+    /// First sector of the filesystem on its disk, which the boot sector of FAT contains.
+    pub first_sector: u32,
+    /// Further options of the tool.
+    pub options: Vec<String>,
+}
+
+impl Format {
+    /// Returns the format of a name.
+    ///
+    /// # Errors
+    /// Returns a message with the names that exist.
+    pub fn parse(name: &str) -> Result<Format, String> {
+        let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
+        found.ok_or_else(|| {
+            let known = NAMES.map(|(name, _)| name);
+            match (name, suggest(name, known)) {
+                ("fat32" | "fat" | "msdos", _) => format!("there is no format {name:?}; FAT32 is vfat"),
+                (_, Some(nearest)) => format!("there is no format {name:?}; did you mean {nearest}?"),
+                (_, None) => format!("there is no format {name:?}; there are {}", known.join(", ")),
+            }
+        })
+    }
+
+    /// Returns true if the filesystem has no free space and is as large as its contents.
+    pub fn is_compact(self) -> bool {
+        matches!(self, Format::Squashfs | Format::Erofs)
+    }
+
+    /// Returns the tools that make the format.
+    pub fn tools(self) -> &'static [Tool] {
+        match self {
+            Format::Ext2 | Format::Ext3 | Format::Ext4 => &[MKE2FS, DUMPE2FS, DEBUGFS],
+            Format::Squashfs => &[MKSQUASHFS],
+            Format::Erofs => &[MKFS_EROFS],
+            Format::Vfat => &[MKFS_VFAT, MMD, MCOPY, MDIR],
+        }
+    }
+
+    /// Largest size of a file in bytes.
+    fn file_max(self) -> u64 {
+        match self {
+            Format::Vfat => (1 << 32) - 1,
+            // Blocks of 4 KiB behind triple indirection; the count of 512-byte sectors has 32 bits.
+            Format::Ext2 | Format::Ext3 => (1 << 41) - (1 << 12),
+            Format::Ext4 => (1 << 44) - (1 << 12),
+            Format::Squashfs | Format::Erofs => 1 << 60,
+        }
+    }
+
+    /// Times in seconds since 1970 that the tools can store: mke2fs and mksquashfs write 32 bits, and FAT counts from
+    /// 1980 to 2107.
+    fn times(self) -> std::ops::RangeInclusive<i64> {
+        match self {
+            Format::Ext2 | Format::Ext3 | Format::Ext4 => i32::MIN.into()..=i32::MAX.into(),
+            Format::Squashfs => 0..=u32::MAX.into(),
+            Format::Erofs => 0..=i64::MAX,
+            Format::Vfat => 315_532_800..=4_354_819_198,
+        }
+    }
+
+    /// Bytes in whose multiples the format stores files; `None` if it compresses them.
+    fn unit(self) -> Option<u64> {
+        match self {
+            Format::Ext2 | Format::Ext3 | Format::Ext4 => Some(4096),
+            Format::Vfat => Some(512),
+            Format::Squashfs | Format::Erofs => None,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(_, format)| format == self).map(|(name, _)| *name);
+        f.write_str(name.expect("every format has a name"))
+    }
+}
+
+/// Checks that a format can store a tree.
+///
+/// # Errors
+/// Returns the first entry that it cannot store, with the reason.
+pub fn check(format: Format, tree: &Tree) -> Result<(), ImageError> {
+    for (path, entry) in tree.entries() {
+        check_entry(format, entry).map_err(|problem| ImageError::tree(path, problem))?;
+    }
+    if format == Format::Vfat { vfat::check_names(tree) } else { Ok(()) }
+}
+
+fn check_entry(format: Format, entry: &Entry) -> Result<(), TreeProblem> {
+    if let Kind::File(content) = &entry.kind
+        && content.size() > format.file_max()
+    {
+        return Err(TreeProblem::TooLong { format, most: format.file_max() });
+    }
+    let seconds = entry.modified.seconds;
+    if !format.times().contains(&seconds) {
+        return Err(TreeProblem::Time { format, seconds });
+    }
+    let has_files_alone = matches!(entry.kind, Kind::Directory | Kind::File(_) | Kind::HardLink(_));
+    if format == Format::Vfat && !has_files_alone {
+        return Err(TreeProblem::Kind { format, kind: entry.kind.name() });
+    }
+    Ok(())
+}
+
+/// Checks that the label is one of the format.
+///
+/// # Errors
+/// Returns the rule.
+pub fn check_label(format: Format, label: &str) -> Result<(), &'static str> {
+    match format {
+        _ if label.is_empty() => Ok(()),
+        Format::Squashfs | Format::Erofs => {
+            Err("this format has no label; name the partition instead (name = ..., with table = \"gpt\")")
+        }
+        Format::Ext2 | Format::Ext3 | Format::Ext4 if label.len() > 16 => Err("a label has at most 16 bytes"),
+        Format::Vfat => vfat::check_label(label),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a filesystem in the file `to`, which must not exist.
+///
+/// # Errors
+/// Returns an error if the format cannot store the tree, the files do not fit, or a tool is missing or fails.
+pub fn make(format: Format, stage: &Stage, settings: &Settings, to: &Path) -> Result<(), ImageError> {
+    check(format, stage.tree())?;
+    for tool in format.tools() {
+        tool.find()?;
+    }
+    let size = settings.size.map_or_else(|| default_size(format, stage.tree()), Some);
+    if let Some(size) = size {
+        check_size(format, stage.tree(), size)?;
+    }
+    match (format, size) {
+        (Format::Squashfs, _) => squashfs::make(stage, settings, to)?,
+        (Format::Erofs, _) => erofs::make(stage, settings, to)?,
+        (Format::Vfat, size) => vfat::make(stage, settings, size.expect("it has a default"), to)?,
+        (_, size) => ext::make(format, stage, settings, size.expect("it has a default"), to)?,
+    }
+    let made = fs::metadata(to).map_err(|error| ImageError::file(to, error))?.len();
+    match settings.size {
+        Some(size) if made > size => Err(ImageError::TooSmall { size, needed: made }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns a size with free space: a quarter more than the contents, and 32 MiB.
+fn default_size(format: Format, tree: &Tree) -> Option<u64> {
+    let unit = format.unit()?;
+    let mut contents = 0;
+    for (_, entry) in tree.entries() {
+        // A directory's names and a file's inode take less than this. FAT has clusters of up to 32 KiB.
+        contents += size_on_disk(entry, if format == Format::Vfat { 32 << 10 } else { unit }) + 1024;
+    }
+    let spare: u64 = if format == Format::Vfat { 64 << 20 } else { 32 << 20 };
+    Some((contents + contents / 4 + spare).next_multiple_of(1 << 20))
+}
+
+/// Checks the sum of the sizes, and names the first file beyond the end.
+fn check_size(format: Format, tree: &Tree, size: u64) -> Result<(), ImageError> {
+    let Some(unit) = format.unit() else { return Ok(()) };
+    let mut needed = 0;
+    for (path, entry) in tree.entries() {
+        needed += size_on_disk(entry, unit);
+        if needed > size {
+            return Err(ImageError::DoesNotFit { path: path.to_owned(), size, needed });
+        }
+    }
+    Ok(())
+}
+
+fn size_on_disk(entry: &Entry, unit: u64) -> u64 {
+    match &entry.kind {
+        Kind::File(content) => content.size().next_multiple_of(unit),
+        Kind::Directory => unit,
+        _ => 0,
+    }
+}
+
+/// Returns the bytes of the files, for a message of a filesystem that is full.
+fn contents(format: Format, tree: &Tree) -> u64 {
+    let unit = format.unit().unwrap_or(1);
+    tree.entries().map(|(_, entry)| size_on_disk(entry, unit)).sum()
+}

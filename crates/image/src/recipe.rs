@@ -1,0 +1,573 @@
+//! The recipe of a disk, in TOML:
+//!
+//! ```toml
+//! table = "mbr"                       # or "gpt"
+//! size = "2GiB"                       # without it, as large as the partitions need
+//! seed = "rescue stick"               # UUIDs and serial numbers derive from it
+//! time = 2024-05-12T00:00:00Z         # of the files; without it, SOURCE_DATE_EPOCH, else 1980-01-01
+//!
+//! [[partition]]
+//! format = "vfat"                     # ext2, ext3, ext4, squashfs, erofs, vfat
+//! label = "BOOT"
+//! size = "150MiB"                     # or "rest"; squashfs and erofs need none
+//! bootable = true
+//!
+//! [[partition.file]]
+//! to = "vmlinux.64"
+//! from = "vmlinux.64"                 # relative to the recipe; or text = "..."
+//! checksum = "md5"                    # writes vmlinux.64.md5 beside it
+//!
+//! [[partition.directory]]
+//! to = "w"
+//!
+//! [[partition.tree]]
+//! from = "root"                       # a directory with everything in it
+//! to = "usr"
+//! ```
+
+use crate::error::ImageError;
+use crate::filesystem::{self, Format};
+use crate::identity::Identity;
+use crate::table::{self, SECTOR};
+use flashlab_catalogue::profile::{Place, SourceText};
+use flashlab_catalogue::units::Dimension;
+use serde::Deserialize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::value::{Datetime, Offset};
+
+/// Time of files if nothing else sets one: 1980-01-01, the first instant that FAT can store.
+pub const DEFAULT_TIME: i64 = 315_532_800;
+
+/// A disk.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// Kind of the partition table.
+    pub table: table::Kind,
+    /// Size of the disk in bytes; `None` for as much as the partitions need.
+    pub size: Option<u64>,
+    /// Source of identifiers.
+    pub identity: Identity,
+    /// Time of files and filesystems in seconds since 1970.
+    pub time: i64,
+    /// The partitions in their order.
+    pub partitions: Vec<Partition>,
+}
+
+/// A partition.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Its filesystem.
+    pub format: Format,
+    /// Label of the filesystem.
+    pub label: String,
+    /// Name in a GPT.
+    pub name: String,
+    /// Size; `None` for that of the filesystem.
+    pub size: Option<table::Size>,
+    /// First sector; `None` for the next free one at a multiple of 1 MiB.
+    pub first: Option<u64>,
+    /// Type in the partition table.
+    pub kind: table::Type,
+    /// True if the partition is marked bootable.
+    pub bootable: bool,
+    /// Options for the filesystem's tool.
+    pub options: Vec<String>,
+    /// Files, directories and trees in the order of the recipe: trees, directories, files, links.
+    pub items: Vec<Item>,
+}
+
+/// Something to put into a partition.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Path in the filesystem, without a leading slash.
+    pub to: PathBuf,
+    /// The place in the recipe, for errors.
+    pub place: Place,
+    /// Permissions; `None` for 0644 of a file, 0755 of a directory.
+    pub mode: Option<u32>,
+    /// User and group.
+    pub owner: (u32, u32),
+    /// The source.
+    pub source: Source,
+}
+
+/// Source of an item.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// An empty directory.
+    Directory,
+    /// A symbolic link.
+    Link(String),
+    /// A text.
+    Text(String, Option<Checksum>),
+    /// A file of the machine.
+    File(PathBuf, Option<Checksum>),
+    /// A filesystem image of a directory, as a file.
+    Image {
+        /// The directory.
+        from: PathBuf,
+        /// Format of the image.
+        format: Format,
+        /// Options for the filesystem's tool.
+        options: Vec<String>,
+        /// The checksum beside it.
+        checksum: Option<Checksum>,
+    },
+    /// All entries of a directory.
+    Tree {
+        /// The directory.
+        from: PathBuf,
+        /// True to keep owners; otherwise everything belongs to root.
+        keep_owners: bool,
+        /// True to keep times; otherwise everything has the recipe's time.
+        keep_times: bool,
+    },
+}
+
+/// A checksum in a file beside the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checksum {
+    /// Algorithm, which is also the ending of the file's name.
+    pub algorithm: Algorithm,
+    /// True for the digits alone; otherwise a line that `md5sum -c` reads.
+    pub bare: bool,
+}
+
+/// Algorithm of a checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Algorithm {
+    /// MD5.
+    Md5,
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RecipeText {
+    table: Spanned<String>,
+    size: Option<Spanned<String>>,
+    #[serde(default)]
+    seed: String,
+    time: Option<Spanned<Datetime>>,
+    partition: Vec<Spanned<PartitionText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PartitionText {
+    format: Spanned<String>,
+    label: Option<Spanned<String>>,
+    name: Option<Spanned<String>>,
+    size: Option<Spanned<String>>,
+    start: Option<Spanned<String>>,
+    #[serde(rename = "type")]
+    kind: Option<Spanned<String>>,
+    #[serde(default)]
+    bootable: bool,
+    #[serde(default)]
+    options: Vec<String>,
+    #[serde(default)]
+    tree: Vec<TreeText>,
+    #[serde(default)]
+    directory: Vec<DirectoryText>,
+    #[serde(default)]
+    file: Vec<FileText>,
+    #[serde(default)]
+    link: Vec<LinkText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct TreeText {
+    from: Spanned<String>,
+    #[serde(default)]
+    to: Option<Spanned<String>>,
+    owners: Option<Spanned<String>>,
+    times: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct DirectoryText {
+    to: Spanned<String>,
+    mode: Option<Spanned<String>>,
+    owner: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct FileText {
+    to: Spanned<String>,
+    from: Option<Spanned<String>>,
+    text: Option<String>,
+    image: Option<Spanned<String>>,
+    #[serde(default)]
+    options: Vec<String>,
+    mode: Option<Spanned<String>>,
+    owner: Option<Spanned<String>>,
+    checksum: Option<Spanned<String>>,
+    checksum_style: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct LinkText {
+    to: Spanned<String>,
+    target: String,
+    owner: Option<Spanned<String>>,
+}
+
+/// A text with the folder of its file, which relative paths start from.
+struct Parser<'a> {
+    text: SourceText,
+    folder: &'a Path,
+}
+
+impl Recipe {
+    /// Parses the recipe in the file `path`, whose contents are `text`. `default_time` applies to a recipe without a
+    /// time.
+    ///
+    /// # Errors
+    /// Returns an error with the line and the problem.
+    pub fn parse(path: &Path, text: &str, default_time: i64) -> Result<Recipe, ImageError> {
+        let source = SourceText::new(path.to_string_lossy(), text);
+        let parsed: Result<RecipeText, toml::de::Error> = toml::from_str(text);
+        let recipe = parsed.map_err(|error| {
+            let place = source.place(error.span().unwrap_or(0..0));
+            ImageError::Recipe { place, why: error.message().trim_end().to_owned() }
+        })?;
+        let parser = Parser { text: source, folder: path.parent().unwrap_or(Path::new("")) };
+        parser.recipe(recipe, default_time)
+    }
+}
+
+impl Parser<'_> {
+    fn error(&self, span: Range<usize>, why: impl Into<String>) -> ImageError {
+        ImageError::Recipe { place: self.text.place(span), why: why.into() }
+    }
+
+    fn recipe(&self, text: RecipeText, default_time: i64) -> Result<Recipe, ImageError> {
+        let table = match &**text.table.get_ref() {
+            "mbr" => table::Kind::Mbr,
+            "gpt" => table::Kind::Gpt,
+            other => {
+                return Err(
+                    self.error(text.table.span(), format!("{other:?} is neither \"mbr\" nor \"gpt\""))
+                );
+            }
+        };
+        let time = text.time.map(|time| self.time(&time)).transpose()?.unwrap_or(default_time);
+        if !(DEFAULT_TIME..=u32::MAX.into()).contains(&time) {
+            let why = "the time must be between 1980 and 2106, which every format can store";
+            return Err(self.error(0..0, why));
+        }
+        if text.partition.is_empty() {
+            return Err(self.error(0..0, "a disk has at least one [[partition]]"));
+        }
+        let partitions = text.partition.into_iter().map(|partition| self.partition(table, partition));
+        Ok(Recipe {
+            table,
+            size: text.size.map(|size| self.bytes(&size)).transpose()?,
+            identity: Identity::new(text.seed),
+            time,
+            partitions: partitions.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn partition(&self, table: table::Kind, text: Spanned<PartitionText>) -> Result<Partition, ImageError> {
+        let text = text.into_inner();
+        let format = self.format(&text.format)?;
+        if let Some(label) = &text.label {
+            filesystem::check_label(format, label.get_ref()).map_err(|why| self.error(label.span(), why))?;
+        }
+        if let Some(name) = &text.name {
+            let rule = match table {
+                table::Kind::Mbr => Some("only a GPT has names of partitions; use label, or table = \"gpt\""),
+                table::Kind::Gpt if name.get_ref().encode_utf16().count() > 36 => {
+                    Some("a name has at most 36 characters")
+                }
+                table::Kind::Gpt => None,
+            };
+            rule.map_or(Ok(()), |rule| Err(self.error(name.span(), rule)))?;
+        }
+        let kind = match &text.kind {
+            None => table.type_of(format),
+            Some(kind) => table.parse_type(kind.get_ref()).ok_or_else(|| {
+                let example = match table {
+                    table::Kind::Mbr => "\"linux\", \"esp\" or a byte such as \"0x0c\"",
+                    table::Kind::Gpt => "\"linux\", \"esp\" or a GUID",
+                };
+                self.error(kind.span(), format!("expected {example}"))
+            })?,
+        };
+        let size = match &text.size {
+            Some(size) if size.get_ref() == "rest" => Some(table::Size::Rest),
+            Some(size) => Some(table::Size::Bytes(self.bytes(size)?)),
+            None => None,
+        };
+        let first = text.start.as_ref().map(|start| self.sector(start)).transpose()?;
+        let string = |text: Option<Spanned<String>>| text.map(Spanned::into_inner).unwrap_or_default();
+        let mut items = Vec::new();
+        for tree in &text.tree {
+            items.push(self.tree(tree)?);
+        }
+        for directory in &text.directory {
+            items.push(self.item(&directory.to, &directory.mode, &directory.owner, Source::Directory)?);
+        }
+        for file in &text.file {
+            let source = self.source(file)?;
+            items.push(self.item(&file.to, &file.mode, &file.owner, source)?);
+        }
+        for link in &text.link {
+            items.push(self.item(&link.to, &None, &link.owner, Source::Link(link.target.clone()))?);
+        }
+        Ok(Partition {
+            format,
+            label: string(text.label),
+            name: string(text.name),
+            size,
+            first,
+            kind,
+            bootable: text.bootable,
+            options: text.options,
+            items,
+        })
+    }
+
+    fn item(
+        &self,
+        to: &Spanned<String>,
+        mode: &Option<Spanned<String>>,
+        owner: &Option<Spanned<String>>,
+        source: Source,
+    ) -> Result<Item, ImageError> {
+        let path = to.get_ref().trim_start_matches('/').trim_end_matches('/');
+        Ok(Item {
+            to: PathBuf::from(path),
+            place: self.text.place(to.span()),
+            mode: mode.as_ref().map(|mode| self.mode(mode)).transpose()?,
+            owner: owner.as_ref().map_or(Ok((0, 0)), |owner| self.owner(owner))?,
+            source,
+        })
+    }
+
+    fn tree(&self, text: &TreeText) -> Result<Item, ImageError> {
+        let keep = |text: &Option<Spanned<String>>, otherwise| match text {
+            None => Ok(false),
+            Some(word) if word.get_ref() == "keep" => Ok(true),
+            Some(word) if word.get_ref() == otherwise => Ok(false),
+            Some(word) => Err(self.error(word.span(), format!("expected \"keep\" or {otherwise:?}"))),
+        };
+        let source = Source::Tree {
+            from: self.folder.join(text.from.get_ref()),
+            keep_owners: keep(&text.owners, "root")?,
+            keep_times: keep(&text.times, "fixed")?,
+        };
+        let to = Spanned::new(text.from.span(), text.to.as_ref().map_or("", |to| to.get_ref()).to_owned());
+        self.item(&to, &None, &None, source)
+    }
+
+    fn source(&self, file: &FileText) -> Result<Source, ImageError> {
+        let checksum = match (&file.checksum, &file.checksum_style) {
+            (Some(checksum), style) => Some(self.checksum(checksum, style.as_ref())?),
+            (None, Some(style)) => {
+                return Err(self.error(style.span(), "checksum-style needs checksum = \"sha256\""));
+            }
+            (None, None) => None,
+        };
+        let from = file.from.as_ref().map(|from| self.folder.join(from.get_ref()));
+        match (from, &file.text, &file.image) {
+            (Some(from), None, None) => Ok(Source::File(from, checksum)),
+            (None, Some(text), None) => Ok(Source::Text(text.clone(), checksum)),
+            (Some(from), None, Some(format)) => {
+                let format = self.format(format)?;
+                Ok(Source::Image { from, format, options: file.options.clone(), checksum })
+            }
+            _ => {
+                let why = "a file has either from = \"PATH\" or text = \"...\"; image = \"squashfs\" goes with from";
+                Err(self.error(file.to.span(), why))
+            }
+        }
+    }
+
+    fn checksum(
+        &self,
+        text: &Spanned<String>,
+        style: Option<&Spanned<String>>,
+    ) -> Result<Checksum, ImageError> {
+        let algorithm = Algorithm::parse(text.get_ref());
+        let algorithm = algorithm.ok_or_else(|| {
+            self.error(text.span(), format!("{:?} is not md5, sha1, sha256 or sha512", text.get_ref()))
+        })?;
+        let bare = match style.map(|style| (&**style.get_ref(), style.span())) {
+            None | Some(("coreutils", _)) => false,
+            Some(("bare", _)) => true,
+            Some((_, span)) => {
+                return Err(self.error(span, "expected \"coreutils\" (DIGITS  NAME) or \"bare\" (DIGITS)"));
+            }
+        };
+        Ok(Checksum { algorithm, bare })
+    }
+
+    fn format(&self, text: &Spanned<String>) -> Result<Format, ImageError> {
+        Format::parse(text.get_ref()).map_err(|why| self.error(text.span(), why))
+    }
+
+    fn bytes(&self, text: &Spanned<String>) -> Result<u64, ImageError> {
+        let bytes = Dimension::Size.parse_argument(text.get_ref());
+        match bytes {
+            Ok(bytes) if bytes % SECTOR != 0 => {
+                Err(self.error(text.span(), "the size must be a multiple of 512 bytes"))
+            }
+            Ok(bytes) => Ok(bytes),
+            Err(error) => Err(self.error(text.span(), error.to_string())),
+        }
+    }
+
+    fn sector(&self, text: &Spanned<String>) -> Result<u64, ImageError> {
+        Ok(self.bytes(text)? / SECTOR)
+    }
+
+    fn mode(&self, text: &Spanned<String>) -> Result<u32, ImageError> {
+        let mode = u32::from_str_radix(text.get_ref(), 8).ok().filter(|mode| *mode <= crate::tree::MODE_BITS);
+        mode.ok_or_else(|| self.error(text.span(), "expected an octal mode up to 7777, such as \"0644\""))
+    }
+
+    fn owner(&self, text: &Spanned<String>) -> Result<(u32, u32), ImageError> {
+        let pair = text.get_ref().split_once(':');
+        let numbers = pair.and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+        numbers
+            .ok_or_else(|| self.error(text.span(), "expected the numbers of user and group, such as \"0:0\""))
+    }
+
+    /// Returns the seconds since 1970 of a date and a time.
+    fn time(&self, text: &Spanned<Datetime>) -> Result<i64, ImageError> {
+        let example = "expected a date with a time and an offset, such as 2024-05-12T00:00:00Z";
+        let Datetime { date: Some(date), time: Some(time), offset: Some(offset) } = text.get_ref() else {
+            return Err(self.error(text.span(), example));
+        };
+        let minutes = match offset {
+            Offset::Z => 0,
+            Offset::Custom { minutes } => i64::from(*minutes),
+        };
+        let days = days_since_1970(date.year.into(), date.month.into(), date.day.into());
+        let of_day =
+            i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + i64::from(time.second.unwrap_or(0));
+        Ok(days * 86_400 + of_day - minutes * 60)
+    }
+}
+
+/// Returns the days between 1970-01-01 and a date of the Gregorian calendar, counted in years that begin in March.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+impl Algorithm {
+    const NAMES: [(&'static str, Algorithm); 4] = [
+        ("md5", Algorithm::Md5),
+        ("sha1", Algorithm::Sha1),
+        ("sha256", Algorithm::Sha256),
+        ("sha512", Algorithm::Sha512),
+    ];
+
+    fn parse(name: &str) -> Option<Algorithm> {
+        Algorithm::NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+    }
+
+    /// Returns the name, which is also the ending of the file with the checksum.
+    pub fn name(self) -> &'static str {
+        let found = Algorithm::NAMES.iter().find(|(_, algorithm)| *algorithm == self);
+        found.expect("every algorithm has a name").0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Recipe, ImageError> {
+        Recipe::parse(Path::new("sticks/stick.toml"), text, DEFAULT_TIME)
+    }
+
+    /// Returns the line and the text of the error.
+    fn error(text: &str) -> (usize, String) {
+        match parse(text).unwrap_err() {
+            ImageError::Recipe { place, why } => (place.line, why),
+            other => panic!("{other}"),
+        }
+    }
+
+    const PARTITION: &str = "table = \"mbr\"\n[[partition]]\nformat = \"vfat\"\n";
+
+    #[test]
+    fn a_recipe_is_parsed_with_paths_relative_to_it() {
+        let text = "table = \"gpt\"\nsize = \"1GiB\"\nseed = \"s\"\ntime = 2024-05-12T01:00:00+01:00\n\
+                    [[partition]]\nformat = \"ext4\"\nsize = \"rest\"\nstart = \"2MiB\"\nname = \"root\"\n\
+                    [[partition.file]]\nto = \"/etc/issue\"\nfrom = \"issue\"\nmode = \"4755\"\nowner = \"1:2\"\n\
+                    checksum = \"sha256\"\n[[partition.tree]]\nfrom = \"root\"\nowners = \"keep\"\n";
+        let recipe = parse(text).unwrap();
+        assert_eq!(
+            (recipe.table, recipe.size, recipe.time),
+            (table::Kind::Gpt, Some(1 << 30), 1_715_472_000)
+        );
+        let partition = &recipe.partitions[0];
+        assert_eq!((partition.size, partition.first), (Some(table::Size::Rest), Some(4096)));
+        let [tree, file] = &partition.items[..] else { panic!("{:?}", partition.items) };
+        assert!(matches!(&tree.source, Source::Tree { keep_owners: true, keep_times: false, .. }));
+        assert_eq!((file.to.to_str(), file.mode, file.owner), (Some("etc/issue"), Some(0o4755), (1, 2)));
+        assert!(matches!(&file.source, Source::File(from, Some(_)) if from == Path::new("sticks/issue")));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let cases = [
+            ("table = \"mbr\"\nsise = 1\npartition = []\n", 2, "unknown field `sise`"),
+            (&format!("{PARTITION}lable = \"A\"\n"), 4, "unknown field `lable`"),
+            (
+                &format!("{PARTITION}[[partition.file]]\nto = \"a\"\nform = \"a\"\n"),
+                6,
+                "unknown field `form`",
+            ),
+            (&format!("{PARTITION}label = \"lower\"\n"), 4, "capital letters"),
+            (&format!("{PARTITION}size = \"12\u{b5}B\"\n"), 4, ""),
+            (&format!("{PARTITION}size = \"1000\"\n"), 4, "multiple of 512"),
+            (&format!("{PARTITION}name = \"x\"\n"), 4, "only a GPT has names"),
+            (&format!("{PARTITION}type = \"x\"\n"), 4, "a byte such as"),
+            (&format!("{PARTITION}[[partition.file]]\nto = \"a\"\n"), 5, "either from"),
+            (&format!("{PARTITION}[[partition.file]]\nto = \"a\"\ntext = \"\"\nmode = \"9\"\n"), 7, "octal"),
+            (
+                &format!("{PARTITION}[[partition.file]]\nto = \"a\"\ntext = \"\"\nchecksum = \"crc\"\n"),
+                7,
+                "sha256",
+            ),
+            ("table = \"mbr\"\n[[partition]]\nformat = \"ext5\"\n", 3, "did you mean ext"),
+            ("table = \"mbr\"\n[[partition]]\nformat = \"fat32\"\n", 3, "FAT32 is vfat"),
+            ("table = \"apm\"\npartition = []\n", 1, "neither"),
+            ("table = \"mbr\"\npartition = []\n", 1, "at least one"),
+            ("table = \"mbr\"\ntime = 2024-05-12\npartition = []\n", 2, "an offset"),
+            ("table = \"mbr\n", 1, ""),
+        ];
+        for (text, line, why) in cases {
+            let (found, message) = error(text);
+            assert!(found == line && message.contains(why), "{text}: line {found}: {message}");
+        }
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (date, days) in
+            [((1970, 1, 1), 0), ((1980, 1, 1), 3652), ((2000, 3, 1), 11_017), ((2024, 2, 29), 19_782)]
+        {
+            assert_eq!(days_since_1970(date.0, date.1, date.2), days, "{date:?}");
+        }
+    }
+}
