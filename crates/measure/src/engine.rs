@@ -359,13 +359,13 @@ fn depth(job: &Job) -> u32 {
 const ALIGNMENT: usize = 4096;
 
 /// A buffer that direct I/O accepts. It contains random bytes, so that a device that compresses has no advantage.
-struct Buffer {
+pub(crate) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl Buffer {
-    fn new(length: usize) -> Self {
+    pub(crate) fn new(length: usize) -> Self {
         let mut bytes = vec![0_u8; length + ALIGNMENT];
         let mut rng = Rng::for_purpose(0x6275_6666, 1);
         for word in bytes.chunks_mut(8) {
@@ -375,22 +375,22 @@ impl Buffer {
         Buffer { bytes, start }
     }
 
-    fn bytes(&mut self, length: usize) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self, length: usize) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + length]
     }
 }
 
 /// Time since the start of the engine.
 #[derive(Clone, Copy)]
-struct Clock(time::Instant);
+pub(crate) struct Clock(time::Instant);
 
 impl Clock {
     #[allow(clippy::disallowed_methods, reason = "the edge: real devices run in real time")]
-    fn start() -> Clock {
+    pub(crate) fn start() -> Clock {
         Clock(time::Instant::now())
     }
 
-    fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         Instant::from_ns(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }

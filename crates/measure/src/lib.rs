@@ -1,6 +1,7 @@
 //! Measurements of real devices: fio's jobs on block devices and files, in real time.
 //!
 //! - [`Engine`] runs jobs on a [`Target`] with direct I/O, one thread per request in flight.
+//! - [`ProbedTarget`] carries out the actions of a probe on a [`Target`].
 //! - [`disk`] opens block devices and files; [`directory`] creates a file of its own in a directory.
 //! - [`in_use`] refuses block devices that are mounted or in use.
 //!
@@ -12,7 +13,9 @@ mod discard;
 pub mod disk;
 mod engine;
 pub mod in_use;
+mod probed;
 mod target;
 
 pub use engine::{Engine, EngineError, FirstError};
+pub use probed::{ProbeError, ProbedTarget};
 pub use target::{Access, Channel, Target};

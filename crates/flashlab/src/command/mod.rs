@@ -10,6 +10,8 @@ mod control;
 mod ctl;
 pub(crate) mod diff;
 pub(crate) mod explain;
+#[cfg(feature = "serve")]
+mod export_target;
 pub(crate) mod fit;
 #[cfg(feature = "image")]
 mod image;

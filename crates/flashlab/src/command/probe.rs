@@ -1,13 +1,14 @@
 //! `flashlab probe`: finds the structure of a device from the latencies of micro-patterns.
 
-use super::target::TargetKind;
+use super::target::{Opened, TargetKind};
 use crate::failure::{Failure, say};
 use crate::width::columns;
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
-use flashlab_fit::probe::Options as Permissions;
+use flashlab_fit::probe::{Findings, Name, Options as Permissions, Probe, Target, drive};
+use flashlab_measure::{ProbeError, ProbedTarget};
 use flashlab_report::html::probe_page;
 use flashlab_report::probe as report;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The device: `sd/kingston`, `nvme/reference:blocks=40,ftl.capacity=3584MiB`.
+    /// Block device, file, NBD URI, or virtual device: `/dev/sdb`, `sd/kingston`.
     target: String,
     /// Also writes and discards, anywhere on the device. All data on it is lost.
     #[arg(long)]
@@ -46,21 +47,17 @@ enum Format {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    if TargetKind::of(&options.target) != TargetKind::Virtual {
-        return Err(Failure::usage(format_args!(
-            "{}: probe runs on virtual devices only; `flashlab devices` lists them",
-            options.target
-        )));
-    }
-    let device = Device::open(&options.target, library)?;
     [&options.to, &options.html].into_iter().flatten().try_for_each(|path| file::check_output(path))?;
     let permissions = Permissions { destroy: options.destroy, whole_device: options.whole_device };
-    let (findings, stopped) = {
-        let display = progress::ProgressDisplay::new(format!("probe {}", options.target));
-        progress::stop_on_interrupt(&display);
-        let findings = flashlab_lab::probe::probe(&device, permissions, options.seed, &display)
-            .map_err(Failure::failed)?;
-        (findings, display.is_stopped())
+    let (findings, stopped) = match TargetKind::of(&options.target) {
+        TargetKind::Virtual => probe_virtual(options, permissions, library)?,
+        TargetKind::Directory => {
+            return Err(Failure::usage(format!(
+                "{}: it is a directory; probe a block device, or a file on it",
+                options.target
+            )));
+        }
+        kind => probe_real(options, permissions, kind)?,
     };
     match options.format {
         Format::Table => file::print(&report::table(&findings, columns()))?,
@@ -78,4 +75,56 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Ok(ExitCode::from(crate::failure::INTERRUPTED));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Probes a virtual device in simulated time. Returns the findings, and whether Ctrl-C stopped the probe.
+fn probe_virtual(
+    options: &Options,
+    permissions: Permissions,
+    library: &Library,
+) -> Result<(Findings, bool), Failure> {
+    let device = Device::open(&options.target, library)?;
+    let display = progress::ProgressDisplay::new(format!("probe {}", options.target));
+    progress::stop_on_interrupt(&display);
+    let findings = flashlab_lab::probe::probe(&device, permissions, options.seed, &display);
+    Ok((findings.map_err(Failure::failed)?, display.is_stopped()))
+}
+
+/// Probes a real device in real time. Returns the findings, and whether Ctrl-C stopped the probe.
+fn probe_real(
+    options: &Options,
+    permissions: Permissions,
+    kind: TargetKind,
+) -> Result<(Findings, bool), Failure> {
+    let opened = Opened::new(&options.target, kind, options.destroy)?;
+    if options.destroy {
+        say(format_args!("{}: the probe writes anywhere on it; all its data is lost", options.target));
+    }
+    let display = progress::ProgressDisplay::new(format!("probe {}", options.target));
+    progress::stop_on_interrupt(&display);
+    let is_stopped = || display.is_stopped();
+    let mut target = ProbedTarget::new(&*opened.device, &is_stopped);
+    let geometry = target.geometry();
+    let mut probe = Probe::new(geometry, permissions, options.seed);
+    display.plan(Name::ALL.len() as u64);
+    let outcome = drive(&mut probe, &mut target, |probe, _| {
+        display.reach(probe.findings().len() as u64);
+        true
+    });
+    let is_stopped = match outcome {
+        Ok(_) => false,
+        Err(ProbeError::Stopped) => true,
+        Err(error) => return Err(Failure::failed(format!("{}: {error}", options.target))),
+    };
+    let findings = Findings {
+        target: options.target.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: options.seed,
+        capacity: geometry.capacity,
+        block: geometry.block,
+        written_bytes: probe.written_bytes(),
+        destroy: options.destroy,
+        findings: probe.findings(),
+    };
+    Ok((findings, is_stopped))
 }

@@ -3,3 +3,4 @@
 mod engine;
 mod in_use;
 mod own_file;
+mod probed;

@@ -1,12 +1,10 @@
 //! `flashlab measure`: runs a plan of fio jobs on a card, a file or a virtual device, and writes a measurement file.
 
-#[cfg(feature = "serve")]
-mod nbd;
 mod real;
 mod session;
 mod simulated;
 
-use super::target::TargetKind;
+use super::target::{Opened, TargetKind};
 use crate::failure::Failure;
 use crate::{file, progress};
 use clap::Args;
@@ -78,13 +76,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     progress::stop_on_interrupt(&progress);
     match TargetKind::of(target) {
         TargetKind::Virtual => simulated::run(options, target, to, library, &progress),
-        TargetKind::Block => real::block(options, target, to, &progress),
-        TargetKind::File => real::file(options, target, to, &progress),
         TargetKind::Directory => real::directory(options, target, to, &progress),
-        #[cfg(feature = "serve")]
-        TargetKind::Nbd => nbd::run(options, target, to, &progress),
-        #[cfg(not(feature = "serve"))]
-        TargetKind::Nbd => Err(super::absent::failure("measure of an NBD export", "serve")),
+        kind => real::opened(options, Opened::new(target, kind, options.destroy)?, to, &progress),
     }
 }
 

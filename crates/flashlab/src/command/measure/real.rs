@@ -3,14 +3,14 @@
 use super::Options;
 use super::session::{self, Outcome, Session};
 use super::simulated::jobs;
+use crate::command::target::{Opened, cannot_open, describe};
 use crate::failure::{Failure, say};
 use flashlab_fit::observation::{Mark, Target as Described};
 use flashlab_fit::plan::{Area, Plan, PlannedStep, Scale};
 use flashlab_lab::progress::Progress;
 use flashlab_measure::directory::{NAME, OwnFile};
-use flashlab_measure::disk::Disk;
-use flashlab_measure::in_use::{Kernel, device_number, filesystem_of};
-use flashlab_measure::{Access, Engine, FirstError, Target};
+use flashlab_measure::in_use::{Kernel, filesystem_of};
+use flashlab_measure::{Engine, FirstError, Target};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,48 +19,15 @@ use std::time::Duration;
 /// The engine of `flashlab-measure`.
 const ENGINE: session::Engine = session::Engine { name: "flashlab threads", can_resume: true };
 
-/// Measures a block device.
-pub(super) fn block(
+/// Measures a block device, a file or an export. A file and an export are only read, unless the user permits more.
+pub(super) fn opened(
     options: &Options,
-    target: &str,
+    opened: Opened,
     to: &Path,
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
-    let path = Path::new(target);
-    let Some((major, minor)) = device_number(path) else {
-        return Err(match std::fs::metadata(path) {
-            Err(error) => Failure::io(path, &error),
-            Ok(_) => {
-                Failure::usage(format!("{target}: it is neither a block device nor a file nor a directory"))
-            }
-        });
-    };
-    let kernel = Kernel::default();
-    let in_use = kernel.find_use(major, minor).map_err(|error| {
-        Failure::failed(format!(
-            "{target}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
-        ))
-    })?;
-    if let Some(found) = in_use {
-        return Err(Failure::usage(format!("{target}: {found}")));
-    }
-    let disk = open(options, path)?;
-    let facts = kernel.facts(major, minor);
-    let described = Described { model: facts.model, serial: facts.serial, ..describe(target, &disk) };
-    measure(options, &disk, described, None, to, progress)
-}
-
-/// Measures a file that exists. It only reads, unless the user permits more.
-pub(super) fn file(
-    options: &Options,
-    target: &str,
-    to: &Path,
-    progress: &Progress,
-) -> Result<ExitCode, Failure> {
-    let path = Path::new(target);
-    let disk = open(options, path)?;
-    let filesystem = filesystem_of(&Kernel::default(), path);
-    measure(options, &disk, describe(target, &disk), filesystem, to, progress)
+    let Opened { device, described, filesystem } = opened;
+    measure(options, &*device, described, filesystem, to, progress)
 }
 
 /// Measures the device of a directory, in a file of our own.
@@ -103,37 +70,8 @@ pub(super) fn directory(
     result
 }
 
-/// Opens a device or a file, for writing only if the user permits it.
-fn open(options: &Options, path: &Path) -> Result<Disk, Failure> {
-    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
-    Disk::open(path, access).map_err(|error| cannot_open(&path.display().to_string(), &error))
-}
-
-pub(super) fn describe(target: &str, device: &dyn Target) -> Described {
-    Described {
-        name: target.to_owned(),
-        capacity_bytes: Some(device.capacity()),
-        block_bytes: Some(device.block()),
-        ..Described::default()
-    }
-}
-
-fn cannot_open(target: &str, error: &io::Error) -> Failure {
-    let advice = match error.kind() {
-        io::ErrorKind::ResourceBusy => {
-            "; another program or the kernel uses it exclusively (see lsblk and fuser)"
-        }
-        io::ErrorKind::InvalidInput => {
-            "; its filesystem may not support direct I/O, without which the host's memory would be measured"
-        }
-        io::ErrorKind::PermissionDenied => "; run the command with the rights to open the device",
-        _ => "",
-    };
-    Failure::failed(format!("{target}: it cannot be opened: {error}{advice}"))
-}
-
 /// Runs a plan on an open target.
-pub(super) fn measure(
+fn measure(
     options: &Options,
     target: &dyn Target,
     described: Described,

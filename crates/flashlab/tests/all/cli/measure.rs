@@ -174,3 +174,21 @@ fn a_printed_plan_names_the_line_that_runs_it() {
         .expect("it runs");
     assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
 }
+
+#[test]
+fn a_file_is_probed_without_a_change_and_a_directory_is_refused() {
+    let folder = Folder::new("probe-file");
+    let bytes: Vec<u8> = (0..65_u32 << 20).map(|n| (n % 249) as u8).collect();
+    folder.put("disk", &bytes).put("card/precious", "precious");
+    let refused = folder.line("probe card").refused();
+    assert!(refused.contains("card: it is a directory; probe a block device"), "{refused}");
+    assert!(folder.line("probe /dev/none-such").failed().contains("/dev/none-such"));
+    let run = folder.line("probe disk --to findings.json");
+    if lacks_direct_io(&run.err) {
+        return;
+    }
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("The probe only read."), "{}", run.out);
+    assert_eq!(json(&folder, "findings.json")["capacity"], 65 << 20);
+    assert!(std::fs::read(folder.path("disk")).expect("it is there") == bytes, "the file has changed");
+}

@@ -1,4 +1,4 @@
-//! `flashlab measure` of an export of an NBD server.
+//! `flashlab measure` and `flashlab probe` of an export of an NBD server.
 
 use super::tools::{Folder, flashlab, with};
 use serde_json::Value;
@@ -90,4 +90,19 @@ fn a_server_that_disappears_ends_the_measurement_which_keeps_its_steps() {
     assert_eq!(measuring.wait().expect("it ends").code(), Some(1), "{message}");
     assert!(message.contains("the device disappeared during"), "{message}");
     assert!(steps(&measured(&folder, "card.json")).next().is_some(), "{message}");
+}
+
+/// The structure that a busy machine shows is not checked, only the requests that the server saw.
+#[test]
+fn a_probe_without_permission_reads_only() {
+    let folder = Folder::new("probe-read");
+    let line = format!("{} probe \"$uri\" --format json --to probe.json", env!("CARGO_BIN_EXE_flashlab"));
+    let printed = with(&folder, &["memory:size=64M+log:to=requests"], &line);
+    let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
+    let is_read = |line: &str| matches!(line.split(' ').nth(1), Some("read" | "extents"));
+    assert!(log.lines().count() > 1000 && log.lines().all(is_read), "{log}");
+    let printed: Value = serde_json::from_str(&printed).expect("nothing but JSON");
+    assert_eq!(printed, measured(&folder, "probe.json"));
+    assert_eq!((&printed["capacity"], &printed["written_bytes"]), (&(64 << 20).into(), &0.into()));
+    assert_eq!(printed["findings"].as_array().map(Vec::len), Some(17));
 }

@@ -1,49 +1,41 @@
-//! An export of an NBD server as a target.
+//! An export of an NBD server as a target of `measure` and `probe`.
 
-use super::Options;
-use super::real::{describe, measure};
 use crate::failure::Failure;
-use flashlab_fit::observation::Target as Described;
-use flashlab_lab::progress::Progress;
 use flashlab_measure::{Access, Channel, Target};
 use flashlab_serve::Remote;
 use flashlab_serve::uri::Uri;
 use std::io;
-use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Smallest block of a plan in bytes. Most exports accept single bytes.
 const BLOCK_MIN: u32 = 512;
 
-/// Measures an export.
-pub(super) fn run(
-    options: &Options,
-    target: &str,
-    to: &Path,
-    progress: &Progress,
-) -> Result<ExitCode, Failure> {
-    let uri = Uri::parse(target).map_err(|error| Failure::usage(format!("{target}: {error}")))?;
-    let remote = Remote::open(&uri).map_err(|error| Failure::failed(format!("{target}: {error}")))?;
-    if options.destroy && remote.is_read_only() {
-        return Err(Failure::usage(format!(
-            "{target}: the server offers it for reading only; leave --destroy out to measure reads"
-        )));
-    }
-    let access = if options.destroy { Access::ReadWrite } else { Access::ReadOnly };
-    let export = Export { remote: Arc::new(remote), access };
-    let model = export.remote.export().description.clone();
-    let described = Described { model, ..describe(target, &export) };
-    measure(options, &export, described, None, to, progress)
-}
-
 /// An open export.
-struct Export {
+pub(super) struct ExportTarget {
     remote: Arc<Remote>,
     access: Access,
 }
 
-impl Target for Export {
+impl ExportTarget {
+    /// Connects to an export.
+    pub(super) fn open(target: &str, access: Access) -> Result<ExportTarget, Failure> {
+        let uri = Uri::parse(target).map_err(|error| Failure::usage(format!("{target}: {error}")))?;
+        let remote = Remote::open(&uri).map_err(|error| Failure::failed(format!("{target}: {error}")))?;
+        if access == Access::ReadWrite && remote.is_read_only() {
+            return Err(Failure::usage(format!(
+                "{target}: the server offers it for reading only; leave --destroy out to measure reads"
+            )));
+        }
+        Ok(ExportTarget { remote: Arc::new(remote), access })
+    }
+
+    /// Returns the server's description of the export.
+    pub(super) fn description(&self) -> Option<String> {
+        self.remote.export().description.clone()
+    }
+}
+
+impl Target for ExportTarget {
     fn capacity(&self) -> u64 {
         self.remote.export().size
     }
