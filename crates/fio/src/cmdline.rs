@@ -258,6 +258,18 @@ impl Invocation {
         reader.read(args)?;
         reader.run(loader)
     }
+
+    /// Returns the accepted options that have no effect here as written, each once.
+    pub fn without_effect(&self) -> Vec<String> {
+        let mut options: Vec<String> = Vec::new();
+        for irrelevant in &self.irrelevant {
+            let option = irrelevant.as_written();
+            if !options.contains(&option) {
+                options.push(option);
+            }
+        }
+        options
+    }
 }
 
 impl Reader {

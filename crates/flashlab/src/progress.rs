@@ -4,10 +4,10 @@
 //! the lines contain the same figures: per cent, simulated time, time left. One thread per piece of work reads the
 //! [`Progress`] that the simulation writes; results do not depend on that thread.
 
-use crate::command::jobs::span;
 use crate::failure::{INTERRUPTED, say};
 use crate::file;
 use flashlab_lab::progress::Progress;
+use flashlab_report::quantity::span;
 use flashlab_sim::Duration as Simulated;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};

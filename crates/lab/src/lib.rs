@@ -9,6 +9,8 @@ pub mod experiment;
 pub mod figures;
 mod files;
 pub mod fitting;
+pub mod iologs;
+pub mod job_run;
 pub mod probe;
 pub mod progress;
 pub mod results;

@@ -4,6 +4,7 @@
 //! A unit of work is about one small request. This module reads no clock, and no result depends on it.
 
 use flashlab_sim::Duration;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,8 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Arc<Shared>);
 
-#[derive(Debug, Default)]
+/// Returns true if the caller of a run wants it to stop.
+type StopCheck = Box<dyn Fn() -> bool + Send + Sync>;
+
+#[derive(Default)]
 struct Shared {
+    stop_check: Option<StopCheck>,
     planned: AtomicU64,
     done: AtomicU64,
     simulated_ns: AtomicU64,
@@ -21,7 +26,23 @@ struct Shared {
     news: Mutex<Vec<String>>,
 }
 
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("planned", &self.planned)
+            .field("done", &self.done)
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Progress {
+    /// Returns the progress of a run that also stops once `stop_check` returns true. The simulating threads call the
+    /// function every few thousand requests, so it must be quick.
+    pub fn with_stop_check(stop_check: impl Fn() -> bool + Send + Sync + 'static) -> Progress {
+        Progress(Arc::new(Shared { stop_check: Some(Box::new(stop_check)), ..Shared::default() }))
+    }
+
     /// Adds `work` units to the planned work of the run.
     pub fn plan(&self, work: u64) {
         self.0.planned.fetch_add(work, Ordering::Relaxed);
@@ -59,6 +80,9 @@ impl Progress {
 
     /// Returns true if the run has been requested to stop.
     pub fn is_stopped(&self) -> bool {
+        if self.0.stop_check.as_ref().is_some_and(|check| check()) {
+            self.stop();
+        }
         self.0.stopped.load(Ordering::Relaxed)
     }
 

@@ -12,19 +12,25 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Returns the ranges in whole blocks, sorted and disjoint. Jobs of one wave run concurrently, so none of them can rely
-/// on the writes of another.
-pub(crate) fn ranges(jobs: &[Job], iologs: &BTreeMap<String, Iolog>, device: &Geometry) -> Vec<Range<u64>> {
-    let (mut read, mut written) = (Ranges::default(), Ranges::default());
+/// on the writes of another. `written` contains the ranges that were written before; the function adds those that the
+/// jobs write completely.
+pub(crate) fn ranges(
+    jobs: &[Job],
+    iologs: &BTreeMap<String, Iolog>,
+    device: &Geometry,
+    written: &mut Ranges,
+) -> Vec<Range<u64>> {
+    let mut read = Ranges::default();
     for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
         let bare: Vec<&Job> = wave.iter().filter(|job| job.directory.is_none()).collect();
         for job in &bare {
             match job.read_iolog.as_ref().map(|name| iologs.get(name)) {
-                Some(iolog) => iolog.into_iter().for_each(|iolog| replay(iolog, &written, &mut read)),
+                Some(iolog) => iolog.into_iter().for_each(|iolog| replay(iolog, written, &mut read)),
                 None if reads(job) => {
                     let read_in = |range: Range<u64>| {
                         range.start..range.end.min(range.start.saturating_add(most_read(job)))
                     };
-                    regions(job, device).map(read_in).for_each(|range| add(&mut read, range, &written));
+                    regions(job, device).map(read_in).for_each(|range| add(&mut read, range, written));
                 }
                 None => {}
             }
@@ -108,7 +114,7 @@ mod tests {
         let words: Vec<&str> = line.split_whitespace().collect();
         let jobs = Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs;
         let iologs = [("log".to_owned(), Iolog::read(iolog.as_bytes()).expect("an iolog"))].into();
-        let found = ranges(&jobs, &iologs, &DEVICE);
+        let found = ranges(&jobs, &iologs, &DEVICE, &mut Ranges::default());
         found.into_iter().map(|range| (range.start >> 10, range.end >> 10)).collect()
     }
 
@@ -137,6 +143,18 @@ mod tests {
         ] {
             assert_eq!(kib(&format!("--direct=1 {line}"), empty), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn ranges_that_earlier_jobs_wrote_are_not_found_again() {
+        let jobs = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs
+        };
+        let mut written = Ranges::default();
+        let mut found = |line: &str| ranges(&jobs(line), &BTreeMap::new(), &DEVICE, &mut written);
+        assert_eq!(found("--name=a --direct=1 --rw=write --size=1m"), []);
+        assert_eq!(found("--name=a --direct=1 --rw=read --size=3m"), [1 << 20..3 << 20]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`terminal::table`] | published and simulated figures, bounds and parameters, in a given width |
 //! | [`of_device`] | the counters of one device, one line per quantity |
+//! | [`job_run::text`] | a run of jobs in one of fio's formats, with the counters of the device |
 //! | [`csv::cells`] | every field of every cell, RFC 4180 |
 //! | [`csv::curves`], [`csv::series`], [`csv::wear`] | points of curves and series, count of every erase block |
 //! | [`json::results`] | the complete results |
@@ -64,11 +65,13 @@ pub mod figure;
 pub mod fit;
 mod grid;
 pub mod html;
+pub mod job_run;
 pub mod json;
 pub mod live;
 mod markup;
 mod number;
 pub mod probe;
+pub mod quantity;
 mod shape;
 mod statistics;
 mod svg;

@@ -9,6 +9,7 @@ use flashlab_catalogue::library::Library;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::{refusal, work};
 use flashlab_lab::statistics::statistics;
+use flashlab_report::quantity;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -66,9 +67,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     say(format_args!(
         "the state of {} after {} is in {} ({}); start from it with {}state={}",
         device.argument,
-        jobs::span(bench.used()),
+        quantity::span(bench.used()),
         to.display(),
-        jobs::size(bytes.len() as u64),
+        quantity::size(bytes.len() as u64),
         jobs::argument_without_state(&device),
         to.display(),
     ));

@@ -9,17 +9,16 @@ use flashlab_catalogue::library::{Library, read_file};
 use flashlab_catalogue::units::Dimension;
 use flashlab_fio::against::{Comparison, RealRun};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
-use flashlab_fio::output::{Run, json, logs, normal::Normal, terse};
+use flashlab_fio::output::logs;
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
 use flashlab_lab::figures::{DeviceFigures, figures};
+use flashlab_lab::job_run::{JobRun, Notes};
 use flashlab_lab::results::DeviceStatistics;
-use flashlab_lab::statistics::statistics as device_statistics;
 use flashlab_report::html::{JobPage, jobs_page};
+use flashlab_report::job_run::{self as report, incomplete_note, written_first_note};
 use flashlab_served::{Served, StoreModel, VerifyFormat};
-use flashlab_sim::Duration;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -86,54 +85,28 @@ struct Session<'a> {
     target: &'a Target,
 }
 
-/// Results of the jobs.
-struct Outcome {
-    reports: Vec<Report>,
-    /// Samples for the jobs' log files.
-    statistics: Statistics,
-    /// Recorded iologs by job number.
-    iologs: BTreeMap<usize, String>,
-    /// Counters of the device.
-    counted: DeviceStatistics,
-    notes: Notes,
-}
-
 impl Session<'_> {
     /// Runs the jobs, after writing the data that they read. The first Ctrl-C stops them early.
-    fn run_jobs(&self, settings: &Settings) -> Result<Outcome, Failure> {
+    fn run_jobs(&self, settings: &Settings) -> Result<JobRun, Failure> {
         let jobs = &self.invocation.jobs;
         let progress = progress::ProgressDisplay::new(format!("bench {}", self.options.device));
         progress::stop_on_interrupt(&progress);
         let mut bench = self.target.bench(self.setup)?;
         progress.plan(work(jobs, bench.device().geometry().capacity));
         bench.report_to(&progress);
-        let written_first = match self.target {
-            Target::Model(device) if !self.options.unwritten && device.state.is_none() => {
-                bench.write_before_read(jobs)?
-            }
-            _ => 0,
+        let write_first = match self.target {
+            Target::Model(device) => !self.options.unwritten && device.state.is_none(),
+            Target::Bytes(_) => false,
         };
-        let (before, begin) = (bench.counters(), bench.now());
-        let (statistics, iologs) = bench.run_recorded(jobs, settings)?;
-        let counted = device_statistics(&before, &bench.counters(), bench.wear().as_ref());
+        let mut run = JobRun::new(&mut bench, self.invocation, settings, write_first)?;
         let (column, remarks) = self.target.label_and_remarks(&self.options.device, self.library);
-        let notes = Notes {
-            files: jobs::files_on_device(&self.options.medium, self.invocation),
-            written_first,
-            stopped_after: bench.is_stopped().then(|| bench.now().since(begin)),
-        };
-        Ok(Outcome {
-            reports: statistics.reports(jobs),
-            statistics,
-            iologs,
-            counted: DeviceStatistics { column, remarks, ..counted },
-            notes,
-        })
+        run.counted = DeviceStatistics { column, remarks, ..run.counted };
+        Ok(run)
     }
 
     /// Repeats the jobs with other values of the device's undetermined numbers, and adds a remark for each number that
     /// the results depend on. Skips an interrupted run, since the other runs are complete.
-    fn add_dependences(&self, outcome: &mut Outcome) {
+    fn add_dependences(&self, outcome: &mut JobRun) {
         let (Target::Model(device), None) = (self.target, outcome.notes.stopped_after) else { return };
         let jobs = &self.invocation.jobs;
         let is_written_first = outcome.notes.written_first > 0;
@@ -149,16 +122,16 @@ impl Session<'_> {
 
     /// Prints fio's output, or the comparison with the `real` run, to standard output or the `--output` file. Notes for
     /// which the format has no room go to standard error.
-    fn print_results(&self, real: Option<&RealRun>, outcome: &Outcome) -> Result<(), Failure> {
-        let Outcome { reports, counted, notes, .. } = outcome;
+    fn print_results(&self, real: Option<&RealRun>, outcome: &JobRun) -> Result<(), Failure> {
+        let JobRun { reports, counted, notes, .. } = outcome;
         let text = match real {
             Some(real) => {
-                notes.written_first_note().iter().for_each(say);
+                written_first_note(notes).iter().for_each(say);
                 comparison_table(real, reports)?
             }
-            None => output(self.invocation, reports, counted, notes),
+            None => formats(self.invocation, outcome),
         };
-        let text = match notes.incomplete_note() {
+        let text = match incomplete_note(notes) {
             Some(mark) => mark_incomplete(text, self.invocation, mark),
             None => text,
         };
@@ -174,7 +147,7 @@ impl Session<'_> {
     }
 
     /// Writes the page, the jobs' logs and the recorded iologs.
-    fn write_files(&self, outcome: &Outcome) -> Result<(), Failure> {
+    fn write_files(&self, outcome: &JobRun) -> Result<(), Failure> {
         if let Some(path) = &self.options.html {
             let figures = self.target.figures(&self.options.device, &outcome.reports, &outcome.notes);
             write_page(path, self.options, figures, &outcome.notes)?;
@@ -188,7 +161,7 @@ impl Session<'_> {
     }
 
     /// Prints hints, the result of the verification and the error of a job to standard error. Returns the exit code.
-    fn report_errors(&self, outcome: &Outcome) -> ExitCode {
+    fn report_errors(&self, outcome: &JobRun) -> ExitCode {
         let has_wrong_data = match self.target {
             Target::Model(_) => {
                 self.target.hints(&outcome.reports).into_iter().for_each(say);
@@ -215,7 +188,7 @@ const STOPPED: u8 = 128;
 
 /// Writes the page of one device to `path`.
 fn write_page(path: &Path, options: &Options, figures: DeviceFigures, notes: &Notes) -> Result<(), Failure> {
-    let remarks: Vec<String> = notes.files.clone().into_iter().chain(notes.incomplete_note()).collect();
+    let remarks: Vec<String> = notes.files.clone().into_iter().chain(incomplete_note(notes)).collect();
     let page = JobPage {
         title: &options.device,
         version: env!("CARGO_PKG_VERSION"),
@@ -345,71 +318,9 @@ fn logger_rates(texts: &[String]) -> Result<Vec<u64>, Failure> {
     texts.iter().map(rate).collect()
 }
 
-/// Returns fio's output in each of the requested formats, with the device's counters: after the normal text, and in
-/// JSON under the key `flashlab` beside the jobs, which fio does not use.
-fn output(invocation: &Invocation, reports: &[Report], counted: &DeviceStatistics, notes: &Notes) -> String {
-    let accepted = jobs::without_effect(invocation);
-    let run = Run {
-        version: concat!("flashlab-", env!("CARGO_PKG_VERSION")),
-        reports,
-        global_options: &invocation.global_options,
-        accepted: &accepted,
-    };
-    let one = |format: &OutputFormat| match format {
-        OutputFormat::Normal => {
-            let text = Normal { jobs: &invocation.jobs, run }.to_string();
-            format!("{text}{}\n{}", notes.text(), flashlab_report::of_device(counted))
-        }
-        OutputFormat::Json => with_device(json::document(&run, json::Bins::Without), counted, notes),
-        OutputFormat::Terse => terse::text(reports, invocation.terse_version),
-        OutputFormat::JsonPlus => with_device(json::document(&run, json::Bins::With), counted, notes),
-    };
-    invocation.output_formats.iter().map(one).collect()
-}
-
-/// Facts about a run, printed beside its figures.
-struct Notes {
-    /// Note on the placement of the jobs' files on a bare device.
-    files: Option<String>,
-    /// Bytes that were written before the jobs began because the jobs read them.
-    written_first: u64,
-    /// Simulated time after which a signal ended the run.
-    stopped_after: Option<Duration>,
-}
-
-impl Notes {
-    /// Returns the notes as paragraphs of fio's normal output.
-    fn text(&self) -> String {
-        let written_first = self.written_first_note();
-        let notes = [&self.files, &written_first].into_iter().flatten();
-        notes.map(|note| format!("\n{note}\n")).collect()
-    }
-
-    /// Returns the note on a run that a signal ended.
-    fn incomplete_note(&self) -> Option<String> {
-        let after = jobs::span(self.stopped_after?);
-        Some(format!("stopped by a signal after {after} of simulated time: incomplete"))
-    }
-
-    /// Returns the note on the data that was written before the jobs began.
-    fn written_first_note(&self) -> Option<String> {
-        let bytes = Some(self.written_first).filter(|bytes| *bytes > 0).map(jobs::size)?;
-        Some(format!(
-            "Before the jobs began, the data that they read ({bytes}) was written; --unwritten skips this."
-        ))
-    }
-}
-
-fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics, notes: &Notes) -> String {
-    document["flashlab"] = serde_json::to_value(counted).expect("names are text and figures are finite");
-    if let Some(files) = &notes.files {
-        document["flashlab"]["files"] = files.as_str().into();
-    }
-    document["flashlab"]["written_first_bytes"] = notes.written_first.into();
-    if notes.stopped_after.is_some() {
-        document["flashlab"]["incomplete"] = true.into();
-    }
-    json::layout(&document)
+/// Returns the results in each of the requested formats.
+fn formats(invocation: &Invocation, run: &JobRun) -> String {
+    invocation.output_formats.iter().map(|format| report::text(invocation, run, *format)).collect()
 }
 
 /// Returns the file for a job's iolog: its `write_iolog`, with the job's number appended if several jobs name the same

@@ -9,7 +9,9 @@ use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
 use flashlab_fio::loader::Loader;
 use flashlab_lab::bench::{Bench, BenchError};
-use flashlab_sim::Duration;
+use flashlab_lab::iologs;
+use flashlab_lab::job_run::files_on_bare_device;
+use flashlab_report::quantity;
 use std::path::Path;
 
 /// Options of flashlab that users may put after the device by mistake.
@@ -28,7 +30,6 @@ const FLASHLAB_OPTIONS: [&str; 11] = [
 ];
 
 const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
-const IOLOG_BYTES_MAX: u64 = 4 << 30;
 
 /// Reads job files and variables for fio's parser.
 struct Disk;
@@ -111,49 +112,23 @@ pub(crate) fn read_bytes(path: &str) -> Result<Vec<u8>, Failure> {
     if path == "-" {
         return Err(Failure::usage("--job reads its file twice, so it cannot be standard input"));
     }
-    file::read(path, IOLOG_BYTES_MAX).map_err(|why| Failure::usage(format!("{path}: cannot be read: {why}")))
+    file::read(path, iologs::BYTES_MAX)
+        .map_err(|why| Failure::usage(format!("{path}: cannot be read: {why}")))
 }
 
 /// Returns the iologs that the jobs replay, each once.
 pub(crate) fn iologs(invocation: &Invocation) -> Result<Vec<(String, Iolog)>, Failure> {
-    let mut iologs: Vec<(String, Iolog)> = Vec::new();
-    for path in invocation.jobs.iter().filter_map(|job| job.read_iolog.as_ref()) {
-        if !iologs.iter().any(|(known, _)| known == path) {
-            iologs.push((path.clone(), read_iolog(path)?));
-        }
-    }
-    Ok(iologs)
+    iologs::read_all(&invocation.jobs, &|path| file::read(path, iologs::BYTES_MAX)).map_err(Failure::usage)
 }
 
 /// Prints the origin of a device that starts from a saved state.
 pub(crate) fn print_state_origin(device: &Device) {
     if let Some(state) = &device.state {
-        let (name, made) = (&device.name, span(state.used));
+        let (name, made) = (&device.name, quantity::span(state.used));
         say(format_args!(
             "{name} starts from the state in {}: {made} of use, seed {}",
             state.file, state.seed
         ));
-    }
-}
-
-/// Formats a time for people: `3.2 days`.
-pub(crate) fn span(time: Duration) -> String {
-    let seconds = time.as_ns() as f64 / 1e9;
-    match seconds {
-        s if s < 120.0 => format!("{s:.3} s"),
-        s if s < 7_200.0 => format!("{:.1} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
-        s => format!("{:.1} days", s / 86_400.0),
-    }
-}
-
-/// Formats a number of bytes for people.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        b if b < 10 << 10 => format!("{b} B"),
-        b if b < 10 << 20 => format!("{} KiB", b >> 10),
-        b if b < 10 << 30 => format!("{} MiB", b >> 20),
-        b => format!("{} GiB", b >> 30),
     }
 }
 
@@ -163,23 +138,6 @@ pub(crate) fn argument_without_state(device: &Device) -> String {
     let keys = keys.split(',').filter(|key| !key.is_empty() && !key.starts_with("state="));
     let keys: String = keys.flat_map(|key| [key, ","]).collect();
     format!("{name}:{keys}")
-}
-
-fn read_iolog(path: &str) -> Result<Iolog, Failure> {
-    let bytes = file::read(path, IOLOG_BYTES_MAX)
-        .map_err(|why| Failure::usage(format!("{path}: cannot read the iolog: {why}")))?;
-    Iolog::read(&bytes)
-        .map_err(|error| Failure::usage(format!("{path}:{}:{}: {}", error.line, error.column, error.problem)))
-}
-
-/// Returns a note that files lie on the bare device, if a job has `directory=` and there is no filesystem.
-pub(crate) fn files_on_device(medium: &Medium, invocation: &Invocation) -> Option<String> {
-    let directory = invocation.jobs.iter().find_map(|job| job.directory.as_ref());
-    let directory = directory.filter(|_| medium.fs.is_none())?;
-    Some(format!(
-        "directory={directory}: without a filesystem, its files lie one after the other on the bare device (--fs vfat \
-         adds a filesystem)"
-    ))
 }
 
 /// Checks, before anything runs, that all result files that the jobs name can be written. `logs` includes the jobs'
@@ -200,18 +158,6 @@ pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), F
     Ok(())
 }
 
-/// Returns the accepted options that have no effect here, each once.
-pub(crate) fn without_effect(invocation: &Invocation) -> Vec<String> {
-    let mut options: Vec<String> = Vec::new();
-    for irrelevant in &invocation.irrelevant {
-        let option = irrelevant.as_written();
-        if !options.contains(&option) {
-            options.push(option);
-        }
-    }
-    options
-}
-
 /// Returns an error if the user asks for a format of fio's output and the command prints no such output.
 pub(crate) fn check_no_output_format(
     command: &str,
@@ -229,11 +175,13 @@ pub(crate) fn check_no_output_format(
 /// Prints the options without effect and the placement of files to standard error, for output formats without room for
 /// them.
 pub(crate) fn print_notes(medium: &Medium, invocation: &Invocation) {
-    let without_effect = without_effect(invocation);
+    let without_effect = invocation.without_effect();
     if !without_effect.is_empty() {
         say(format_args!("without effect here: {}", without_effect.join(", ")));
     }
-    files_on_device(medium, invocation).iter().for_each(say);
+    if medium.fs.is_none() {
+        files_on_bare_device(invocation).iter().for_each(say);
+    }
 }
 
 /// Prints the notes of [`print_notes`], and one more if the jobs ask for logs, which `command` does not write.

@@ -5,12 +5,14 @@
 
 mod error;
 mod hints;
+mod steps;
 mod stoppable;
 mod work;
 
 pub use error::{BenchError, refusal};
 pub(crate) use hints::reads_unwritten;
 pub use hints::{Hint, hints};
+pub use steps::{InFlight, Steps};
 pub use work::work;
 
 use crate::files::{self, Files};
@@ -19,6 +21,7 @@ use crate::statistics::{Counters, Wear};
 use crate::unwritten_reads;
 use crate::verify_phase::{self, WriteRecorder, WrittenRanges};
 use crate::watched::{Probe, Stoppable, Watched};
+use flashlab_block::Ranges;
 use flashlab_catalogue::device::Device;
 use flashlab_fio::iolog::{Action, Entry, Iolog, IologRecorder, Version};
 use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mix, Pattern};
@@ -46,6 +49,9 @@ pub struct Bench {
     iologs: BTreeMap<String, Iolog>,
     /// True if the device stores bytes and verifies each read.
     has_bytes: bool,
+    /// Ranges of the bare device that [`Bench::write_before_read`] need not write: it wrote them before, or the jobs that
+    /// it prepared did.
+    written: Ranges,
     progress: Progress,
 }
 
@@ -66,6 +72,7 @@ impl Bench {
             files: Vec::new(),
             iologs: BTreeMap::new(),
             has_bytes: false,
+            written: Ranges::default(),
             progress: Progress::default(),
         }
     }
@@ -97,13 +104,22 @@ impl Bench {
         self.progress.is_stopped()
     }
 
-    /// Writes, once and in ascending order, the ranges of the bare device that `jobs` read before they write them. Then
-    /// lets the device idle for ten seconds. Returns the number of bytes written.
+    /// Returns true if the device has been formatted.
+    pub fn has_filesystem(&self) -> bool {
+        matches!(self.stack, Stack::Filesystem(_))
+    }
+
+    /// Writes, once and in ascending order, the ranges of the bare device that `jobs` read before they write them. Skips
+    /// ranges that were written for earlier jobs, or by them. Then lets the device idle for ten seconds, if anything was
+    /// written. Returns the number of bytes written.
     pub fn write_before_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
         let Stack::Device(device) = &self.stack else { return Ok(0) };
-        let ranges = unwritten_reads::ranges(jobs, &self.iologs, &device.geometry());
+        let mut written = self.written.clone();
+        let ranges = unwritten_reads::ranges(jobs, &self.iologs, &device.geometry(), &mut written);
+        ranges.iter().for_each(|range| written.add(range.clone()));
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
         if bytes == 0 {
+            self.written = written;
             return Ok(0);
         }
         self.progress.enter(PRECONDITION_PHASE);
@@ -145,6 +161,7 @@ impl Bench {
         }
         self.pause(IDLE_TIME);
         self.progress.enter("");
+        self.written = written;
         Ok(bytes)
     }
 

@@ -1,0 +1,60 @@
+//! The output of a run of jobs: fio's formats, with the counters of the device.
+
+use crate::{of_device, quantity};
+use flashlab_fio::cmdline::{Invocation, OutputFormat};
+use flashlab_fio::output::{Run, json, normal::Normal, terse};
+use flashlab_lab::job_run::{JobRun, Notes};
+
+/// Returns `run` of the jobs of `invocation` in one of fio's formats. The counters of the device follow the normal text;
+/// in JSON they have the key `flashlab` beside the jobs, which fio does not use.
+pub fn text(invocation: &Invocation, run: &JobRun, format: OutputFormat) -> String {
+    let accepted = invocation.without_effect();
+    let output = Run {
+        version: concat!("flashlab-", env!("CARGO_PKG_VERSION")),
+        reports: &run.reports,
+        global_options: &invocation.global_options,
+        accepted: &accepted,
+    };
+    match format {
+        OutputFormat::Normal => {
+            let text = Normal { jobs: &invocation.jobs, run: output }.to_string();
+            format!("{text}{}\n{}", paragraphs(&run.notes), of_device(&run.counted))
+        }
+        OutputFormat::Json => with_device(json::document(&output, json::Bins::Without), run),
+        OutputFormat::Terse => terse::text(&run.reports, invocation.terse_version),
+        OutputFormat::JsonPlus => with_device(json::document(&output, json::Bins::With), run),
+    }
+}
+
+/// Returns the note on a run that the user ended.
+pub fn incomplete_note(notes: &Notes) -> Option<String> {
+    let after = quantity::span(notes.stopped_after?);
+    Some(format!("stopped by a signal after {after} of simulated time: incomplete"))
+}
+
+/// Returns the note on the data that was written before the jobs began.
+pub fn written_first_note(notes: &Notes) -> Option<String> {
+    let bytes = Some(notes.written_first).filter(|bytes| *bytes > 0).map(quantity::size)?;
+    Some(format!(
+        "Before the jobs began, the data that they read ({bytes}) was written; --unwritten skips this."
+    ))
+}
+
+/// Returns the notes as paragraphs of fio's normal output.
+fn paragraphs(notes: &Notes) -> String {
+    let written_first = written_first_note(notes);
+    let notes = [&notes.files, &written_first].into_iter().flatten();
+    notes.map(|note| format!("\n{note}\n")).collect()
+}
+
+fn with_device(mut document: serde_json::Value, run: &JobRun) -> String {
+    document["flashlab"] = serde_json::to_value(&run.counted).expect("names are text and figures are finite");
+    if let Some(files) = &run.notes.files {
+        document["flashlab"]["files"] = files.as_str().into();
+    }
+    document["flashlab"]["written_first_bytes"] = run.notes.written_first.into();
+    if run.notes.stopped_after.is_some() {
+        document["flashlab"]["incomplete"] = true.into();
+    }
+    json::layout(&document)
+}
