@@ -48,6 +48,7 @@ pub(crate) const PARTS: &[(&str, u32)] = &[
     ("build of the tests", 120),
     ("examples in documents", 20),
     ("examples", 10),
+    ("python", 25),
     ("faults", 80),
     ("golden-check", 180),
     ("fit-check", 30),

@@ -4,6 +4,7 @@ mod budget;
 mod determinism;
 mod faults;
 mod headless;
+mod python;
 mod tests_per_crate;
 mod tidy;
 mod under_load;
@@ -13,7 +14,7 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask <task>
-  ci            format, clippy, tidy, docs, test, faults, golden-check, fit-check and determinism; prints the time and the
+  ci            format, clippy, tidy, docs, test, python, faults, golden-check, fit-check and determinism; prints the time and the
                 budget of each part
   full          the same with all cases of the exhaustive suites, and with a second seed for every experiment
   format        cargo fmt --check
@@ -21,6 +22,7 @@ cargo xtask <task>
   tidy          checks beyond lints: dependencies between crates, licences, documents, experiments
   docs          rustdoc with warnings as errors
   test          all tests
+  python        builds the wheel of the Python package and runs its tests
   faults        the tests of power loss, which must fail under each deliberate fault in the sources
   golden-check  checks that every experiment gives its golden table and meets its bounds, in a release build
   determinism   checks that a debug build gives the golden digests, and another seed other digests
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         ["docs"] => docs(),
         ["test"] => test(),
         ["faults"] => faults::check(),
+        ["python"] => python::check(),
         ["golden-check"] => golden_check(),
         ["determinism"] => determinism::check(Scope::Quick),
         ["fit-check", ref arguments @ ..] => fit_check(arguments),
@@ -98,6 +101,7 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("tidy", tidy::check)?;
     times.measure("docs", docs)?;
     tests_per_crate::check(scope, times)?;
+    times.measure("python", python::check)?;
     times.measure("faults", faults::check)?;
     times.measure("golden-check", golden_check)?;
     let cards = if scope == Scope::Full { "50" } else { "2" };

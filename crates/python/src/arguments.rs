@@ -1,0 +1,51 @@
+//! Python values as the words of the command line.
+
+use crate::error::error;
+use flashlab_catalogue::units::Dimension;
+use flashlab_sim::Duration;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+
+/// Returns the value of an option or number as the command line has it. `True` and `False` become `yes` and `no`.
+pub(crate) fn word(name: &str, value: &Bound<'_, PyAny>, [yes, no]: [&str; 2]) -> PyResult<String> {
+    if value.is_none() {
+        return Ok("none".to_owned());
+    }
+    if value.is_instance_of::<PyBool>() {
+        return Ok(if value.extract()? { yes } else { no }.to_owned());
+    }
+    let is_scalar = value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>();
+    if is_scalar {
+        return value.str()?.extract();
+    }
+    let kind = value.get_type().name()?;
+    Err(error(format_args!("{name}: a value is a text, a number, True, False or None, but this is a {kind}")))
+}
+
+/// Returns the argument of a device with `numbers` appended: `sd/kingston:flash.t_prog=250us`.
+pub(crate) fn device(name: &str, numbers: Option<&Bound<'_, PyDict>>) -> PyResult<String> {
+    let mut argument = name.to_owned();
+    for (key, value) in numbers.into_iter().flatten() {
+        let key: String = key.extract()?;
+        let value = word(&key, &value, ["yes", "no"])?;
+        argument.push(if argument.contains(':') { ',' } else { ':' });
+        argument.push_str(&format!("{key}={value}"));
+    }
+    Ok(argument)
+}
+
+/// Returns a time: an integer in nanoseconds, or a text with a unit such as `250us`.
+pub(crate) fn time(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let Ok(text) = value.cast::<PyString>() else { return Ok(Duration::from_ns(value.extract()?)) };
+    let text = text.to_string();
+    Dimension::Time.parse_argument(&text).map(Duration::from_ns).map_err(error)
+}
+
+/// Returns the argument of a device without its `state=` key.
+pub(crate) fn without_state(argument: &str) -> String {
+    let Some((name, keys)) = argument.split_once(':') else { return argument.to_owned() };
+    let keys: Vec<&str> = keys.split(',').filter(|key| !key.starts_with("state=")).collect();
+    if keys.is_empty() { name.to_owned() } else { format!("{name}:{}", keys.join(",")) }
+}

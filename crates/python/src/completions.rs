@@ -1,0 +1,133 @@
+//! Completions of single requests, in columns.
+
+use crate::error::error;
+use crate::figures::mechanisms;
+use flashlab_sim::{Completion, Mechanism, Status};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+/// Completions of requests, in the order of their instants, as columns.
+///
+/// ``ids``, ``at_ns`` and ``latency_ns`` are memory views of 64-bit integers: ``list(c.latency_ns)`` and
+/// ``numpy.asarray(c.latency_ns)`` both work.
+#[pyclass(frozen, module = "flashlab")]
+#[derive(Default)]
+pub(crate) struct Completions {
+    ids: Vec<u64>,
+    at_ns: Vec<u64>,
+    latency_ns: Vec<u64>,
+    statuses: Vec<u8>,
+    /// Nanoseconds by mechanism over all requests.
+    spent_ns: [u64; Mechanism::ALL.len()],
+}
+
+impl Completions {
+    pub(crate) fn with_capacity(count: usize) -> Completions {
+        Completions {
+            ids: Vec::with_capacity(count),
+            at_ns: Vec::with_capacity(count),
+            latency_ns: Vec::with_capacity(count),
+            statuses: Vec::with_capacity(count),
+            ..Completions::default()
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, completion: &Completion) {
+        self.ids.push(completion.id.0);
+        self.at_ns.push(completion.at.as_ns());
+        self.statuses.push(completion.status as u8);
+        let mut latency = 0;
+        for (sum, mechanism) in self.spent_ns.iter_mut().zip(Mechanism::ALL) {
+            let ns = completion.spent[mechanism].as_ns();
+            *sum += ns;
+            latency += ns;
+        }
+        self.latency_ns.push(latency);
+    }
+}
+
+#[pymethods]
+impl Completions {
+    fn __len__(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Identifiers of the requests, as ``submit`` returned them.
+    #[getter]
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        column(py, &self.ids)
+    }
+    /// Instants of the completions, in nanoseconds of simulated time.
+    #[getter]
+    fn at_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        column(py, &self.at_ns)
+    }
+    /// Latencies in nanoseconds.
+    #[getter]
+    fn latency_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        column(py, &self.latency_ns)
+    }
+    /// Statuses as texts: ``ok``, ``out of range``, ``unsupported``, ``read-only``, ``unreadable``.
+    #[getter]
+    fn statuses(&self) -> Vec<&'static str> {
+        self.statuses.iter().map(|status| STATUSES[usize::from(*status)]).collect()
+    }
+    /// True if every request succeeded.
+    #[getter]
+    fn ok(&self) -> bool {
+        self.statuses.iter().all(|status| *status == Status::Ok as u8)
+    }
+    /// Nanoseconds by mechanism, summed over the requests; they add up to the sum of the latencies.
+    #[getter]
+    fn mechanisms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let spent = Mechanism::ALL.iter().zip(self.spent_ns).filter(|(_, ns)| *ns > 0);
+        mechanisms(py, spent.map(|(mechanism, ns)| (mechanism.name(), ns)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Completions({} requests)", self.ids.len())
+    }
+}
+
+/// Names of the statuses, in the order of [`Status`].
+const STATUSES: [&str; 5] = ["ok", "out of range", "unsupported", "read-only", "unreadable"];
+const _: () = assert!(Status::Unreadable as usize == STATUSES.len() - 1);
+
+/// Returns a memory view of 64-bit integers.
+fn column<'py>(py: Python<'py>, values: &[u64]) -> PyResult<Bound<'py, PyAny>> {
+    let length = size_of_val(values);
+    let bytes = PyBytes::new_with(py, length, |bytes| {
+        for (to, value) in bytes.chunks_exact_mut(8).zip(values) {
+            to.copy_from_slice(&value.to_ne_bytes());
+        }
+        Ok(())
+    })?;
+    view(py, bytes.as_any())?.call_method1("cast", ("Q",))
+}
+
+fn view<'py>(py: Python<'py>, bytes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    py.import("builtins")?.getattr("memoryview")?.call1((bytes,))
+}
+
+/// Integers of 64 bits from Python: a sequence, or an object with a buffer of them, such as `array.array("Q")` and
+/// arrays of NumPy.
+pub(crate) fn integers(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let py = values.py();
+    let Ok(view) = view(py, values) else {
+        return values.extract().map_err(|_| {
+            error(format_args!("{name}: expected a sequence of integers that are not negative"))
+        });
+    };
+    let format: String = view.getattr("format")?.extract()?;
+    let size: usize = view.getattr("itemsize")?.extract()?;
+    let is_integer = matches!(format.trim_start_matches(['@', '=', '<']), "Q" | "q" | "L" | "l" | "N" | "n");
+    if size != 8 || !is_integer {
+        return Err(error(format_args!(
+            "{name}: the buffer has the format {format:?}; expected integers of 64 bits (array.array(\"Q\"), numpy.uint64)"
+        )));
+    }
+    let bytes = view.call_method0("tobytes")?;
+    let bytes = bytes.cast::<PyBytes>()?.as_bytes();
+    Ok(bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes"))).collect())
+}

@@ -1,0 +1,35 @@
+//! The native module `flashlab._flashlab` of the Python package in `python/`.
+//!
+//! Each class wraps a type of the crates below and adds no model of its own, so that results are those of the command
+//! line, to the digest. Long calls release the GIL and stop at Ctrl-C. Objects are usable from several threads; calls on
+//! one object run one after the other.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod completions;
+mod device;
+mod error;
+mod experiment;
+mod figures;
+mod interrupt;
+mod job;
+mod library;
+mod result;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _flashlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Error", module.py().get_type::<error::Error>())?;
+    module.add_class::<device::Device>()?;
+    module.add_class::<completions::Completions>()?;
+    module.add_class::<result::RunResult>()?;
+    module.add_class::<figures::JobFigures>()?;
+    module.add_class::<figures::Latency>()?;
+    module.add_class::<experiment::Experiment>()?;
+    module.add_class::<experiment::ExperimentResult>()?;
+    module.add_class::<experiment::Cell>()?;
+    module.add_function(wrap_pyfunction!(library::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(library::experiments, module)?)
+}

@@ -1,0 +1,219 @@
+"""Jobs on devices: the results of the command line, errors with its texts, states."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+
+import flashlab
+import pytest
+
+JOB = """
+[global]
+direct=1
+bs=4k
+size=64m
+[write]
+rw=randwrite
+number_ios=500
+[read]
+stonewall
+rw=randread
+number_ios=700
+"""
+
+
+def test_a_job_gives_the_json_of_the_command_line(cli_json, tmp_path):
+    file = tmp_path / "two.fio"
+    file.write_text(JOB)
+    device = flashlab.Device("sd/kingston", seed=3, **{"flash.t_prog": "250us"})
+    expected = cli_json(
+        "bench", "--seed", "3", "sd/kingston:flash.t_prog=250us", str(file), "--output-format=json"
+    )
+    assert device.run(JOB).to_dict() == expected
+
+
+def test_the_forms_of_a_job_are_equivalent(tmp_path):
+    file = tmp_path / "a.fio"
+    file.write_text("[a]\ndirect=1\nrw=randread\nbs=8k\nsize=16m\nnumber_ios=300\n")
+    line = "--name=a --direct=1 --rw=randread --bs=8k --size=16m --number_ios=300"
+    forms = [
+        lambda device: device.run(file.read_text()),
+        lambda device: device.run(str(file)),
+        lambda device: device.run(file),
+        lambda device: device.run(line),
+        lambda device: device.run("fio " + line),
+        lambda device: device.run(line.split()),
+        lambda device: device.run(name="a", rw="randread", bs="8k", size="16m", number_ios=300),
+        lambda device: device.run(name="a", direct=True, rw="randread", bs=8192, size=16 << 20, number_ios=300),
+    ]
+    figures = set()
+    for form in forms:
+        job = form(flashlab.Device("sd/sandisk")).to_dict()["jobs"][0]
+        job.pop("job options")
+        figures.add(json.dumps(job))
+    assert len(figures) == 1
+
+
+def test_figures_agree_with_each_other():
+    result = flashlab.Device("nvme/p32a80").run(rw="randrw", bs="4k", size="64m", iodepth=8, ioengine="libaio", number_ios=2000)
+    read, write = result.jobs
+    assert (read.direction, write.direction) == ("read", "write")
+    assert read.requests + write.requests == result.requests == 2000
+    assert read.bytes + write.bytes == result.bytes == 2000 * 4096
+    assert result.iops == pytest.approx(1000 * result.requests / result.runtime_ms)
+    assert result.bandwidth == pytest.approx(4096 * result.iops)
+    for figures in (result, read, write):
+        assert sum(figures.mechanisms.values()) == pytest.approx(figures.latency.mean_ns)
+    latency = result.latency
+    assert latency.count == 2000
+    assert latency.min_ns <= latency.percentile(50) <= latency.percentile(99) <= latency.max_ns
+    assert latency.percentiles[99.0] == latency.percentile(99)
+    assert sum(count for _, count in latency.histogram()) == 2000
+
+
+def test_waves_count_one_after_the_other():
+    result = flashlab.Device("sd/kingston").run(JOB)
+    write, read = result.jobs
+    assert result.runtime_ms == write.runtime_ms + read.runtime_ms
+    assert result.iops == pytest.approx(1000 * 1200 / result.runtime_ms)
+
+
+def test_data_is_written_before_it_is_read_once_only():
+    device = flashlab.Device("sd/kingston")
+    job = {"rw": "randread", "bs": "4k", "number_ios": 100}
+    assert device.run(size="1m", unwritten=True, **job).written_first == 0
+    assert device.run(size="2m", **job).written_first == 2 << 20
+    assert device.run(size="2m", **job).written_first == 0
+    assert device.run(size="3m", **job).written_first == 1 << 20
+    device.run(rw="write", bs="64k", offset="8m", size="1m")
+    assert device.run(offset="8m", size="1m", **job).written_first == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "job"),
+    [
+        ("sd/kingson", "--name=a --rw=read --direct=1"),
+        ("sd/kingston:flash.t_prg=3us", "--name=a --rw=read --direct=1"),
+        ("sd/kingston", "--name=a --rw=raed --direct=1"),
+        ("sd/kingston", "--name=a --rw=read"),
+        ("sd/kingston", "--name=a --rw=read --bs=100 --direct=1"),
+        ("sd/kingston", "missing.fio"),
+    ],
+)
+def test_errors_have_the_texts_of_the_command_line(cli, device, job):
+    with pytest.raises(flashlab.Error) as caught:
+        flashlab.Device(device).run(job)
+    assert cli("bench", device, *job.split()) == f"flashlab: {caught.value}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "part"),
+    [
+        ((), {}, "no job"),
+        (("[a]\nrw=read",), {"bs": "4k"}, "not both"),
+        ((), {"rw": ["read"]}, "rw: a value is a text"),
+        (("--name='a",), {}, "No closing quotation"),
+        (("[a]\nrw=raed\n",), {}, "job:2:4"),
+        (("--name=a --rw=read --direct=1 --output=x.json",), {}, "leave the output options out"),
+    ],
+)
+def test_a_wrong_call_names_the_way_out(arguments, options, part):
+    with pytest.raises(flashlab.Error, match=part):
+        flashlab.Device("sd/kingston").run(*arguments, **options)
+
+
+def test_a_job_that_the_device_ends_raises_with_the_figures_so_far():
+    job = {"rw": "read", "bs": "1m", "max_latency": "1ms", "number_ios": 20}
+    with pytest.raises(flashlab.Error, match="longer than max_latency") as caught:
+        flashlab.Device("sd/kingston").run(**job)
+    assert caught.value.result.requests == 1
+    result = flashlab.Device("sd/kingston").run(check=False, **job)
+    assert result.error == str(caught.value)
+
+
+def test_a_saved_device_continues_like_the_command_line(cli_json, tmp_path):
+    path = tmp_path / "used.state"
+    device = flashlab.Device("sd/kioxia", **{"flash.t_read": "80us"})
+    device.run(rw="randwrite", bs="4k", size="64m", number_ios=3000)
+    device.save(path)
+    loaded = flashlab.Device.load(path)
+    assert loaded.wear() == device.wear()
+    assert loaded.wear()["max"] > 0
+    job = "--name=a --direct=1 --rw=randread --bs=4k --size=64m --number_ios=200".split()
+    expected = cli_json("bench", loaded.argument, *job, "--output-format=json")
+    assert loaded.run(job).to_dict() == expected
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(flashlab.Error, match="the checksum does not match"):
+        flashlab.Device.load(path)
+
+
+def test_a_filesystem_needs_a_directory():
+    device = flashlab.Device("sd/kingston", fs="vfat")
+    with pytest.raises(flashlab.Error, match="add directory=/mnt"):
+        device.run(rw="write", bs="64k", size="1m")
+    assert device.run(rw="write", bs="64k", size="1m", directory="/mnt").requests == 16
+
+
+def test_remarks_name_numbers_set_by_hand_and_options_without_effect():
+    device = flashlab.Device("sd/kingston", **{"flash.t_prog": "250us"})
+    notes = device.run(rw="read", bs="64k", size="1m", thread=True, write_lat_log="x").notes
+    assert "set by hand: flash.t_prog = 250us" in notes
+    assert any(note.startswith("without effect here: thread") for note in notes)
+    assert any("writes no logs" in note for note in notes)
+
+
+def test_calls_run_in_parallel_with_python_code():
+    device = flashlab.Device("sd/kingston")
+    finished = threading.Event()
+
+    def work():
+        device.run(rw="randread", bs="4k", size="64m", number_ios=200_000)
+        finished.set()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    steps = 0
+    while not finished.is_set():
+        steps += 1
+    worker.join()
+    # With the GIL held, this loop would stand still during the call.
+    assert steps > 100
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'flashlab.Device("nvme/p32a80").run(rw="randread", bs="4k", time_based=True, runtime=100_000_000, unwritten=True)',
+        'flashlab.experiment("hmb").run()',
+    ],
+)
+def test_ctrl_c_ends_a_long_call(call):
+    program = textwrap.dedent(
+        f"""
+        import os, signal, threading
+        import flashlab
+        # The thread can only send the signal while the call runs without the GIL.
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            {call}
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert completed.stdout == "interrupted\n", completed.stderr
+
+
+def test_the_stubs_name_everything_that_the_module_has():
+    stubs = (pathlib.Path(flashlab.__file__).parent / "_flashlab.pyi").read_text()
+    for name, value in vars(flashlab._flashlab).items():
+        if name.startswith("__") and name != "__version__":
+            continue
+        assert name in stubs
+        if isinstance(value, type) and value is not flashlab.Error:
+            body = stubs.split(f"class {name}")[1].split("\nclass ")[0]
+            public = [member for member in vars(value) if not member.startswith("__")]
+            assert [member for member in public if f"def {member}(" not in body] == []

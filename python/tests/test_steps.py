@@ -1,0 +1,106 @@
+"""Single requests and batches."""
+
+import array
+
+import flashlab
+import pytest
+
+
+def test_requests_one_by_one_take_as_long_as_the_same_job():
+    job = flashlab.Device("sd/kingston").run(rw="write", bs="64k", size="4m")
+    one_by_one = flashlab.Device("sd/kingston")
+    total = 0
+    for n in range(64):
+        one_by_one.submit("write", n << 16, 64 << 10)
+        (latency,) = one_by_one.advance().latency_ns
+        total += latency
+    assert total == pytest.approx(job.latency.mean_ns * 64)
+    batch = flashlab.Device("sd/kingston").submit_many("write", range(0, 4 << 20, 64 << 10), 64 << 10)
+    assert sum(batch.latency_ns) == total
+    assert sum(batch.mechanisms.values()) == total
+
+
+def test_a_batch_at_a_depth_keeps_that_many_in_flight():
+    device = flashlab.Device("nvme/p32a80")
+    offsets = array.array("Q", [n * 4096 for n in range(256)])
+    serial = device.submit_many("write", offsets)
+    deep = flashlab.Device("nvme/p32a80").submit_many("write", offsets, depth=8)
+    assert serial.ok and deep.ok and len(deep) == 256
+    assert deep.at_ns[-1] < serial.at_ns[-1]
+    assert sorted(deep.ids) == list(range(256))
+
+
+def test_requests_arrive_at_their_instants():
+    device = flashlab.Device("sd/kingston")
+    batch = device.submit_many("write", [0, 4096, 8192], at=[0, 10**9, 2 * 10**9])
+    starts = [at - latency for at, latency in zip(batch.at_ns, batch.latency_ns)]
+    assert starts == [0, 10**9, 2 * 10**9]
+
+
+def test_time_advances_to_an_instant_by_a_duration_or_to_the_completions():
+    device = flashlab.Device("sd/kingston")
+    number = device.submit("write", 0, 4096)
+    assert device.in_flight == 1
+    assert len(device.advance(by=1)) == 0
+    assert device.now_ns == 1
+    done = device.advance()
+    assert list(done.ids) == [number] and device.in_flight == 0
+    assert device.now_ns == done.at_ns[0] == done.latency_ns[0]
+    device.advance(to=10**9)
+    assert device.now_ns == 10**9
+    device.idle("1s")
+    assert device.now_ns == 2 * 10**9
+
+
+def test_a_request_beyond_the_end_has_a_status():
+    device = flashlab.Device("sd/kingston")
+    device.submit("read", device.capacity, 4096)
+    done = device.advance()
+    assert done.statuses == ["out of range"] and not done.ok
+
+
+def test_jobs_wait_for_submitted_requests():
+    device = flashlab.Device("sd/kingston")
+    device.submit("write")
+    with pytest.raises(flashlab.Error, match="1 submitted requests are not complete"):
+        device.run(rw="read", bs="4k", size="1m")
+    device.advance()
+    device.run(rw="read", bs="4k", size="1m")
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        (lambda d: d.submit("reed"), "expected read, write"),
+        (lambda d: d.submit("read", at=-1), None),
+        (lambda d: d.submit("read", -4096), None),
+        (lambda d: (d.idle("1s"), d.submit("read", at=5)), "the time is already"),
+        (lambda d: d.advance(to=1, by=1), "not both"),
+        (lambda d: d.advance(by="10 parsecs"), "parsecs"),
+        (lambda d: d.submit_many("read", [0, 4096], [4096]), None),
+        (lambda d: d.submit_many("read", [0, 4096], [4096] * 3), "lengths has 3 entries"),
+        (lambda d: d.submit_many("read", [0, 4096], at=[5, 4]), "instants ascend"),
+        (lambda d: d.submit_many("read", array.array("d", [0.0])), "64 bits"),
+        (lambda d: d.submit_many("read", "0"), "offsets: expected a sequence"),
+        (lambda d: d.submit_many("read", [2**64]), "offsets: expected a sequence"),
+    ],
+)
+def test_a_wrong_request_is_an_error(call, part):
+    device = flashlab.Device("sd/kingston")
+    if part is None:
+        try:
+            call(device)
+        except (flashlab.Error, OverflowError):
+            pass
+        return
+    with pytest.raises(flashlab.Error, match=part):
+        call(device)
+
+
+def test_numpy_arrays_pass_without_lists():
+    numpy = pytest.importorskip("numpy")
+    offsets = numpy.arange(100, dtype=numpy.uint64) * 4096
+    batch = flashlab.Device("nvme/p32a80").submit_many("write", offsets, numpy.full(100, 4096, dtype=numpy.uint64))
+    latencies = numpy.asarray(batch.latency_ns)
+    assert latencies.dtype == numpy.uint64 and latencies.shape == (100,)
+    assert (latencies == list(batch.latency_ns)).all()
