@@ -40,6 +40,7 @@ const UNSAFE: [&str; 10] = [
 const LICENCES: &[&str] = &[
     "MIT",
     "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
     "BSD-2-Clause",
     "BSD-3-Clause",
     "Zlib",
