@@ -21,6 +21,17 @@ impl Payload {
         assert!(range.start <= range.end && range.end <= batch.len(), "{range:?} of {}", batch.len());
         Payload { batch: batch.clone(), range }
     }
+
+    /// Returns a part of these bytes, which shares their buffer.
+    ///
+    /// # Panics
+    /// Panics if the part reaches beyond the end.
+    #[must_use]
+    pub fn part(&self, part: Range<usize>) -> Payload {
+        let start = self.range.start;
+        assert!(part.start <= part.end && part.end <= self.len(), "{part:?} of {}", self.len());
+        Payload { batch: self.batch.clone(), range: start + part.start..start + part.end }
+    }
 }
 
 impl From<Vec<u8>> for Payload {
@@ -52,6 +63,7 @@ mod tests {
         let mut batch = Arc::new(vec![1, 2, 3, 4]);
         let parts = [Payload::new(&batch, 0..1), Payload::new(&batch, 1..4)];
         assert_eq!((&*parts[0], &*parts[1]), (&[1][..], &[2, 3, 4][..]));
+        assert_eq!(&*parts[1].part(1..2), &[3]);
         assert!(Arc::get_mut(&mut batch).is_none());
         drop(parts);
         assert!(Arc::get_mut(&mut batch).is_some());

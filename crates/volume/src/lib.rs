@@ -6,15 +6,28 @@
 //! - [`encode`] turns the bytes of an extent into the bytes that a member stores, and back.
 //! - [`keys`] derives the keys of an encrypted volume from its passphrase.
 //! - [`Options`] are the choices of a user at format time.
+//! - [`format`] contains the structures on the medium, as bytes.
+//! - [`Volume`] is the engine: [`Volume::format`] creates a volume, and [`Volume::open`] returns a block device.
 //!
 //! The crate has no clock and no threads: background work is a task of the context's executor, so the same code runs
 //! live, in simulated time and under crash tests.
 #![forbid(unsafe_code)]
 
+mod allocate;
 pub mod encode;
 mod error;
 pub mod keys;
+mod extent;
+pub mod format;
+mod layout;
+mod map;
+mod member;
 mod options;
+mod recover;
+mod volume;
 
+pub use allocate::BucketUsage;
 pub use error::VolumeError;
+pub use extent::{Extent, Pointer};
 pub use options::{NewMember, Options};
+pub use volume::{OpenOptions, Report, Usage, Volume};

@@ -16,8 +16,11 @@ pub struct Options {
     pub bucket: u32,
     /// Bytes per checksum of a plain extent: a power of two from the block size to 64 KiB.
     pub checksum_block: u32,
-    /// Largest logical size of an extent in bytes: a power of two from `checksum_block` to 256 KiB.
+    /// Largest logical size of an extent in bytes: a power of two from `checksum_block` to 256 KiB, and
+    /// at most a quarter of a bucket.
     pub extent_max: u32,
+    /// Number of copies of each extent, on different members.
+    pub replicas: u8,
     /// Size of the journal on each member that has one, in bytes. Zero means a default by the size of the member.
     pub journal: u64,
     /// Logical size of the volume in bytes. Zero means all the space of the members without the reserve for garbage
@@ -34,6 +37,7 @@ impl Options {
             bucket: 1 << 20,
             checksum_block: 4096,
             extent_max: 64 << 10,
+            replicas: 1,
             journal: 0,
             size: 0,
         }
@@ -47,7 +51,7 @@ impl Options {
         power_of_two("block", self.block, 512, 4096)?;
         power_of_two("bucket", self.bucket, 16 << 10, 64 << 20)?;
         power_of_two("checksum_block", self.checksum_block, self.block, 64 << 10)?;
-        power_of_two("extent_max", self.extent_max, self.checksum_block, (256 << 10).min(self.bucket))
+        power_of_two("extent_max", self.extent_max, self.checksum_block, (256 << 10).min(self.bucket / 4))
     }
 }
 

@@ -1,3 +1,7 @@
-//! Tests of the crate's public interface.
+//! Integration tests of the volume, in one binary.
 
+mod corruption;
+mod crash;
+mod device;
 mod encode;
+mod pool;

@@ -1,0 +1,375 @@
+//! Space: buckets, their generations, and the streams that fill them.
+//!
+//! - A bucket is filled from its start to its end by one stream, and never written in place.
+//! - A bucket becomes free when no extent refers to it any more. It is reused only after the journal entry that removed
+//!   the last reference is durable: until then, a power loss may bring the reference back.
+//! - Each reuse has a new generation. A read that finds another generation after its data arrived reads again.
+
+use crate::extent::Pointer;
+use crate::layout::{COLLECT_RESERVE, Layout};
+use flashlab_sim::fault;
+use std::collections::VecDeque;
+
+/// Kinds of data that fill different buckets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stream {
+    /// New data.
+    Foreground,
+    /// Data that garbage collection moves. It also takes the buckets of the reserve.
+    Collect,
+}
+
+const STREAMS: usize = 2;
+
+/// The space of all members.
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    layout: Layout,
+    members: Vec<MemberSpace>,
+    /// Buckets without references, with the position of the change that removed the last one.
+    releasing: VecDeque<(u64, u8, u32)>,
+}
+
+/// The space of a member.
+#[derive(Debug)]
+struct MemberSpace {
+    buckets: Vec<Bucket>,
+    free: VecDeque<u32>,
+    open: [Option<OpenBucket>; STREAMS],
+    /// Free buckets that new data leaves.
+    reserve: u32,
+    /// Credit for the distribution by weight.
+    credit: i64,
+    /// The member takes new data.
+    writable: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Blocks to which extents refer, and blocks of writes in flight.
+    live: u32,
+    generation: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    Open,
+    Full,
+    Releasing,
+    /// Journal and checkpoints.
+    Metadata,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenBucket {
+    bucket: u32,
+    used: u32,
+}
+
+/// A bucket that a stream began to fill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Opened {
+    pub(crate) member: u8,
+    pub(crate) bucket: u32,
+    pub(crate) generation: u32,
+}
+
+/// Use of a member's buckets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BucketUsage {
+    /// Buckets without data.
+    pub free: u32,
+    /// Buckets with data, or being released.
+    pub used: u32,
+    /// Buckets of journal and checkpoints.
+    pub metadata: u32,
+    /// Blocks to which the map refers.
+    pub live_blocks: u64,
+}
+
+impl Allocator {
+    /// Creates the space of empty members, each with its number of buckets and whether it has metadata.
+    pub(crate) fn new(layout: Layout, members: impl Iterator<Item = (u32, bool)>) -> Allocator {
+        let space = |(buckets, metadata): (u32, bool)| {
+            let bucket = |n: u32| {
+                let journal = metadata && n < layout.journal_buckets;
+                Bucket { live: 0, generation: 0, state: if journal { State::Metadata } else { State::Free } }
+            };
+            MemberSpace {
+                buckets: (0..buckets).map(bucket).collect(),
+                free: VecDeque::new(),
+                open: [None; STREAMS],
+                reserve: layout.reserve(metadata),
+                credit: 0,
+                writable: true,
+            }
+        };
+        Allocator { layout, members: members.map(space).collect(), releasing: VecDeque::new() }
+    }
+
+    /// Returns true if `pointer` with `blocks` blocks lies within a bucket for data.
+    pub(crate) fn contains(&self, pointer: &Pointer, blocks: u32) -> bool {
+        let bucket = self.members.get(usize::from(pointer.member));
+        let bucket = bucket.and_then(|member| member.buckets.get(pointer.bucket as usize));
+        let fits = pointer.offset.checked_add(blocks).is_some_and(|end| end <= self.layout.bucket_blocks());
+        fits && bucket.is_some_and(|bucket| bucket.state != State::Metadata)
+    }
+
+    /// Sets the generation of a bucket, read from the journal or a checkpoint. Returns false if there is no such bucket.
+    pub(crate) fn set_generation(&mut self, member: u8, bucket: u32, generation: u32) -> bool {
+        let bucket = self
+            .members
+            .get_mut(usize::from(member))
+            .and_then(|member| member.buckets.get_mut(bucket as usize));
+        bucket.map(|bucket| bucket.generation = generation).is_some()
+    }
+
+    /// Returns the generations of all buckets that were used at least once.
+    pub(crate) fn generations(&self) -> impl Iterator<Item = Opened> {
+        self.members.iter().zip(0..).flat_map(|(member, number)| {
+            let used = member.buckets.iter().zip(0..).filter(|(bucket, _)| bucket.generation > 0);
+            used.map(move |(bucket, n)| Opened { member: number, bucket: n, generation: bucket.generation })
+        })
+    }
+
+    /// Returns true if the bucket of `pointer` was not reused since the copy was written.
+    pub(crate) fn is_current(&self, pointer: &Pointer) -> bool {
+        self.bucket(pointer).generation == pointer.generation
+    }
+
+    fn bucket(&self, pointer: &Pointer) -> &Bucket {
+        &self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize]
+    }
+
+    /// Adds the references of a recovered extent.
+    pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) {
+        let bucket = &mut self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize];
+        bucket.live += blocks;
+        bucket.state = State::Full;
+    }
+
+    /// Marks a bucket of a checkpoint.
+    pub(crate) fn mark_metadata(&mut self, member: u8, bucket: u32) {
+        self.members[usize::from(member)].buckets[bucket as usize].state = State::Metadata;
+    }
+
+    /// Collects the free buckets, after all references were counted.
+    pub(crate) fn find_free(&mut self) {
+        for member in &mut self.members {
+            let free = member.buckets.iter().zip(0..).filter(|(bucket, _)| bucket.state == State::Free);
+            member.free = free.map(|(_, n)| n).collect();
+        }
+    }
+
+    /// Allocates up to `wanted` blocks in `copies` places on different members, the same number in each. The parts of
+    /// a stored extent that cannot be split need `exact`. The copies avoid the members in `taken`. Calls `opened` for each
+    /// bucket that the stream began. `position` is that of the last change of the map. Returns `None` without free
+    /// buckets.
+    pub(crate) fn allocate(
+        &mut self,
+        stream: Stream,
+        (wanted, exact): (u32, bool),
+        copies: usize,
+        taken: &[u8],
+        position: u64,
+        mut opened: impl FnMut(Opened),
+    ) -> Option<(Vec<Pointer>, u32)> {
+        let least = if exact { wanted } else { 1 };
+        let mut members: Vec<u8> = Vec::with_capacity(copies);
+        let total: i64 = self.members.iter().map(|member| member.weight(self.layout.bucket_blocks())).sum();
+        for _ in 0..copies {
+            let candidates = self.members.iter().zip(0u8..).filter(|(member, n)| {
+                !members.contains(n) && !taken.contains(n) && member.has_room(stream, least, &self.layout)
+            });
+            let best = candidates.max_by_key(|(member, n)| {
+                (member.credit + member.weight(self.layout.bucket_blocks()), std::cmp::Reverse(*n))
+            });
+            members.push(best?.1);
+        }
+        for member in &mut self.members {
+            member.credit += member.weight(self.layout.bucket_blocks());
+        }
+        for n in &members {
+            let member = &mut self.members[usize::from(*n)];
+            member.credit -= total / copies as i64;
+            if let Some((bucket, generation, full)) = member.open(stream, least, &self.layout) {
+                opened(Opened { member: *n, bucket, generation });
+                self.releasing.extend(full.map(|full| (position, *n, full)));
+            }
+        }
+        let blocks = self.layout.bucket_blocks();
+        let room = members.iter().map(|n| self.members[usize::from(*n)].room(stream, blocks)).min()?;
+        let got = wanted.min(room);
+        let pointers =
+            members.into_iter().map(|n| self.members[usize::from(n)].take(stream, n, got)).collect();
+        Some((pointers, got))
+    }
+
+    /// Takes a free bucket of a member for a checkpoint.
+    pub(crate) fn allocate_metadata(&mut self, member: u8) -> Option<u32> {
+        let member = &mut self.members[usize::from(member)];
+        let bucket = member.free.pop_front()?;
+        member.buckets[bucket as usize].state = State::Metadata;
+        Some(bucket)
+    }
+
+    /// Releases a bucket of a checkpoint to which no superblock refers any more.
+    pub(crate) fn release_metadata(&mut self, member: u8, bucket: u32) {
+        let member = &mut self.members[usize::from(member)];
+        member.buckets[bucket as usize].state = State::Free;
+        member.free.push_back(bucket);
+    }
+
+    /// Adds a reference to blocks that another extent refers to already.
+    pub(crate) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
+        self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize].live += blocks;
+    }
+
+    /// Removes a reference. `position` is that of the change in the journal.
+    pub(crate) fn unrefer(&mut self, pointer: &Pointer, blocks: u32, position: u64) {
+        let bucket = &mut self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize];
+        if bucket.generation != pointer.generation {
+            return;
+        }
+        bucket.live -= blocks;
+        if bucket.live == 0 && bucket.state == State::Full {
+            bucket.state = State::Releasing;
+            if fault("volume-reuses-a-bucket-early") {
+                self.releasing.push_front((0, pointer.member, pointer.bucket));
+                return;
+            }
+            self.releasing.push_back((position, pointer.member, pointer.bucket));
+        }
+    }
+
+    /// Frees the buckets whose release is durable: all changes up to `durable` are.
+    pub(crate) fn release(&mut self, durable: u64) {
+        while let Some((position, member, bucket)) = self.releasing.front().copied()
+            && position <= durable
+        {
+            self.releasing.pop_front();
+            let member = &mut self.members[usize::from(member)];
+            member.buckets[bucket as usize].state = State::Free;
+            member.free.push_back(bucket);
+        }
+    }
+
+    /// Closes full buckets of which no block is referred to any more; `position` is that of the last change.
+    pub(crate) fn close_empty(&mut self, position: u64) {
+        for (member, number) in self.members.iter_mut().zip(0u8..) {
+            for stream in 0..STREAMS {
+                let Some(open) = member.open[stream] else { continue };
+                let bucket = &mut member.buckets[open.bucket as usize];
+                if open.used > 0 && bucket.live == 0 {
+                    bucket.state = State::Releasing;
+                    member.open[stream] = None;
+                    self.releasing.push_back((position, number, open.bucket));
+                }
+            }
+        }
+    }
+
+    /// Returns true if buckets wait for their release to become durable.
+    pub(crate) fn is_releasing(&self) -> bool {
+        !self.releasing.is_empty()
+    }
+
+    /// Returns true if new data with this number of copies finds free buckets.
+    pub(crate) fn has_space(&self, copies: usize) -> bool {
+        let may_open = |member: &&MemberSpace| member.writable && member.may_open(Stream::Foreground);
+        self.members.iter().filter(may_open).count() >= copies
+    }
+
+    /// Returns up to `count` full buckets with the fewest references, which garbage collection empties: those with
+    /// unreferenced blocks only, and none of `except`.
+    pub(crate) fn victims(&self, count: usize, except: &dyn Fn(u8, u32) -> bool) -> Vec<(u8, u32)> {
+        let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
+        for (member, number) in self.members.iter().zip(0u8..) {
+            // Members with little free space first.
+            let free = (member.free.len() as u32).saturating_sub(member.reserve);
+            let full = member.buckets.iter().zip(0u32..).filter(|(bucket, n)| {
+                bucket.state == State::Full
+                    && bucket.live < self.layout.bucket_blocks()
+                    && !except(number, *n)
+            });
+            victims.extend(full.map(|(bucket, n)| (u32::from(free > 0), bucket.live, number, n)));
+        }
+        victims.sort_unstable();
+        victims.truncate(count);
+        victims.into_iter().map(|(_, _, member, bucket)| (member, bucket)).collect()
+    }
+
+    /// Returns the use of each member's buckets.
+    pub(crate) fn usage(&self) -> Vec<BucketUsage> {
+        let usage = |member: &MemberSpace| {
+            let mut usage = BucketUsage::default();
+            for bucket in &member.buckets {
+                match bucket.state {
+                    State::Free => usage.free += 1,
+                    State::Metadata => usage.metadata += 1,
+                    State::Open | State::Full | State::Releasing => usage.used += 1,
+                }
+                usage.live_blocks += u64::from(bucket.live);
+            }
+            usage
+        };
+        self.members.iter().map(usage).collect()
+    }
+
+    /// Returns the number of blocks referred to in each bucket of each member.
+    pub(crate) fn live(&self) -> Vec<Vec<u32>> {
+        let live = |member: &MemberSpace| member.buckets.iter().map(|bucket| bucket.live).collect();
+        self.members.iter().map(live).collect()
+    }
+}
+
+impl MemberSpace {
+    /// Returns the free blocks, by which new data is distributed.
+    fn weight(&self, bucket_blocks: u32) -> i64 {
+        (self.free.len() as i64 + 1) * i64::from(bucket_blocks)
+    }
+
+    /// Returns the room in the open bucket of the stream.
+    fn room(&self, stream: Stream, bucket_blocks: u32) -> u32 {
+        self.open[stream as usize].map_or(0, |open| bucket_blocks - open.used)
+    }
+
+    fn may_open(&self, stream: Stream) -> bool {
+        let reserve = if stream == Stream::Collect { self.reserve - COLLECT_RESERVE } else { self.reserve };
+        self.free.len() > reserve as usize
+    }
+
+    fn has_room(&self, stream: Stream, least: u32, layout: &Layout) -> bool {
+        self.writable && (self.room(stream, layout.bucket_blocks()) >= least || self.may_open(stream))
+    }
+
+    /// Opens another bucket if the open one has less room than `least`. Returns the new one with its generation, and the
+    /// old one if nothing refers to it any more.
+    fn open(&mut self, stream: Stream, least: u32, layout: &Layout) -> Option<(u32, u32, Option<u32>)> {
+        if self.room(stream, layout.bucket_blocks()) >= least {
+            return None;
+        }
+        let bucket = self.free.pop_front().expect("the caller checked that the stream may open a bucket");
+        let mut unused = None;
+        if let Some(full) = self.open[stream as usize].replace(OpenBucket { bucket, used: 0 }) {
+            let is_unused = self.buckets[full.bucket as usize].live == 0;
+            self.buckets[full.bucket as usize].state = if is_unused { State::Releasing } else { State::Full };
+            unused = is_unused.then_some(full.bucket);
+        }
+        let opened = &mut self.buckets[bucket as usize];
+        opened.state = State::Open;
+        opened.generation += 1;
+        Some((bucket, opened.generation, unused))
+    }
+
+    fn take(&mut self, stream: Stream, member: u8, blocks: u32) -> Pointer {
+        let open = self.open[stream as usize].as_mut().expect("a bucket was opened for this allocation");
+        let bucket = &mut self.buckets[open.bucket as usize];
+        let (offset, generation) = (open.used, bucket.generation);
+        open.used += blocks;
+        bucket.live += blocks;
+        Pointer { member, cached: false, bucket: open.bucket, offset, generation }
+    }
+}

@@ -1,0 +1,81 @@
+//! Runs of a checkpoint: the whole map in logical order, and the generations of the buckets, as records.
+//!
+//! Each run contains the place of the next one, so a reader follows them from the place in the superblock.
+
+use super::Fault;
+use super::wire::{self, Get, Put};
+
+const MAGIC: &[u8; 8] = b"FLVchkp1";
+
+/// Length of the header of a run in bytes.
+pub const RUN_HEADER: usize = 64;
+
+/// Place of a run on its member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Number of the bucket.
+    pub bucket: u32,
+    /// First block within the bucket.
+    pub offset: u32,
+}
+
+impl Place {
+    pub(super) fn encode(place: Option<Place>, to: &mut Vec<u8>) {
+        let Place { bucket, offset } = place.unwrap_or(Place { bucket: u32::MAX, offset: u32::MAX });
+        to.u32(bucket);
+        to.u32(offset);
+    }
+
+    pub(super) fn decode(get: &mut Get<'_>) -> Result<Option<Place>, Fault> {
+        let place = Place { bucket: get.u32()?, offset: get.u32()? };
+        Ok((place.bucket != u32::MAX).then_some(place))
+    }
+}
+
+/// A run of a checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Number of the checkpoint.
+    pub checkpoint: u64,
+    /// Number of the run within the checkpoint.
+    pub index: u32,
+    /// Place of the next run; `None` for the last one.
+    pub next: Option<Place>,
+    /// Encoded records.
+    pub records: Vec<u8>,
+}
+
+impl Run {
+    /// Encodes the run, padded with zeroes to blocks of `block` bytes.
+    pub fn encode(&self, volume: &[u8; 16], block: usize) -> Vec<u8> {
+        let mut bytes = wire::begin(MAGIC);
+        bytes.u32(self.records.len() as u32);
+        bytes.extend_from_slice(volume);
+        bytes.u64(self.checkpoint);
+        bytes.u32(self.index);
+        Place::encode(self.next, &mut bytes);
+        bytes.resize(RUN_HEADER, 0);
+        bytes.extend_from_slice(&self.records);
+        wire::seal(&mut bytes);
+        bytes.resize(bytes.len().next_multiple_of(block), 0);
+        bytes
+    }
+
+    /// Decodes the run at the start of `bytes`, which may be longer.
+    ///
+    /// # Errors
+    /// Returns the fault if there is no valid run of this volume.
+    pub fn decode(bytes: &[u8], volume: &[u8; 16]) -> Result<Run, Fault> {
+        let mut get = wire::open(bytes, MAGIC)?;
+        get.u32()?;
+        let length = get.u32()? as usize;
+        if get.array()? != *volume {
+            return Err(Fault::Volume);
+        }
+        let whole = RUN_HEADER.checked_add(length).and_then(|end| bytes.get(..end)).ok_or(Fault::Short)?;
+        wire::verify(whole)?;
+        let (checkpoint, index) = (get.u64()?, get.u32()?);
+        let next = Place::decode(&mut get)?;
+        Ok(Run { checkpoint, index, next, records: whole[RUN_HEADER..].to_vec() })
+    }
+}

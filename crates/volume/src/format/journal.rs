@@ -1,0 +1,70 @@
+//! Journal entries: batches of records, in one total order.
+
+use super::Fault;
+use super::wire::{self, Put};
+
+const MAGIC: &[u8; 8] = b"FLVjrnl1";
+
+/// Length of the header of an entry in bytes.
+pub const ENTRY_HEADER: usize = 56;
+
+/// An entry of the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Number of the entry. Entries have consecutive numbers.
+    pub sequence: u64,
+    /// Number of the mount that wrote the entry.
+    pub mount: u32,
+    /// Checksum of the entry before.
+    pub previous: u32,
+    /// Checksum of this entry.
+    pub sum: u32,
+    /// Encoded records.
+    pub records: Vec<u8>,
+}
+
+impl Entry {
+    /// Encodes an entry with these records, padded with zeroes to blocks of `block` bytes. Returns the bytes and the
+    /// checksum.
+    pub fn encode(
+        volume: &[u8; 16],
+        (sequence, mount, previous): (u64, u32, u32),
+        records: &[u8],
+        block: usize,
+    ) -> (Vec<u8>, u32) {
+        let mut bytes = wire::begin(MAGIC);
+        bytes.reserve_exact((ENTRY_HEADER + records.len()).next_multiple_of(block) - bytes.len());
+        bytes.u32(records.len() as u32);
+        bytes.extend_from_slice(volume);
+        bytes.u64(sequence);
+        bytes.u32(mount);
+        bytes.u32(previous);
+        bytes.u64(0);
+        bytes.extend_from_slice(records);
+        let sum = wire::seal(&mut bytes);
+        bytes.resize(bytes.len().next_multiple_of(block), 0);
+        (bytes, sum)
+    }
+
+    /// Decodes the entry at the start of `bytes`, which may be longer.
+    ///
+    /// # Errors
+    /// Returns the fault if there is no valid entry of this volume.
+    pub fn decode(bytes: &[u8], volume: &[u8; 16]) -> Result<Entry, Fault> {
+        let mut get = wire::open(bytes, MAGIC)?;
+        get.u32()?;
+        let length = get.u32()? as usize;
+        if get.array()? != *volume {
+            return Err(Fault::Volume);
+        }
+        let whole = ENTRY_HEADER.checked_add(length).and_then(|end| bytes.get(..end)).ok_or(Fault::Short)?;
+        let sum = wire::verify(whole)?;
+        let (sequence, mount, previous) = (get.u64()?, get.u32()?, get.u32()?);
+        Ok(Entry { sequence, mount, previous, sum, records: whole[ENTRY_HEADER..].to_vec() })
+    }
+
+    /// Returns the length of the encoded entry in bytes, with its padding.
+    pub fn padded_len(&self, block: usize) -> usize {
+        (ENTRY_HEADER + self.records.len()).next_multiple_of(block)
+    }
+}

@@ -1,0 +1,16 @@
+//! The on-disk format: bytes only, no input or output. docs/volume-format.md describes it byte by byte.
+//!
+//! All numbers are little-endian. Every structure has a magic number, the identifier of its volume and a CRC-32C. A
+//! decoder accepts any bytes: it returns the structure or a [`Fault`], and never panics.
+
+mod checkpoint;
+mod journal;
+mod record;
+mod superblock;
+mod wire;
+
+pub use checkpoint::{Place, RUN_HEADER, Run};
+pub use journal::{ENTRY_HEADER, Entry};
+pub use record::Record;
+pub use superblock::{MEMBERS_MAX, MemberEntry, Root, SUPERBLOCK_SIZE, Superblock, VERSION, copy_offsets};
+pub use wire::Fault;

@@ -1,0 +1,160 @@
+//! Records: the changes of the map and of the buckets. Journal entries and checkpoints consist of them.
+
+use super::Fault;
+use super::wire::{Get, Put};
+use crate::encode::{Check, Compression};
+use crate::extent::{Extent, Pointer};
+
+const MAP: u8 = 1;
+const UNMAP: u8 = 2;
+const OPEN: u8 = 3;
+const EPOCH: u8 = 4;
+
+const CHECK_CRC32C: u8 = 1;
+
+/// Largest number of pointers of an extent.
+const POINTERS_MAX: usize = 4;
+
+/// A change of the map or of the buckets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// Maps the live range of an extent, and replaces what the range held.
+    Map(Extent),
+    /// Unmaps a range of blocks; it reads as zeroes.
+    Unmap {
+        /// First block.
+        start: u64,
+        /// Number of blocks.
+        length: u64,
+    },
+    /// A free bucket receives data under a new generation. Pointers of older generations are void.
+    Open {
+        /// Number of the member.
+        member: u8,
+        /// Number of the bucket.
+        bucket: u32,
+        /// New generation.
+        generation: u32,
+    },
+    /// The volume was opened for writing.
+    Epoch {
+        /// Number of the mount.
+        mount: u32,
+        /// Random salt of the mount's keys.
+        salt: [u8; 16],
+    },
+}
+
+impl Record {
+    /// Appends the record to `to`.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            Record::Map(extent) => Record::encode_map(extent, to),
+            Record::Unmap { start, length } => {
+                to.u8(UNMAP);
+                to.u64(*start);
+                to.u64(*length);
+            }
+            Record::Open { member, bucket, generation } => {
+                to.u8(OPEN);
+                to.u8(*member);
+                to.u32(*bucket);
+                to.u32(*generation);
+            }
+            Record::Epoch { mount, salt } => {
+                to.u8(EPOCH);
+                to.u32(*mount);
+                to.extend_from_slice(salt);
+            }
+        }
+    }
+
+    /// Appends a record that maps `extent`.
+    pub fn encode_map(extent: &Extent, to: &mut Vec<u8>) {
+        to.u8(MAP);
+        to.u64(extent.end);
+        to.u16(extent.length);
+        to.u16(extent.skip);
+        to.u16(extent.whole);
+        to.u8(extent.compression as u8);
+        to.u8(u8::from(extent.poisoned));
+        to.u32(extent.stored);
+        let sums = extent.sums();
+        to.u8(CHECK_CRC32C);
+        to.u16(sums.len() as u16);
+        sums.iter().for_each(|sum| to.u32(*sum));
+        to.u8(extent.pointers().len() as u8);
+        for pointer in extent.pointers() {
+            to.u8(pointer.member);
+            to.u8(u8::from(pointer.cached));
+            to.u32(pointer.bucket);
+            to.u32(pointer.offset);
+            to.u32(pointer.generation);
+        }
+    }
+
+    /// Decodes all records of `bytes` in order, and passes each one to `apply`.
+    ///
+    /// # Errors
+    /// Returns the first fault of the bytes, or the first error of `apply`.
+    pub fn decode_all(bytes: &[u8], mut apply: impl FnMut(Record) -> Result<(), Fault>) -> Result<(), Fault> {
+        let mut get = Get(bytes);
+        while !get.0.is_empty() {
+            apply(Record::decode(&mut get)?)?;
+        }
+        Ok(())
+    }
+
+    fn decode(get: &mut Get<'_>) -> Result<Record, Fault> {
+        Ok(match get.u8()? {
+            MAP => Record::Map(decode_extent(get)?),
+            UNMAP => Record::Unmap { start: get.u64()?, length: get.u64()? },
+            OPEN => Record::Open { member: get.u8()?, bucket: get.u32()?, generation: get.u32()? },
+            EPOCH => Record::Epoch { mount: get.u32()?, salt: get.array()? },
+            _ => return Err(Fault::Field("record")),
+        })
+    }
+}
+
+fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
+    let (end, length, skip, whole) = (get.u64()?, get.u16()?, get.u16()?, get.u16()?);
+    let compression = Compression::from_byte(get.u8()?).ok_or(Fault::Field("compression"))?;
+    let poisoned = flag(get.u8()?, "poisoned")?;
+    let stored = get.u32()?;
+    if get.u8()? != CHECK_CRC32C {
+        return Err(Fault::Field("check"));
+    }
+    let count = usize::from(get.u16()?);
+    let sums = get.bytes(count * 4)?.as_chunks().0.iter().map(|sum| u32::from_le_bytes(*sum)).collect();
+    let count = usize::from(get.u8()?);
+    if count > POINTERS_MAX {
+        return Err(Fault::Field("pointers"));
+    }
+    let mut pointers = Vec::with_capacity(count);
+    for _ in 0..count {
+        pointers.push(Pointer {
+            member: get.u8()?,
+            cached: flag(get.u8()?, "cached")?,
+            bucket: get.u32()?,
+            offset: get.u32()?,
+            generation: get.u32()?,
+        });
+    }
+    if length == 0 || u64::from(length) > end || u32::from(skip) + u32::from(length) > u32::from(whole) {
+        return Err(Fault::Field("live range"));
+    }
+    if pointers.is_empty() && !poisoned {
+        return Err(Fault::Field("pointers"));
+    }
+    let mut extent = Extent::new(end, whole, stored, compression, Check::Crc32c(sums), &pointers);
+    (extent.length, extent.skip, extent.poisoned) = (length, skip, poisoned);
+    Ok(extent)
+}
+
+fn flag(byte: u8, name: &'static str) -> Result<bool, Fault> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Fault::Field(name)),
+    }
+}

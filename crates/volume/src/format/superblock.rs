@@ -1,0 +1,217 @@
+//! The superblock of a member: identity of volume and member, options, the table of members, and the root of the last
+//! checkpoint.
+
+use super::wire::{self, Get, Put};
+use super::{Fault, Place};
+
+const MAGIC: &[u8; 8] = b"FLVsuper";
+
+/// Version of the format that this program reads and writes.
+pub const VERSION: u32 = 1;
+/// Length of a copy of the superblock in bytes.
+pub const SUPERBLOCK_SIZE: usize = 8192;
+/// Largest number of members of a volume.
+pub const MEMBERS_MAX: usize = 32;
+
+/// Length of a label in bytes, with at least one zero at its end.
+const LABEL: usize = 32;
+
+/// Returns the offsets of the three copies of the superblock on a member of `size` bytes.
+pub fn copy_offsets(size: u64) -> [u64; 3] {
+    let copy = SUPERBLOCK_SIZE as u64;
+    [0, copy, (size / copy).saturating_sub(1) * copy]
+}
+
+/// The superblock of a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// Number of this version of the superblock. The valid copy with the largest number counts.
+    pub sequence: u64,
+    /// Identifier of the volume.
+    pub volume: [u8; 16],
+    /// Place of this member in the table.
+    pub member: u8,
+    /// Size of a block in bytes.
+    pub block: u32,
+    /// Size of a bucket in bytes.
+    pub bucket: u32,
+    /// Bytes per checksum of a plain extent.
+    pub checksum_block: u32,
+    /// Largest logical size of an extent in bytes.
+    pub extent_max: u32,
+    /// Number of copies of each extent.
+    pub replicas: u8,
+    /// Logical size of the volume in bytes.
+    pub size: u64,
+    /// Number of buckets of the journal on each metadata member.
+    pub journal_buckets: u32,
+    /// Table of the members.
+    pub members: Vec<MemberEntry>,
+    /// Root of the last checkpoint.
+    pub root: Root,
+}
+
+/// A member in the table of members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberEntry {
+    /// Random identifier of the member.
+    pub id: [u8; 16],
+    /// Number of buckets.
+    pub buckets: u32,
+    /// Number of copies that a copy on this member counts for.
+    pub durability: u8,
+    /// The member has the journal and the checkpoints.
+    pub metadata: bool,
+    /// Label of the member.
+    pub label: String,
+}
+
+/// The last checkpoint, and the place where the journal continues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Root {
+    /// Number of the checkpoint.
+    pub checkpoint: u64,
+    /// Number of the last journal entry that the checkpoint contains.
+    pub sequence: u64,
+    /// Checksum of this entry.
+    pub previous: u32,
+    /// Number of the last mount.
+    pub mount: u32,
+    /// Place of the first run on this member; `None` on members without metadata.
+    pub first: Option<Place>,
+    /// Number of runs.
+    pub runs: u32,
+    /// Offset within the journal at which the next entry begins.
+    pub journal_at: u64,
+}
+
+impl Superblock {
+    /// Encodes the superblock.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = wire::begin(MAGIC);
+        bytes.u32(VERSION);
+        bytes.u64(self.sequence);
+        bytes.extend_from_slice(&self.volume);
+        bytes.u8(self.member);
+        bytes.u8(self.members.len() as u8);
+        bytes.u8(self.replicas);
+        bytes.u8(0);
+        for value in [self.block, self.bucket, self.checksum_block, self.extent_max, self.journal_buckets] {
+            bytes.u32(value);
+        }
+        bytes.u64(self.size);
+        let Root { checkpoint, sequence, previous, mount, first, runs, journal_at } = self.root;
+        bytes.u64(checkpoint);
+        bytes.u64(sequence);
+        bytes.u32(previous);
+        bytes.u32(mount);
+        Place::encode(first, &mut bytes);
+        bytes.u32(runs);
+        bytes.u64(journal_at);
+        for member in &self.members {
+            bytes.extend_from_slice(&member.id);
+            bytes.u32(member.buckets);
+            bytes.u8(member.durability);
+            bytes.u8(u8::from(member.metadata));
+            let mut label = [0; LABEL];
+            let length = member.label.len().min(LABEL - 1);
+            label[..length].copy_from_slice(&member.label.as_bytes()[..length]);
+            bytes.extend_from_slice(&label);
+        }
+        bytes.resize(SUPERBLOCK_SIZE, 0);
+        wire::seal(&mut bytes);
+        bytes
+    }
+
+    /// Decodes a copy of the superblock.
+    ///
+    /// # Errors
+    /// Returns the fault if the bytes are not a superblock of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Superblock, Fault> {
+        let bytes = bytes.get(..SUPERBLOCK_SIZE).ok_or(Fault::Short)?;
+        let mut get = wire::open(bytes, MAGIC)?;
+        get.u32()?;
+        match get.u32()? {
+            VERSION => {}
+            version => return Err(Fault::Version(version)),
+        }
+        wire::verify(bytes)?;
+        let (sequence, volume) = (get.u64()?, get.array()?);
+        let (member, count, replicas, _) = (get.u8()?, get.u8()?, get.u8()?, get.u8()?);
+        let (block, bucket, checksum_block) = (get.u32()?, get.u32()?, get.u32()?);
+        let (extent_max, journal_buckets, size) = (get.u32()?, get.u32()?, get.u64()?);
+        let root = decode_root(&mut get)?;
+        if usize::from(count) > MEMBERS_MAX || member >= count {
+            return Err(Fault::Field("members"));
+        }
+        let members = (0..count).map(|_| decode_member(&mut get)).collect::<Result<Vec<_>, _>>()?;
+        let superblock = Superblock {
+            sequence,
+            volume,
+            member,
+            block,
+            bucket,
+            checksum_block,
+            extent_max,
+            replicas,
+            size,
+            journal_buckets,
+            members,
+            root,
+        };
+        superblock.check().map(|()| superblock)
+    }
+
+    /// Checks that the fields fit together.
+    fn check(&self) -> Result<(), Fault> {
+        let powers = [
+            ("block", self.block, 512, 4096),
+            ("bucket", self.bucket, 16 << 10, 64 << 20),
+            ("checksum_block", self.checksum_block, self.block, 64 << 10),
+            ("extent_max", self.extent_max, self.checksum_block, 256 << 10),
+        ];
+        for (name, value, min, max) in powers {
+            if !value.is_power_of_two() || value < min || value > max {
+                return Err(Fault::Field(name));
+            }
+        }
+        let metadata = self.members.iter().filter(|member| member.metadata);
+        if metadata.clone().count() == 0 || metadata.clone().any(|m| m.buckets < self.journal_buckets) {
+            return Err(Fault::Field("metadata members"));
+        }
+        if self.replicas == 0 || usize::from(self.replicas) > self.members.len().min(4) {
+            return Err(Fault::Field("replicas"));
+        }
+        let journal = u64::from(self.journal_buckets) * u64::from(self.bucket);
+        if self.journal_buckets == 0 || journal > JOURNAL_MAX || self.root.journal_at > journal {
+            return Err(Fault::Field("journal"));
+        }
+        let space: u64 = self.members.iter().map(|m| u64::from(m.buckets) * u64::from(self.bucket)).sum();
+        if !self.size.is_multiple_of(u64::from(self.block)) || self.size == 0 || self.size / 64 > space {
+            return Err(Fault::Field("size"));
+        }
+        Ok(())
+    }
+}
+
+/// Largest size of the journal in bytes.
+const JOURNAL_MAX: u64 = 1 << 30;
+
+fn decode_root(get: &mut Get<'_>) -> Result<Root, Fault> {
+    let (checkpoint, sequence, previous, mount) = (get.u64()?, get.u64()?, get.u32()?, get.u32()?);
+    let first = Place::decode(get)?;
+    Ok(Root { checkpoint, sequence, previous, mount, first, runs: get.u32()?, journal_at: get.u64()? })
+}
+
+fn decode_member(get: &mut Get<'_>) -> Result<MemberEntry, Fault> {
+    let (id, buckets, durability) = (get.array()?, get.u32()?, get.u8()?);
+    let metadata = match get.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(Fault::Field("metadata")),
+    };
+    let label: [u8; LABEL] = get.array()?;
+    let length = label.iter().position(|byte| *byte == 0).ok_or(Fault::Field("label"))?;
+    let label = String::from_utf8(label[..length].to_vec()).map_err(|_| Fault::Field("label"))?;
+    Ok(MemberEntry { id, buckets, durability, metadata, label })
+}

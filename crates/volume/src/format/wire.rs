@@ -1,0 +1,117 @@
+//! Reading and writing of little-endian fields.
+
+use std::fmt;
+
+/// The reason why bytes are not the expected structure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The magic number is another one.
+    Magic,
+    /// The format has this version, which this program does not know.
+    Version(u32),
+    /// The checksum does not agree with the bytes.
+    Checksum,
+    /// The structure belongs to another volume.
+    Volume,
+    /// The bytes end within a field.
+    Short,
+    /// The field has a value that no volume has.
+    Field(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Magic => f.write_str("no magic number"),
+            Fault::Version(version) => {
+                write!(f, "format version {version}; this program knows version {}", super::VERSION)
+            }
+            Fault::Checksum => f.write_str("checksum mismatch"),
+            Fault::Volume => f.write_str("belongs to another volume"),
+            Fault::Short => f.write_str("ends within a field"),
+            Fault::Field(name) => write!(f, "impossible value of {name}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Appends fields to a buffer.
+pub(super) trait Put {
+    fn u8(&mut self, value: u8);
+    fn u16(&mut self, value: u16);
+    fn u32(&mut self, value: u32);
+    fn u64(&mut self, value: u64);
+}
+
+impl Put for Vec<u8> {
+    fn u8(&mut self, value: u8) {
+        self.push(value);
+    }
+    fn u16(&mut self, value: u16) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+    fn u32(&mut self, value: u32) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+    fn u64(&mut self, value: u64) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Takes fields from the front of a slice.
+#[derive(Clone, Copy)]
+pub(super) struct Get<'a>(pub(super) &'a [u8]);
+
+impl<'a> Get<'a> {
+    pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Fault> {
+        self.0.split_off(..count).ok_or(Fault::Short)
+    }
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(Fault::Short)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+    pub(super) fn u8(&mut self) -> Result<u8, Fault> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+    pub(super) fn u16(&mut self) -> Result<u16, Fault> {
+        self.array().map(u16::from_le_bytes)
+    }
+    pub(super) fn u32(&mut self) -> Result<u32, Fault> {
+        self.array().map(u32::from_le_bytes)
+    }
+    pub(super) fn u64(&mut self) -> Result<u64, Fault> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+/// Offset of the checksum in every structure, behind the magic number.
+const CHECKSUM: usize = 8;
+
+/// Begins a structure: the magic number and room for its checksum.
+pub(super) fn begin(magic: &[u8; 8]) -> Vec<u8> {
+    let mut bytes = magic.to_vec();
+    bytes.u32(0);
+    bytes
+}
+
+/// Stores the checksum of a complete structure. Returns the checksum.
+pub(super) fn seal(bytes: &mut [u8]) -> u32 {
+    let sum = crc32c::crc32c(&bytes[CHECKSUM + 4..]);
+    bytes[CHECKSUM..CHECKSUM + 4].copy_from_slice(&sum.to_le_bytes());
+    sum
+}
+
+/// Checks the magic number of a structure. Returns the rest, behind the magic number.
+pub(super) fn open<'a>(bytes: &'a [u8], magic: &[u8; 8]) -> Result<Get<'a>, Fault> {
+    let mut get = Get(bytes);
+    if get.array()? == *magic { Ok(get) } else { Err(Fault::Magic) }
+}
+
+/// Checks the checksum of a structure of exactly these bytes. Returns the checksum.
+pub(super) fn verify(bytes: &[u8]) -> Result<u32, Fault> {
+    let mut get = Get(bytes.get(CHECKSUM..).ok_or(Fault::Short)?);
+    let sum = get.u32()?;
+    if crc32c::crc32c(get.0) == sum { Ok(sum) } else { Err(Fault::Checksum) }
+}

@@ -1,0 +1,241 @@
+//! The division of members into superblocks, journal and buckets, and the space that a volume offers.
+
+use crate::encode::Compression;
+use crate::encode::Encoding;
+use crate::extent::Pointer;
+use crate::format::{ENTRY_HEADER, MEMBERS_MAX, MemberEntry, SUPERBLOCK_SIZE, Superblock};
+use crate::{NewMember, Options, VolumeError};
+
+/// Smallest number of buckets of a member, besides those of the journal.
+const BUCKETS_MIN: u64 = 8;
+/// Part of the space that garbage collection needs so that its cost stays bounded: one sixteenth.
+const SPARE: u64 = 16;
+/// Bytes of a checkpoint per extent, with one pointer, one checksum and its part of the headers.
+const CHECKPOINT_BYTES: u64 = 48;
+/// Free buckets that remain for garbage collection.
+pub(crate) const COLLECT_RESERVE: u32 = 3;
+
+/// Sizes that every part of the engine needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    /// Identifier of the volume.
+    pub(crate) volume: [u8; 16],
+    /// Size of a block in bytes.
+    pub(crate) block: u32,
+    /// Size of a bucket in bytes.
+    pub(crate) bucket: u32,
+    /// Bytes per checksum of a plain extent.
+    pub(crate) unit: u32,
+    /// Largest logical size of an extent in bytes.
+    pub(crate) extent_max: u32,
+    /// Number of copies of each extent.
+    pub(crate) replicas: u8,
+    /// Logical size in bytes.
+    pub(crate) size: u64,
+    /// Number of buckets of the journal on each metadata member. They are the first ones.
+    pub(crate) journal_buckets: u32,
+}
+
+impl Layout {
+    /// Returns the layout that a superblock describes.
+    pub(crate) fn of(superblock: &Superblock) -> Layout {
+        Layout {
+            volume: superblock.volume,
+            block: superblock.block,
+            bucket: superblock.bucket,
+            unit: superblock.checksum_block,
+            extent_max: superblock.extent_max,
+            replicas: superblock.replicas,
+            size: superblock.size,
+            journal_buckets: superblock.journal_buckets,
+        }
+    }
+
+    /// Returns the offset of a bucket on its member.
+    pub(crate) fn bucket_offset(&self, bucket: u32) -> u64 {
+        let bytes = u64::from(self.bucket);
+        (2 * SUPERBLOCK_SIZE as u64).next_multiple_of(bytes) + u64::from(bucket) * bytes
+    }
+
+    /// Returns the offset of a copy on its member.
+    pub(crate) fn offset(&self, pointer: &Pointer) -> u64 {
+        self.bucket_offset(pointer.bucket) + u64::from(pointer.offset) * u64::from(self.block)
+    }
+
+    /// Returns the number of blocks in a bucket.
+    pub(crate) fn bucket_blocks(&self) -> u32 {
+        self.bucket / self.block
+    }
+
+    /// Returns the length of the journal in bytes.
+    pub(crate) fn journal_len(&self) -> u64 {
+        u64::from(self.journal_buckets) * u64::from(self.bucket)
+    }
+
+    /// Returns the largest length of the records of an entry: a quarter of the journal.
+    pub(crate) fn records_max(&self) -> usize {
+        (self.journal_len() / 4) as usize - ENTRY_HEADER - self.block as usize
+    }
+
+    /// Returns the length of a run of a checkpoint.
+    pub(crate) fn run_len(&self) -> u32 {
+        self.bucket.min(256 << 10)
+    }
+
+    /// Returns how new extents are encoded.
+    pub(crate) fn encoding(&self) -> Encoding {
+        Encoding { compression: Compression::None, checksum_unit: self.unit, block: self.block }
+    }
+
+    /// Returns the largest number of buckets of a checkpoint: each block is an extent of its own.
+    fn checkpoint_buckets(&self) -> u32 {
+        let bytes = self.size / u64::from(self.block) * CHECKPOINT_BYTES * 9 / 8;
+        (bytes.div_ceil(u64::from(self.bucket)) + 1) as u32
+    }
+
+    /// Returns the number of free buckets that new data leaves on a member.
+    pub(crate) fn reserve(&self, metadata: bool) -> u32 {
+        COLLECT_RESERVE + if metadata { self.checkpoint_buckets() } else { 0 }
+    }
+}
+
+/// Determines the layout of a new volume and the table of its members.
+pub(crate) fn plan(
+    members: &[NewMember],
+    options: &Options,
+) -> Result<(Layout, Vec<MemberEntry>), VolumeError> {
+    options.check()?;
+    if members.is_empty() || members.len() > MEMBERS_MAX {
+        let count = members.len();
+        return Err(VolumeError::Option(format!("{count} members: a volume has 1 to {MEMBERS_MAX}")));
+    }
+    if options.replicas == 0 || usize::from(options.replicas) > members.len().min(4) {
+        let replicas = options.replicas;
+        let text = format!("replicas={replicas}: 1 to 4, and at most the number of members, is needed");
+        return Err(VolumeError::Option(text));
+    }
+    let (bucket, metadata_members) = (u64::from(options.bucket), usize::from(options.replicas));
+    let mut layout = Layout {
+        volume: options.volume,
+        block: options.block,
+        bucket: options.bucket,
+        unit: options.checksum_block,
+        extent_max: options.extent_max,
+        replicas: options.replicas,
+        size: 0,
+        journal_buckets: 0,
+    };
+    let mut entries = Vec::new();
+    for (n, member) in members.iter().enumerate() {
+        let geometry = member.device.geometry();
+        if !u64::from(options.block).is_multiple_of(geometry.block) {
+            let (block, needed) = (options.block, geometry.block);
+            return Err(VolumeError::Option(format!(
+                "block={block}: member {n} needs a multiple of {needed}"
+            )));
+        }
+        if member.label.len() > 31 || member.label.contains('\0') {
+            return Err(VolumeError::Option(format!(
+                "label {:?}: at most 31 bytes, without NUL",
+                member.label
+            )));
+        }
+        let copy = SUPERBLOCK_SIZE as u64;
+        let end = (geometry.capacity / copy).saturating_sub(1) * copy;
+        let buckets = end.saturating_sub(layout.bucket_offset(0)) / bucket;
+        if buckets < 2 * BUCKETS_MIN {
+            let needed = layout.bucket_offset(0) + 2 * BUCKETS_MIN * bucket + 2 * copy;
+            return Err(VolumeError::TooSmall { member: n, needed });
+        }
+        entries.push(MemberEntry {
+            id: member_id(&options.volume, n),
+            buckets: buckets.min(u64::from(u32::MAX - 1)) as u32,
+            durability: member.durability,
+            metadata: n < metadata_members,
+            label: member.label.clone(),
+        });
+    }
+    let smallest = entries.iter().filter(|e| e.metadata).map(|e| u64::from(e.buckets) * bucket).min();
+    let smallest = smallest.expect("the first member has metadata");
+    let journal = if options.journal == 0 { (smallest / 64).min(256 << 20) } else { options.journal };
+    let journal = journal.max(64 << 10).max(2 * bucket).next_multiple_of(bucket);
+    if journal > smallest / 4 {
+        let needed = 4 * journal + layout.bucket_offset(2);
+        return Err(VolumeError::TooSmall { member: 0, needed });
+    }
+    layout.journal_buckets = (journal / bucket) as u32;
+    layout.size = size(&mut layout, &entries, options.size)?;
+    Ok((layout, entries))
+}
+
+/// Determines the logical size. The checkpoints of a larger volume need more space, so the size and its reserve are
+/// found together.
+fn size(layout: &mut Layout, entries: &[MemberEntry], wanted: u64) -> Result<u64, VolumeError> {
+    let bucket = u64::from(layout.bucket);
+    let available = |layout: &Layout| {
+        let data = |entry: &MemberEntry| {
+            let used = if entry.metadata { layout.journal_buckets + layout.checkpoint_buckets() } else { 0 };
+            // Each stream has a bucket that is partly filled.
+            let reserve = layout.reserve(entry.metadata) + used + 2;
+            u64::from(entry.buckets.saturating_sub(reserve)) * bucket
+        };
+        let space: Vec<u64> = entries.iter().map(data).collect();
+        let usable = replicated(&space, u64::from(layout.replicas));
+        (usable - usable / SPARE) / u64::from(layout.block) * u64::from(layout.block)
+    };
+    let raw: u64 = entries.iter().map(|entry| u64::from(entry.buckets) * bucket).sum();
+    layout.size = raw;
+    // The reserve falls with the size, so a few rounds from both sides meet.
+    let (mut low, mut high) = (0, raw);
+    while high - low > bucket {
+        layout.size = low.midpoint(high);
+        if available(layout) >= layout.size { low = layout.size } else { high = layout.size }
+    }
+    let largest = low / u64::from(layout.block) * u64::from(layout.block);
+    let size = if wanted == 0 { largest } else { wanted };
+    if size > largest || size == 0 || !size.is_multiple_of(u64::from(layout.block)) {
+        return Err(VolumeError::Option(format!(
+            "size={size}: a multiple of the block size up to {largest} is needed"
+        )));
+    }
+    Ok(size)
+}
+
+/// Returns the largest amount of data of which members with this space hold `copies` copies on different members.
+fn replicated(space: &[u64], copies: u64) -> u64 {
+    let (mut low, mut high) = (0, space.iter().sum::<u64>() / copies);
+    while low < high {
+        let middle = low.midpoint(high) + 1;
+        let room: u64 = space.iter().map(|bytes| (*bytes).min(middle)).sum();
+        if room / copies >= middle { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+/// Derives the identifier of a member from that of its volume.
+fn member_id(volume: &[u8; 16], member: usize) -> [u8; 16] {
+    let (low, high) = (u64::from_le_bytes(half(volume, 0)), u64::from_le_bytes(half(volume, 8)));
+    let low = flashlab_sim::mix(low ^ flashlab_sim::mix(member as u64 + 1));
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&low.to_le_bytes());
+    id[8..].copy_from_slice(&flashlab_sim::mix(low ^ high).to_le_bytes());
+    id
+}
+
+fn half(bytes: &[u8; 16], at: usize) -> [u8; 8] {
+    *bytes[at..].first_chunk().expect("eight of sixteen bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replicated;
+
+    #[test]
+    fn copies_are_limited_by_the_members_beside_the_largest() {
+        assert_eq!(replicated(&[10, 10], 1), 20);
+        assert_eq!(replicated(&[10, 10], 2), 10);
+        assert_eq!(replicated(&[100, 10], 2), 10);
+        assert_eq!(replicated(&[100, 10, 20], 2), 30);
+        assert_eq!(replicated(&[10, 10, 10], 2), 15);
+    }
+}

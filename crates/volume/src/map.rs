@@ -1,0 +1,224 @@
+//! The map of a volume in memory: extents in logical order, without overlaps.
+//!
+//! The map is a B-tree of two levels: leaves of up to [`LEAF_MAX`] extents, found by the logical end of their last one.
+//! A clone shares the leaves; a leaf is copied when one of its owners changes it. So a checkpoint and a garbage
+//! collection read a frozen copy while writes continue.
+
+use crate::extent::Extent;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Largest number of extents in a leaf.
+const LEAF_MAX: usize = 64;
+/// Growth of a leaf in extents. Small steps keep the memory close to the number of extents.
+const GROWTH: usize = 8;
+
+/// The map of a volume.
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    leaves: BTreeMap<u64, Arc<Vec<Extent>>>,
+    len: usize,
+    block: u32,
+    unit: u32,
+}
+
+impl Map {
+    /// Creates an empty map of a volume with this block size and these bytes per checksum.
+    pub(crate) fn new(block: u32, unit: u32) -> Map {
+        Map { leaves: BTreeMap::new(), len: 0, block, unit }
+    }
+
+    /// Returns the number of extents.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the memory of the map in bytes, without the checksums and pointers beyond the first of each extent.
+    pub(crate) fn memory(&self) -> usize {
+        let leaf = |leaf: &Arc<Vec<Extent>>| leaf.capacity() * size_of::<Extent>() + 64;
+        self.leaves.values().map(leaf).sum()
+    }
+
+    /// Returns the first block behind the last extent.
+    pub(crate) fn end(&self) -> u64 {
+        self.leaves.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// Returns all extents in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Extent> {
+        self.leaves.values().flat_map(|leaf| leaf.iter())
+    }
+
+    /// Returns the extents that overlap `range`, in order.
+    pub(crate) fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &Extent> {
+        let Range { start, end } = range;
+        self.leaves
+            .range(start + 1..)
+            .flat_map(move |(_, leaf)| &leaf[leaf.partition_point(|extent| extent.end <= start)..])
+            .take_while(move |extent| extent.start() < end)
+    }
+
+    /// Maps the live range of `extent`, and replaces what it held. Calls `changed` with each extent that disappears and
+    /// the parts of it that remain.
+    pub(crate) fn insert(&mut self, extent: Extent, changed: impl FnMut(&Extent, &[Extent])) {
+        self.remove(extent.live(), changed);
+        let at = self.leaves.range(extent.end..).next().map(|(end, _)| *end);
+        // An extent behind all others goes to the last leaf.
+        let key = at.or_else(|| self.leaves.keys().next_back().copied());
+        self.len += 1;
+        let Some(key) = key else {
+            self.leaves.insert(extent.end, Arc::new(vec![extent]));
+            return;
+        };
+        let leaf = Arc::make_mut(self.leaves.get_mut(&key).expect("a key of the map"));
+        let index = leaf.partition_point(|other| other.end <= extent.start());
+        if leaf.len() == leaf.capacity() {
+            leaf.reserve_exact(GROWTH);
+        }
+        leaf.insert(index, extent);
+        let split = (leaf.len() > LEAF_MAX).then(|| {
+            // Appended extents leave full leaves behind.
+            let at = if index + 1 == leaf.len() { index } else { leaf.len() / 2 };
+            let upper = leaf[at..].to_vec();
+            leaf.truncate(at);
+            leaf.shrink_to_fit();
+            upper
+        });
+        self.rekey(key);
+        if let Some(upper) = split {
+            let end = upper.last().expect("a split leaves extents on both sides").end;
+            self.leaves.insert(end, Arc::new(upper));
+        }
+    }
+
+    /// Unmaps `range`. Calls `changed` with each extent that disappears and the parts of it that remain.
+    pub(crate) fn remove(&mut self, range: Range<u64>, mut changed: impl FnMut(&Extent, &[Extent])) {
+        let (block, unit) = (self.block, self.unit);
+        let mut from = range.start;
+        while let Some((&key, leaf)) = self.leaves.range_mut(from + 1..).next() {
+            let i = leaf.partition_point(|extent| extent.end <= range.start);
+            let j = i + leaf[i..].partition_point(|extent| extent.start() < range.end);
+            if i == j {
+                return;
+            }
+            let leaf = Arc::make_mut(leaf);
+            let mut remaining = Vec::new();
+            for extent in &leaf[i..j] {
+                let parts = [extent.start()..range.start, range.end..extent.end];
+                let before = remaining.len();
+                let parts = parts.into_iter().filter(|part| part.start < part.end);
+                remaining.extend(parts.map(|part| extent.cut(part, block, unit)));
+                changed(extent, &remaining[before..]);
+            }
+            self.len = self.len + remaining.len() - (j - i);
+            let reached = leaf[j - 1].end >= range.end || j < leaf.len();
+            leaf.splice(i..j, remaining);
+            from = key;
+            self.rekey(key);
+            if reached {
+                return;
+            }
+        }
+    }
+
+    /// Moves a leaf whose last extent changed to its key, or removes it if it is empty.
+    fn rekey(&mut self, key: u64) {
+        match self.leaves[&key].last().map(|last| last.end) {
+            Some(end) if end == key => {}
+            Some(end) => {
+                let leaf = self.leaves.remove(&key).expect("a key of the map");
+                self.leaves.insert(end, leaf);
+            }
+            None => {
+                self.leaves.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::{Check, Compression};
+    use crate::extent::Pointer;
+    use proptest::prelude::*;
+
+    const BLOCK: u32 = 512;
+
+    fn extent(start: u64, length: u16, place: u32) -> Extent {
+        let sums = (0..length).map(|n| place << 8 | u32::from(n)).collect();
+        let pointer = Pointer { member: 0, cached: false, bucket: place, offset: 0, generation: 1 };
+        let stored = u32::from(length) * BLOCK;
+        let end = start + u64::from(length);
+        Extent::new(end, length, stored, Compression::None, Check::Crc32c(sums), &[pointer])
+    }
+
+    proptest! {
+        #[test]
+        fn the_map_agrees_with_an_array_of_blocks(
+            ops in prop::collection::vec((0u64..400, 1u16..40, prop::bool::weighted(0.8)), 1..300),
+        ) {
+            let mut map = Map::new(BLOCK, BLOCK);
+            let mut array = vec![None; 512];
+            let mut live = std::collections::BTreeMap::<u32, i64>::new();
+            for (n, (start, length, insert)) in (1..).zip(ops) {
+                let range = start..start + u64::from(length);
+                let mut changed = |old: &Extent, left: &[Extent]| {
+                    let blocks = |extent: &Extent| i64::from(extent.stored_blocks(BLOCK));
+                    *live.entry(old.pointers()[0].bucket).or_default() -= blocks(old);
+                    for part in left {
+                        *live.entry(part.pointers()[0].bucket).or_default() += blocks(part);
+                    }
+                };
+                if insert {
+                    map.insert(extent(start, length, n), &mut changed);
+                    *live.entry(n).or_default() += i64::from(length);
+                } else {
+                    map.remove(range.clone(), &mut changed);
+                }
+                for block in range {
+                    array[block as usize] = insert.then_some((n, (block - start) as u32));
+                }
+            }
+            let mut found = vec![None; 512];
+            let mut last = 0;
+            for extent in map.iter() {
+                prop_assert!(extent.start() >= last, "overlap");
+                last = extent.end;
+                for block in extent.live() {
+                    let unit = u32::from(extent.skip) + (block - extent.start()) as u32;
+                    let pointer = extent.pointers()[0];
+                    prop_assert_eq!(extent.sums()[unit as usize], pointer.bucket << 8 | (pointer.offset + unit));
+                    found[block as usize] = Some((pointer.bucket, pointer.offset + unit));
+                }
+            }
+            prop_assert_eq!(&found, &array);
+            prop_assert_eq!(map.iter().count(), map.len());
+            for (bucket, blocks) in live {
+                let used = array.iter().flatten().filter(|(place, _)| *place == bucket).count();
+                prop_assert_eq!(blocks, used as i64);
+            }
+            for start in [0, 77, 300] {
+                let seen: Vec<_> = map.overlapping(start..start + 50).cloned().collect();
+                let expected: Vec<_> =
+                    map.iter().filter(|e| e.start() < start + 50 && e.end > start).cloned().collect();
+                prop_assert_eq!(seen, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn an_extent_takes_48_bytes_and_leaves_are_filled() {
+        assert_eq!(size_of::<Extent>(), 48);
+        let (mut appended, mut random) = (Map::new(BLOCK, BLOCK), Map::new(BLOCK, BLOCK));
+        for n in 0..20_000 {
+            appended.insert(extent(2 * n, 1, 0), |_, _| {});
+            random.insert(extent(n * 7_919 % 20_000 * 2, 1, 0), |_, _| {});
+        }
+        assert_eq!((appended.len(), random.len()), (20_000, 20_000));
+        let per_extent = |map: &Map| map.memory() as f64 / map.len() as f64;
+        assert!(per_extent(&appended) < 55.0, "{}", per_extent(&appended));
+        assert!(per_extent(&random) < 64.0, "{}", per_extent(&random));
+    }
+}

@@ -1,0 +1,126 @@
+//! Requests to the members of a volume.
+
+use crate::VolumeError;
+use crate::format::{MemberEntry, SUPERBLOCK_SIZE, Superblock, copy_offsets};
+use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Payload, Started};
+use futures_util::future::join_all;
+use std::sync::Arc;
+
+/// A member: a device and its entry in the table of members.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) entry: MemberEntry,
+}
+
+/// Waits for the outcome of a started request.
+async fn outcome(started: Started) -> Outcome {
+    match started {
+        Started::Done(outcome) => outcome,
+        Started::Pending(future) => future.await,
+    }
+}
+
+/// Reads `buffer.len()` bytes.
+pub(crate) async fn read(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    offset: u64,
+    buffer: Vec<u8>,
+) -> Result<Vec<u8>, IoError> {
+    let length = buffer.len();
+    match outcome(device.start(cx, Io::Read { offset, buffer })).await? {
+        Answer::Read(buffer) if buffer.len() == length => Ok(buffer),
+        _ => Err(IoError::Medium),
+    }
+}
+
+/// Reads a long range in requests that the device supports.
+pub(crate) async fn read_long(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    offset: u64,
+    length: u64,
+) -> Result<Vec<u8>, IoError> {
+    let part = device.geometry().request_max.min(1 << 20);
+    let mut bytes = Vec::with_capacity(length as usize);
+    while (bytes.len() as u64) < length {
+        let at = bytes.len() as u64;
+        let buffer = vec![0; part.min(length - at) as usize];
+        bytes.extend(read(device, cx, offset + at, buffer).await?);
+    }
+    Ok(bytes)
+}
+
+/// Writes bytes.
+pub(crate) async fn write(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    offset: u64,
+    data: Payload,
+) -> Result<(), IoError> {
+    outcome(device.start(cx, Io::Write { offset, data, durable: false })).await.map(drop)
+}
+
+/// Flushes a device.
+pub(crate) async fn flush(device: &dyn BlockDevice, cx: &Context) -> Result<(), IoError> {
+    outcome(device.start(cx, Io::Flush)).await.map(drop)
+}
+
+/// Flushes several members at the same time. Returns the first error.
+pub(crate) async fn flush_all<'a>(
+    members: impl Iterator<Item = &'a Member>,
+    cx: &Context,
+) -> Result<(), IoError> {
+    join_all(members.map(|member| flush(&*member.device, cx))).await.into_iter().collect()
+}
+
+/// Writes the copies of a superblock in turn: each copy is durable before the next one is written, so a power loss
+/// damages one copy at most.
+pub(crate) async fn write_superblock(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    superblock: &Superblock,
+) -> Result<(), IoError> {
+    let bytes = Payload::from(superblock.encode());
+    for offset in copy_offsets(device.geometry().capacity) {
+        write(device, cx, offset, bytes.clone()).await?;
+        flush(device, cx).await?;
+    }
+    Ok(())
+}
+
+/// Reads the newest valid copy of a superblock. Returns it with true if all three copies agree.
+pub(crate) async fn read_superblock(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    member: usize,
+) -> Result<(Superblock, bool), VolumeError> {
+    let mut best: Option<Superblock> = None;
+    let (mut fault, mut sequences) = (String::new(), Vec::new());
+    let geometry = device.geometry();
+    if geometry.capacity < 4 * SUPERBLOCK_SIZE as u64
+        || !SUPERBLOCK_SIZE.is_multiple_of(geometry.block as usize)
+    {
+        return Err(VolumeError::NoSuperblock { member, fault: "the device is too small".into() });
+    }
+    for offset in copy_offsets(geometry.capacity) {
+        let copy = match read(device, cx, offset, vec![0; SUPERBLOCK_SIZE]).await {
+            Ok(bytes) => Superblock::decode(&bytes).map_err(|fault| fault.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match copy {
+            Ok(copy) => {
+                sequences.push(copy.sequence);
+                if best.as_ref().is_none_or(|best| copy.sequence > best.sequence) {
+                    best = Some(copy);
+                }
+            }
+            Err(why) if fault.is_empty() => fault = why,
+            Err(_) => {}
+        }
+    }
+    let best = best.ok_or(VolumeError::NoSuperblock { member, fault })?;
+    let agree = sequences.len() == 3 && sequences.iter().all(|sequence| *sequence == best.sequence);
+    Ok((best, agree))
+}

@@ -1,0 +1,274 @@
+//! Recovery: the state of a volume after its last checkpoint and the journal entries behind it.
+//!
+//! Entries have consecutive numbers, each contains the checksum of the one before, and an entry is written only after
+//! the one before is durable. So at most the last entry is torn, and a valid entry beyond a missing one proves that the
+//! missing one is damaged. With several metadata members, each entry is taken from any member that has it.
+
+use crate::VolumeError;
+use crate::allocate::Allocator;
+use crate::extent::Extent;
+use crate::format::{Entry, Fault, Place, Record, Root, Run};
+use crate::layout::Layout;
+use crate::map::Map;
+use crate::member::{self, Member};
+use flashlab_block::Context;
+use flashlab_sim::fault;
+use std::collections::BTreeMap;
+
+/// The state of a volume on its members.
+pub(crate) struct Recovered {
+    pub(crate) map: Map,
+    pub(crate) allocator: Allocator,
+    /// Salt of each mount.
+    pub(crate) salts: BTreeMap<u32, [u8; 16]>,
+    /// Number of the last mount.
+    pub(crate) mount: u32,
+    /// Number of the last journal entry.
+    pub(crate) sequence: u64,
+    /// Checksum of the last journal entry.
+    pub(crate) previous: u32,
+    /// Offset of the next entry.
+    pub(crate) at: u64,
+    /// Bytes of the journal behind the checkpoint.
+    pub(crate) used: u64,
+    /// Buckets of the checkpoint.
+    pub(crate) checkpoint_buckets: Vec<(u8, u32)>,
+    /// A metadata member lacks a part that another one has, or the journal was replayed: a new checkpoint is due.
+    pub(crate) incomplete: bool,
+}
+
+/// A part of the state: the map, and the buckets with their generations.
+struct Replay {
+    layout: Layout,
+    map: Map,
+    allocator: Allocator,
+    salts: BTreeMap<u32, [u8; 16]>,
+}
+
+impl Replay {
+    fn apply(&mut self, record: Record) -> Result<(), Fault> {
+        let blocks = self.layout.size / u64::from(self.layout.block);
+        match record {
+            Record::Map(extent) => {
+                self.check_extent(&extent)?;
+                self.map.insert(extent, |_, _| {});
+            }
+            Record::Unmap { start, length } => {
+                let end = start.checked_add(length).filter(|end| *end <= blocks && length > 0);
+                self.map.remove(start..end.ok_or(Fault::Field("unmapped range"))?, |_, _| {});
+            }
+            Record::Open { member, bucket, generation } => {
+                if !self.allocator.set_generation(member, bucket, generation) {
+                    return Err(Fault::Field("bucket"));
+                }
+            }
+            Record::Epoch { mount, salt } => drop(self.salts.insert(mount, salt)),
+        }
+        Ok(())
+    }
+
+    /// Checks that the extent fits the volume.
+    fn check_extent(&self, extent: &Extent) -> Result<(), Fault> {
+        let Layout { block, unit, extent_max, size, .. } = self.layout;
+        let logical = u32::from(extent.whole) * block;
+        if extent.end > size / u64::from(block) || logical > extent_max {
+            return Err(Fault::Field("extent"));
+        }
+        if extent.poisoned && extent.pointers().is_empty() {
+            return Ok(());
+        }
+        let (stored, sums) = match extent.is_plain() {
+            true => (logical, logical.div_ceil(unit) as usize),
+            false => (extent.stored.min(logical), 1),
+        };
+        if extent.stored != stored || stored == 0 || extent.sums().len() != sums {
+            return Err(Fault::Field("stored length"));
+        }
+        let blocks = extent.stored_blocks(block);
+        if !extent.pointers().iter().all(|pointer| self.allocator.contains(pointer, blocks)) {
+            return Err(Fault::Field("pointer"));
+        }
+        Ok(())
+    }
+}
+
+/// Recovers the state of a volume. `roots` are the roots of its members.
+pub(crate) async fn recover(
+    cx: &Context,
+    layout: Layout,
+    members: &[Member],
+    roots: &[Root],
+) -> Result<Recovered, VolumeError> {
+    let metadata: Vec<usize> = (0..members.len()).filter(|n| members[*n].entry.metadata).collect();
+    let newest = metadata.iter().map(|n| roots[*n].checkpoint).max();
+    let newest = newest.ok_or_else(|| VolumeError::Damaged("no metadata member".into()))?;
+    let current: Vec<usize> = metadata.iter().copied().filter(|n| roots[*n].checkpoint == newest).collect();
+    let mut incomplete = current.len() < metadata.len();
+    let (mut loaded, mut checkpoint_buckets, mut why) = (None, Vec::new(), String::new());
+    for n in current {
+        match load(cx, layout, members, n, &roots[n]).await {
+            Ok((replay, buckets)) => {
+                checkpoint_buckets.extend(buckets.into_iter().map(|bucket| (n as u8, bucket)));
+                loaded.get_or_insert((replay, roots[n]));
+            }
+            Err(fault) => {
+                incomplete = true;
+                why = format!("the checkpoint on member {n}: {fault}");
+            }
+        }
+    }
+    let (mut replay, root) = loaded.ok_or(VolumeError::Damaged(why))?;
+    let (entries, missing) = read_journals(cx, &layout, members, &metadata, root.sequence).await;
+    incomplete |= missing;
+    let mut recovered = Recovered {
+        map: Map::new(layout.block, layout.unit),
+        allocator: Allocator::new(layout, std::iter::empty()),
+        salts: BTreeMap::new(),
+        mount: root.mount,
+        sequence: root.sequence,
+        previous: root.previous,
+        at: root.journal_at,
+        used: 0,
+        checkpoint_buckets,
+        incomplete,
+    };
+    replay_entries(&layout, entries, &mut replay, &mut recovered)?;
+    finish(layout, replay, recovered)
+}
+
+/// Applies the entries behind the checkpoint in order.
+fn replay_entries(
+    layout: &Layout,
+    mut entries: BTreeMap<u64, (u64, Entry)>,
+    replay: &mut Replay,
+    recovered: &mut Recovered,
+) -> Result<(), VolumeError> {
+    let ring = layout.journal_len();
+    while let Some((at, entry)) = entries.remove(&(recovered.sequence + 1)) {
+        let damaged =
+            |what: String| VolumeError::Damaged(format!("journal entry {}: {what}", entry.sequence));
+        if entry.previous != recovered.previous || entry.mount < recovered.mount {
+            return Err(damaged("does not follow the entry before".into()));
+        }
+        let applied = Record::decode_all(&entry.records, |record| replay.apply(record));
+        applied.map_err(|fault| damaged(fault.to_string()))?;
+        recovered.mount = entry.mount;
+        let len = entry.padded_len(layout.block as usize) as u64;
+        recovered.used += (at + ring - recovered.at % ring) % ring + len;
+        (recovered.sequence, recovered.previous, recovered.at) = (entry.sequence, entry.sum, at + len);
+    }
+    match entries.last_key_value() {
+        Some((last, _)) if *last > recovered.sequence && !fault("volume-ignores-a-gap-in-the-journal") => {
+            let lost = recovered.sequence + 1;
+            Err(VolumeError::Damaged(format!(
+                "journal entry {lost} is unreadable, and entry {last} follows it"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Counts the references of the map, and finds the free buckets.
+fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Recovered, VolumeError> {
+    let Replay { map, mut allocator, salts, .. } = replay;
+    for (member, bucket) in &recovered.checkpoint_buckets {
+        allocator.mark_metadata(*member, *bucket);
+    }
+    for extent in map.iter() {
+        let blocks = extent.stored_blocks(layout.block);
+        for pointer in extent.pointers() {
+            if !allocator.contains(pointer, blocks) || !allocator.is_current(pointer) {
+                return Err(VolumeError::Damaged(format!(
+                    "the extent at block {} refers to a bucket that holds other data",
+                    extent.start()
+                )));
+            }
+            allocator.count(pointer, blocks);
+        }
+    }
+    allocator.find_free();
+    (recovered.map, recovered.allocator, recovered.salts) = (map, allocator, salts);
+    Ok(recovered)
+}
+
+/// Loads the checkpoint from a member. Returns its contents and its buckets.
+async fn load(
+    cx: &Context,
+    layout: Layout,
+    members: &[Member],
+    member: usize,
+    root: &Root,
+) -> Result<(Replay, Vec<u32>), String> {
+    let sizes = members.iter().map(|member| (member.entry.buckets, member.entry.metadata));
+    let allocator = Allocator::new(layout, sizes);
+    let mut replay =
+        Replay { layout, map: Map::new(layout.block, layout.unit), allocator, salts: BTreeMap::new() };
+    let (mut next, mut buckets) = (root.first, Vec::new());
+    for index in 0..root.runs {
+        let Some(Place { bucket, offset }) = next else {
+            return Err(format!("run {index} of {} has no place", root.runs));
+        };
+        let blocks = layout.run_len() / layout.block;
+        let fits = offset.checked_add(blocks).is_some_and(|end| end <= layout.bucket_blocks());
+        if !fits || bucket >= members[member].entry.buckets || bucket < layout.journal_buckets {
+            return Err(format!("run {index} lies outside of the member"));
+        }
+        let at = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);
+        let bytes = member::read_long(&*members[member].device, cx, at, u64::from(layout.run_len())).await;
+        let bytes = bytes.map_err(|error| format!("run {index}: {error}"))?;
+        let run = Run::decode(&bytes, &layout.volume).map_err(|fault| format!("run {index}: {fault}"))?;
+        if (run.checkpoint, run.index) != (root.checkpoint, index) {
+            return Err(format!("run {index} belongs to another checkpoint"));
+        }
+        let mut end = replay.map.end();
+        let applied = Record::decode_all(&run.records, |record| {
+            if let Record::Map(extent) = &record {
+                if extent.start() < end {
+                    return Err(Fault::Field("order of the extents"));
+                }
+                end = extent.end;
+            }
+            replay.apply(record)
+        });
+        applied.map_err(|fault| format!("run {index}: {fault}"))?;
+        if !buckets.contains(&bucket) {
+            buckets.push(bucket);
+        }
+        next = run.next;
+    }
+    Ok((replay, buckets))
+}
+
+/// Reads the entries behind number `after` from all journals, with their offsets. Returns true as well if a journal
+/// lacks an entry that another one has.
+async fn read_journals(
+    cx: &Context,
+    layout: &Layout,
+    members: &[Member],
+    metadata: &[usize],
+    after: u64,
+) -> (BTreeMap<u64, (u64, Entry)>, bool) {
+    let (mut entries, mut counts) = (BTreeMap::new(), Vec::new());
+    for n in metadata {
+        let journal =
+            member::read_long(&*members[*n].device, cx, layout.bucket_offset(0), layout.journal_len()).await;
+        let bytes = journal.unwrap_or_default();
+        let (block, mut at, mut count) = (layout.block as usize, 0, 0);
+        while at < bytes.len() {
+            match Entry::decode(&bytes[at..], &layout.volume) {
+                Ok(entry) => {
+                    let len = entry.padded_len(block);
+                    if entry.sequence > after {
+                        count += 1;
+                        entries.insert(entry.sequence, (at as u64, entry));
+                    }
+                    at += len;
+                }
+                Err(_) => at += block,
+            }
+        }
+        counts.push(count);
+    }
+    let missing = counts.iter().any(|count| *count < entries.len());
+    (entries, missing)
+}

@@ -1,0 +1,96 @@
+//! A read-only check of every structure and every copy.
+
+use super::{Inner, Volume};
+use crate::extent::Extent;
+use crate::member;
+use flashlab_block::Context;
+
+/// Result of a check.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Number of extents.
+    pub extents: u64,
+    /// Number of copies that were read and verified.
+    pub copies: u64,
+    /// Stored bytes that were read.
+    pub bytes: u64,
+    /// Findings, one line each. Empty if the volume is sound.
+    pub findings: Vec<String>,
+}
+
+impl Volume {
+    /// Reads the superblocks and every copy of every extent, and compares the map with the use of the buckets. Changes
+    /// nothing. Writes of other clients may go on.
+    pub async fn check(&self, cx: &Context) -> Report {
+        let mut report = Report::default();
+        for (n, member) in self.inner.members.iter().enumerate() {
+            match member::read_superblock(&*member.device, cx, n).await {
+                Ok((_, true)) => {}
+                Ok((_, false)) => {
+                    report.findings.push(format!("member {n}: a copy of the superblock is damaged or old"));
+                }
+                Err(error) => report.findings.push(error.to_string()),
+            }
+        }
+        self.inner.check_references(&mut report);
+        let map = self.inner.lock().map.clone();
+        for extent in map.iter() {
+            report.extents += 1;
+            self.inner.check_extent(cx, extent, &mut report).await;
+        }
+        report
+    }
+}
+
+impl Inner {
+    /// Verifies every copy of an extent.
+    async fn check_extent(&self, cx: &Context, extent: &Extent, report: &mut Report) {
+        let block = u64::from(self.layout.block);
+        let place = || format!("bytes {} to {}", extent.start() * block, extent.end * block);
+        if extent.poisoned {
+            report.findings.push(format!("{}: every copy was lost", place()));
+        }
+        for pointer in extent.pointers() {
+            report.copies += 1;
+            report.bytes += u64::from(extent.stored);
+            let good = self.read_stored_copy(cx, extent, pointer).await.is_some();
+            let is_still_there = {
+                let state = self.lock();
+                state.map.overlapping(extent.live()).any(|other| other == extent)
+            };
+            if !good && is_still_there {
+                report.findings.push(format!(
+                    "{}: the copy on member {} at {} is bad",
+                    place(),
+                    pointer.member,
+                    self.layout.offset(pointer)
+                ));
+            }
+        }
+    }
+
+    /// Compares the references of the map with the counts of the buckets. Writes in flight count only in the latter.
+    fn check_references(&self, report: &mut Report) {
+        let (map, mut live) = {
+            let state = self.lock();
+            (state.map.clone(), state.allocator.live())
+        };
+        let mut last = 0;
+        for extent in map.iter() {
+            if extent.start() < last || extent.end > self.layout.size / u64::from(self.layout.block) {
+                report.findings.push(format!("the map is out of order at block {}", extent.start()));
+            }
+            last = extent.end;
+            for pointer in extent.pointers() {
+                let count = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
+                match count.checked_sub(extent.stored_blocks(self.layout.block)) {
+                    Some(rest) => *count = rest,
+                    None => report.findings.push(format!(
+                        "bucket {} of member {} has more references than counted",
+                        pointer.bucket, pointer.member
+                    )),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Garbage collection: it moves the extents out of buckets that are partly unreferenced.
+//!
+//! A collection changes an extent only if the map still refers to the copy that was read, so it never revives data that
+//! was overwritten meanwhile. An extent without a good copy becomes poisoned: reads of it fail until it is overwritten.
+
+use super::{Inner, State};
+use crate::allocate::Stream;
+use crate::extent::{Extent, Pointer};
+use crate::member;
+use flashlab_block::{Context, IoError};
+use flashlab_sim::fault;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Buckets for which one pass over the map finds the extents.
+const VICTIMS_MAX: usize = 256;
+
+/// Extents with a copy in each of some buckets.
+type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
+
+impl Inner {
+    /// Frees buckets until new data finds space. Requests that wait for space share one collection.
+    pub(super) async fn make_space(&self, cx: &Context) -> Result<(), IoError> {
+        let _guard = self.space.lock().await;
+        let copies = usize::from(self.layout.replicas);
+        let has_space = || self.lock().allocator.has_space(copies);
+        let mut tried = BTreeSet::new();
+        if has_space() || self.release(cx).await? && has_space() {
+            return Ok(());
+        }
+        loop {
+            let victims = self
+                .lock()
+                .allocator
+                .victims(VICTIMS_MAX, &|member, bucket| tried.contains(&(member, bucket)));
+            if victims.is_empty() {
+                return Err(IoError::NoSpace);
+            }
+            let mut residents = self.residents(&victims);
+            for victim in victims {
+                tried.insert(victim);
+                for extent in residents.remove(&victim).unwrap_or_default() {
+                    self.move_extent(cx, &extent, victim).await?;
+                }
+                if self.release(cx).await? && has_space() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Commits, so that buckets without references become free. Returns true if there were any.
+    async fn release(&self, cx: &Context) -> Result<bool, IoError> {
+        let position = {
+            let mut state = self.lock();
+            let State { allocator, position, .. } = &mut *state;
+            allocator.close_empty(*position);
+            if !allocator.is_releasing() {
+                return Ok(false);
+            }
+            *position
+        };
+        self.commit(cx, position).await?;
+        let mut state = self.lock();
+        let durable = state.durable;
+        state.allocator.release(durable);
+        Ok(true)
+    }
+
+    /// Returns the extents with copies in these buckets.
+    fn residents(&self, victims: &[(u8, u32)]) -> Residents {
+        let mut residents: Residents = victims.iter().map(|victim| (*victim, Vec::new())).collect();
+        let map = self.lock().map.clone();
+        for extent in map.iter() {
+            for pointer in extent.pointers() {
+                if let Some(list) = residents.get_mut(&(pointer.member, pointer.bucket)) {
+                    list.push(extent.clone());
+                }
+            }
+        }
+        residents
+    }
+
+    /// Moves the copy of an extent out of a bucket. Does nothing if the extent was overwritten meanwhile.
+    async fn move_extent(&self, cx: &Context, extent: &Extent, from: (u8, u32)) -> Result<(), IoError> {
+        let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
+        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(()) };
+        let Some(stored) = self.read_stored(cx, extent).await else {
+            self.replace_copy(extent, &source, None, 0)?;
+            return Ok(());
+        };
+        let blocks = extent.stored_blocks(self.layout.block);
+        let taken: Vec<u8> =
+            extent.pointers().iter().filter(|p| **p != source).map(|pointer| pointer.member).collect();
+        let allocated = {
+            let mut state = self.lock();
+            let State { allocator, pending, position, .. } = &mut *state;
+            let opened = |opened| State::record_opened(pending, opened);
+            allocator.allocate(Stream::Collect, (blocks, true), 1, &taken, *position, opened)
+        };
+        let Some((places, _)) = allocated else { return Ok(()) };
+        let device = &*self.members[usize::from(places[0].member)].device;
+        let written = member::write(device, cx, self.layout.offset(&places[0]), stored.into()).await;
+        let target = written.is_ok().then_some(places[0]);
+        self.replace_copy(extent, &source, target, blocks)?;
+        if written.is_err() {
+            let mut state = self.lock();
+            let position = state.position;
+            state.allocator.unrefer(&places[0], blocks, position);
+        }
+        written
+    }
+
+    /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has. Without
+    /// a target, the parts become poisoned if all of their copies are bad.
+    fn replace_copy(
+        &self,
+        extent: &Extent,
+        source: &Pointer,
+        target: Option<Pointer>,
+        blocks: u32,
+    ) -> Result<(), IoError> {
+        let block = self.layout.block;
+        let mut state = self.lock();
+        let position = state.change()?;
+        let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
+        for part in parts {
+            let is_same = |pointer: &Pointer| {
+                (pointer.member, pointer.bucket, pointer.generation)
+                    == (source.member, source.bucket, source.generation)
+                    && (pointer.offset.wrapping_sub(source.offset)) < extent.stored_blocks(block)
+            };
+            if !part.pointers().iter().any(is_same) && !fault("volume-mover-revives-old-data") {
+                continue;
+            }
+            let moved = match target {
+                Some(target) => {
+                    let place = |pointer: &Pointer| match is_same(pointer) {
+                        true => Pointer { offset: target.offset + pointer.offset - source.offset, ..target },
+                        false => *pointer,
+                    };
+                    part.with_pointers(&part.pointers().iter().map(place).collect::<Vec<_>>())
+                }
+                None => part.poison(),
+            };
+            let moved = if fault("volume-mover-revives-old-data") && target.is_some() && moved == part {
+                let place = |p: &Pointer| if p == source { target.unwrap_or(*p) } else { *p };
+                extent.with_pointers(&extent.pointers().iter().map(place).collect::<Vec<_>>())
+            } else {
+                moved
+            };
+            for pointer in moved.pointers() {
+                state.touched |= 1 << pointer.member;
+                state.allocator.refer(pointer, moved.stored_blocks(block));
+            }
+            state.map_extent(moved, position, block);
+        }
+        if let Some(target) = target {
+            state.allocator.unrefer(&target, blocks, position);
+        }
+        state.end_group();
+        Ok(())
+    }
+}

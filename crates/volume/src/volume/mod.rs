@@ -1,0 +1,246 @@
+//! The engine of an open volume.
+//!
+//! - A write goes to free space. When its data is answered, its extents enter the map, and a record of them the pending
+//!   batch; then the write is acknowledged. The order of the records is therefore the order of the acknowledgements.
+//! - A flush commits the batch in four steps: flush the members with new data, write the journal entry, flush the
+//!   members of the journal, answer. An entry holds the records of whole requests. So after a power loss the volume
+//!   shows a prefix of the acknowledged requests, not shorter than at the last flush.
+//! - After a failed flush or journal write, nobody knows which of the data is durable. The volume then fails all further
+//!   writes and flushes until it is opened again.
+
+mod check;
+mod collect;
+mod commit;
+mod open;
+mod read;
+mod write;
+
+pub use check::Report;
+pub use open::OpenOptions;
+
+use crate::allocate::{Allocator, BucketUsage, Opened};
+use crate::extent::Extent;
+use crate::format::Record;
+use crate::layout::Layout;
+use crate::map::Map;
+use crate::member::Member;
+use commit::Journal;
+use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
+use flashlab_sim::Instant;
+use futures_util::lock::Mutex as AsyncMutex;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Largest read or write in bytes.
+const REQUEST_MAX: u64 = 4 << 20;
+
+/// An open volume. Clones share it.
+#[derive(Clone)]
+pub struct Volume {
+    inner: Arc<Inner>,
+}
+
+/// The parts of an open volume.
+struct Inner {
+    layout: Layout,
+    members: Vec<Member>,
+    read_only: bool,
+    state: Mutex<State>,
+    /// The journal. Its lock is held during a commit.
+    journal: AsyncMutex<Journal>,
+    /// Held by the request that collects garbage for all requests that wait for space.
+    space: AsyncMutex<()>,
+}
+
+/// The state that requests change without waiting.
+struct State {
+    map: Map,
+    allocator: Allocator,
+    pending: Pending,
+    /// Number of changes so far. Each request that changes the map is one.
+    position: u64,
+    /// Changes up to this one are durable.
+    durable: u64,
+    /// Members with data that is not flushed: one bit each.
+    touched: u32,
+    /// Random salt of each mount.
+    salts: BTreeMap<u32, [u8; 16]>,
+    /// Number of this mount.
+    epoch: u32,
+    /// Number of the next write within the mount.
+    next_write: u64,
+    /// Error of a flush or of the journal. It is final.
+    failed: Option<IoError>,
+}
+
+/// Records that no journal entry contains yet.
+#[derive(Default)]
+struct Pending {
+    records: Vec<u8>,
+    /// Ends of the requests within `records`: an entry does not split a request.
+    groups: Vec<usize>,
+}
+
+/// Use of the space of a volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Logical size in bytes.
+    pub size: u64,
+    /// Size of a bucket in bytes.
+    pub bucket: u32,
+    /// Number of extents in the map.
+    pub extents: usize,
+    /// Memory of the map in bytes.
+    pub map_memory: usize,
+    /// Logical bytes that are mapped.
+    pub mapped: u64,
+    /// Bytes stored for them, over all copies, without space that awaits garbage collection.
+    pub stored: u64,
+    /// Label and buckets of each member.
+    pub members: Vec<(String, BucketUsage)>,
+}
+
+impl Volume {
+    /// Returns the use of the space.
+    pub fn usage(&self) -> Usage {
+        let Inner { layout, members, .. } = &*self.inner;
+        let (map, buckets) = {
+            let state = self.inner.lock();
+            (state.map.clone(), state.allocator.usage())
+        };
+        let stored =
+            |extent: &Extent| u64::from(extent.stored_blocks(layout.block)) * extent.pointers().len() as u64;
+        Usage {
+            size: layout.size,
+            bucket: layout.bucket,
+            extents: map.len(),
+            map_memory: map.memory(),
+            mapped: map.iter().map(|extent| u64::from(extent.length)).sum::<u64>() * u64::from(layout.block),
+            stored: map.iter().map(stored).sum::<u64>() * u64::from(layout.block),
+            members: members.iter().map(|member| member.entry.label.clone()).zip(buckets).collect(),
+        }
+    }
+}
+
+impl Inner {
+    /// Locks the state. No code panics while it holds the lock.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Converts a range in bytes to blocks.
+    fn blocks(&self, offset: u64, length: u64) -> Range<u64> {
+        let block = u64::from(self.layout.block);
+        offset / block..(offset + length) / block
+    }
+
+    async fn execute(self: Arc<Inner>, cx: Context, io: Io) -> Outcome {
+        match io {
+            Io::Read { offset, buffer } => self.read(&cx, offset, buffer).await.map(Answer::Read),
+            Io::Write { offset, data, durable } => self.write(&cx, offset, data, durable).await,
+            Io::Flush => self.flush(&cx).await,
+            Io::Discard { offset, length, durable } | Io::WriteZeroes { offset, length, durable, .. } => {
+                self.unmap(&cx, offset, length, durable).await
+            }
+            Io::Cache { .. } => Ok(Answer::Done),
+            Io::Extents { offset, length } => Ok(Answer::Extents(self.extents(offset, length))),
+        }
+    }
+}
+
+impl State {
+    /// Begins a change of the map. Fails if the volume has failed.
+    fn change(&mut self) -> Result<u64, IoError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => {
+                self.position += 1;
+                Ok(self.position)
+            }
+        }
+    }
+
+    /// Ends the records of a change.
+    fn end_group(&mut self) {
+        let Pending { records, groups } = &mut self.pending;
+        groups.push(records.len());
+    }
+
+    /// Adds a record of a bucket that a stream began.
+    fn record_opened(pending: &mut Pending, Opened { member, bucket, generation }: Opened) {
+        Record::Open { member, bucket, generation }.encode(&mut pending.records);
+    }
+
+    /// Maps an extent as a part of the change `position`. The allocation counted its own references already.
+    fn map_extent(&mut self, extent: Extent, position: u64, block: u32) {
+        Record::encode_map(&extent, &mut self.pending.records);
+        let State { map, allocator, .. } = self;
+        map.insert(extent, |old, left| replace(allocator, old, left, position, block));
+    }
+}
+
+/// Moves the references of an extent to the parts that remain of it.
+fn replace(allocator: &mut Allocator, old: &Extent, left: &[Extent], position: u64, block: u32) {
+    for part in left {
+        part.pointers().iter().for_each(|pointer| allocator.refer(pointer, part.stored_blocks(block)));
+    }
+    old.pointers().iter().for_each(|pointer| allocator.unrefer(pointer, old.stored_blocks(block), position));
+}
+
+impl BlockDevice for Volume {
+    fn geometry(&self) -> Geometry {
+        let Layout { size, block, .. } = self.inner.layout;
+        Geometry { capacity: size, block: u64::from(block), request_max: REQUEST_MAX }
+    }
+
+    fn features(&self) -> Features {
+        let members = || self.inner.members.iter().map(|member| member.device.features());
+        Features {
+            read_only: self.inner.read_only,
+            discard: true,
+            write_zeroes: true,
+            extents: true,
+            cache: false,
+            rotational: members().any(|features| features.rotational),
+            timed: members().any(|features| features.timed),
+        }
+    }
+
+    /// Starts a request. It is polled once, so that it is sent to the members at once, and a request that these answer
+    /// immediately is complete.
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        if let Err(error) = io.check(&self.geometry()) {
+            return Started::Done(Err(error));
+        }
+        if self.inner.read_only && io.is_write() {
+            return Started::Done(Err(IoError::ReadOnly));
+        }
+        let mut future = Box::pin(self.inner.clone().execute(cx.clone(), io));
+        match future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Started::Done(outcome),
+            Poll::Pending => Started::Pending(future),
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.inner.members.iter().filter_map(|member| member.device.next_due()).min()
+    }
+
+    fn advance(&self, now: Instant) {
+        self.inner.members.iter().for_each(|member| member.device.advance(now));
+    }
+
+    fn power_losses(&self) -> u64 {
+        self.inner.members.iter().map(|member| member.device.power_losses()).sum()
+    }
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume").field("layout", &self.inner.layout).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! Reads and the list of mapped ranges.
+
+use super::Inner;
+use crate::encode::{Check, Identity, decode, verify_units};
+use crate::extent::{Extent, Pointer};
+use crate::member;
+use flashlab_block::{Context, Extent as Part, IoError};
+use futures_util::future::join_all;
+use std::ops::Range;
+
+/// Attempts of a read whose buckets were reused meanwhile.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// The reason why a copy of an extent cannot be read.
+enum CopyError {
+    /// The bucket was reused after the extent was looked up.
+    Moved,
+    /// The copy is bad.
+    Bad,
+}
+
+impl Inner {
+    /// Fills `buffer` with the bytes from `offset` on.
+    pub(super) async fn read(
+        &self,
+        cx: &Context,
+        offset: u64,
+        mut buffer: Vec<u8>,
+    ) -> Result<Vec<u8>, IoError> {
+        let blocks = self.blocks(offset, buffer.len() as u64);
+        for _ in 0..ATTEMPTS_MAX {
+            let extents: Vec<Extent> = self.lock().map.overlapping(blocks.clone()).cloned().collect();
+            if let [extent] = &*extents
+                && extent.start() <= blocks.start
+                && extent.end >= blocks.end
+            {
+                match self.read_extent(cx, extent, blocks.clone(), buffer).await? {
+                    Some(filled) => return Ok(filled),
+                    None => {
+                        buffer =
+                            vec![0; ((blocks.end - blocks.start) * u64::from(self.layout.block)) as usize]
+                    }
+                }
+                continue;
+            }
+            if self.read_parts(cx, &extents, blocks.clone(), &mut buffer).await? {
+                return Ok(buffer);
+            }
+        }
+        Err(IoError::Medium)
+    }
+
+    /// Reads several extents, and zeroes between them. Returns false if one was moved meanwhile.
+    async fn read_parts(
+        &self,
+        cx: &Context,
+        extents: &[Extent],
+        blocks: Range<u64>,
+        buffer: &mut [u8],
+    ) -> Result<bool, IoError> {
+        let block = u64::from(self.layout.block);
+        let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end.min(blocks.end);
+        let length = |part: &Range<u64>| ((part.end - part.start) * block) as usize;
+        let reads = extents.iter().map(|extent| {
+            let part = part(extent);
+            let buffer = vec![0; length(&part)];
+            self.read_extent(cx, extent, part, buffer)
+        });
+        buffer.fill(0);
+        for (extent, read) in extents.iter().zip(join_all(reads).await) {
+            let Some(bytes) = read? else { return Ok(false) };
+            let at = ((part(extent).start - blocks.start) * block) as usize;
+            buffer[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(true)
+    }
+
+    /// Reads `blocks`, a part of the live range of an extent, from one of its copies, into a buffer of that length.
+    /// Returns `None` if the extent was moved meanwhile.
+    async fn read_extent(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        blocks: Range<u64>,
+        buffer: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, IoError> {
+        let from = u32::from(extent.skip) + (blocks.start - extent.start()) as u32;
+        let wanted = from..from + (blocks.end - blocks.start) as u32;
+        let mut buffer = Some(buffer);
+        for pointer in extent.pointers() {
+            match self.read_copy(cx, extent, pointer, wanted.clone(), buffer.take()).await {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(CopyError::Moved) => return Ok(None),
+                Err(CopyError::Bad) => {}
+            }
+        }
+        Err(IoError::Medium)
+    }
+
+    /// Reads blocks `wanted` of a stored extent from one copy, and verifies them. A buffer of the right length is
+    /// reused.
+    async fn read_copy(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        pointer: &Pointer,
+        wanted: Range<u32>,
+        buffer: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, CopyError> {
+        let (block, unit) = (self.layout.block, self.layout.unit);
+        let wanted = wanted.start * block..wanted.end * block;
+        let range = if extent.is_plain() {
+            wanted.start / unit * unit..wanted.end.next_multiple_of(unit).min(extent.stored)
+        } else {
+            0..extent.stored
+        };
+        let length = (range.end - range.start).next_multiple_of(block) as usize;
+        let buffer = buffer.filter(|buffer| buffer.len() == length).unwrap_or_else(|| vec![0; length]);
+        let device = &*self.members[usize::from(pointer.member)].device;
+        let offset = self.layout.offset(pointer) + u64::from(range.start);
+        let read = member::read(device, cx, offset, buffer).await;
+        if !self.lock().allocator.is_current(pointer) {
+            return Err(CopyError::Moved);
+        }
+        let mut stored = read.map_err(|_| CopyError::Bad)?;
+        if !extent.is_plain() {
+            stored.truncate(extent.stored as usize);
+            let logical = self.decode(extent, stored)?;
+            let wanted = wanted.start as usize..wanted.end as usize;
+            return Ok(logical.get(wanted).ok_or(CopyError::Bad)?.to_vec());
+        }
+        let units = (range.start / unit) as usize..range.end.div_ceil(unit) as usize;
+        let sums = extent.sums().get(units).ok_or(CopyError::Bad)?;
+        verify_units(&stored, sums, unit).map_err(|_| CopyError::Bad)?;
+        if stored.len() == (wanted.end - wanted.start) as usize {
+            return Ok(stored);
+        }
+        let at = (wanted.start - range.start) as usize;
+        Ok(stored[at..at + (wanted.end - wanted.start) as usize].to_vec())
+    }
+
+    fn decode(&self, extent: &Extent, stored: Vec<u8>) -> Result<Vec<u8>, CopyError> {
+        let block = u64::from(self.layout.block);
+        let identity = Identity {
+            volume: self.layout.volume,
+            address: (extent.start() - u64::from(extent.skip)) * block,
+            length: u32::from(extent.whole) * self.layout.block,
+            epoch: 0,
+            write: 0,
+        };
+        let check = Check::Crc32c(extent.sums().to_vec());
+        decode(stored, extent.compression, &check, &identity, &self.layout.encoding())
+            .map_err(|_| CopyError::Bad)
+    }
+
+    /// Reads and verifies the stored bytes of an extent from its first good copy. Returns `None` if every copy is bad,
+    /// or if the extent was moved meanwhile.
+    pub(super) async fn read_stored(&self, cx: &Context, extent: &Extent) -> Option<Vec<u8>> {
+        for pointer in extent.pointers() {
+            if let Some(bytes) = self.read_stored_copy(cx, extent, pointer).await {
+                return Some(bytes);
+            }
+        }
+        None
+    }
+
+    /// Reads and verifies the stored bytes of one copy of an extent, with their padding.
+    pub(super) async fn read_stored_copy(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        pointer: &Pointer,
+    ) -> Option<Vec<u8>> {
+        let length = (extent.stored_blocks(self.layout.block) * self.layout.block) as usize;
+        let device = &*self.members[usize::from(pointer.member)].device;
+        let stored = member::read(device, cx, self.layout.offset(pointer), vec![0; length]).await.ok()?;
+        let bytes = &stored[..extent.stored as usize];
+        let unit = if extent.is_plain() { self.layout.unit } else { extent.stored.max(1) };
+        verify_units(bytes, extent.sums(), unit).is_ok().then_some(stored)
+    }
+
+    /// Returns which parts of a range are mapped.
+    pub(super) fn extents(&self, offset: u64, length: u64) -> Vec<Part> {
+        let blocks = self.blocks(offset, length);
+        let block = u64::from(self.layout.block);
+        let (mut parts, mut at) = (Vec::new(), blocks.start);
+        let mut part = |blocks: u64, hole: bool| {
+            if blocks > 0 {
+                Part { length: blocks * block, hole, zero: hole }.append(&mut parts);
+            }
+        };
+        let state = self.lock();
+        for extent in state.map.overlapping(blocks.clone()) {
+            let (start, end) = (extent.start().max(blocks.start), extent.end.min(blocks.end));
+            part(start - at, true);
+            part(end - start, false);
+            at = end;
+        }
+        part(blocks.end - at, true);
+        parts
+    }
+}

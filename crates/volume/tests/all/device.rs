@@ -1,0 +1,141 @@
+//! The volume as a block device: it reads like an array, also after it was opened again, and uses its space.
+
+use crate::pool::{BLOCK, devices, disks, format, open, options, run};
+use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
+use flashlab_block::{BlockDevice, Io, IoError};
+use flashlab_sim::Rng;
+use flashlab_volume::{NewMember, OpenOptions, Options, Volume, VolumeError};
+
+#[test]
+fn a_volume_reads_like_a_plain_array() {
+    for (seed, members, replicas) in [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 2, 2), (5, 3, 2)] {
+        let disks = disks(members);
+        format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+        let volume = open(&disks).expect("a new volume");
+        agrees_with_an_array(&volume, seed, 400);
+        let report = run(|cx| async move { volume.check(&cx).await });
+        assert_eq!(report.findings, [""; 0], "seed {seed}");
+    }
+}
+
+#[test]
+fn requests_beyond_the_end_are_rejected() {
+    let disks = disks(1);
+    format(&disks, &options()).expect("disks of the right size");
+    rejects_requests_beyond_the_end(&open(&disks).expect("a new volume"));
+}
+
+/// Writes random data everywhere, several times over, and compares after each opening.
+#[test]
+fn all_of_the_space_can_be_overwritten_again_and_again() {
+    for (members, replicas) in [(1, 1), (2, 1), (2, 2)] {
+        let disks = disks(members);
+        format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+        let mut rng = Rng::new(7);
+        let capacity = open(&disks).expect("a new volume").geometry().capacity;
+        let mut array = vec![0; capacity as usize];
+        for round in 0..4u8 {
+            let volume = open(&disks).expect("the volume was closed");
+            assert!(read(&volume, 0, array.len()) == array, "round {round}");
+            for n in 0..1_500u64 {
+                let length = (1 + rng.below(16)) * BLOCK;
+                let offset = rng.below((capacity - length) / BLOCK + 1) * BLOCK;
+                let bytes = vec![(n % 251) as u8 + 1; length as usize];
+                array[offset as usize..(offset + length) as usize].copy_from_slice(&bytes);
+                let write = Io::Write { offset, data: bytes.into(), durable: n % 50 == 0 };
+                let done = execute(&volume, write);
+                assert!(done.is_ok(), "round {round}, write {n}: {done:?}, {:?}", volume.usage());
+            }
+            for offset in (0..capacity).step_by(8192).filter(|_| round == 0) {
+                let data = vec![3; 8192.min(capacity - offset) as usize];
+                array[offset as usize..][..data.len()].copy_from_slice(&data);
+                assert!(execute(&volume, Io::Write { offset, data: data.into(), durable: false }).is_ok());
+            }
+            assert!(read(&volume, 0, array.len()) == array, "round {round}");
+            let closing = volume.clone();
+            run(|cx| async move { closing.close(&cx).await }).expect("disks that work");
+            let report = run(|cx| async move { volume.check(&cx).await });
+            assert_eq!(report.findings, [""; 0], "round {round}");
+        }
+    }
+}
+
+#[test]
+fn data_is_striped_over_the_members_by_their_space() {
+    let disks = disks(2);
+    format(&disks, &options()).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    for n in 0..64 {
+        let data = vec![1; 8192];
+        assert!(execute(&volume, Io::Write { offset: n * 8192, data: data.into(), durable: false }).is_ok());
+    }
+    let usage = volume.usage();
+    let [a, b] = [0, 1].map(|n| usage.members[n].1.live_blocks);
+    assert_eq!(a + b, 64 * 16);
+    assert!(a.abs_diff(b) <= 64, "{a} and {b} blocks");
+    assert_eq!((usage.mapped, usage.stored), (64 * 8192, 64 * 8192));
+}
+
+#[test]
+fn a_discard_of_everything_frees_all_buckets() {
+    let disks = disks(1);
+    format(&disks, &options()).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    let capacity = volume.geometry().capacity;
+    for offset in (0..capacity / 2).step_by(8192) {
+        assert!(execute(&volume, Io::Write { offset, data: vec![1; 8192].into(), durable: false }).is_ok());
+    }
+    let before = volume.usage().members[0].1;
+    assert!(execute(&volume, Io::Discard { offset: 0, length: capacity, durable: true }).is_ok());
+    let after = volume.usage().members[0].1;
+    assert_eq!((after.live_blocks, after.used), (0, 0));
+    assert!(after.free > before.free);
+    assert!(read(&volume, 0, 8192).iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn members_are_found_in_any_order_and_wrong_ones_are_refused() {
+    let all = disks(3);
+    format(&all[..2], &options()).expect("disks of the right size");
+    format(&all[2..], &Options { volume: [1; 16], ..options() }).expect("disks of the right size");
+    let open_of = |order: &[usize]| {
+        let disks: Vec<_> = order.iter().map(|n| all[*n].clone()).collect();
+        open(&disks).map(drop)
+    };
+    assert_eq!(open_of(&[1, 0]), Ok(()));
+    assert_eq!(open_of(&[0]), Err(VolumeError::Missing { missing: 1, of: 2 }));
+    assert_eq!(open_of(&[0, 2]), Err(VolumeError::Foreign { member: 1 }));
+    assert_eq!(open_of(&[0, 0]), Err(VolumeError::Duplicate { member: 1 }));
+    let blank = open(&disks(1)).map(drop);
+    assert!(matches!(blank, Err(VolumeError::NoSuperblock { member: 0, .. })), "{blank:?}");
+}
+
+#[test]
+fn a_read_only_volume_changes_nothing() {
+    let disks = disks(1);
+    format(&disks, &options()).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    assert!(execute(&volume, Io::Write { offset: 0, data: vec![9; 512].into(), durable: true }).is_ok());
+    let before = disks[0].image();
+    let devices = devices(&disks);
+    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let volume = run(|cx| async move { Volume::open(&cx, &devices, read_only).await }).expect("a volume");
+    assert!(volume.features().read_only);
+    let write = Io::Write { offset: 0, data: vec![1; 512].into(), durable: false };
+    assert_eq!(execute(&volume, write).err(), Some(IoError::ReadOnly));
+    assert!(execute(&volume, Io::Flush).is_ok());
+    assert!(read(&volume, 0, 512).iter().all(|byte| *byte == 9));
+    assert!(disks[0].image() == before);
+}
+
+#[test]
+fn options_that_do_not_fit_the_members_are_refused() {
+    let too_large = format(&disks(1), &Options { size: 1 << 30, ..options() });
+    assert!(matches!(too_large, Err(VolumeError::Option(_))), "{too_large:?}");
+    let copies = format(&disks(1), &Options { replicas: 2, ..options() });
+    assert!(copies.expect_err("one member").to_string().starts_with("replicas=2"));
+    let small = flashlab_block::Memory::new(1 << 16, flashlab_block::Pages::Small).expect("a size");
+    let members = vec![NewMember::new(std::sync::Arc::new(small))];
+    let error = run(|cx| async move { Volume::format(&cx, &members, &options()).await });
+    assert!(matches!(error, Err(VolumeError::TooSmall { member: 0, .. })), "{error:?}");
+}

@@ -1,0 +1,62 @@
+//! Small volumes on disks of the crash library.
+
+use flashlab_block::crash::{Disk, Image};
+use flashlab_block::{BlockDevice, Context, Executor};
+use flashlab_sim::Duration;
+use flashlab_volume::{NewMember, OpenOptions, Options, Volume, VolumeError};
+use std::sync::Arc;
+
+/// Size of a member in bytes.
+pub(crate) const MEMBER: u64 = 896 << 10;
+/// Size of a block of the small volumes.
+pub(crate) const BLOCK: u64 = 512;
+
+/// Returns the options of a small volume.
+pub(crate) fn options() -> Options {
+    Options {
+        block: BLOCK as u32,
+        bucket: 16 << 10,
+        checksum_block: 1024,
+        extent_max: 4096,
+        ..Options::new([0x5a; 16])
+    }
+}
+
+/// Creates disks that answer immediately.
+pub(crate) fn disks(count: usize) -> Vec<Disk> {
+    (0..count).map(|_| Disk::new(Image::new(MEMBER), BLOCK)).collect()
+}
+
+/// Creates disks with these bytes and a latency.
+pub(crate) fn disks_of(images: Vec<Image>) -> Vec<Disk> {
+    let disk = |image| Disk::new(image, BLOCK).with_latency(Duration::from_us(100));
+    images.into_iter().map(disk).collect()
+}
+
+pub(crate) fn devices(disks: &[Disk]) -> Vec<Arc<dyn BlockDevice>> {
+    disks.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn BlockDevice>).collect()
+}
+
+/// Formats the disks.
+pub(crate) fn format(disks: &[Disk], options: &Options) -> Result<(), VolumeError> {
+    let members: Vec<NewMember> = devices(disks).into_iter().map(NewMember::new).collect();
+    let options = options.clone();
+    run(|cx| async move { Volume::format(&cx, &members, &options).await })
+}
+
+/// Opens a volume on the disks.
+pub(crate) fn open(disks: &[Disk]) -> Result<Volume, VolumeError> {
+    let devices = devices(disks);
+    run(|cx| async move { Volume::open(&cx, &devices, OpenOptions::default()).await })
+}
+
+/// Runs a future on an executor of its own.
+pub(crate) fn run<T, F>(future: impl FnOnce(Context) -> F) -> T
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let mut executor = Executor::new(1);
+    let cx = executor.context();
+    executor.block_on(future(cx))
+}
