@@ -229,17 +229,19 @@ impl Allocator {
 
     /// Removes a reference. `position` is that of the change in the journal.
     pub(crate) fn unrefer(&mut self, pointer: &Pointer, blocks: u32, position: u64) {
-        let bucket = &mut self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize];
+        let member = &mut self.members[usize::from(pointer.member)];
+        let bucket = &mut member.buckets[pointer.bucket as usize];
         if bucket.generation != pointer.generation {
             return;
         }
         bucket.live -= blocks;
         if bucket.live == 0 && bucket.state == State::Full {
-            bucket.state = State::Releasing;
             if fault("volume-reuses-a-bucket-early") {
-                self.releasing.push_front((0, pointer.member, pointer.bucket));
+                bucket.state = State::Free;
+                member.free.push_front(pointer.bucket);
                 return;
             }
+            bucket.state = State::Releasing;
             self.releasing.push_back((position, pointer.member, pointer.bucket));
         }
     }

@@ -124,7 +124,10 @@ impl Inner {
         }
         let State { pending, position, allocator, .. } = &mut *state;
         allocator.close_empty(*position);
-        let mut entries = std::mem::take(pending).into_entries(self.layout.records_max());
+        let mut entries = std::mem::take(pending).into_entries(match fault("volume-splits-a-write") {
+            true => 1,
+            false => self.layout.records_max(),
+        });
         let block = self.layout.block as usize;
         let length = |records: &Vec<u8>| (ENTRY_HEADER + records.len()).next_multiple_of(block) as u64;
         let ring = self.layout.journal_len();

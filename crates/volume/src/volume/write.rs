@@ -27,17 +27,22 @@ impl Inner {
         let mut extents = Vec::new();
         let mut rest = self.blocks(offset, data.len() as u64);
         while !rest.is_empty() {
-            match self.allocate(rest.clone())? {
+            let allocated = self.allocate(rest.clone()).inspect_err(|_| self.drop_extents(&extents))?;
+            match allocated {
                 Some(allocated) => {
                     rest.start = allocated.blocks.end;
                     extents.push(self.encode(offset, &data, allocated));
                 }
-                None => {
-                    if !extents.is_empty() {
+                None => match self.make_space(cx).await {
+                    Ok(()) => {}
+                    Err(IoError::NoSpace) if !extents.is_empty() => {
                         self.store(cx, std::mem::take(&mut extents)).await?;
                     }
-                    self.make_space(cx).await?;
-                }
+                    Err(error) => {
+                        self.drop_extents(&extents);
+                        return Err(error);
+                    }
+                },
             }
         }
         if extents.is_empty() {

@@ -1,1 +1,205 @@
-//! empty
+//! Damage of the medium: every change of a byte is healed, or it is an error, and never wrong data (I12).
+//!
+//! `FLASHLAB_FULL` damages every byte of the used structures and every 16th byte of the rest.
+
+use crate::pool::{BLOCK, disks, format, open, options};
+use flashlab_block::conformance::execute;
+use flashlab_block::crash::{Disk, Image};
+use flashlab_block::{Answer, Io};
+use flashlab_sim::Rng;
+use flashlab_volume::format::{ENTRY_HEADER, Entry, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets};
+use flashlab_volume::{Options, Volume};
+
+/// Logical bytes with data in the volumes of these tests.
+const USED: usize = 24 << 10;
+
+/// Creates a volume with some data. Returns its disks and the data.
+fn filled(members: usize, replicas: u8, close: bool) -> (Vec<Disk>, Vec<u8>) {
+    let disks = disks(members);
+    format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    let mut rng = Rng::new(3);
+    let mut data = vec![0; USED];
+    for n in 0..30u8 {
+        let length = (1 + rng.below(12)) * BLOCK;
+        let offset = rng.below((USED as u64 - length) / BLOCK + 1) * BLOCK;
+        data[offset as usize..(offset + length) as usize].fill(n + 1);
+        let bytes = vec![n + 1; length as usize];
+        let write = Io::Write { offset, data: bytes.into(), durable: n % 3 == 0 };
+        assert!(execute(&volume, write).is_ok());
+    }
+    assert!(execute(&volume, Io::Flush).is_ok());
+    if close {
+        crate::pool::run(|cx| async move { volume.close(&cx).await }).expect("disks that work");
+    }
+    (disks, data)
+}
+
+/// Compares every readable block of a volume with `data`. Returns the number of unreadable blocks.
+fn unreadable(volume: &Volume, data: &[u8], name: &str) -> usize {
+    let mut unreadable = 0;
+    for (n, expected) in data.chunks(BLOCK as usize).enumerate() {
+        let read = Io::Read { offset: n as u64 * BLOCK, buffer: vec![0; BLOCK as usize] };
+        match execute(volume, read) {
+            Ok(Answer::Read(bytes)) => assert!(bytes == expected, "block {n} is wrong: {name}"),
+            _ => unreadable += 1,
+        }
+    }
+    unreadable
+}
+
+fn copies(images: &[Image]) -> Vec<Disk> {
+    images.iter().map(|image| Disk::new(image.clone(), BLOCK)).collect()
+}
+
+/// Offsets to damage: those of bytes that are not zero, and a sample of the others.
+fn offsets(image: &Image, full: bool) -> Vec<u64> {
+    let bytes = image.to_vec();
+    let step = if full { 1 } else { 61 };
+    let used = (0..).zip(&bytes).filter(|(_, byte)| **byte != 0).map(|(n, _)| n).step_by(step);
+    used.chain((0..bytes.len() as u64).step_by(16 * step)).collect()
+}
+
+fn full() -> bool {
+    std::env::var_os("FLASHLAB_FULL").is_some()
+}
+
+#[test]
+fn a_damaged_byte_of_a_closed_volume_is_an_error_or_healed() {
+    let (disks, data) = filled(1, 1, true);
+    let images = [disks[0].image()];
+    let (mut errors, mut healthy) = (0, 0);
+    for offset in offsets(&images[0], full()) {
+        let damaged = copies(&images);
+        damaged[0].flip(offset, 1 << (offset % 8));
+        match open(&damaged) {
+            Err(_) => errors += 1,
+            Ok(volume) if unreadable(&volume, &data, &format!("byte {offset}")) > 0 => errors += 1,
+            Ok(_) => healthy += 1,
+        }
+    }
+    assert!(errors > 50 && healthy > 50, "{errors} errors, {healthy} without effect");
+}
+
+#[test]
+fn a_damaged_byte_of_one_copy_is_no_error() {
+    let (disks, data) = filled(2, 2, true);
+    let images: Vec<Image> = disks.iter().map(Disk::image).collect();
+    for offset in offsets(&images[0], false).into_iter().step_by(2) {
+        for member in 0..2 {
+            let damaged = copies(&images);
+            damaged[member].flip(offset, 0x10);
+            let volume = open(&damaged).expect("the other member is sound");
+            assert_eq!(unreadable(&volume, &data, &format!("byte {offset} of member {member}")), 0);
+        }
+    }
+}
+
+#[test]
+fn opening_heals_a_damaged_superblock() {
+    let (disks, _) = filled(2, 1, true);
+    for disk in &disks {
+        let at = copy_offsets(disk.image().size());
+        disk.flip(at[0] + 20, 1);
+        disk.flip(at[2] + 4, 1);
+    }
+    drop(open(&disks).expect("the second copy is sound"));
+    for disk in &disks {
+        for offset in copy_offsets(disk.image().size()) {
+            let mut bytes = vec![0; SUPERBLOCK_SIZE];
+            disk.image().read(offset, &mut bytes);
+            assert!(Superblock::decode(&bytes).is_ok(), "the copy at {offset}");
+        }
+    }
+}
+
+/// Damage of an entry in the middle of the journal must not hide the flushed changes behind it.
+#[test]
+fn a_damaged_journal_entry_before_others_is_an_error() {
+    let (disks, data) = filled(1, 1, false);
+    let images = [disks[0].image()];
+    let bytes = images[0].to_vec();
+    let entries: Vec<u64> = (0..bytes.len())
+        .step_by(BLOCK as usize)
+        .filter(|at| Entry::decode(&bytes[*at..], &options().volume).is_ok())
+        .map(|at| at as u64)
+        .collect();
+    assert!(entries.len() > 8, "{entries:?}");
+    let (last, earlier) = entries.split_last().expect("there are entries");
+    for entry in earlier {
+        let damaged = copies(&images);
+        damaged[0].flip(entry + ENTRY_HEADER as u64 + 3, 4);
+        let error = open(&damaged).map(drop).expect_err("a damaged entry");
+        assert!(error.to_string().contains("follows it"), "{error}");
+    }
+    // Damage of the last entry cannot be told from a torn one, which no flush acknowledged.
+    let damaged = copies(&images);
+    damaged[0].flip(last + ENTRY_HEADER as u64 + 3, 4);
+    drop(open(&damaged).expect("the entries before are sound"));
+    let volume = open(&copies(&images)).expect("a sound volume");
+    assert_eq!(unreadable(&volume, &data, "no damage"), 0);
+}
+
+/// Data that was moved on the medium, or replaced by an older version, is an error.
+#[test]
+fn a_moved_or_replayed_extent_is_an_error() {
+    let (disks, data) = filled(1, 1, true);
+    let image = disks[0].image();
+    let bytes = image.to_vec();
+    let mut caught = 0;
+    for from in (64 << 10..bytes.len() as u64 - 4096).step_by(2048) {
+        let source = &bytes[from as usize..from as usize + 1024];
+        let to = (from + 2048) as usize;
+        if source == &bytes[to..to + 1024] || source.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let mut moved = image.clone();
+        moved.write(from + 2048, source);
+        match open(&copies(&[moved])) {
+            Err(_) => caught += 1,
+            Ok(volume) => caught += usize::from(unreadable(&volume, &data, "moved data") > 0),
+        }
+    }
+    assert!(caught > 5, "{caught}");
+}
+
+/// Decoders accept any bytes. Changed structures with a correct checksum reach the checks behind it.
+#[test]
+fn hostile_structures_give_errors_and_no_panic() {
+    let (disks, data) = filled(1, 1, true);
+    let image = disks[0].image();
+    let bytes = image.to_vec();
+    let volume = options().volume;
+    let mut rng = Rng::new(11);
+    let run = (0..bytes.len()).step_by(BLOCK as usize).find_map(|at| {
+        let run = Run::decode(&bytes[at..], &volume).ok()?;
+        Some((at as u64, run))
+    });
+    let (at, run) = run.expect("a closed volume has a checkpoint");
+    for _ in 0..if full() { 20_000 } else { 400 } {
+        let mut run = run.clone();
+        let n = rng.below(run.records.len() as u64) as usize;
+        run.records[n] ^= 1 << rng.below(8);
+        let mut hostile = image.clone();
+        hostile.write(at, &run.encode(&volume, BLOCK as usize));
+        // A forged checksum may point elsewhere; the data's own checksums then fail, unless the place is the same.
+        if let Ok(volume) = open(&copies(&[hostile])) {
+            let read = Io::Read { offset: 0, buffer: vec![0; data.len()] };
+            let _ = execute(&volume, read);
+            assert!(execute(&volume, Io::Flush).is_ok());
+        }
+    }
+    let superblock = Superblock::decode(&bytes).expect("a sound superblock");
+    let encoded = superblock.encode();
+    for n in 12..400 {
+        for bit in 0..8 {
+            let mut forged = encoded.clone();
+            forged[n] ^= 1 << bit;
+            let sum = crc32c::crc32c(&forged[12..]);
+            forged[8..12].copy_from_slice(&sum.to_le_bytes());
+            let mut hostile = image.clone();
+            copy_offsets(image.size()).into_iter().for_each(|at| hostile.write(at, &forged));
+            drop(open(&copies(&[hostile])));
+        }
+    }
+}

@@ -7,15 +7,12 @@
 
 use crate::pool::{BLOCK, MEMBER, devices, disks_of, format, open, options, run};
 use flashlab_block::conformance::read;
-use flashlab_block::crash::{Contract, Disk, History, Image, shortest};
+use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, shortest};
 use flashlab_block::{BlockDevice, Context, Executor, Io, Started};
 use flashlab_sim::Rng;
 use flashlab_volume::{OpenOptions, Options, Volume};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-
-/// Blocks of the volume that the workload uses.
-const BLOCKS: u64 = 96;
 
 /// A request of the workload.
 #[derive(Clone, Debug)]
@@ -32,20 +29,27 @@ enum Step {
 struct Shape {
     members: usize,
     replicas: u8,
-    /// Logical size in bytes. A volume that is smaller than its members rarely collects garbage.
-    size: u64,
+    /// Size of each member in bytes.
+    member: u64,
+    /// Blocks of the volume that the workload uses.
+    blocks: u64,
+    /// The workload uses all of the volume, so that it collects garbage all the time.
+    tight: bool,
 }
 
-const SHAPES: [Shape; 4] = [
-    Shape { members: 1, replicas: 1, size: 0 },
-    Shape { members: 2, replicas: 1, size: BLOCKS * BLOCK },
-    Shape { members: 2, replicas: 2, size: BLOCKS * BLOCK },
-    Shape { members: 3, replicas: 2, size: 0 },
-];
+const fn shape(members: usize, replicas: u8) -> Shape {
+    Shape { members, replicas, member: MEMBER, blocks: 96, tight: false }
+}
 
-fn draw(rng: &mut Rng) -> Step {
-    let start = rng.below(BLOCKS);
-    let blocks = start..start + 1 + rng.below((BLOCKS - start).min(20));
+const fn tight(members: usize, replicas: u8, blocks: u64) -> Shape {
+    Shape { members, replicas, member: 432 << 10, blocks, tight: true }
+}
+
+const SHAPES: [Shape; 5] = [shape(1, 1), tight(1, 1, 300), shape(2, 2), tight(2, 1, 700), tight(2, 2, 300)];
+
+fn draw(rng: &mut Rng, shape: Shape) -> Step {
+    let start = rng.below(shape.blocks);
+    let blocks = start..start + 1 + rng.below((shape.blocks - start).min(20));
     let durable = rng.below(10) == 0;
     match rng.below(20) {
         0..3 => Step::Flush,
@@ -104,14 +108,15 @@ async fn answer(started: Started) -> bool {
 
 /// A formatted volume, before it is opened.
 fn formatted(shape: Shape) -> Vec<Image> {
-    let disks: Vec<Disk> = (0..shape.members).map(|_| Disk::new(Image::new(MEMBER), BLOCK)).collect();
-    let options = Options { replicas: shape.replicas, size: shape.size, ..options() };
+    let disks: Vec<Disk> = (0..shape.members).map(|_| Disk::new(Image::new(shape.member), BLOCK)).collect();
+    let size = if shape.tight { shape.blocks * BLOCK } else { 0 };
+    let options = Options { replicas: shape.replicas, size, ..options() };
     format(&disks, &options).expect("disks of the right size");
     disks.iter().map(Disk::image).collect()
 }
 
 /// Checks that the history's contract holds for the disks after a power loss. Returns the fault.
-fn judge(history: &History, images: Vec<Image>) -> Result<Vec<Disk>, String> {
+fn judge(shape: Shape, history: &History, images: Vec<Image>) -> Result<Vec<Disk>, String> {
     let disks: Vec<Disk> = images.into_iter().map(|image| Disk::new(image, BLOCK)).collect();
     let volume = open(&disks).map_err(|error| format!("the volume does not open: {error}"))?;
     let checking = volume.clone();
@@ -119,7 +124,7 @@ fn judge(history: &History, images: Vec<Image>) -> Result<Vec<Disk>, String> {
     if !report.findings.is_empty() {
         return Err(report.findings.join("; "));
     }
-    let bytes = read(&volume, 0, (BLOCKS * BLOCK) as usize);
+    let bytes = read(&volume, 0, (shape.blocks * BLOCK) as usize);
     let block = |n: u64| Some(bytes[(n * BLOCK) as usize..][..BLOCK as usize].to_vec());
     history.check(Contract::Prefix, block).map_err(|violation| violation.to_string())?;
     Ok(disks)
@@ -130,7 +135,7 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
     let mut executor = Executor::new(seed);
     let mut rng = Rng::for_purpose(seed, 99);
     let disks = disks_of(formatted(shape));
-    let history = Arc::new(Mutex::new(History::new(BLOCK as usize, BLOCKS)));
+    let history = Arc::new(Mutex::new(History::new(BLOCK as usize, shape.blocks)));
     let (cx, members) = (executor.context(), devices(&disks));
     let volume = executor.block_on(async move { Volume::open(&cx, &members, OpenOptions::default()).await });
     let volume = volume.map_err(|error| format!("a new volume does not open: {error}"))?;
@@ -150,22 +155,22 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
         let point = Disk::point(&disks);
         let history = history.lock().expect("no task panics").clone();
         for choice in point.choices(states_per_point, &mut rng) {
-            judge(&history, point.images(&choice)).map_err(|fault| {
-                let fails = |choice: &_| judge(&history, point.images(choice)).is_err();
+            judge(shape, &history, point.images(&choice)).map_err(|fault| {
+                let fails = |choice: &_| judge(shape, &history, point.images(choice)).is_err();
                 let choice = point.simplify(&choice, fails);
                 format!("{fault}, after a power loss that kept {choice:?}")
             })?;
             states += 1;
         }
     }
-    judge(&history.lock().expect("no task panics"), disks.iter().map(Disk::image).collect())?;
+    judge(shape, &history.lock().expect("no task panics"), disks.iter().map(Disk::image).collect())?;
     Ok(states)
 }
 
-fn steps(seed: u64, clients: u64, count: usize) -> Vec<Vec<Step>> {
+fn steps(shape: Shape, seed: u64, clients: u64, count: usize) -> Vec<Vec<Step>> {
     let client = |client| {
         let mut rng = Rng::for_purpose(seed, client);
-        (0..count).map(|_| draw(&mut rng)).collect()
+        (0..count).map(|_| draw(&mut rng, shape)).collect()
     };
     (0..clients).map(client).collect()
 }
@@ -173,7 +178,7 @@ fn steps(seed: u64, clients: u64, count: usize) -> Vec<Vec<Step>> {
 /// Runs the workload of a seed. A failure is reduced to the steps that it needs.
 fn check_seed(seed: u64, states_per_point: usize) -> usize {
     let shape = SHAPES[(seed % SHAPES.len() as u64) as usize];
-    let clients = steps(seed, 1 + seed / 4 % 3, 40);
+    let clients = steps(shape, seed, 1 + seed / 5 % 3, if shape.tight { 60 } else { 40 });
     crash(shape, seed, &clients, states_per_point).unwrap_or_else(|fault| {
         // Under a deliberate fault, the first failure is enough.
         assert!(std::env::var_os("FLASHLAB_FAULT").is_none(), "seed {seed}: {fault}");
@@ -201,4 +206,83 @@ fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
     let seeds = if full() { 3_000 } else { 60 };
     let states: usize = (0..seeds).map(|seed| check_seed(seed, 6)).sum();
     assert!(states > 3_000, "only {states} states");
+}
+
+/// A power loss during the recovery from a power loss: what one recovery shows, the next one shows, too (I9).
+#[test]
+fn a_power_loss_during_recovery_loses_nothing() {
+    let seeds = if full() { 1_000 } else { 24 };
+    let mut states = 0;
+    for seed in 0..seeds {
+        states += recover_twice(seed).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+    }
+    assert!(states > 1_000, "only {states} states");
+}
+
+/// Runs a workload, loses the power at its end, and again during each of several recoveries.
+fn recover_twice(seed: u64) -> Result<usize, String> {
+    let shape = SHAPES[(seed % SHAPES.len() as u64) as usize];
+    let mut executor = Executor::new(seed);
+    let mut rng = Rng::for_purpose(seed, 98);
+    let disks = disks_of(formatted(shape));
+    let history = Arc::new(Mutex::new(History::new(BLOCK as usize, shape.blocks)));
+    let (cx, members, record) = (executor.context(), devices(&disks), history.clone());
+    executor.spawn(async move {
+        let volume = Volume::open(&cx, &members, OpenOptions::default()).await.expect("a new volume");
+        for step in steps(shape, seed, 1, 60).remove(0) {
+            execute(&cx, &volume, &record, step).await;
+        }
+    });
+    for _ in 0..200 + rng.below(600) {
+        executor.step();
+    }
+    let history = history.lock().expect("no task panics").clone();
+    let point = Disk::point(&disks);
+    let mut states = 0;
+    for choice in point.choices(4, &mut rng) {
+        let mut executor = Executor::new(seed);
+        let disks = disks_of(point.images(&choice));
+        let (cx, members) = (executor.context(), devices(&disks));
+        let shown = Arc::new(Mutex::new(None));
+        let (show, bytes) = (shown.clone(), (shape.blocks * BLOCK) as usize);
+        executor.spawn(async move {
+            let volume = Volume::open(&cx, &members, OpenOptions::default()).await.expect("a valid state");
+            let read = Io::Read { offset: 0, buffer: vec![0; bytes] };
+            let outcome = match volume.start(&cx, read) {
+                Started::Done(outcome) => outcome,
+                Started::Pending(future) => future.await,
+            };
+            *show.lock().expect("no task panics") = Some(outcome.is_ok());
+        });
+        while executor.step() {
+            if rng.below(4) == 0 {
+                let point = Disk::point(&disks);
+                for choice in point.choices(4, &mut rng) {
+                    judge(shape, &history, point.images(&choice))?;
+                    states += 1;
+                }
+            }
+        }
+        if *shown.lock().expect("no task panics") != Some(true) {
+            return Err("the recovered volume cannot be read".to_owned());
+        }
+        // What the first recovery showed must not change with the second.
+        let first = contents(shape, disks.iter().map(Disk::image).collect())?;
+        let again = contents(shape, Disk::point(&disks).images(&nothing(&disks)))?;
+        if first != again {
+            return Err("a second power loss changed the contents".to_owned());
+        }
+    }
+    Ok(states)
+}
+
+/// Returns the choice that keeps no unflushed write.
+fn nothing(disks: &[Disk]) -> Choice {
+    Choice(vec![Kept::Nothing; Disk::point(disks).unflushed()])
+}
+
+fn contents(shape: Shape, images: Vec<Image>) -> Result<Vec<u8>, String> {
+    let disks: Vec<Disk> = images.into_iter().map(|image| Disk::new(image, BLOCK)).collect();
+    let volume = open(&disks).map_err(|error| format!("the volume does not open: {error}"))?;
+    Ok(read(&volume, 0, (shape.blocks * BLOCK) as usize))
 }
