@@ -1,6 +1,7 @@
 //! An extent of the map: a range of the volume and the places that store it.
 
 use crate::encode::{Check, Compression};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Place of a copy of an extent.
@@ -43,24 +44,33 @@ pub struct Extent {
     more: Option<Box<More>>,
 }
 
-/// Pointers and checksums of an extent that has more than one of either, or no pointer.
+/// Pointers and checks of an extent that is not stored once under one CRC-32C.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct More {
     pointers: Box<[Pointer]>,
-    sums: Box<[u32]>,
+    check: Check,
+    writer: Writer,
+}
+
+/// The write that stored an extent: it determines key and nonce of an encrypted extent, and is zero otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Writer {
+    /// Number of the mount.
+    pub epoch: u32,
+    /// Number of the write within the mount.
+    pub write: u64,
 }
 
 impl Extent {
     /// Creates an extent whose live range is all of it, and which ends at block `end`.
     pub fn new(
-        end: u64,
-        whole: u16,
+        (end, whole): (u64, u16),
         stored: u32,
         compression: Compression,
         check: Check,
+        writer: Writer,
         pointers: &[Pointer],
     ) -> Extent {
-        let Check::Crc32c(sums) = check;
         let mut extent = Extent {
             end,
             length: whole,
@@ -73,17 +83,17 @@ impl Extent {
             sum: 0,
             more: None,
         };
-        extent.set(pointers.into(), sums.into());
+        extent.set(pointers, Cow::Owned(check), writer);
         extent
     }
 
-    fn set(&mut self, pointers: Box<[Pointer]>, sums: Box<[u32]>) {
-        self.more = match (&*pointers, &*sums) {
-            ([pointer], [sum]) => {
-                (self.first, self.sum) = (*pointer, *sum);
+    fn set(&mut self, pointers: &[Pointer], check: Cow<'_, Check>, writer: Writer) {
+        self.more = match (pointers, &*check) {
+            ([pointer], Check::Crc32c(sums)) if sums.len() == 1 => {
+                (self.first, self.sum) = (*pointer, sums[0]);
                 None
             }
-            _ => Some(Box::new(More { pointers, sums })),
+            _ => Some(Box::new(More { pointers: pointers.into(), check: check.into_owned(), writer })),
         };
     }
 
@@ -102,16 +112,29 @@ impl Extent {
         self.more.as_ref().map_or(std::slice::from_ref(&self.first), |more| &more.pointers)
     }
 
-    /// Returns the checksums of the units of the stored bytes.
-    pub fn sums(&self) -> &[u32] {
-        self.more.as_ref().map_or(std::slice::from_ref(&self.sum), |more| &more.sums)
+    /// Returns the only checksum if the extent has one CRC-32C.
+    pub fn single_sum(&self) -> Option<u32> {
+        self.more.is_none().then_some(self.sum)
+    }
+
+    /// Returns the checksums or tags of the units of the stored bytes.
+    pub fn check(&self) -> Cow<'_, Check> {
+        match &self.more {
+            Some(more) => Cow::Borrowed(&more.check),
+            None => Cow::Owned(Check::Crc32c(vec![self.sum])),
+        }
+    }
+
+    /// Returns the write that stored the extent.
+    pub fn writer(&self) -> Writer {
+        self.more.as_ref().map_or(Writer::default(), |more| more.writer)
     }
 
     /// Returns the same extent with other copies.
     #[must_use]
     pub fn with_pointers(&self, pointers: &[Pointer]) -> Extent {
         let mut extent = self.clone();
-        extent.set(pointers.into(), self.sums().into());
+        extent.set(pointers, self.check(), self.writer());
         extent
     }
 
@@ -121,39 +144,45 @@ impl Extent {
         Extent { poisoned: true, ..self.with_pointers(&[]) }
     }
 
-    /// Returns true if a part of the stored bytes can be read and verified on its own.
-    pub fn is_plain(&self) -> bool {
-        self.compression == Compression::None
-    }
-
     /// Returns the number of blocks that each copy occupies.
     pub fn stored_blocks(&self, block: u32) -> u32 {
         self.stored.div_ceil(block)
     }
 
-    /// Returns the part of the extent whose live range is `keep`, a part of the present one. A plain extent loses the
-    /// checksum units outside of `keep`, so that their space becomes free.
+    /// Returns the part of the extent whose live range is `keep`, a part of the present one. An extent that is neither
+    /// compressed nor encrypted loses the checksum units outside of `keep`, so that their space becomes free.
     #[must_use]
     pub fn cut(&self, keep: Range<u64>, block: u32, unit: u32) -> Extent {
         let mut extent = self.clone();
         extent.skip += (keep.start - self.start()) as u16;
         (extent.end, extent.length) = (keep.end, (keep.end - keep.start) as u16);
-        let per_unit = unit / block;
-        if self.is_plain() && !self.poisoned {
-            let first = u32::from(extent.skip) / per_unit;
-            let last = (u32::from(extent.skip) + u32::from(extent.length)).div_ceil(per_unit);
-            let end = (last * per_unit).min(u32::from(self.whole));
-            if first > 0 || end < u32::from(self.whole) {
-                let lead = first * per_unit;
-                extent.skip -= lead as u16;
-                extent.whole = (end - lead) as u16;
-                extent.stored = (end - lead) * block;
-                let advance = |pointer: &Pointer| Pointer { offset: pointer.offset + lead, ..*pointer };
-                let pointers = self.pointers().iter().map(advance).collect();
-                let sums = self.sums().get(first as usize..last as usize).unwrap_or_default();
-                extent.set(pointers, sums.into());
-            }
+        if self.compression != Compression::None || self.poisoned {
+            return extent;
         }
+        let per_unit = unit / block;
+        let first = u32::from(extent.skip) / per_unit;
+        let last = (u32::from(extent.skip) + u32::from(extent.length)).div_ceil(per_unit);
+        let (lead, end) = (first * per_unit, (last * per_unit).min(u32::from(self.whole)));
+        if (lead, end) == (0, u32::from(self.whole)) {
+            return extent;
+        }
+        let check = match &*self.check() {
+            Check::Crc32c(sums) => Check::Crc32c(slice(sums, first, last)),
+            Check::Xxh3(sums) => Check::Xxh3(slice(sums, first, last)),
+            // A tag covers the length of its extent.
+            Check::Tags(_) => return extent,
+        };
+        extent.skip -= lead as u16;
+        extent.whole = (end - lead) as u16;
+        extent.stored = (end - lead) * block;
+        let advance = |pointer: &Pointer| Pointer { offset: pointer.offset + lead, ..*pointer };
+        let pointers: Vec<Pointer> = self.pointers().iter().map(advance).collect();
+        extent.set(&pointers, Cow::Owned(check), self.writer());
         extent
     }
+}
+
+/// Returns the checksums of some units.
+fn slice<T: Clone>(sums: &[T], first: u32, last: u32) -> Vec<T> {
+    sums.get(first as usize..last as usize).unwrap_or_default().to_vec()
 }

@@ -1,7 +1,6 @@
 //! The division of members into superblocks, journal and buckets, and the space that a volume offers.
 
-use crate::encode::Compression;
-use crate::encode::Encoding;
+use crate::encode::{Checksum, Compressor, Encoding};
 use crate::extent::Pointer;
 use crate::format::{ENTRY_HEADER, MEMBERS_MAX, MemberEntry, SUPERBLOCK_SIZE, Superblock};
 use crate::{NewMember, Options, VolumeError};
@@ -84,7 +83,13 @@ impl Layout {
 
     /// Returns how new extents are encoded.
     pub(crate) fn encoding(&self) -> Encoding {
-        Encoding { compression: Compression::None, checksum_unit: self.unit, block: self.block }
+        Encoding {
+            compressor: Compressor::None,
+            checksum: Checksum::Crc32c,
+            checksum_unit: self.unit,
+            block: self.block,
+            keyring: None,
+        }
     }
 
     /// Returns the largest number of buckets of a checkpoint: each block is an extent of its own.

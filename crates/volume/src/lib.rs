@@ -16,9 +16,9 @@
 mod allocate;
 pub mod encode;
 mod error;
-pub mod keys;
 mod extent;
 pub mod format;
+pub mod keys;
 mod layout;
 mod map;
 mod member;
@@ -28,6 +28,6 @@ mod volume;
 
 pub use allocate::BucketUsage;
 pub use error::VolumeError;
-pub use extent::{Extent, Pointer};
+pub use extent::{Extent, Pointer, Writer};
 pub use options::{NewMember, Options};
 pub use volume::{OpenOptions, Report, Usage, Volume};

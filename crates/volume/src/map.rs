@@ -141,7 +141,7 @@ impl Map {
 mod tests {
     use super::*;
     use crate::encode::{Check, Compression};
-    use crate::extent::Pointer;
+    use crate::extent::{Pointer, Writer};
     use proptest::prelude::*;
 
     const BLOCK: u32 = 512;
@@ -151,7 +151,8 @@ mod tests {
         let pointer = Pointer { member: 0, cached: false, bucket: place, offset: 0, generation: 1 };
         let stored = u32::from(length) * BLOCK;
         let end = start + u64::from(length);
-        Extent::new(end, length, stored, Compression::None, Check::Crc32c(sums), &[pointer])
+        let check = Check::Crc32c(sums);
+        Extent::new((end, length), stored, Compression::None, check, Writer::default(), &[pointer])
     }
 
     proptest! {
@@ -189,7 +190,8 @@ mod tests {
                 for block in extent.live() {
                     let unit = u32::from(extent.skip) + (block - extent.start()) as u32;
                     let pointer = extent.pointers()[0];
-                    prop_assert_eq!(extent.sums()[unit as usize], pointer.bucket << 8 | (pointer.offset + unit));
+                    let Check::Crc32c(sums) = &*extent.check() else { unreachable!("only sums were inserted") };
+                    prop_assert_eq!(sums[unit as usize], pointer.bucket << 8 | (pointer.offset + unit));
                     found[block as usize] = Some((pointer.bucket, pointer.offset + unit));
                 }
             }

@@ -6,6 +6,7 @@
 
 use crate::VolumeError;
 use crate::allocate::Allocator;
+use crate::encode::Compression;
 use crate::extent::Extent;
 use crate::format::{Entry, Fault, Place, Record, Root, Run};
 use crate::layout::Layout;
@@ -77,11 +78,11 @@ impl Replay {
         if extent.poisoned && extent.pointers().is_empty() {
             return Ok(());
         }
-        let (stored, sums) = match extent.is_plain() {
-            true => (logical, logical.div_ceil(unit) as usize),
-            false => (extent.stored.min(logical), 1),
+        let (stored, units) = match extent.compression {
+            Compression::None => (logical, logical.div_ceil(unit) as usize),
+            Compression::Lz4 | Compression::Zstd => (extent.stored.min(logical), 1),
         };
-        if extent.stored != stored || stored == 0 || extent.sums().len() != sums {
+        if extent.stored != stored || stored == 0 || extent.check().units() != units {
             return Err(Fault::Field("stored length"));
         }
         let blocks = extent.stored_blocks(block);

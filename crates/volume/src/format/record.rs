@@ -3,7 +3,8 @@
 use super::Fault;
 use super::wire::{Get, Put};
 use crate::encode::{Check, Compression};
-use crate::extent::{Extent, Pointer};
+use crate::extent::{Extent, Pointer, Writer};
+use crate::keys::TAG_LEN;
 
 const MAP: u8 = 1;
 const UNMAP: u8 = 2;
@@ -11,6 +12,8 @@ const OPEN: u8 = 3;
 const EPOCH: u8 = 4;
 
 const CHECK_CRC32C: u8 = 1;
+const CHECK_XXH3: u8 = 2;
+const CHECK_TAGS: u8 = 3;
 
 /// Largest number of pointers of an extent.
 const POINTERS_MAX: usize = 4;
@@ -79,10 +82,7 @@ impl Record {
         to.u8(extent.compression as u8);
         to.u8(u8::from(extent.poisoned));
         to.u32(extent.stored);
-        let sums = extent.sums();
-        to.u8(CHECK_CRC32C);
-        to.u16(sums.len() as u16);
-        sums.iter().for_each(|sum| to.u32(*sum));
+        encode_check(extent, to);
         to.u8(extent.pointers().len() as u8);
         for pointer in extent.pointers() {
             to.u8(pointer.member);
@@ -116,16 +116,60 @@ impl Record {
     }
 }
 
+fn encode_check(extent: &Extent, to: &mut Vec<u8>) {
+    if let Some(sum) = extent.single_sum() {
+        to.u8(CHECK_CRC32C);
+        to.u16(1);
+        to.u32(sum);
+        return;
+    }
+    match &*extent.check() {
+        Check::Crc32c(sums) => {
+            to.u8(CHECK_CRC32C);
+            to.u16(sums.len() as u16);
+            sums.iter().for_each(|sum| to.u32(*sum));
+        }
+        Check::Xxh3(sums) => {
+            to.u8(CHECK_XXH3);
+            to.u16(sums.len() as u16);
+            sums.iter().for_each(|sum| to.u64(*sum));
+        }
+        Check::Tags(tags) => {
+            to.u8(CHECK_TAGS);
+            to.u16(tags.len() as u16);
+            tags.iter().for_each(|tag| to.extend_from_slice(tag));
+            let Writer { epoch, write } = extent.writer();
+            to.u32(epoch);
+            to.u64(write);
+        }
+    }
+}
+
+fn decode_check(get: &mut Get<'_>) -> Result<(Check, Writer), Fault> {
+    let (kind, count) = (get.u8()?, usize::from(get.u16()?));
+    Ok(match kind {
+        CHECK_CRC32C => {
+            let sums = get.bytes(count * 4)?.as_chunks().0.iter().map(|sum| u32::from_le_bytes(*sum));
+            (Check::Crc32c(sums.collect()), Writer::default())
+        }
+        CHECK_XXH3 => {
+            let sums = get.bytes(count * 8)?.as_chunks().0.iter().map(|sum| u64::from_le_bytes(*sum));
+            (Check::Xxh3(sums.collect()), Writer::default())
+        }
+        CHECK_TAGS => {
+            let tags = get.bytes(count * TAG_LEN)?.as_chunks().0.to_vec();
+            (Check::Tags(tags), Writer { epoch: get.u32()?, write: get.u64()? })
+        }
+        _ => return Err(Fault::Field("check")),
+    })
+}
+
 fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
     let (end, length, skip, whole) = (get.u64()?, get.u16()?, get.u16()?, get.u16()?);
     let compression = Compression::from_byte(get.u8()?).ok_or(Fault::Field("compression"))?;
     let poisoned = flag(get.u8()?, "poisoned")?;
     let stored = get.u32()?;
-    if get.u8()? != CHECK_CRC32C {
-        return Err(Fault::Field("check"));
-    }
-    let count = usize::from(get.u16()?);
-    let sums = get.bytes(count * 4)?.as_chunks().0.iter().map(|sum| u32::from_le_bytes(*sum)).collect();
+    let (check, writer) = decode_check(get)?;
     let count = usize::from(get.u8()?);
     if count > POINTERS_MAX {
         return Err(Fault::Field("pointers"));
@@ -146,7 +190,7 @@ fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
     if pointers.is_empty() && !poisoned {
         return Err(Fault::Field("pointers"));
     }
-    let mut extent = Extent::new(end, whole, stored, compression, Check::Crc32c(sums), &pointers);
+    let mut extent = Extent::new((end, whole), stored, compression, check, writer, &pointers);
     (extent.length, extent.skip, extent.poisoned) = (length, skip, poisoned);
     Ok(extent)
 }

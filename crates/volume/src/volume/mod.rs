@@ -19,6 +19,7 @@ pub use check::Report;
 pub use open::OpenOptions;
 
 use crate::allocate::{Allocator, BucketUsage, Opened};
+use crate::encode::Encoding;
 use crate::extent::Extent;
 use crate::format::Record;
 use crate::layout::Layout;
@@ -48,6 +49,10 @@ pub struct Volume {
 struct Inner {
     layout: Layout,
     members: Vec<Member>,
+    /// Encoding of new extents, with the keys of all extents.
+    encoding: Encoding,
+    /// Number of this mount.
+    epoch: u32,
     read_only: bool,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit.
@@ -69,8 +74,6 @@ struct State {
     touched: u32,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
-    /// Number of this mount.
-    epoch: u32,
     /// Number of the next write within the mount.
     next_write: u64,
     /// Error of a flush or of the journal. It is final.

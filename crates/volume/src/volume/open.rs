@@ -166,13 +166,14 @@ fn assemble(
         // Data that an earlier mount wrote without a flush may not be durable.
         touched: u32::MAX,
         salts,
-        epoch: mount,
         next_write: 0,
         failed: None,
     };
     let inner = Inner {
         layout,
         members,
+        encoding: layout.encoding(),
+        epoch: mount,
         read_only,
         state: Mutex::new(state),
         journal: AsyncMutex::new(journal),
@@ -188,7 +189,7 @@ impl Inner {
         {
             let mut state = self.lock();
             state.change()?;
-            let mount = state.epoch;
+            let mount = self.epoch;
             state.salts.insert(mount, salt);
             Record::Epoch { mount, salt }.encode(&mut state.pending.records);
             state.end_group();

@@ -1,8 +1,8 @@
 //! Reads and the list of mapped ranges.
 
 use super::Inner;
-use crate::encode::{Check, Identity, decode, verify_units};
-use crate::extent::{Extent, Pointer};
+use crate::encode::{Compression, Identity, decode, decode_units};
+use crate::extent::{Extent, Pointer, Writer};
 use crate::member;
 use flashlab_block::{Context, Extent as Part, IoError};
 use futures_util::future::join_all;
@@ -109,10 +109,10 @@ impl Inner {
     ) -> Result<Vec<u8>, CopyError> {
         let (block, unit) = (self.layout.block, self.layout.unit);
         let wanted = wanted.start * block..wanted.end * block;
-        let range = if extent.is_plain() {
-            wanted.start / unit * unit..wanted.end.next_multiple_of(unit).min(extent.stored)
-        } else {
-            0..extent.stored
+        let is_whole = extent.compression != Compression::None;
+        let range = match is_whole {
+            true => 0..extent.stored,
+            false => wanted.start / unit * unit..wanted.end.next_multiple_of(unit).min(extent.stored),
         };
         let length = (range.end - range.start).next_multiple_of(block) as usize;
         let buffer = buffer.filter(|buffer| buffer.len() == length).unwrap_or_else(|| vec![0; length]);
@@ -123,34 +123,40 @@ impl Inner {
             return Err(CopyError::Moved);
         }
         let mut stored = read.map_err(|_| CopyError::Bad)?;
-        if !extent.is_plain() {
-            stored.truncate(extent.stored as usize);
-            let logical = self.decode(extent, stored)?;
-            let wanted = wanted.start as usize..wanted.end as usize;
-            return Ok(logical.get(wanted).ok_or(CopyError::Bad)?.to_vec());
+        stored.truncate((range.end - range.start) as usize);
+        let (first, base) = (range.start / unit, if is_whole { 0 } else { range.start });
+        let decoded = match extent.single_sum() {
+            Some(sum) if !is_whole => (crc32c::crc32c(&stored) == sum).then_some(stored),
+            _ if is_whole => self.decode(extent, stored),
+            _ => {
+                let identity = self.identity(extent);
+                decode_units(stored, first, &extent.check(), &identity, &self.encoding).ok()
+            }
+        };
+        let decoded = decoded.ok_or(CopyError::Bad)?;
+        let wanted = (wanted.start - base) as usize..(wanted.end - base) as usize;
+        if wanted == (0..decoded.len()) {
+            return Ok(decoded);
         }
-        let units = (range.start / unit) as usize..range.end.div_ceil(unit) as usize;
-        let sums = extent.sums().get(units).ok_or(CopyError::Bad)?;
-        verify_units(&stored, sums, unit).map_err(|_| CopyError::Bad)?;
-        if stored.len() == (wanted.end - wanted.start) as usize {
-            return Ok(stored);
-        }
-        let at = (wanted.start - range.start) as usize;
-        Ok(stored[at..at + (wanted.end - wanted.start) as usize].to_vec())
+        Ok(decoded.get(wanted).ok_or(CopyError::Bad)?.to_vec())
     }
 
-    fn decode(&self, extent: &Extent, stored: Vec<u8>) -> Result<Vec<u8>, CopyError> {
-        let block = u64::from(self.layout.block);
-        let identity = Identity {
+    /// Returns the identity under which an extent was encoded.
+    fn identity(&self, extent: &Extent) -> Identity {
+        let Writer { epoch, write } = extent.writer();
+        let start = extent.start().saturating_sub(u64::from(extent.skip));
+        Identity {
             volume: self.layout.volume,
-            address: (extent.start() - u64::from(extent.skip)) * block,
+            address: start * u64::from(self.layout.block),
             length: u32::from(extent.whole) * self.layout.block,
-            epoch: 0,
-            write: 0,
-        };
-        let check = Check::Crc32c(extent.sums().to_vec());
-        decode(stored, extent.compression, &check, &identity, &self.layout.encoding())
-            .map_err(|_| CopyError::Bad)
+            epoch,
+            write,
+        }
+    }
+
+    /// Decodes the stored bytes of a whole extent, without their padding. Returns `None` if they are bad.
+    fn decode(&self, extent: &Extent, stored: Vec<u8>) -> Option<Vec<u8>> {
+        decode(stored, extent.compression, &extent.check(), &self.identity(extent), &self.encoding).ok()
     }
 
     /// Reads and verifies the stored bytes of an extent from its first good copy. Returns `None` if every copy is bad,
@@ -174,9 +180,8 @@ impl Inner {
         let length = (extent.stored_blocks(self.layout.block) * self.layout.block) as usize;
         let device = &*self.members[usize::from(pointer.member)].device;
         let stored = member::read(device, cx, self.layout.offset(pointer), vec![0; length]).await.ok()?;
-        let bytes = &stored[..extent.stored as usize];
-        let unit = if extent.is_plain() { self.layout.unit } else { extent.stored.max(1) };
-        verify_units(bytes, extent.sums(), unit).is_ok().then_some(stored)
+        let bytes = stored[..extent.stored as usize].to_vec();
+        self.decode(extent, bytes).map(|_| stored)
     }
 
     /// Returns which parts of a range are mapped.

@@ -3,7 +3,7 @@
 use super::{Inner, State};
 use crate::allocate::Stream;
 use crate::encode::{Encoded, Identity, encode};
-use crate::extent::{Extent, Pointer};
+use crate::extent::{Extent, Pointer, Writer};
 use crate::format::Record;
 use crate::member;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
@@ -93,14 +93,14 @@ impl Inner {
             volume: self.layout.volume,
             address: blocks.start * block,
             length: (to - from) as u32,
-            epoch: 0,
+            epoch: self.epoch,
             write,
         };
         let part = data.part(from as usize..to as usize);
-        let Encoded { bytes, stored_len, compression, check } =
-            encode(part, &identity, &self.layout.encoding());
-        let length = (blocks.end - blocks.start) as u16;
-        (Extent::new(blocks.end, length, stored_len, compression, check, &pointers), bytes)
+        let Encoded { bytes, compression, check } = encode(part, &identity, &self.encoding);
+        let whole = (blocks.end, (blocks.end - blocks.start) as u16);
+        let (stored, writer) = (bytes.len() as u32, Writer { epoch: self.epoch, write });
+        (Extent::new(whole, stored, compression, check, writer, &pointers), bytes)
     }
 
     /// Writes the copies of an extent.
