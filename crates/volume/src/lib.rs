@@ -6,7 +6,7 @@
 //! - [`encode`] turns the bytes of an extent into the bytes that a member stores, and back.
 //! - [`keys`] derives the keys of an encrypted volume from its passphrase.
 //! - [`Options`] are the choices of a user at format time.
-//! - [`format`] contains the structures on the medium, as bytes.
+//! - [`mod@format`] contains the structures on the medium, as bytes.
 //! - [`Volume`] is the engine: [`Volume::format`] creates a volume, and [`Volume::open`] returns a block device.
 //!
 //! The crate has no clock and no threads: background work is a task of the context's executor, so the same code runs
