@@ -7,8 +7,9 @@ use crate::error::ImageError;
 use crate::filesystem::{self, Format, Settings};
 use crate::recipe::{Algorithm, Checksum, Item, Partition, Recipe, Source};
 use crate::scan::Scan;
-use crate::stage::{Stage, copy_sparse, temporary_folder};
+use crate::stage::{Stage, copy_sparse};
 use crate::table::{Layout, Request, SECTOR, Size};
+use crate::temporary::TemporaryFolder;
 use crate::tree::{Content, Entry, Kind, Time, Tree};
 use md5::Md5;
 use sha1::Sha1;
@@ -18,7 +19,6 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// A partition of a composed disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ struct Contents {
     tree: Tree,
     scans: Vec<Scan>,
     /// Folders with images that are files of the tree.
-    _images: Vec<TempDir>,
+    _images: Vec<TemporaryFolder>,
 }
 
 /// Composes the disk of a recipe in the empty file `to`, whose path is `path`. Returns its partitions.
@@ -265,7 +265,7 @@ impl Contents {
         };
         filesystem::check(format, &tree)?;
         let stage = Stage::new(tree, &[scan])?;
-        let folder = temporary_folder()?;
+        let folder = TemporaryFolder::new()?;
         let image = folder.path().join("image");
         filesystem::make(format, &stage, &settings, &image)?;
         let size = fs::metadata(&image).map_err(|error| ImageError::file(&image, error))?.len();

@@ -50,6 +50,11 @@ pub enum ImageError {
         /// The folder in which space ran out.
         folder: PathBuf,
     },
+    /// Only root can unpack an archive with the owners of its files.
+    UnpackNeedsRoot {
+        /// The archive.
+        archive: PathBuf,
+    },
     /// A file or directory changed while it was read.
     Changed {
         /// The first file or directory that differs.
@@ -213,6 +218,12 @@ impl fmt::Display for ImageError {
                  temporary files",
                 folder.display()
             ),
+            ImageError::UnpackNeedsRoot { archive } => write!(
+                f,
+                "{}: only root can unpack an archive with the owners of its files; run as root, or unpack it and name \
+                 the directory",
+                archive.display()
+            ),
             ImageError::Changed { path } => write!(
                 f,
                 "{} changed while it was read, so the image would mix two states; stop the program that writes to \
@@ -254,7 +265,7 @@ impl fmt::Display for TreeProblem {
             TreeProblem::Name { format, rule } => {
                 write!(
                     f,
-                    "{format} cannot store this name: {rule}; rename the file, or choose ext4, squashfs or erofs"
+                    "{format} cannot store this name: {rule}; rename the file, or choose ext4 or squashfs"
                 )
             }
             TreeProblem::SameName { format, other } => write!(

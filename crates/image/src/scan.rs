@@ -81,6 +81,11 @@ impl Scan {
         Ok((Scan { root: from, tree, stamps }, content))
     }
 
+    /// Returns the directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Returns the tree.
     pub fn tree(&self) -> &Tree {
         &self.tree

@@ -1,31 +1,28 @@
 //! A tree laid out in a temporary directory, from which the tools read.
 //!
 //! The tools read the copy and never the user's files, so the contents, modes, owners and times that they see are those
-//! of the tree. Holes of a file stay holes.
+//! of the tree. Holes of a file stay holes. A directory whose tree is packed as it is needs no copy: [`Stage::in_place`].
 
 use crate::error::{ImageError, TreeProblem};
 use crate::scan::{Scan, Stamp};
+use crate::temporary::TemporaryFolder;
 use crate::tree::{Content, Entry, Kind, Tree};
+use rustix::fs::{Access, CWD, access, mknodat, seek, utimensat};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Timespec, Timestamps};
-use rustix::fs::{CWD, mknodat, seek, utimensat};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// A tree in a temporary directory, which is removed with this value.
 #[derive(Debug)]
 pub struct Stage {
-    folder: TempDir,
+    folder: TemporaryFolder,
+    root: PathBuf,
     tree: Tree,
-}
-
-/// Creates a temporary directory in the folder for temporary files.
-pub(crate) fn temporary_folder() -> Result<TempDir, ImageError> {
-    let folder = tempfile::Builder::new().prefix("flashlab-image-").tempdir();
-    folder.map_err(|error| ImageError::file(&std::env::temp_dir(), error))
+    /// The directory that the tools read; `None` if they read a copy.
+    in_place: Option<Scan>,
 }
 
 impl Stage {
@@ -35,9 +32,9 @@ impl Stage {
     /// Returns an error if a file cannot be read, changed meanwhile, or belongs to another user than the caller and the
     /// caller is not root. A tree whose entries all belong to root needs no rights: the tools then set the owner.
     pub fn new(tree: Tree, scans: &[Scan]) -> Result<Stage, ImageError> {
-        let folder = temporary_folder()?;
-        let stage = Stage { folder, tree };
-        fs::create_dir(stage.root()).map_err(|error| ImageError::file(&stage.root(), error))?;
+        let folder = TemporaryFolder::new()?;
+        let stage = Stage { root: folder.path().join("root"), folder, tree, in_place: None };
+        fs::create_dir(&stage.root).map_err(|error| ImageError::file(&stage.root, error))?;
         for (path, entry) in stage.tree.entries() {
             stage.create(path, entry, scans)?;
         }
@@ -49,9 +46,32 @@ impl Stage {
         Ok(stage)
     }
 
+    /// Lets the tools read a directory itself. Afterwards, the caller calls [`Stage::check_unchanged`].
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read; mksquashfs would leave it out.
+    pub fn in_place(scan: Scan) -> Result<Stage, ImageError> {
+        let (root, tree) = (scan.root().to_owned(), scan.tree().clone());
+        for (path, entry) in tree.entries() {
+            if matches!(entry.kind, Kind::Directory | Kind::File(_)) {
+                let from = root.join(path);
+                access(&from, Access::READ_OK).map_err(|error| ImageError::file(&from, error.into()))?;
+            }
+        }
+        Ok(Stage { folder: TemporaryFolder::new()?, root, tree, in_place: Some(scan) })
+    }
+
+    /// Checks that the directory of [`Stage::in_place`] did not change while the tools read it.
+    ///
+    /// # Errors
+    /// Returns [`ImageError::Changed`] with the first entry that differs.
+    pub fn check_unchanged(&self) -> Result<(), ImageError> {
+        self.in_place.as_ref().map_or(Ok(()), Scan::check_unchanged)
+    }
+
     /// Returns the directory with the tree's root.
-    pub fn root(&self) -> PathBuf {
-        self.folder.path().join("root")
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Returns the tree.

@@ -33,6 +33,8 @@ pub const MKSQUASHFS: Tool = Tool { program: "mksquashfs", package: "squashfs-to
 pub const MKFS_EROFS: Tool = Tool { program: "mkfs.erofs", package: "erofs-utils" };
 /// Makes FAT32.
 pub const MKFS_VFAT: Tool = Tool { program: "mkfs.vfat", package: "dosfstools" };
+/// Unpacks archives.
+pub const TAR: Tool = Tool { program: "tar", package: "tar" };
 /// Copies files into FAT32.
 pub const MCOPY: Tool = Tool { program: "mcopy", package: "mtools" };
 /// Lists the files of FAT32.

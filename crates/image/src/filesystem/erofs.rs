@@ -3,10 +3,11 @@
 //! mkfs.erofs ignores an extended option (`-E`) that it does not know, and exits with 0: version 1.5 takes
 //! `-Eall-fragments,dedupe` and makes an image without either. [`check_options`] refuses such options.
 
-use super::Settings;
-use crate::error::ImageError;
+use super::{Format, Settings};
+use crate::error::{ImageError, TreeProblem};
 use crate::stage::Stage;
 use crate::tool::{MKFS_EROFS, messages};
+use crate::tree::Tree;
 use flashlab_catalogue::profile::suggest;
 use std::fmt;
 use std::path::Path;
@@ -43,6 +44,9 @@ const EXTENDED: [(&str, u32); 17] = [
     ("xattr-prefixes", 9),
     ("inline_data", 3),
 ];
+
+/// Latest version that fails with names of 255 bytes.
+const SHORT_NAMES: ErofsVersion = ErofsVersion { major: 1, minor: 5 };
 
 /// The reason why an option is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -173,8 +177,22 @@ fn values<'a>(options: &'a [String], name: &str) -> Vec<&'a str> {
     found
 }
 
+/// Checks that no name has 255 bytes, with which early versions fail without naming the file.
+fn check_names(tree: &Tree) -> Result<(), ImageError> {
+    let rule = "mkfs.erofs up to 1.5 fails with names of 255 bytes";
+    let is_long = |path: &Path| path.file_name().is_some_and(|name| name.len() > 254);
+    match tree.entries().find(|(path, _)| is_long(path)) {
+        None => Ok(()),
+        Some((path, _)) => Err(ImageError::tree(path, TreeProblem::Name { format: Format::Erofs, rule })),
+    }
+}
+
 pub(super) fn make(stage: &Stage, settings: &Settings, to: &Path) -> Result<(), ImageError> {
-    check_options(&settings.options, &Abilities::ask()?).map_err(ImageError::ErofsOption)?;
+    let abilities = Abilities::ask()?;
+    check_options(&settings.options, &abilities).map_err(ImageError::ErofsOption)?;
+    if abilities.version <= SHORT_NAMES {
+        check_names(stage.tree())?;
+    }
     let mut call = MKFS_EROFS.call()?.env("SOURCE_DATE_EPOCH", settings.time.to_string());
     call = call.args(["-U", &settings.identity.uuid("filesystem").to_string()]);
     if stage.tree().belongs_to_root() {

@@ -212,7 +212,7 @@ pub fn make(format: Format, stage: &Stage, settings: &Settings, to: &Path) -> Re
     }
 }
 
-/// Returns a size with free space: a quarter more than the contents, and 32 MiB.
+/// Returns a size with free space: a quarter more than the contents, and 32 MiB, or 96 MiB of FAT.
 fn default_size(format: Format, tree: &Tree) -> Option<u64> {
     let unit = format.unit()?;
     let mut contents = 0;
@@ -220,7 +220,7 @@ fn default_size(format: Format, tree: &Tree) -> Option<u64> {
         // A directory's names and a file's inode take less than this. FAT has clusters of up to 32 KiB.
         contents += size_on_disk(entry, if format == Format::Vfat { 32 << 10 } else { unit }) + 1024;
     }
-    let spare: u64 = if format == Format::Vfat { 64 << 20 } else { 32 << 20 };
+    let spare: u64 = if format == Format::Vfat { 96 << 20 } else { 32 << 20 };
     Some((contents + contents / 4 + spare).next_multiple_of(1 << 20))
 }
 

@@ -8,7 +8,14 @@ use std::path::Path;
 
 pub(super) fn make(stage: &Stage, settings: &Settings, to: &Path) -> Result<(), ImageError> {
     let mut call = MKSQUASHFS.call()?.arg(stage.root()).arg(to);
-    call = call.args(["-noappend", "-no-progress", "-quiet", "-mkfs-time", &settings.time.to_string()]);
+    call = call.args([
+        "-noappend",
+        "-no-progress",
+        "-quiet",
+        "-exit-on-error",
+        "-mkfs-time",
+        &settings.time.to_string(),
+    ]);
     if stage.tree().belongs_to_root() {
         call = call.arg("-all-root");
     }

@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "clock$", "config$"];
 /// Bytes of arguments for one call; Linux permits 2 MiB with the environment.
 const ARGUMENTS_MAX: usize = 512 << 10;
+/// Least size with clusters of 1 KiB. A long name takes an entry of 32 bytes for every 13 characters, and mtools adds one
+/// cluster to a directory at a time, so it cannot write names of more than 195 characters with clusters of 512 bytes.
+const LONG_NAMES_SIZE: u64 = 66 << 20;
 /// Fewest clusters of FAT32 (Microsoft's specification, section 3.5); with fewer, drivers take it for FAT16.
 const CLUSTERS_MIN: u64 = 65_525;
 
@@ -80,8 +83,15 @@ pub(super) fn make(stage: &Stage, settings: &Settings, size: u64, to: &Path) -> 
     if !settings.label.is_empty() {
         call = call.args(["-n", &settings.label]);
     }
+    if size >= LONG_NAMES_SIZE {
+        let sectors = if size >= 4 * LONG_NAMES_SIZE { "8" } else { "2" };
+        call = call.args(["-s", sectors]);
+    }
     call.args(&settings.options).arg(to).run(to)?;
     let tree = stage.tree();
+    if size < LONG_NAMES_SIZE {
+        check_lengths(tree)?;
+    }
     for (folders, parent) in batches(tree, |kind| *kind == Kind::Directory) {
         let targets = folders.iter().map(|name| format!("{parent}{name}"));
         fill(timed(MMD, settings)?.arg("-i").arg(to).args(targets), stage, size, to)?;
@@ -93,6 +103,17 @@ pub(super) fn make(stage: &Stage, settings: &Settings, size: u64, to: &Path) -> 
         fill(call.arg(&parent), stage, size, to)?;
     }
     compare(tree, settings, to)
+}
+
+/// Checks that no name needs more than one cluster of 512 bytes.
+fn check_lengths(tree: &Tree) -> Result<(), ImageError> {
+    let is_long =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().chars().count() > 195);
+    let rule = "a name of more than 195 characters needs a filesystem of at least 66 MiB";
+    match tree.entries().find(|(path, _)| is_long(path)) {
+        None => Ok(()),
+        Some((path, _)) => Err(ImageError::tree(path, TreeProblem::Name { format: Format::Vfat, rule })),
+    }
 }
 
 fn timed(tool: Tool, settings: &Settings) -> Result<Call, ImageError> {

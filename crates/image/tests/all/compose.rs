@@ -44,41 +44,11 @@ fn extract(folder: &Path, composed: &[Composed]) {
     }
 }
 
-const RESCUE: &str = r#"
-table = "mbr"
-size = "256MiB"
-seed = "rescue"
-time = 2024-05-12T00:00:00Z
-
-[[partition]]
-format = "vfat"
-label = "BOOT"
-start = "512"
-size = "64MiB"
-bootable = true
-[[partition.file]]
-to = "vmlinux.64"
-from = "vmlinux.64"
-checksum = "md5"
-
-[[partition]]
-format = "ext3"
-label = "root"
-size = "rest"
-[[partition.file]]
-to = "squashfs.img"
-from = "root"
-image = "squashfs"
-options = ["-comp", "xz"]
-checksum = "md5"
-checksum-style = "bare"
-[[partition.file]]
-to = "version"
-text = "1.10.11\n"
-[[partition.directory]]
-to = "w"
-mode = "0700"
-"#;
+/// The recipe of the documentation, for a smaller stick.
+fn rescue() -> String {
+    let recipe = include_str!("../../../../docs/rescue-stick.toml");
+    recipe.replace("\"2GiB\"", "\"256MiB\"").replace("\"150MiB\"", "\"64MiB\"")
+}
 
 #[test]
 fn the_rescue_stick_is_accepted_by_every_checker() {
@@ -87,7 +57,7 @@ fn the_rescue_stick_is_accepted_by_every_checker() {
     }
     let folder = sources();
     let at = folder.path();
-    let composed = compose_in(at, RESCUE).unwrap();
+    let composed = compose_in(at, &rescue()).unwrap();
     extract(at, &composed);
     let table: serde_json::Value = serde_json::from_str(
         &shell(at, "sfdisk --verify disk.img && sfdisk --json disk.img")
@@ -115,13 +85,13 @@ fn the_rescue_stick_is_accepted_by_every_checker() {
     shell(
         at,
         "mkdir boot; mcopy -i part.1 ::/vmlinux.64 ::/vmlinux.64.md5 boot/
-         cmp boot/vmlinux.64 vmlinux.64; cd boot; md5sum -c vmlinux.64.md5; cd ..
+         cmp boot/vmlinux.64 vmlinux.64
          debugfs -R 'dump squashfs.img s' part.2; debugfs -R 'dump squashfs.img.md5 s.md5' part.2
-         test \"$(cat s.md5)\" = \"$(md5sum <s | cut -d' ' -f1)\"
+         test \"$(cat s.md5)\" = \"$(md5sum <s | cut -d' ' -f1)\"; test \"$(cat boot/vmlinux.64.md5)\" = \"$(md5sum <vmlinux.64 | cut -d' ' -f1)\"
          unsquashfs -no-xattrs -d unpacked s; diff -r --no-dereference --exclude=pipe root unpacked
-         test \"$(debugfs -R 'cat version' part.2)\" = 1.10.11",
+         test \"$(debugfs -R 'cat version' part.2)\" = v1.10.11.rescue",
     );
-    assert!(shell(at, "debugfs -R 'stat w' part.2").contains("Mode:  0700"));
+    assert!(shell(at, "debugfs -R 'stat w' part.2").contains("Mode:  0755"));
 }
 
 #[test]
@@ -191,6 +161,10 @@ size = "40MiB"
 format = "ext2"
 bootable = true
 size = "8MiB"
+[[partition.file]]
+to = "version"
+text = "1"
+checksum = "sha256"
 "#;
     let composed = compose_in(at, recipe).unwrap();
     extract(at, &composed);
@@ -201,6 +175,10 @@ size = "8MiB"
     assert_eq!(partitions[1]["type"], "C12A7328-F81F-11D2-BA4B-00A0C93EC93B");
     assert_eq!(partitions[2]["attrs"], "LegacyBIOSBootable");
     shell(at, "fsck.erofs part.1; fsck.vfat -n part.2; e2fsck -fn part.3");
+    shell(
+        at,
+        "for f in version version.sha256; do debugfs -R \"dump $f $f\" part.3; done; sha256sum -c version.sha256",
+    );
     // With the first header destroyed, sfdisk finds the copy at the end.
     shell(at, "dd if=/dev/zero of=disk.img bs=512 seek=1 count=33 conv=notrunc status=none");
     let copy: serde_json::Value = serde_json::from_str(&shell(at, "sfdisk --json disk.img")).unwrap();

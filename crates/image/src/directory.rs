@@ -1,0 +1,51 @@
+//! A directory as a filesystem image: a snapshot of the directory when it was opened.
+//!
+//! The image lies in a temporary file, so later changes of the directory do not reach it, and nothing that happens to the
+//! image reaches the directory. The same directory, with the same times, gives the same bytes.
+
+use crate::error::ImageError;
+use crate::filesystem::{self, Format, Settings};
+use crate::identity::Identity;
+use crate::scan::Scan;
+use crate::stage::Stage;
+use crate::temporary::TemporaryFolder;
+use std::path::{Path, PathBuf};
+
+/// A filesystem image of a directory in a temporary file, which is removed with this value.
+#[derive(Debug)]
+pub struct DirectoryImage {
+    folder: TemporaryFolder,
+}
+
+impl DirectoryImage {
+    /// Makes the image of `directory`. Files keep their owners, modes and times as far as the format has them. `size` is
+    /// that of the filesystem; `None` for the contents and some free space.
+    ///
+    /// # Errors
+    /// Returns an error if the format cannot store an entry, the directory changes while it is read, or a tool is
+    /// missing.
+    pub fn new(directory: &Path, format: Format, size: Option<u64>) -> Result<DirectoryImage, ImageError> {
+        let scan = Scan::of(directory)?;
+        filesystem::check(format, scan.tree())?;
+        // The image's own time must not depend on the clock, and EROFS cuts later times of files off.
+        let time = scan.tree().newest().max(1);
+        let settings = Settings {
+            identity: Identity::new("directory"),
+            label: String::new(),
+            time,
+            size,
+            first_sector: 0,
+            options: Vec::new(),
+        };
+        let stage = Stage::in_place(scan)?;
+        let image = DirectoryImage { folder: TemporaryFolder::new()? };
+        filesystem::make(format, &stage, &settings, &image.path())?;
+        stage.check_unchanged()?;
+        Ok(image)
+    }
+
+    /// Returns the path of the image.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("image")
+    }
+}
