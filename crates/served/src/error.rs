@@ -34,6 +34,16 @@ pub enum ServedError {
     Layer(LayerError),
     /// The changes of an overlay cannot be read.
     Overlay(OverlayError),
+    /// The overlay of a directory cannot be held in memory.
+    Memory(MemoryError),
+    /// The changes in a file were made on other bytes: the directory has changed since, or it is another one.
+    OtherBase {
+        /// The file with the changes.
+        keep: PathBuf,
+    },
+    /// The image of a directory cannot be made.
+    #[cfg(feature = "image")]
+    Image(flashlab_image::ImageError),
     /// The files of a device with a state file do not belong together, or are damaged.
     DeviceFiles(DeviceFilesError),
     /// The list of exports cannot be parsed.
@@ -112,8 +122,15 @@ pub enum Problem {
     },
     /// The memory device cannot be created.
     Memory(MemoryError),
-    /// An overlay is on a device other than memory or a file.
+    /// An overlay is on a device other than memory, a file or a directory.
     NotOnBytes,
+    /// The build leaves the device out.
+    NotInBuild {
+        /// The word of the device.
+        word: &'static str,
+        /// The cargo feature that has it.
+        feature: &'static str,
+    },
     /// A `delay` or `rate` layer has no setting.
     NoPace {
         /// The layer with settings.
@@ -152,6 +169,11 @@ impl fmt::Display for Problem {
             Problem::NotOnBytes => f.write_str(
                 "an overlay must be on memory or a file, below all other layers: file:base.img+overlay",
             ),
+            Problem::NotInBuild { word, feature } => write!(
+                f,
+                "{word} is not in this build; build with the feature `{feature}` (cargo build --release --features \
+                 {feature}), or with all of them (--features full)"
+            ),
             Problem::NoPace { example } => write!(f, "a setting is missing; for example {example}"),
             Problem::NotACard => f.write_str(
                 "only an SD card without layers takes commands: sd/kingston, sd/kingston:state=FILE",
@@ -172,6 +194,15 @@ impl fmt::Display for ServedError {
             ServedError::System { path, error } => write!(f, "{}: {error}", path.display()),
             ServedError::Layer(error) => error.fmt(f),
             ServedError::Overlay(error) => error.fmt(f),
+            ServedError::Memory(error) => write!(f, "the overlay: {error}"),
+            ServedError::OtherBase { keep } => write!(
+                f,
+                "{}: these changes were made on another image; the directory has changed since, or it is another one. \
+                 Restore the directory, or remove the file to begin without changes",
+                keep.display()
+            ),
+            #[cfg(feature = "image")]
+            ServedError::Image(error) => error.fmt(f),
             ServedError::DeviceFiles(error) => error.fmt(f),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
         }

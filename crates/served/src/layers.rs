@@ -2,6 +2,7 @@
 
 use crate::Served;
 use crate::argument::Part;
+use crate::bottom::Made;
 use crate::error::{Problem, ServedError};
 use flashlab_block::layer::{KINDS, Opened, Overlay, Settings};
 use flashlab_block::model::Throttle;
@@ -44,19 +45,28 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Throttle>, ServedError>
     if given { Ok(Some(pace)) } else { Err(part.error(Problem::NoPace { example })) }
 }
 
-/// Opens the layer `overlay` or `overlay:keep=FILE` on `base`.
+/// Opens the layer `overlay` or `overlay:keep=FILE` on `base`, or an overlay in memory without a layer. Kept changes on
+/// bytes that were `made` must belong to them.
 pub(super) fn overlay(
-    mut part: Part<'_>,
+    mut part: Option<Part<'_>>,
     base: Box<dyn Store>,
     size: u64,
+    made: Option<&Made>,
 ) -> Result<Box<dyn Store>, ServedError> {
-    part.read("overlay", &["keep"], "keep=changes.img")?;
+    if let Some(part) = &mut part {
+        part.read("overlay", &["keep"], "keep=changes.img")?;
+    }
     let room = Overlay::changes_size(size);
-    let changes: Box<dyn Store> = match part.value("keep") {
-        Some((path, _)) => Box::new(File::open(Path::new(path), Some(room), Access::Cached, false)?),
-        None => {
-            Box::new(Memory::new(room, Pages::Small).map_err(|error| part.error(Problem::Memory(error)))?)
+    let keep = part.as_ref().and_then(|part| part.value("keep"));
+    let changes: Box<dyn Store> = match keep.map(|(path, _)| Path::new(path)) {
+        Some(path) => {
+            made.map_or(Ok(()), |made| made.check_changes(path))?;
+            Box::new(File::open(path, Some(room), Access::Cached, false)?)
         }
+        None => Box::new(Memory::new(room, Pages::Small).map_err(|error| match &part {
+            Some(part) => part.error(Problem::Memory(error)),
+            None => ServedError::Memory(error),
+        })?),
     };
     Ok(Box::new(Overlay::new(base, size, changes).map_err(ServedError::Overlay)?))
 }

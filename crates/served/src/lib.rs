@@ -4,7 +4,7 @@
 //! A simulated device is a model joined with a store of bytes. It covers the card and its bus only: the host to which
 //! it is attached adds its own time.
 //!
-//! The stack, from the bottom: memory or a file; an overlay on it; time, if the device is simulated or has a `delay` or
+//! The stack, from the bottom: memory, a file or the image of a directory; an overlay on it, which a directory always has; time, if the device is simulated or has a `delay` or
 //! `rate` layer in any position; then the layers that act on bytes, in the order of the argument.
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,8 @@ mod state_writer;
 mod store_model;
 mod verify_format;
 
+#[cfg(feature = "image")]
+pub use bottom::check_kept_changes;
 pub use card::CardOrigin;
 pub use device_files::DeviceFilesError;
 pub use error::{Problem, ServedError};
@@ -82,7 +84,8 @@ impl Served {
         let (part, mut layers) = argument.parts();
         let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
         let read_only_bytes = read_only || overlay.is_some();
-        let Bottom { bytes, simulated } = bottom::open(part, &Opening { seed, read_only_bytes, library })?;
+        let Bottom { bytes, simulated, made } =
+            bottom::open(part, &Opening { seed, read_only_bytes, library })?;
         if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
             return Err(misplaced.error(Problem::NotOnBytes));
         }
@@ -92,15 +95,15 @@ impl Served {
         }
         let mut stored = None;
         let (device, timed): (Arc<dyn BlockDevice>, _) =
-            if simulated.is_none() && overlay.is_none() && paces.is_empty() {
+            if simulated.is_none() && overlay.is_none() && made.is_none() && paces.is_empty() {
                 let device = bytes.into_device();
                 let system = |error| ServedError::System { path: "threads".into(), error };
                 (device.map_err(system)?, None)
             } else {
                 let geometry = bytes.geometry();
                 let mut store = bytes.into_store();
-                if let Some(overlay) = overlay {
-                    store = layers::overlay(overlay, store, geometry.capacity)?;
+                if overlay.is_some() || made.is_some() {
+                    store = layers::overlay(overlay, store, geometry.capacity, made.as_ref())?;
                 }
                 let mut model: Box<dyn Model> = match simulated {
                     Some(Simulated { device, model, stored: bytes }) => {

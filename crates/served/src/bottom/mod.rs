@@ -1,9 +1,15 @@
 //! The devices at the bottom of a stack: one module for each word with which an argument can begin, registered in one
 //! line of [`REGISTRY`]. Any other argument names a simulated device of the catalogue.
 
+mod directory;
 mod file;
+mod made;
 mod memory;
 mod simulated;
+
+pub(crate) use made::Made;
+#[cfg(feature = "image")]
+pub use made::check_kept_changes;
 
 use crate::argument::Part;
 use crate::checksummed::ChecksummedStore;
@@ -19,7 +25,8 @@ use std::sync::Arc;
 type Open = fn(Part<'_>, &Opening<'_>) -> Result<Bottom, ServedError>;
 
 /// The devices that are not in the catalogue, by the word before the colon.
-static REGISTRY: &[(&str, Open)] = &[("memory", memory::open), ("file", file::open)];
+static REGISTRY: &[(&str, Open)] =
+    &[("memory", memory::open), ("file", file::open), ("dir", directory::open)];
 
 /// The conditions under which a device is opened.
 pub(crate) struct Opening<'a> {
@@ -36,6 +43,8 @@ pub(crate) struct Bottom {
     pub(crate) bytes: Box<dyn Bytes>,
     /// The model of a simulated device; `None` if the device has no timing of its own.
     pub(crate) simulated: Option<Simulated>,
+    /// The bytes if they were made when the device was opened; `None` if they may be written.
+    pub(crate) made: Option<Made>,
 }
 
 /// A simulated device and its model.

@@ -1,0 +1,72 @@
+//! Bytes that were made when the device was opened, such as the image of a directory. Nothing writes to them, and an
+//! overlay takes all changes.
+//!
+//! Kept changes belong to the bytes that they were made on. Beside a file with kept changes, FILE.base holds the SHA-256
+//! of these bytes, so that changes never meet other bytes.
+
+use crate::error::ServedError;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// Bytes that were made when the device was opened.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "image"), expect(dead_code, reason = "only devices of the feature make bytes"))]
+pub(crate) struct Made {
+    /// The bytes.
+    pub(crate) bytes: File,
+}
+
+impl Made {
+    /// Checks that the changes in the file `keep`, if it exists, were made on these bytes, and records the bytes.
+    pub(crate) fn check_changes(&self, keep: &Path) -> Result<(), ServedError> {
+        let digest = check(&self.bytes, keep)?;
+        let beside = base_of(keep);
+        fs::write(&beside, format!("{digest}\n")).map_err(|error| ServedError::System { path: beside, error })
+    }
+}
+
+/// Checks that the changes in the file `keep` were made on the image of a directory, whose bytes are `image`.
+///
+/// # Errors
+/// Returns an error if they were made on another image, or a file cannot be read.
+#[cfg(feature = "image")]
+pub fn check_kept_changes(image: &File, keep: &Path) -> Result<(), ServedError> {
+    check(image, keep).map(drop)
+}
+
+/// Returns the digest of the bytes if the changes in `keep`, if it exists, were made on them.
+fn check(bytes: &File, keep: &Path) -> Result<String, ServedError> {
+    let beside = base_of(keep);
+    let system = |error| ServedError::System { path: beside.clone(), error };
+    let digest = digest(bytes).map_err(system)?;
+    let recorded = match fs::read_to_string(&beside) {
+        Ok(text) => Some(text.trim().to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(system(error)),
+    };
+    let has_changes = fs::metadata(keep).is_ok_and(|changes| changes.len() > 0);
+    if has_changes && recorded.as_ref() != Some(&digest) {
+        return Err(ServedError::OtherBase { keep: keep.to_owned() });
+    }
+    Ok(digest)
+}
+
+/// Returns the path of the file with the digest of the bytes below kept changes.
+fn base_of(keep: &Path) -> PathBuf {
+    let mut name = keep.file_name().unwrap_or_default().to_owned();
+    name.push(".base");
+    keep.with_file_name(name)
+}
+
+fn digest(mut bytes: &File) -> io::Result<String> {
+    io::Seek::rewind(&mut bytes)?;
+    let (mut digest, mut piece) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match bytes.read(&mut piece)? {
+            0 => return Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            length => digest.update(&piece[..length]),
+        }
+    }
+}
