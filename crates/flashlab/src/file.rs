@@ -20,6 +20,8 @@ fn partial() -> MutexGuard<'static, Option<PathBuf>> {
 pub(crate) fn exit_clean(code: i32) -> ! {
     // The lock is held until the process ends, so that no other thread starts another file.
     remove(&partial());
+    #[cfg(feature = "image")]
+    flashlab_image::temporary::remove_temporary_folders();
     std::process::exit(code)
 }
 

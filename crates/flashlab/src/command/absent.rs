@@ -12,7 +12,7 @@ use std::ffi::OsString;
 /// The command of the feature `image`.
 #[derive(Subcommand)]
 pub(crate) enum Image {
-    /// Makes images of filesystems and disks (not in this build; feature `image`).
+    /// Composes disks from recipes, builds root images, lists the files that an overlay changed (not in this build; feature `image`).
     Image(Ignored),
 }
 

@@ -29,7 +29,7 @@ fn a_composed_disk_is_reported_and_stays_away_after_errors() {
     assert!(run.err.contains("partition 1: squashfs, 4096 bytes at 1048576, 2 entries"), "{}", run.err);
     let first = fs::read(folder.path("stick.img")).unwrap();
     assert_eq!(&first[510..512], [0x55, 0xaa]);
-    folder.put("bad.toml", &RECIPE.replace("squashfs", "squashfs\"\noptions = [\"-nonsense\"]\nlabel = \""));
+    folder.put("bad.toml", RECIPE.replace("squashfs", "squashfs\"\noptions = [\"-nonsense\"]\nlabel = \""));
     let run = folder.run(&["image", "compose", "bad.toml", "--to", "stick.img"]);
     assert_eq!(run.code, Some(1), "{}", run.err);
     assert!(run.err.contains("partition 1: mksquashfs failed"), "{}", run.err);
@@ -39,7 +39,7 @@ fn a_composed_disk_is_reported_and_stays_away_after_errors() {
 #[test]
 fn errors_of_recipes_name_the_line() {
     let folder = Folder::new("image-errors");
-    folder.put("stick.toml", &RECIPE.replace("seed", "sede"));
+    folder.put("stick.toml", RECIPE.replace("seed", "sede"));
     let refused = |words: &[&str]| {
         let run = folder.run(&[&["image", "compose"], words].concat());
         assert_eq!(run.code, Some(2), "{}", run.err);
@@ -52,4 +52,64 @@ fn errors_of_recipes_name_the_line() {
     assert!(error.contains("/dev/null: not a regular file"), "{error}");
     let error = refused(&["stick.toml", "--to", "no/stick.img"]);
     assert!(error.contains("there is no folder no"), "{error}");
+}
+
+#[test]
+fn a_directory_is_built_with_its_ratio_and_compared() {
+    if !has_mksquashfs() {
+        return;
+    }
+    let folder = Folder::new("image-build");
+    std::fs::create_dir(folder.path("tree")).unwrap();
+    folder.put("tree/text", "the same line again and again\n".repeat(20_000));
+    let run = folder.run(&[
+        "image",
+        "build",
+        "tree",
+        "--format",
+        "squashfs",
+        "--options=-comp xz",
+        "--json",
+        "--to",
+        "root.img",
+    ]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["bytes"], fs::metadata(folder.path("root.img")).unwrap().len());
+    let ratio = report["ratio_percent"].as_f64().unwrap();
+    // One file of 600,000 bytes, its inode and its directory.
+    let expected = 100.0 * report["bytes"].as_f64().unwrap() / 600_100.0;
+    assert!((ratio - expected).abs() < 0.01, "{ratio} {expected}");
+    assert!(report["cpu_seconds"].as_f64().unwrap() > 0.0, "{report}");
+    let words = [
+        "image",
+        "compare",
+        "tree",
+        "--only",
+        "--json",
+        "--with=squashfs -comp zstd",
+        "--with=squashfs -comp zip",
+    ];
+    let run = folder.run(&words);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert!(report["images"][0]["ratio_percent"].as_f64().unwrap() < 5.0, "{report}");
+    assert!(report["images"][1]["refused"].as_str().unwrap().starts_with("mksquashfs failed"), "{report}");
+    assert!(run.err.contains("1 of 2 configurations cannot be built"), "{}", run.err);
+    let error = folder.run(&["image", "build", "tree", "--format", "squash", "--to", "root.img"]).err;
+    assert!(error.contains("did you mean squashfs?"), "{error}");
+}
+
+#[test]
+fn options_that_mkfs_erofs_would_ignore_are_refused() {
+    let folder = Folder::new("image-erofs");
+    std::fs::create_dir(folder.path("tree")).unwrap();
+    let run =
+        folder.run(&["image", "build", "tree", "--format=erofs", "--options=-Ededuped", "--to", "root.img"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    let missing = run.err.contains("mkfs.erofs is not installed");
+    let refused =
+        run.err.contains("mkfs.erofs ignores -Ededuped, which it does not know; did you mean -Ededupe?");
+    assert!(refused || missing && std::env::var_os("CI").is_none(), "{}", run.err);
+    assert!(!folder.path("root.img").exists());
 }

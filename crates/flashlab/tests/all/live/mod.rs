@@ -11,6 +11,8 @@ mod certificates;
 mod compose;
 mod copy;
 mod death;
+#[cfg(feature = "image")]
+mod directory;
 mod file;
 mod guest;
 mod inspect;
