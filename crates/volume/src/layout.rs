@@ -29,6 +29,10 @@ pub(crate) struct Layout {
     pub(crate) extent_max: u32,
     /// Number of copies of each extent.
     pub(crate) replicas: u8,
+    /// Checksum of the extents.
+    pub(crate) checksum: Checksum,
+    /// Compression of new extents.
+    pub(crate) compression: Compressor,
     /// Logical size in bytes.
     pub(crate) size: u64,
     /// Number of buckets of the journal on each metadata member. They are the first ones.
@@ -45,6 +49,8 @@ impl Layout {
             unit: superblock.checksum_block,
             extent_max: superblock.extent_max,
             replicas: superblock.replicas,
+            checksum: superblock.checksum,
+            compression: superblock.compression,
             size: superblock.size,
             journal_buckets: superblock.journal_buckets,
         }
@@ -84,8 +90,8 @@ impl Layout {
     /// Returns how new extents are encoded.
     pub(crate) fn encoding(&self) -> Encoding {
         Encoding {
-            compressor: Compressor::None,
-            checksum: Checksum::Crc32c,
+            compressor: self.compression,
+            checksum: self.checksum,
             checksum_unit: self.unit,
             block: self.block,
             keyring: None,
@@ -127,6 +133,8 @@ pub(crate) fn plan(
         unit: options.checksum_block,
         extent_max: options.extent_max,
         replicas: options.replicas,
+        checksum: options.checksum,
+        compression: options.compression,
         size: 0,
         journal_buckets: 0,
     };

@@ -1,6 +1,7 @@
 //! The options of a volume, chosen when it is formatted.
 
 use crate::VolumeError;
+use crate::encode::{Checksum, Compressor, LEVEL_MAX};
 use flashlab_block::BlockDevice;
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,10 @@ pub struct Options {
     pub extent_max: u32,
     /// Number of copies of each extent, on different members.
     pub replicas: u8,
+    /// Checksum of the extents.
+    pub checksum: Checksum,
+    /// Compression of new extents. An extent that does not shrink is stored as it is.
+    pub compression: Compressor,
     /// Size of the journal on each member that has one, in bytes. Zero means a default by the size of the member.
     pub journal: u64,
     /// Logical size of the volume in bytes. Zero means all the space of the members without the reserve for garbage
@@ -38,6 +43,8 @@ impl Options {
             checksum_block: 4096,
             extent_max: 64 << 10,
             replicas: 1,
+            checksum: Checksum::Crc32c,
+            compression: Compressor::None,
             journal: 0,
             size: 0,
         }
@@ -51,7 +58,13 @@ impl Options {
         power_of_two("block", self.block, 512, 4096)?;
         power_of_two("bucket", self.bucket, 16 << 10, 64 << 20)?;
         power_of_two("checksum_block", self.checksum_block, self.block, 64 << 10)?;
-        power_of_two("extent_max", self.extent_max, self.checksum_block, (256 << 10).min(self.bucket / 4))
+        power_of_two("extent_max", self.extent_max, self.checksum_block, (256 << 10).min(self.bucket / 4))?;
+        match self.compression {
+            Compressor::Zstd(level) if !(1..=LEVEL_MAX).contains(&level) => Err(VolumeError::Option(
+                format!("compression=zstd:{level}: a level from 1 to {LEVEL_MAX} is needed"),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

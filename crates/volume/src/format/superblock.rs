@@ -3,6 +3,7 @@
 
 use super::wire::{self, Get, Put};
 use super::{Fault, Place};
+use crate::encode::{Checksum, Compression, Compressor, LEVEL_MAX};
 
 const MAGIC: &[u8; 8] = b"FLVsuper";
 
@@ -41,6 +42,10 @@ pub struct Superblock {
     pub extent_max: u32,
     /// Number of copies of each extent.
     pub replicas: u8,
+    /// Checksum of the extents.
+    pub checksum: Checksum,
+    /// Compression of new extents.
+    pub compression: Compressor,
     /// Logical size of the volume in bytes.
     pub size: u64,
     /// Number of buckets of the journal on each metadata member.
@@ -95,7 +100,11 @@ impl Superblock {
         bytes.u8(self.member);
         bytes.u8(self.members.len() as u8);
         bytes.u8(self.replicas);
-        bytes.u8(0);
+        bytes.u8(self.checksum as u8);
+        let level = if let Compressor::Zstd(level) = self.compression { level } else { 0 };
+        bytes.u8(self.compression.compression() as u8);
+        bytes.u8(level);
+        bytes.u16(0);
         for value in [self.block, self.bucket, self.checksum_block, self.extent_max, self.journal_buckets] {
             bytes.u32(value);
         }
@@ -137,7 +146,9 @@ impl Superblock {
         }
         wire::verify(bytes)?;
         let (sequence, volume) = (get.u64()?, get.array()?);
-        let (member, count, replicas, _) = (get.u8()?, get.u8()?, get.u8()?, get.u8()?);
+        let (member, count, replicas) = (get.u8()?, get.u8()?, get.u8()?);
+        let checksum = Checksum::from_byte(get.u8()?).ok_or(Fault::Field("checksum"))?;
+        let compression = decode_compression(&mut get)?;
         let (block, bucket, checksum_block) = (get.u32()?, get.u32()?, get.u32()?);
         let (extent_max, journal_buckets, size) = (get.u32()?, get.u32()?, get.u64()?);
         let root = decode_root(&mut get)?;
@@ -154,6 +165,8 @@ impl Superblock {
             checksum_block,
             extent_max,
             replicas,
+            checksum,
+            compression,
             size,
             journal_buckets,
             members,
@@ -196,6 +209,16 @@ impl Superblock {
 
 /// Largest size of the journal in bytes.
 const JOURNAL_MAX: u64 = 1 << 30;
+
+fn decode_compression(get: &mut Get<'_>) -> Result<Compressor, Fault> {
+    let (algorithm, level, _) = (get.u8()?, get.u8()?, get.u16()?);
+    match (Compression::from_byte(algorithm), level) {
+        (Some(Compression::None), 0) => Ok(Compressor::None),
+        (Some(Compression::Lz4), 0) => Ok(Compressor::Lz4),
+        (Some(Compression::Zstd), 1..=LEVEL_MAX) => Ok(Compressor::Zstd(level)),
+        _ => Err(Fault::Field("compression")),
+    }
+}
 
 fn decode_root(get: &mut Get<'_>) -> Result<Root, Fault> {
     let (checkpoint, sequence, previous, mount) = (get.u64()?, get.u64()?, get.u32()?, get.u32()?);

@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -53,6 +54,8 @@ struct Inner {
     encoding: Encoding,
     /// Number of this mount.
     epoch: u32,
+    /// Number of the next write within the mount.
+    next_write: AtomicU64,
     read_only: bool,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit.
@@ -74,8 +77,6 @@ struct State {
     touched: u32,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
-    /// Number of the next write within the mount.
-    next_write: u64,
     /// Error of a flush or of the journal. It is final.
     failed: Option<IoError>,
 }

@@ -9,6 +9,7 @@ use crate::recover::{Recovered, recover};
 use crate::{NewMember, Options, VolumeError};
 use flashlab_block::{BlockDevice, Context, IoError};
 use futures_util::lock::Mutex as AsyncMutex;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 /// Options of opening a volume.
@@ -47,6 +48,8 @@ impl Volume {
                 checksum_block: layout.unit,
                 extent_max: layout.extent_max,
                 replicas: layout.replicas,
+                checksum: layout.checksum,
+                compression: layout.compression,
                 size: layout.size,
                 journal_buckets: layout.journal_buckets,
                 members: entries.clone(),
@@ -166,7 +169,6 @@ fn assemble(
         // Data that an earlier mount wrote without a flush may not be durable.
         touched: u32::MAX,
         salts,
-        next_write: 0,
         failed: None,
     };
     let inner = Inner {
@@ -174,6 +176,7 @@ fn assemble(
         members,
         encoding: layout.encoding(),
         epoch: mount,
+        next_write: AtomicU64::new(0),
         read_only,
         state: Mutex::new(state),
         journal: AsyncMutex::new(journal),

@@ -2,7 +2,7 @@
 
 use super::{Inner, State};
 use crate::allocate::Stream;
-use crate::encode::{Encoded, Identity, encode};
+use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, encode};
 use crate::extent::{Extent, Pointer, Writer};
 use crate::format::Record;
 use crate::member;
@@ -10,13 +10,7 @@ use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
 use std::ops::Range;
-
-/// A part of a write with its place, before its data is encoded.
-struct Allocated {
-    blocks: Range<u64>,
-    write: u64,
-    pointers: Vec<Pointer>,
-}
+use std::sync::atomic::Ordering;
 
 impl Inner {
     /// Writes `data`, and commits it if it has to be durable.
@@ -27,11 +21,11 @@ impl Inner {
         let mut extents = Vec::new();
         let mut rest = self.blocks(offset, data.len() as u64);
         while !rest.is_empty() {
-            let allocated = self.allocate(rest.clone()).inspect_err(|_| self.drop_extents(&extents))?;
-            match allocated {
-                Some(allocated) => {
-                    rest.start = allocated.blocks.end;
-                    extents.push(self.encode(offset, &data, allocated));
+            let next = self.next_extent(offset, &data, rest.clone());
+            match next.inspect_err(|_| self.drop_extents(&extents))? {
+                Some(next) => {
+                    rest.start = next.0.end;
+                    extents.push(next);
                 }
                 None => match self.make_space(cx).await {
                     Ok(()) => {}
@@ -63,30 +57,55 @@ impl Inner {
         self.lock().map_all(extents, self.layout.block)
     }
 
-    /// Takes space for the first part of `blocks`. Returns `None` without free buckets.
-    fn allocate(&self, blocks: Range<u64>) -> Result<Option<Allocated>, IoError> {
+    /// Encodes the first part of `blocks`, a part of the data of a write that begins at `offset`, and takes space for it.
+    /// Returns `None` without free buckets.
+    fn next_extent(
+        &self,
+        offset: u64,
+        data: &Payload,
+        blocks: Range<u64>,
+    ) -> Result<Option<(Extent, Payload)>, IoError> {
+        // Extents end at multiples of the largest extent, so that sequential writes give extents of one size.
+        let max = u64::from(self.layout.extent_max / self.layout.block);
+        let blocks = blocks.start..blocks.end.min(blocks.start + max - blocks.start % max);
+        let mut tried = None;
+        if self.encoding.compressor != Compressor::None {
+            let compressed = self.encode(offset, data, blocks.clone(), &self.encoding);
+            if compressed.0.compression != Compression::None {
+                let wanted = (compressed.0.stored_blocks(self.layout.block), true);
+                let allocated = self.allocate(wanted)?;
+                return Ok(allocated.map(|(places, _)| (compressed.0.with_pointers(&places), compressed.1)));
+            }
+            tried = Some(compressed);
+        }
+        let wanted = (blocks.end - blocks.start) as u32;
+        let Some((places, got)) = self.allocate((wanted, false))? else { return Ok(None) };
+        let (extent, bytes) = match tried.filter(|_| got == wanted) {
+            Some(tried) => tried,
+            None => {
+                let plain = Encoding { compressor: Compressor::None, ..self.encoding.clone() };
+                self.encode(offset, data, blocks.start..blocks.start + u64::from(got), &plain)
+            }
+        };
+        Ok(Some((extent.with_pointers(&places), bytes)))
+    }
+
+    /// Takes space for the copies of up to `wanted` blocks. Returns `None` without free buckets.
+    fn allocate(&self, wanted: (u32, bool)) -> Result<Option<(Vec<Pointer>, u32)>, IoError> {
         let mut state = self.lock();
         if let Some(error) = state.failed {
             return Err(error);
         }
-        // Extents end at multiples of the largest extent, so that sequential writes give extents of one size.
-        let max = u64::from(self.layout.extent_max / self.layout.block);
-        let wanted = (blocks.end - blocks.start).min(max - blocks.start % max) as u32;
         let State { allocator, pending, position, .. } = &mut *state;
         let copies = usize::from(self.layout.replicas);
         let opened = |opened| State::record_opened(pending, opened);
-        let allocated =
-            allocator.allocate(Stream::Foreground, (wanted, false), copies, &[], *position, opened);
-        let Some((pointers, got)) = allocated else { return Ok(None) };
-        let write = state.next_write;
-        state.next_write += 1;
-        let blocks = blocks.start..blocks.start + u64::from(got);
-        Ok(Some(Allocated { blocks, write, pointers }))
+        Ok(allocator.allocate(Stream::Foreground, wanted, copies, &[], *position, opened))
     }
 
-    /// Encodes a part of the data of a write that begins at `offset`.
-    fn encode(&self, offset: u64, data: &Payload, allocated: Allocated) -> (Extent, Payload) {
-        let Allocated { blocks, write, pointers } = allocated;
+    /// Encodes blocks of the data of a write that begins at `offset`. Returns an extent without places, and its bytes,
+    /// padded to whole blocks.
+    fn encode(&self, offset: u64, data: &Payload, blocks: Range<u64>, how: &Encoding) -> (Extent, Payload) {
+        let write = self.next_write.fetch_add(1, Ordering::Relaxed);
         let block = u64::from(self.layout.block);
         let (from, to) = (blocks.start * block - offset, blocks.end * block - offset);
         let identity = Identity {
@@ -97,10 +116,17 @@ impl Inner {
             write,
         };
         let part = data.part(from as usize..to as usize);
-        let Encoded { bytes, compression, check } = encode(part, &identity, &self.encoding);
+        let Encoded { mut bytes, compression, check } = encode(part, &identity, how);
         let whole = (blocks.end, (blocks.end - blocks.start) as u16);
         let (stored, writer) = (bytes.len() as u32, Writer { epoch: self.epoch, write });
-        (Extent::new(whole, stored, compression, check, writer, &pointers), bytes)
+        let padded = bytes.len().next_multiple_of(block as usize);
+        if padded > bytes.len() {
+            let mut copy = Vec::with_capacity(padded);
+            copy.extend_from_slice(&bytes);
+            copy.resize(padded, 0);
+            bytes = copy.into();
+        }
+        (Extent::new(whole, stored, compression, check, writer, &[]), bytes)
     }
 
     /// Writes the copies of an extent.

@@ -10,6 +10,7 @@ use flashlab_block::conformance::read;
 use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, shortest};
 use flashlab_block::{BlockDevice, Context, Executor, Io, Started};
 use flashlab_sim::Rng;
+use flashlab_volume::encode::Compressor;
 use flashlab_volume::{OpenOptions, Options, Volume};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -110,7 +111,8 @@ async fn answer(started: Started) -> bool {
 fn formatted(shape: Shape) -> Vec<Image> {
     let disks: Vec<Disk> = (0..shape.members).map(|_| Disk::new(Image::new(shape.member), BLOCK)).collect();
     let size = if shape.tight { shape.blocks * BLOCK } else { 0 };
-    let options = Options { replicas: shape.replicas, size, ..options() };
+    let compression = if shape.members == 2 { Compressor::Lz4 } else { Compressor::None };
+    let options = Options { replicas: shape.replicas, compression, size, ..options() };
     format(&disks, &options).expect("disks of the right size");
     disks.iter().map(Disk::image).collect()
 }

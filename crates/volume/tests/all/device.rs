@@ -4,13 +4,22 @@ use crate::pool::{BLOCK, devices, disks, format, open, options, run};
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::{BlockDevice, Io, IoError};
 use flashlab_sim::Rng;
+use flashlab_volume::encode::{Checksum, Compressor};
 use flashlab_volume::{NewMember, OpenOptions, Options, Volume, VolumeError};
 
 #[test]
 fn a_volume_reads_like_a_plain_array() {
-    for (seed, members, replicas) in [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 2, 2), (5, 3, 2)] {
+    let shapes = [
+        (1, 1, 1, Compressor::None, Checksum::Crc32c),
+        (2, 2, 1, Compressor::None, Checksum::Xxh3),
+        (3, 3, 1, Compressor::Lz4, Checksum::Crc32c),
+        (4, 2, 2, Compressor::Zstd(3), Checksum::Crc32c),
+        (5, 3, 2, Compressor::Lz4, Checksum::Xxh3),
+    ];
+    for (seed, members, replicas, compression, checksum) in shapes {
         let disks = disks(members);
-        format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+        let options = Options { replicas, compression, checksum, ..options() };
+        format(&disks, &options).expect("disks of the right size");
         let volume = open(&disks).expect("a new volume");
         agrees_with_an_array(&volume, seed, 400);
         let report = run(|cx| async move { volume.check(&cx).await });
@@ -74,6 +83,29 @@ fn data_is_striped_over_the_members_by_their_space() {
     assert_eq!(a + b, 64 * 16);
     assert!(a.abs_diff(b) <= 64, "{a} and {b} blocks");
     assert_eq!((usage.mapped, usage.stored), (64 * 8192, 64 * 8192));
+}
+
+#[test]
+fn compressible_data_takes_less_space() {
+    let disks = disks(1);
+    format(&disks, &Options { compression: Compressor::Lz4, ..options() }).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    for n in 0..16 {
+        let data: Vec<u8> = (0..8192u32).map(|byte| (byte / 97 + n) as u8).collect();
+        let write = Io::Write { offset: u64::from(n) * 8192, data: data.into(), durable: false };
+        assert!(execute(&volume, write).is_ok());
+    }
+    let usage = volume.usage();
+    assert_eq!(usage.mapped, 16 * 8192);
+    assert!(usage.stored <= usage.mapped / 4, "{usage:?}");
+    let volume = {
+        assert!(execute(&volume, Io::Flush).is_ok());
+        open(&disks).expect("a volume that was flushed")
+    };
+    for n in 0..16 {
+        let data: Vec<u8> = (0..8192u32).map(|byte| (byte / 97 + n) as u8).collect();
+        assert!(read(&volume, u64::from(n) * 8192, 8192) == data, "part {n}");
+    }
 }
 
 #[test]

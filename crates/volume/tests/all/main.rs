@@ -4,4 +4,5 @@ mod corruption;
 mod crash;
 mod device;
 mod encode;
+mod golden;
 mod pool;

@@ -1,0 +1,82 @@
+//! The golden image: a volume of version 1 opens for ever, and the same requests give the same bytes.
+
+use crate::pool::{BLOCK, disks, format, open, options, run};
+use flashlab_block::Io;
+use flashlab_block::conformance::{execute, read};
+use flashlab_block::crash::{Disk, Image};
+use flashlab_volume::Options;
+use flashlab_volume::encode::Compressor;
+use std::fmt::Write;
+
+/// The bytes of the golden image that are not zero.
+const GOLDEN: &str = include_str!("../golden/volume-1.hex");
+/// Bytes in a line of the golden image.
+const LINE: usize = 32;
+
+/// Creates a volume with extents of all kinds, and entries behind its checkpoint.
+fn create() -> Disk {
+    let disks = disks(1);
+    let options = Options { compression: Compressor::Lz4, ..options() };
+    format(&disks, &options).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    let write = |offset: u64, data: Vec<u8>| {
+        assert!(execute(&volume, Io::Write { offset, data: data.into(), durable: false }).is_ok());
+    };
+    let noise = |length: u64, seed: u64| -> Vec<u8> {
+        (0..length).map(|n| flashlab_sim::mix(n ^ seed << 32) as u8).collect()
+    };
+    write(0, vec![1; 4096]);
+    write(8192, noise(3072, 1));
+    write(1024, noise(512, 2));
+    let closing = volume.clone();
+    run(|cx| async move { closing.close(&cx).await }).expect("disks that work");
+    write(8192 + BLOCK, noise(512, 3));
+    assert!(execute(&volume, Io::Discard { offset: 3584, length: 512, durable: true }).is_ok());
+    disks[0].clone()
+}
+
+fn contents(disk: Disk) -> Vec<u8> {
+    read(&open(&[disk]).expect("a sound volume"), 0, 16 << 10)
+}
+
+fn to_text(image: &Image) -> String {
+    let mut text = String::new();
+    for (n, line) in image.to_vec().chunks(LINE).enumerate().filter(|(_, line)| line.iter().any(|b| *b != 0))
+    {
+        write!(text, "{:06x} ", n * LINE).expect("a string takes everything");
+        line.iter().for_each(|byte| write!(text, "{byte:02x}").expect("a string takes everything"));
+        text.push('\n');
+    }
+    text
+}
+
+fn from_text(text: &str) -> Image {
+    let mut image = Image::new(crate::pool::MEMBER);
+    for line in text.lines() {
+        let (offset, hex) = line.split_once(' ').expect("an offset and bytes");
+        let byte = |n: usize| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).expect("two hex digits");
+        let bytes: Vec<u8> = (0..LINE).map(byte).collect();
+        image.write(u64::from_str_radix(offset, 16).expect("a hex offset"), &bytes);
+    }
+    image
+}
+
+#[test]
+fn a_volume_of_version_1_opens_with_its_contents() {
+    let golden = Disk::new(from_text(GOLDEN), BLOCK);
+    assert!(contents(golden) == contents(create()));
+}
+
+/// Extents, records, entries and superblocks are encoded as before. A change of the bytes needs a new version of the
+/// format; `FLASHLAB_WRITE_GOLDEN=1` writes the image of a new version.
+#[test]
+fn the_same_requests_give_the_bytes_of_version_1() {
+    let text = to_text(&create().image());
+    if std::env::var_os("FLASHLAB_WRITE_GOLDEN").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/volume-1.hex");
+        std::fs::write(path, &text).expect("a writable checkout");
+        return;
+    }
+    let different = text.lines().zip(GOLDEN.lines()).find(|(new, golden)| new != golden);
+    assert!(text == GOLDEN, "the bytes of the format changed: {different:?}");
+}
