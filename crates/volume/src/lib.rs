@@ -30,4 +30,4 @@ pub use allocate::BucketUsage;
 pub use error::VolumeError;
 pub use extent::{Extent, Pointer, Writer};
 pub use options::{NewMember, Options};
-pub use volume::{OpenOptions, Report, Usage, Volume};
+pub use volume::{OpenOptions, Report, Scrubbed, Usage, Volume};

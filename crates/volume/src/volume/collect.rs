@@ -39,7 +39,7 @@ impl Inner {
             for victim in victims {
                 tried.insert(victim);
                 for extent in residents.remove(&victim).unwrap_or_default() {
-                    self.move_extent(cx, &extent, victim).await?;
+                    let _ = self.move_extent(cx, &extent, victim).await?;
                 }
                 if self.release(cx).await? && has_space() {
                     return Ok(());
@@ -80,13 +80,19 @@ impl Inner {
         residents
     }
 
-    /// Moves the copy of an extent out of a bucket. Does nothing if the extent was overwritten meanwhile.
-    async fn move_extent(&self, cx: &Context, extent: &Extent, from: (u8, u32)) -> Result<(), IoError> {
+    /// Moves the copy of an extent out of a bucket, or poisons the extent if it has no good copy. Does nothing if the
+    /// extent was overwritten meanwhile. Returns false if there is no space.
+    pub(super) async fn move_extent(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        from: (u8, u32),
+    ) -> Result<bool, IoError> {
         let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
-        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(()) };
+        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(true) };
         let Some(stored) = self.read_stored(cx, extent).await else {
             self.replace_copy(extent, &source, None, 0)?;
-            return Ok(());
+            return Ok(true);
         };
         let blocks = extent.stored_blocks(self.layout.block);
         let taken: Vec<u8> =
@@ -97,7 +103,7 @@ impl Inner {
             let opened = |opened| State::record_opened(pending, opened);
             allocator.allocate(Stream::Collect, (blocks, true), 1, &taken, *position, opened)
         };
-        let Some((places, _)) = allocated else { return Ok(()) };
+        let Some((places, _)) = allocated else { return Ok(false) };
         let device = &*self.members[usize::from(places[0].member)].device;
         let written = member::write(device, cx, self.layout.offset(&places[0]), stored.into()).await;
         let target = written.is_ok().then_some(places[0]);
@@ -107,7 +113,7 @@ impl Inner {
             let position = state.position;
             state.allocator.unrefer(&places[0], blocks, position);
         }
-        written
+        written.map(|()| true)
     }
 
     /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has. Without
@@ -140,6 +146,7 @@ impl Inner {
                     };
                     part.with_pointers(&part.pointers().iter().map(place).collect::<Vec<_>>())
                 }
+                None if fault("volume-forgets-poison") => continue,
                 None => part.poison(),
             };
             let moved = if fault("volume-mover-revives-old-data") && target.is_some() && moved == part {

@@ -13,10 +13,12 @@ mod collect;
 mod commit;
 mod open;
 mod read;
+mod scrub;
 mod write;
 
 pub use check::Report;
 pub use open::OpenOptions;
+pub use scrub::Scrubbed;
 
 use crate::allocate::{Allocator, BucketUsage, Opened};
 use crate::encode::Encoding;

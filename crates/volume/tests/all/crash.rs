@@ -207,6 +207,7 @@ fn full() -> bool {
 fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
     let seeds = if full() { 3_000 } else { 60 };
     let states: usize = (0..seeds).map(|seed| check_seed(seed, 6)).sum();
+    println!("{states} states");
     assert!(states > 3_000, "only {states} states");
 }
 

@@ -4,5 +4,6 @@ mod corruption;
 mod crash;
 mod device;
 mod encode;
+mod faulty;
 mod golden;
 mod pool;

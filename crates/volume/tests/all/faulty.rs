@@ -1,0 +1,140 @@
+//! Members that fail: errors of flushes, and bad copies.
+
+use crate::pool::{BLOCK, MEMBER, disks, format, open, options, run};
+use flashlab_block::conformance::{execute, read};
+use flashlab_block::crash::{Contract, Disk, History};
+use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
+use flashlab_volume::{OpenOptions, Options, Scrubbed, Volume};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A disk of which one flush fails.
+struct FailingFlush {
+    disk: Disk,
+    flushes: AtomicU64,
+    fails: u64,
+}
+
+impl BlockDevice for FailingFlush {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn features(&self) -> Features {
+        self.disk.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        if matches!(io, Io::Flush) && self.flushes.fetch_add(1, Ordering::SeqCst) == self.fails {
+            return Started::Done(Err(IoError::Medium));
+        }
+        self.disk.start(cx, io)
+    }
+}
+
+/// After a failed flush, an acknowledged flush before it must hold, and no later one may be acknowledged.
+#[test]
+fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
+    const BLOCKS: u64 = 32;
+    let mut reported = 0;
+    for fails in 0..40 {
+        let disk = disks(1).remove(0);
+        format(&[disk.clone()], &options()).expect("a disk of the right size");
+        let failing = FailingFlush { disk: disk.clone(), flushes: AtomicU64::new(0), fails };
+        let failing: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(failing)];
+        let opened = run(|cx| async move { Volume::open(&cx, &failing, OpenOptions::default()).await });
+        let mut history = History::new(BLOCK as usize, BLOCKS);
+        let mut failed = opened.is_err();
+        if let Ok(volume) = opened {
+            for n in 0..20 {
+                let op = history.write(n..n + 4, false);
+                let write = Io::Write { offset: n * BLOCK, data: history.data(op).into(), durable: false };
+                if execute(&volume, write).is_ok() {
+                    history.answered(op);
+                }
+                let started = history.flush();
+                match execute(&volume, Io::Flush) {
+                    Ok(_) => {
+                        assert!(!failed, "a flush after the failed one was acknowledged: flush {fails}");
+                        history.flushed(started);
+                    }
+                    Err(_) => failed = true,
+                }
+            }
+        }
+        reported += u64::from(failed);
+        // The power loss drops everything that was not flushed.
+        let point = Disk::point([&disk]);
+        for choice in point.choices(16, &mut flashlab_sim::Rng::new(fails)) {
+            let image = point.images(&choice).remove(0);
+            let volume = open(&[Disk::new(image, BLOCK)]).expect("a valid state");
+            let block = |n: u64| Some(read(&volume, n * BLOCK, BLOCK as usize));
+            assert_eq!(history.check(Contract::Prefix, block), Ok(()), "flush {fails}");
+        }
+    }
+    assert!(reported >= 38, "{reported} of 40 errors were reported");
+}
+
+/// Finds the bytes of `data` on the data part of a disk.
+fn find(disk: &Disk, data: &[u8]) -> u64 {
+    let bytes = disk.image().to_vec();
+    let at =
+        (0..MEMBER as usize - data.len()).step_by(BLOCK as usize).find(|at| bytes[*at..].starts_with(data));
+    at.expect("the data is on the disk") as u64
+}
+
+fn scrub(volume: &Volume) -> Scrubbed {
+    let volume = volume.clone();
+    run(|cx| async move { volume.scrub(&cx).await }).expect("disks that work")
+}
+
+fn write(volume: &Volume, offset: u64, data: &[u8]) {
+    assert!(execute(volume, Io::Write { offset, data: data.to_vec().into(), durable: true }).is_ok());
+}
+
+/// Poison persists (I7): the extent fails after the volume was opened again, even if the medium recovers.
+#[test]
+fn an_extent_without_a_good_copy_fails_until_it_is_overwritten() {
+    let disks = disks(1);
+    format(&disks, &options()).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    let data: Vec<u8> = (0..1024u32).map(|n| (n % 253) as u8).collect();
+    write(&volume, 4096, &data);
+    write(&volume, 16384, &[7; 1024]);
+    let at = find(&disks[0], &data);
+    disks[0].flip(at + 100, 1);
+    let expected = Scrubbed { copies: 2, repaired: 0, poisoned: 1, pending: 0 };
+    assert_eq!(scrub(&volume), expected);
+    disks[0].flip(at + 100, 1);
+    let fails = |volume: &Volume| {
+        let read = Io::Read { offset: 4096, buffer: vec![0; 512] };
+        assert_eq!(execute(volume, read).err(), Some(IoError::Medium));
+    };
+    fails(&volume);
+    let closing = volume.clone();
+    run(|cx| async move { closing.close(&cx).await }).expect("disks that work");
+    let volume = open(&disks).expect("a closed volume");
+    fails(&volume);
+    assert_eq!(scrub(&volume), Scrubbed { copies: 1, ..Scrubbed::default() });
+    fails(&volume);
+    assert!(read(&volume, 16384, 1024) == [7; 1024]);
+    write(&volume, 4096, &data);
+    assert!(read(&volume, 4096, 1024) == data);
+}
+
+#[test]
+fn a_scrub_replaces_a_bad_copy_from_a_good_one() {
+    let disks = disks(2);
+    format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    let data: Vec<u8> = (0..1024u32).map(|n| (n % 251) as u8).collect();
+    write(&volume, 0, &data);
+    let [first, second] = [0, 1].map(|n: usize| find(&disks[n], &data));
+    disks[0].flip(first + 7, 4);
+    // A read takes the other copy.
+    assert!(read(&volume, 0, 1024) == data);
+    assert_eq!(scrub(&volume), Scrubbed { copies: 2, repaired: 1, poisoned: 0, pending: 0 });
+    disks[1].flip(second + 7, 4);
+    assert!(read(&volume, 0, 1024) == data);
+    let volume = open(&disks).expect("a flushed volume");
+    let read = Io::Read { offset: 0, buffer: vec![0; 1024] };
+    assert!(matches!(execute(&volume, read), Ok(Answer::Read(bytes)) if bytes == data));
+}
