@@ -4,7 +4,7 @@ use crate::Error;
 use crate::cut::Cut;
 use flashlab_block::layer::{Fault, FaultError, Faults};
 use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started, Timed};
-use flashlab_sim::{Duration, EraseBlocks, Instant, Observer, PowerCut};
+use flashlab_sim::{Duration, EraseBlocks, Instant, Model, Observer, PowerCut, Store};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -62,6 +62,13 @@ impl Device {
             completed: VecDeque::new(),
             last_cut: None,
         }
+    }
+
+    /// Returns a device that answers at the times of `model`, with bytes in `store`, which has the capacity of the model.
+    /// `seed` draws injected errors and the instants of power cuts.
+    pub fn of_model(model: Box<dyn Model>, store: Box<dyn Store>, seed: u64) -> Device {
+        let timed = Arc::new(Timed::new(model, store));
+        Device::new(timed.clone(), Some(timed), seed)
     }
 
     /// Returns the capacity, the block size and the largest request, in bytes.

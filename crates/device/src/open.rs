@@ -1,7 +1,6 @@
 //! Opens devices and cards from their names.
 
 use crate::{Device, Error};
-use flashlab_block::Timed;
 use flashlab_catalogue::library::Library;
 use flashlab_sd::quirk::Planned;
 use flashlab_sd::spi::Spi;
@@ -9,7 +8,6 @@ use flashlab_sd::{Card, Native};
 use flashlab_served::{CardOrigin, Served};
 use flashlab_sim::Store;
 use std::fmt;
-use std::sync::Arc;
 
 /// Opens a device that stores bytes, with the default [`Options`].
 pub fn device(name: &str) -> Result<Device, Error> {
@@ -73,8 +71,7 @@ impl Options {
             return Ok(Device::new(served.device, served.timed, self.seed));
         };
         let profile = flashlab_catalogue::device::Device::open(name, &library).map_err(Error::Device)?;
-        let timed = Arc::new(Timed::new(profile.build_without_host(self.seed), store));
-        Ok(Device::new(timed.clone(), Some(timed), self.seed))
+        Ok(Device::of_model(profile.build_without_host(self.seed), store, self.seed))
     }
 
     /// Opens an SD card that takes commands. The card has no power yet.

@@ -24,16 +24,18 @@ pub(crate) fn word(name: &str, value: &Bound<'_, PyAny>, [yes, no]: [&str; 2]) -
     Err(error(format_args!("{name}: a value is a text, a number, True, False or None, but this is a {kind}")))
 }
 
-/// Returns the argument of a device with `numbers` appended: `sd/kingston:flash.t_prog=250us`.
+/// Returns the argument of a device with `numbers` added before its layers: `sd/kingston:flash.t_prog=250us+stats`.
 pub(crate) fn device(name: &str, numbers: Option<&Bound<'_, PyDict>>) -> PyResult<String> {
-    let mut argument = name.to_owned();
-    for (key, value) in numbers.into_iter().flatten() {
+    let Some(numbers) = numbers else { return Ok(name.to_owned()) };
+    let (device, layers) = name.split_at(name.find('+').unwrap_or(name.len()));
+    let mut argument = device.to_owned();
+    for (key, value) in numbers {
         let key: String = key.extract()?;
         let value = word(&key, &value, ["yes", "no"])?;
         argument.push(if argument.contains(':') { ',' } else { ':' });
         argument.push_str(&format!("{key}={value}"));
     }
-    Ok(argument)
+    Ok(argument + layers)
 }
 
 /// Returns a time: an integer in nanoseconds, or a text with a unit such as `250us`.

@@ -1,34 +1,46 @@
 //! Completions of single requests, in columns.
 
+use crate::arrow::Table;
 use crate::error::error;
 use crate::figures::mechanisms;
+use arrow_array::UInt64Array;
 use flashlab_sim::{Completion, Mechanism, Status};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyCapsule, PyDict};
+use std::sync::Arc;
 
 /// Completions of requests, in the order of their instants, as columns.
 ///
 /// ``ids``, ``at_ns`` and ``latency_ns`` are memory views of 64-bit integers: ``list(c.latency_ns)`` and
 /// ``numpy.asarray(c.latency_ns)`` both work.
 #[pyclass(frozen, module = "flashlab")]
-#[derive(Default)]
 pub(crate) struct Completions {
-    ids: Vec<u64>,
-    at_ns: Vec<u64>,
-    latency_ns: Vec<u64>,
+    ids: UInt64Array,
+    at_ns: UInt64Array,
+    latency_ns: UInt64Array,
     statuses: Vec<u8>,
     /// Nanoseconds by mechanism over all requests.
     spent_ns: [u64; Mechanism::ALL.len()],
 }
 
-impl Completions {
-    pub(crate) fn with_capacity(count: usize) -> Completions {
-        Completions {
+/// Completions that are being collected.
+#[derive(Default)]
+pub(crate) struct Collector {
+    ids: Vec<u64>,
+    at_ns: Vec<u64>,
+    latency_ns: Vec<u64>,
+    statuses: Vec<u8>,
+    spent_ns: [u64; Mechanism::ALL.len()],
+}
+
+impl Collector {
+    pub(crate) fn with_capacity(count: usize) -> Collector {
+        Collector {
             ids: Vec::with_capacity(count),
             at_ns: Vec::with_capacity(count),
             latency_ns: Vec::with_capacity(count),
             statuses: Vec::with_capacity(count),
-            ..Completions::default()
+            ..Collector::default()
         }
     }
 
@@ -45,6 +57,12 @@ impl Completions {
         }
         self.latency_ns.push(latency);
     }
+
+    pub(crate) fn finish(self) -> Completions {
+        let Collector { ids, at_ns, latency_ns, statuses, spent_ns } = self;
+        let [ids, at_ns, latency_ns] = [ids, at_ns, latency_ns].map(UInt64Array::from);
+        Completions { ids, at_ns, latency_ns, statuses, spent_ns }
+    }
 }
 
 #[pymethods]
@@ -56,17 +74,17 @@ impl Completions {
     /// Identifiers of the requests, as ``submit`` returned them.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        column(py, &self.ids)
+        column(py, self.ids.values())
     }
     /// Instants of the completions, in nanoseconds of simulated time.
     #[getter]
     fn at_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        column(py, &self.at_ns)
+        column(py, self.at_ns.values())
     }
     /// Latencies in nanoseconds.
     #[getter]
     fn latency_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        column(py, &self.latency_ns)
+        column(py, self.latency_ns.values())
     }
     /// Statuses as texts: ``ok``, ``out of range``, ``unsupported``, ``read-only``, ``unreadable``.
     #[getter]
@@ -77,6 +95,22 @@ impl Completions {
     #[getter]
     fn ok(&self) -> bool {
         self.statuses.iter().all(|status| *status == Status::Ok as u8)
+    }
+    /// Return the table of the requests: ``id``, ``at_ns``, ``latency_ns``, ``status``.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol lets a producer ignore the request.
+        let _ = requested_schema;
+        let mut table = Table::default();
+        for (name, values) in [("id", &self.ids), ("at_ns", &self.at_ns), ("latency_ns", &self.latency_ns)] {
+            table.column(name, Arc::new(values.clone()));
+        }
+        table.texts("status", self.statuses().iter());
+        table.stream(py)
     }
     /// Nanoseconds by mechanism, summed over the requests; they add up to the sum of the latencies.
     #[getter]

@@ -1,12 +1,15 @@
 //! A device under jobs and single requests, in simulated time and without bytes.
 
 use crate::arguments::{self, time};
-use crate::completions::{Completions, integers};
+use crate::block_device::BlockDevice;
+use crate::completions::{Collector, Completions, integers};
 use crate::error::{Error, error};
 use crate::interrupt::{self, lock};
 use crate::job::{Source, read_file};
 use crate::library::LibraryHandle;
 use crate::result::RunResult;
+use flashlab_block::model::{Throttle, Throttled};
+use flashlab_block::{Memory, Pages};
 use flashlab_catalogue::device::{Device as Profile, Filesystem, State};
 use flashlab_catalogue::units::take_notes;
 use flashlab_fio::stats::Settings;
@@ -14,7 +17,7 @@ use flashlab_lab::bench::{Bench, Steps};
 use flashlab_lab::iologs;
 use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
-use flashlab_sim::{Duration, Instant, Op};
+use flashlab_sim::{Duration, Instant, Model, Op};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::path::PathBuf;
@@ -179,7 +182,7 @@ impl Device {
         }
         Ok(py.detach(|| {
             let mut steps = lock(&self.steps);
-            let mut completions = Completions::default();
+            let mut completions = Collector::default();
             let limit = match (to.map(Instant::from_ns), by) {
                 (Some(to), _) => Some(to),
                 (None, by) => by.map(|by| steps.bench().now().saturating_add(by)),
@@ -192,7 +195,7 @@ impl Device {
                     }
                 }
             }
-            completions
+            completions.finish()
         }))
     }
 
@@ -215,7 +218,7 @@ impl Device {
         py.detach(|| {
             let mut steps = lock(&self.steps);
             steps.idle_bench().map_err(error)?;
-            let mut completions = Completions::with_capacity(batch.offsets.len());
+            let mut completions = Collector::with_capacity(batch.offsets.len());
             let record = |completion: flashlab_sim::Completion| completions.push(&completion);
             match &batch.at {
                 None => steps.run_closed(batch.requests(), depth, record),
@@ -226,7 +229,7 @@ impl Device {
                     steps.run_open(timed, record);
                 }
             }
-            Ok(completions)
+            Ok(completions.finish())
         })
     }
 
@@ -267,6 +270,30 @@ impl Device {
             dict.set_item(name, value)?;
         }
         Ok(dict)
+    }
+
+    /// Return a device with bytes that has the wear and the mapping of this one. Its bytes are zeroes, and its host adds
+    /// no time. ``delay`` is added to each request: nanoseconds, or a text such as ``"10ms"``.
+    #[pyo3(signature = (*, delay = None))]
+    fn block_device(&self, py: Python<'_>, delay: Option<&Bound<'_, PyAny>>) -> PyResult<BlockDevice> {
+        let delay = delay.map(time).transpose()?;
+        py.detach(|| {
+            let mut model = self.profile.build_without_host(self.seed);
+            let mut steps = lock(&self.steps);
+            let saved = steps.idle_bench().map_err(error)?.device().save();
+            let unsupported =
+                || error(format_args!("{}: the state of this device cannot be saved", self.profile.name));
+            model.restore(&saved.ok_or_else(unsupported)?).map_err(error)?;
+            if let Some(delay) = delay {
+                model = Box::new(Throttled::new(
+                    model,
+                    Throttle::Delay { read: delay, write: delay, flush: delay },
+                ));
+            }
+            let memory = Memory::new(model.geometry().capacity, Pages::Small).map_err(error)?;
+            let device = flashlab_device::Device::of_model(model, Box::new(memory), self.seed);
+            Ok(BlockDevice::of(self.profile.argument.clone(), self.seed, device))
+        })
     }
 
     /// Argument that selects the device on the command line: ``sd/kingston:flash.t_prog=250us``.

@@ -1,15 +1,17 @@
 //! Experiments and their results.
 
+use crate::arrow::Table;
 use crate::error::error;
 use crate::figures::mechanisms;
 use crate::interrupt;
 use crate::library::LibraryHandle;
+use crate::notebook::framed;
 use crate::result::loads;
 use flashlab_lab::experiment::Experiment as Opened;
 use flashlab_lab::results::{self, Published, Results};
 use flashlab_report::{csv, html, json, terminal};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCapsule, PyDict};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -125,6 +127,36 @@ impl ExperimentResult {
         html::page(&self.results)
     }
 
+    fn _repr_html_(&self) -> String {
+        framed(&self.html())
+    }
+
+    /// Return the table of the cells.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol lets a producer ignore the request.
+        let _ = requested_schema;
+        let rows = &self.results.cells;
+        let mut table = Table::default();
+        table.texts("table", rows.iter().map(|row| &row.table));
+        table.texts("row", rows.iter().map(|row| &row.row));
+        table.texts("column", rows.iter().map(|row| &row.column));
+        table.texts("unit", rows.iter().map(|row| &row.unit));
+        table.texts("role", rows.iter().map(|row| row.role.name()));
+        table.figures("simulated", rows.iter().map(|row| row.simulated.mean));
+        table.figures("simulated_sd", rows.iter().map(|row| row.simulated.sd));
+        table.optional_figures("published", rows.iter().map(published));
+        table.optional_figures("error_percent", rows.iter().map(|row| row.error_percent));
+        table.counts("requests", rows.iter().map(|row| row.requests));
+        table.figures("latency_ns_mean", rows.iter().map(|row| row.latency_ns_mean));
+        table.mechanisms(&rows.iter().map(|row| &row.mechanisms.0[..]).collect::<Vec<_>>());
+        table.stream(py)
+    }
+
     fn __repr__(&self) -> String {
         let Results { experiment, seed, digest, cells, .. } = &*self.results;
         format!("ExperimentResult({experiment:?}, seed={seed}, digest={digest:?}, {} cells)", cells.len())
@@ -179,10 +211,7 @@ impl Cell {
     /// Figure measured on hardware; ``None`` if there is none, or only a bound or a statement in words.
     #[getter]
     fn published(&self) -> Option<f64> {
-        match self.cell().published {
-            Some(Published::Figure { mean, .. }) => Some(mean),
-            Some(Published::Below { .. } | Published::Text { .. }) | None => None,
-        }
+        published(self.cell())
     }
     /// ``fitted``, ``predicted``, ``assumed`` or ``unsourced``.
     #[getter]
@@ -215,5 +244,13 @@ impl Cell {
         let place = [table, row, column].map(String::as_str);
         let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
         format!("Cell({}: {:.2} {unit})", place.join(" / "), simulated.mean)
+    }
+}
+
+/// Returns the figure measured on hardware, if there is one.
+fn published(cell: &results::Cell) -> Option<f64> {
+    match cell.published {
+        Some(Published::Figure { mean, .. }) => Some(mean),
+        Some(Published::Below { .. } | Published::Text { .. }) | None => None,
     }
 }

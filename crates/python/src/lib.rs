@@ -6,15 +6,20 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod arrow;
+mod block_device;
 mod completions;
 mod device;
 mod error;
 mod experiment;
 mod figures;
+mod fit;
 mod interrupt;
 mod job;
 mod library;
+mod notebook;
 mod result;
+mod server;
 
 use pyo3::prelude::*;
 
@@ -22,6 +27,11 @@ use pyo3::prelude::*;
 fn _flashlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<error::Error>())?;
+    module.add("IoError", error::io_error_type(module.py())?)?;
+    module.add_class::<block_device::BlockDevice>()?;
+    module.add_class::<server::Server>()?;
+    module.add_class::<fit::Fit>()?;
+    module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_class::<device::Device>()?;
     module.add_class::<completions::Completions>()?;
     module.add_class::<result::RunResult>()?;

@@ -1,16 +1,18 @@
 //! The result of a run of jobs.
 
+use crate::arrow::Table;
 use crate::figures::{JobFigures, Latency, mechanisms};
+use crate::notebook::framed;
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::stats::Report;
 use flashlab_lab::bench::{hints, refusal};
-use flashlab_lab::figures::{DeviceFigures, figures};
+use flashlab_lab::figures::{DeviceFigures, PERCENTILES, figures};
 use flashlab_lab::job_run::JobRun;
 use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_report::job_run::{incomplete_note, text, written_first_note};
 use flashlab_sim::{Duration, Histogram, Mechanism};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCapsule, PyDict};
 use std::collections::BTreeMap;
 
 /// Result of ``Device.run``: the figures of all jobs.
@@ -201,6 +203,41 @@ impl RunResult {
             devices: &[self.figures()],
             notes: &notes,
         })
+    }
+
+    fn _repr_html_(&self) -> String {
+        framed(&self.html())
+    }
+
+    /// Return the table of the jobs, one row for each direction of each job.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol lets a producer ignore the request.
+        let _ = requested_schema;
+        let rows: Vec<_> =
+            self.run.reports.iter().flat_map(|report| figures(report, Some(self.t_read))).collect();
+        let mut table = Table::default();
+        table.texts("job", rows.iter().map(|row| &row.job));
+        table.texts("direction", rows.iter().map(|row| row.direction));
+        table.counts("requests", rows.iter().map(|row| row.requests));
+        table.counts("bytes", rows.iter().map(|row| row.bytes));
+        table.counts("runtime_ms", rows.iter().map(|row| row.runtime_ms));
+        table.figures("iops", rows.iter().map(|row| row.iops));
+        table.counts("bandwidth", rows.iter().map(|row| row.bytes_per_second));
+        table.counts("latency_ns_min", rows.iter().map(|row| row.latency.min_ns));
+        table.figures("latency_ns_mean", rows.iter().map(|row| row.latency.mean_ns));
+        table.figures("latency_ns_stddev", rows.iter().map(|row| row.latency.stddev_ns));
+        table.counts("latency_ns_max", rows.iter().map(|row| row.latency.max_ns));
+        for (n, percent) in PERCENTILES.iter().enumerate() {
+            let name = format!("latency_ns_p{percent}").replace('.', "_");
+            table.counts(&name, rows.iter().map(|row| row.latency.percentiles_ns[n].1));
+        }
+        table.mechanisms(&rows.iter().map(|row| &row.mechanisms_ns.0[..]).collect::<Vec<_>>());
+        table.stream(py)
     }
 
     fn __repr__(&self) -> String {

@@ -13,27 +13,35 @@ import os
 from typing import Union
 
 from ._flashlab import (
+    BlockDevice,
     Cell,
     Completions,
     Device,
     Error,
     Experiment,
     ExperimentResult,
+    Fit,
+    IoError,
     JobFigures,
     Latency,
     Result,
     __version__,
     devices,
     experiments,
+    fit,
+    serve,
 )
 
 __all__ = [
+    "BlockDevice",
     "Cell",
     "Completions",
     "Device",
     "Error",
     "Experiment",
     "ExperimentResult",
+    "Fit",
+    "IoError",
     "JobFigures",
     "Latency",
     "Result",
@@ -41,13 +49,15 @@ __all__ = [
     "devices",
     "experiment",
     "experiments",
+    "fit",
+    "serve",
 ]
 
 
 def experiment(name: str, *, library: "Union[str, os.PathLike[str], None]" = None) -> Experiment:
     """Return an experiment: a name of ``experiments()``, or a folder with ``experiment.toml``.
 
-    >>> experiment("sd-cards").title
-    'Six microSD cards in an mmc0 reader, raw and vfat'
+    >>> experiment("sd-cards")
+    Experiment("sd-cards")
     """
     return Experiment(name, library=library)

@@ -5,10 +5,11 @@ use crate::width::columns;
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::library::Library;
-use flashlab_lab::fitting::{FitSettings, FittingError, Input, TYPICAL, fit, measurements_of_experiment};
+use flashlab_lab::fitting::{FitSettings, FittingError, Input, TYPICAL, fit};
+use flashlab_lab::progress::Progress;
 use flashlab_report::fit as report;
 use flashlab_report::html::{FitPage, fit_page};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -78,7 +79,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if !(0.1..=50.0).contains(&options.floor) {
         return Err(Failure::usage(format!("--floor {}: expected 0.1 to 50 (per cent)", options.floor)));
     }
-    let inputs = options.measurements.iter().map(|name| input(name, &options.base, library));
+    let inputs = options.measurements.iter();
+    let inputs =
+        inputs.map(|name| Input::open(name, &options.base, library, &|path| file::read(path, BYTES_MAX)));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let outputs = options.to.iter().chain(&options.html);
     outputs.map(PathBuf::as_path).try_for_each(file::check_output)?;
@@ -93,7 +96,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     };
     (settings.search.seed, settings.search.floor) = (options.seed, options.floor / 100.0);
     progress::catch_interrupts();
-    let fitted = progress::show_elapsed("fit", || fit(&inputs, &settings, library))?;
+    let fitted = progress::show_elapsed("fit", || fit(&inputs, &settings, library, &Progress::default()))?;
     for (card, path) in options.to.iter().enumerate() {
         let title = options.name.clone().or_else(|| inputs[card].measurements.target.model.clone());
         let text = fitted.profile(card, &title.unwrap_or_else(|| inputs[card].label.clone()))?;
@@ -115,28 +118,6 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("the page is {}", path.display()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the measurements that an argument names.
-fn input(name: &str, base: &str, library: &Library) -> Result<Input, Failure> {
-    if let Some((experiment, column)) = name.split_once(':')
-        && !Path::new(name).exists()
-    {
-        let measurements = measurements_of_experiment(experiment, column, library)?;
-        // A refit of the column's own profile names the cells of the experiment, which then counts them as fitted. Any
-        // other profile must not, because it would be taken for a copy of the one that the experiment uses.
-        let label = if measurements.target.name == base { column } else { name };
-        return Ok(Input { label: label.to_owned(), measurements });
-    }
-    let bytes = file::read(name, BYTES_MAX).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to() + 1;
-        Failure::usage(format!("{name}: byte {at} is not valid UTF-8; expected a text file"))
-    })?;
-    let stem = Path::new(name).file_stem().map_or("card".into(), |stem| stem.to_string_lossy().into_owned());
-    let parsed = flashlab_fit::import::parse(&text, &stem);
-    let measurements = parsed.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    Ok(Input { label: stem, measurements })
 }
 
 impl From<FittingError> for Failure {

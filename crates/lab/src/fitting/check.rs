@@ -3,6 +3,7 @@
 use super::forward::{Rig, Setting, predict};
 use super::table::TABLE;
 use super::{CardFit, FitSettings, FittingError, Input, TYPICAL, fit, with_typical};
+use crate::progress::Progress;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Direction;
 use flashlab_fit::estimate::{DETERMINED_SHARE, Determined};
@@ -96,7 +97,7 @@ pub fn check_card(seed: u64, number: u64, library: &Library) -> Result<CheckedCa
     let input = Input { label: format!("card-{number}"), measurements };
     let mut settings = FitSettings::default();
     settings.search.seed = seed;
-    let fit = fit(&[input], &settings, &library)?;
+    let fit = fit(&[input], &settings, &library, &Progress::default())?;
     let truth_of = |path: &str| {
         let row = TABLE.iter().find(|row| row.path == path)?;
         let text = &truth.iter().find(|(known, _)| *known == path)?.1;

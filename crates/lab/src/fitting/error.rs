@@ -13,6 +13,15 @@ pub enum FittingError {
         /// The fault.
         what: String,
     },
+    /// A file of measurements cannot be read.
+    File {
+        /// The file.
+        file: String,
+        /// The fault, with its place.
+        what: String,
+    },
+    /// The caller stopped the fit.
+    Stopped,
     /// The device cannot be built.
     Device(String),
     /// The estimation failed.
@@ -42,6 +51,8 @@ impl fmt::Display for FittingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FittingError::Step { step, what } => write!(f, "step {step}: {what}"),
+            FittingError::File { file, what } => write!(f, "{file}: {what}"),
+            FittingError::Stopped => f.write_str("stopped before the fit was done"),
             FittingError::Device(what) | FittingError::Experiment(what) => f.write_str(what),
             FittingError::Fit(error) => error.fmt(f),
             FittingError::NoCells => write!(

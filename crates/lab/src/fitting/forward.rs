@@ -9,6 +9,7 @@
 use super::FittingError;
 use crate::bench::{Bench, refusal};
 use crate::experiment::map_parallel::map_parallel;
+use crate::progress::Progress;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
 use flashlab_fio::job::{BlockSize, Direction, Job, Mix, Pattern};
@@ -136,10 +137,16 @@ pub fn predict(
 /// predictions, so it runs once.
 #[derive(Debug, Default)]
 pub struct KnownRuns {
+    progress: Progress,
     known: BTreeMap<(usize, Vec<Setting>), Result<Vec<Predicted>, FittingError>>,
 }
 
 impl KnownRuns {
+    /// Returns no runs. `progress` can stop those to come.
+    pub fn new(progress: Progress) -> KnownRuns {
+        KnownRuns { progress, known: BTreeMap::new() }
+    }
+
     /// Returns the count of runs of a rig's steps.
     pub fn count(&self) -> usize {
         self.known.len()
@@ -178,7 +185,11 @@ impl KnownRuns {
             self.known.insert((r, settings.clone()), Ok(Vec::new()));
             work.extend(rigs[r].histories().into_iter().map(|history| (r, settings, history)));
         }
+        let progress = &self.progress;
         let results = map_parallel(&work, |(r, settings, history): &(usize, &Vec<Setting>, &[ReadyStep])| {
+            if progress.is_stopped() {
+                return Err(FittingError::Stopped);
+            }
             run_history(&rigs[*r].open(settings, library)?, history, seed)
         });
         for ((r, settings, _), result) in work.into_iter().zip(results) {

@@ -7,6 +7,7 @@ use crate::experiment::{ENGINE_PUBLISHED, Experiment};
 use flashlab_catalogue::library::Library;
 use flashlab_fit::estimate::Cell;
 use flashlab_fit::observation::{Mark, Measurements, Observation, Quantity, Step};
+use std::path::Path;
 
 /// The measurements of one card.
 #[derive(Clone, Debug)]
@@ -53,6 +54,36 @@ pub(super) fn host_of(inputs: &[Input], settings: &FitSettings) -> Result<String
 }
 
 impl Input {
+    /// Reads the measurements that an argument names: a file, or the published cells of a device, `sd-cards:kingston`.
+    /// `base` is the profile that the fit starts from. `read` returns the bytes of a file, or the reason why it cannot be
+    /// read.
+    pub fn open(
+        name: &str,
+        base: &str,
+        library: &Library,
+        read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Input, FittingError> {
+        if let Some((experiment, column)) = name.split_once(':')
+            && !Path::new(name).exists()
+        {
+            let measurements = measurements_of_experiment(experiment, column, library)?;
+            // A refit of the column's own profile names the cells of the experiment, which then counts them as fitted.
+            // Any other profile must not, because it would be taken for a copy of the one that the experiment uses.
+            let label = if measurements.target.name == base { column } else { name };
+            return Ok(Input { label: label.to_owned(), measurements });
+        }
+        let wrong = |what: String| FittingError::File { file: name.to_owned(), what };
+        let text = String::from_utf8(read(name).map_err(wrong)?).map_err(|error| {
+            let at = error.utf8_error().valid_up_to() + 1;
+            wrong(format!("byte {at} is not valid UTF-8; expected a text file"))
+        })?;
+        let stem =
+            Path::new(name).file_stem().map_or("card".into(), |stem| stem.to_string_lossy().into_owned());
+        let parsed = flashlab_fit::import::parse(&text, &stem);
+        let measurements = parsed.map_err(|error| wrong(error.to_string()))?;
+        Ok(Input { label: stem, measurements })
+    }
+
     /// Returns true if the base profile is the profile of the measured device, so that the fit changes it.
     pub(super) fn is_refit(&self, settings: &FitSettings) -> bool {
         self.measurements.target.name == settings.base

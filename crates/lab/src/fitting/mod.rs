@@ -18,6 +18,7 @@ pub mod table;
 pub use error::FittingError;
 pub use input::{Input, measurements_of_experiment};
 
+use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Value;
@@ -140,10 +141,17 @@ pub fn with_typical(library: &Library) -> Library {
 }
 
 /// Fits the measurements of one or several cards on one host.
-pub fn fit(inputs: &[Input], settings: &FitSettings, library: &Library) -> Result<CardFit, FittingError> {
+///
+/// A fit that `progress` stops ends with [`FittingError::Stopped`].
+pub fn fit(
+    inputs: &[Input],
+    settings: &FitSettings,
+    library: &Library,
+    progress: &Progress,
+) -> Result<CardFit, FittingError> {
     let library = with_typical(library);
     check_names(inputs, settings)?;
-    let (session, host, notes) = Session::new(inputs, settings, &library)?;
+    let (session, host, notes) = Session::new(inputs, settings, &library, progress)?;
     let mut numbers = session.numbers(false);
     let mut starts = session.starts(&numbers);
     let selection = session.select(&numbers, &starts)?;
@@ -211,6 +219,7 @@ impl<'a> Session<'a> {
         inputs: &[Input],
         settings: &'a FitSettings,
         library: &'a Library,
+        progress: &Progress,
     ) -> Result<(Session<'a>, String, Vec<String>), FittingError> {
         let host = input::host_of(inputs, settings)?;
         let mut session = Session {
@@ -221,10 +230,10 @@ impl<'a> Session<'a> {
             bases: Vec::new(),
             cells: Vec::new(),
             accesses: Vec::new(),
-            known: RefCell::default(),
+            known: RefCell::new(KnownRuns::new(progress.clone())),
             candidates: Vec::new(),
             candidate_rigs: Vec::new(),
-            known_candidates: RefCell::default(),
+            known_candidates: RefCell::new(KnownRuns::new(progress.clone())),
         };
         let mut notes = Vec::new();
         for input in inputs {

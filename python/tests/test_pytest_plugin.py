@@ -1,0 +1,65 @@
+"""The pytest plugin, run in a pytest of its own."""
+
+import re
+
+import flashlab
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+import errno
+import flashlab
+import pytest
+
+def test_new(flash_device):
+    flash_device.write(0, b"a" * 4096)
+    flash_device.flush()
+    flash_device.cut_power()
+    flash_device.restore_power()
+    assert flash_device.read(0, 4096) == b"a" * 4096
+    assert flash_device.name == "sd/kingston"
+
+@pytest.mark.flash_device("sd/sandisk", wear=0.5, delay="20ms")
+def test_worn_and_slow(flash_device):
+    assert 50 <= max(flash_device.erase_counts()) <= 53
+    flash_device.write(0, bytes(512))
+    assert flash_device.now_ns > 20_000_000
+
+@pytest.mark.flash_device(faults=["write after=2 EIO"])
+def test_faulty(flash_device):
+    flash_device.write(0, bytes(512))
+    flash_device.write(0, bytes(512))
+    with pytest.raises(flashlab.IoError) as caught:
+        flash_device.write(0, bytes(512))
+    assert caught.value.errno == errno.EIO
+
+def test_two(open_flash_device):
+    one, two = open_flash_device("memory:size=1M"), open_flash_device("nvme/p32a80")
+    assert one.seed != two.seed
+
+def test_fails(flash_device):
+    print("seed", flash_device.seed)
+    assert flash_device.read(0, 512) == b"x" * 512
+"""
+
+
+def test_devices_are_new_worn_slow_or_faulty_and_failures_print_the_seed(pytester):
+    pytester.makepyfile(SUITE)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=4, failed=1)
+    text = result.stdout.str()
+    repeat = re.search(r"to repeat: pytest '(\S+)' --flash-seed=(\d+)", text)
+    assert repeat[1].endswith("::test_fails")
+    seed = re.search(r"^seed (\d+)$", text, re.M)[1]
+    again = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "test_fails", f"--flash-seed={repeat[2]}")
+    assert f"seed {seed}" in again.stdout.str()
+    other = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "test_fails", "--flash-seed=1")
+    assert f"seed {seed}" not in other.stdout.str()
+
+
+def test_the_plugin_is_registered():
+    import importlib.metadata as metadata
+
+    points = metadata.distribution("flashlab").entry_points
+    assert [point.value for point in points if point.group == "pytest11"] == ["flashlab.pytest_plugin"]
+    assert flashlab.__version__ == metadata.version("flashlab")
