@@ -23,7 +23,6 @@ D=/sys/kernel/config/nullb/nullb0; mkdir $D || fail "no null_blk device"
 put() { echo $2 >$D/$1 || fail "null_blk takes no $1=$2"; }
 put size $DISK_MIB; put blocksize 512; put memory_backed 1; put submit_queues 1; put max_sectors $SECTORS_MAX
 put discard $DISCARD; put cache_size $CACHE_MIB; put irqmode 2; put completion_nsec $LATENCY_NS
-[ "$BANDWIDTH_MIB" = 0 ] || put mbps $BANDWIDTH_MIB
 put power 1
 Q=/sys/block/nullb0/queue
 echo $((SECTORS_MAX / 2)) >$Q/max_sectors_kb || fail "no requests of $((SECTORS_MAX / 2)) KiB"

@@ -12,14 +12,12 @@ pub struct Disk {
     pub size_mib: u64,
     /// Time from a request to its completion in nanoseconds. Zero would hide where tasks wait.
     pub latency_ns: u64,
-    /// Bandwidth in MiB/s, in ticks of 20 ms; no limit if `None`.
-    pub bandwidth_mib: Option<u64>,
 }
 
 impl Default for Disk {
     /// Returns a disk of 512 MiB that completes each request after 100 us.
     fn default() -> Self {
-        Disk { size_mib: 512, latency_ns: 100_000, bandwidth_mib: None }
+        Disk { size_mib: 512, latency_ns: 100_000 }
     }
 }
 
@@ -87,17 +85,6 @@ impl Plan {
                 limits.request_max
             ));
         }
-        if let Some(bandwidth) = disk.bandwidth_mib {
-            // The budget of a tick is not saved up, so a larger request would never start.
-            let tick = bandwidth * ((1 << 20) / 50);
-            if bandwidth == 0 || limits.request_max > tick {
-                return refuse(format!(
-                    "a bandwidth of {bandwidth} MiB/s allows {tick} bytes in 20 ms, fewer than the largest request \
-                     of {} bytes",
-                    limits.request_max
-                ));
-            }
-        }
         if !(128..=16_384).contains(&limits.memory_mib) {
             return refuse(format!("a memory of {} MiB: expected 128 to 16384", limits.memory_mib));
         }
@@ -127,7 +114,6 @@ impl Plan {
             ("MOUNT", mount),
             ("DISK_MIB", disk.size_mib.to_string()),
             ("LATENCY_NS", disk.latency_ns.to_string()),
-            ("BANDWIDTH_MIB", disk.bandwidth_mib.unwrap_or(0).to_string()),
             ("SECTORS_MAX", (limits.request_max / 512).to_string()),
             ("DISCARD", u8::from(limits.discard).to_string()),
             // Its size has no effect, because the disk loses no power.
@@ -144,10 +130,9 @@ impl Plan {
     pub(crate) fn host(&self, scheduler: &str) -> String {
         let Plan { disk, limits, .. } = self;
         let has = |feature: bool| if feature { "" } else { "no " };
-        let bandwidth = disk.bandwidth_mib.map_or(String::new(), |mib| format!(" and {mib} MiB/s"));
         format!(
             "requests of at most {} KiB, {}discard, {}volatile write cache, scheduler {scheduler}, {} MiB of memory beside \
-             the trace, one processor of 1e9 instructions/s; recorded on null_blk with {} us per request{bandwidth}",
+             the trace, one processor of 1e9 instructions/s; recorded on null_blk with {} us per request",
             limits.request_max >> 10,
             has(limits.discard),
             has(limits.write_cache),

@@ -56,9 +56,6 @@ pub(crate) struct Options {
     /// Latency of each request of the guest's disk, which a replay replaces.
     #[arg(long, value_name = "TIME", default_value = "100us")]
     latency: String,
-    /// Bandwidth of the guest's disk in MiB/s, for checks of predictions; no limit without.
-    #[arg(long, value_name = "MIB")]
-    bandwidth: Option<u64>,
     /// Folder with an unpacked kernel package; by default the kernel of `./test`, then that of the system.
     #[arg(long, value_name = "DIR")]
     kernel: Option<PathBuf>,
@@ -170,7 +167,7 @@ fn plan(options: &Options, library: &Library) -> Result<Plan, Failure> {
             mount: options.mount_options.trim().to_owned(),
         },
         workload: workload(options)?,
-        disk: Disk { size_mib: size("size", &options.size)?, latency_ns, bandwidth_mib: options.bandwidth },
+        disk: Disk { size_mib: size("size", &options.size)?, latency_ns },
         limits: Limits {
             request_max: request_max(&options.host, library)?,
             scheduler: options.scheduler.clone(),
