@@ -5,6 +5,7 @@ mod determinism;
 mod faults;
 mod headless;
 mod python;
+mod recordings;
 mod tests_per_crate;
 mod tidy;
 mod under_load;
@@ -31,6 +32,7 @@ cargo xtask <task>
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
+  recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR
   golden        rewrites the golden tables of the experiments and the README's picture
 ";
 
@@ -55,6 +57,9 @@ fn main() -> ExitCode {
         ["under-load"] => under_load::check("5", &[]),
         ["under-load", times, ref arguments @ ..] => under_load::check(times, arguments),
         ["install-c", prefix] => install_c(prefix),
+        ["recordings"] => recordings::record("", None),
+        ["recordings", part] => recordings::record(part, None),
+        ["recordings", part, folder] => recordings::record(part, Some(folder)),
         ["golden"] => golden(),
         _ => {
             eprint!("{USAGE}");

@@ -42,6 +42,90 @@ pub struct Results {
     /// The counters of each device whose model has any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statistics: Vec<DeviceStatistics>,
+    /// Comparisons of choices, such as filesystems, one per question.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answer>,
+}
+
+/// A comparison of choices over all devices of a run, such as filesystems for one workload.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// Workload.
+    pub question: String,
+    /// Number of devices.
+    pub devices: usize,
+    /// Choices, in the order of the experiment.
+    pub choices: Vec<Choice>,
+}
+
+/// A choice. Figures are medians over the devices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choice {
+    /// Name, such as `ext4`.
+    pub name: String,
+    /// True if a power cut may damage the choice.
+    pub fragile: bool,
+    /// Elapsed time divided by that of the fastest choice on the same device.
+    pub times_fastest: f64,
+    /// Number of devices on which no choice is faster.
+    pub fastest_on: usize,
+    /// Elapsed time in seconds.
+    pub elapsed_s: f64,
+    /// 99th percentile of the latency that the user waits for, in milliseconds.
+    pub p99_ms: f64,
+    /// Bytes written to the device per byte that the application wrote.
+    pub filesystem_writes: f64,
+    /// Bytes programmed in the flash per byte written to the device.
+    pub flash_writes: Option<f64>,
+    /// Days until the first erase block fails, if the workload repeats without a pause.
+    pub days: Option<f64>,
+    /// Repetitions of the workload until then. A slow choice lives for more days at the same wear.
+    pub repetitions: Option<f64>,
+}
+
+impl Answer {
+    /// Returns the choice with the smallest median of the slowdowns, of all or of those that a power cut does not damage.
+    fn fastest(&self, fragile_too: bool) -> Option<&Choice> {
+        let candidates = self.choices.iter().filter(|choice| fragile_too || !choice.fragile);
+        candidates.min_by(|a, b| a.times_fastest.total_cmp(&b.times_fastest))
+    }
+
+    /// Returns the choice under which the flash stands the most repetitions, of those that a power cut does not damage.
+    fn longest_lived(&self) -> Option<&Choice> {
+        let known = self.choices.iter().filter(|choice| choice.repetitions.is_some() && !choice.fragile);
+        known.max_by(|a, b| a.repetitions.unwrap_or(0.0).total_cmp(&b.repetitions.unwrap_or(0.0)))
+    }
+
+    /// Returns the answer in a few sentences: the fastest choice that a power cut does not damage, a faster one that it may
+    /// damage, and the one under which the flash stands the most
+    /// repetitions.
+    pub fn sentence(&self) -> String {
+        let Some(best) = self.fastest(false) else {
+            return format!("{}: a power cut may damage every choice.", self.question);
+        };
+        let mut text = format!("{}: {}", self.question, best.name);
+        if let Some(fragile) = self.fastest(true).filter(|fastest| fastest.fragile) {
+            let share = 100.0 * fragile.times_fastest / best.times_fastest;
+            text += &format!(
+                ", the fastest that survives a power cut ({} takes {share:.0} % of its time)",
+                fragile.name
+            );
+        }
+        match self.longest_lived() {
+            Some(longest) if longest.name == best.name => text += "; it wears the flash least, too.",
+            Some(longest) => {
+                let stands = longest.repetitions.unwrap_or(0.0) / best.repetitions.unwrap_or(f64::INFINITY);
+                let takes = longest.times_fastest / best.times_fastest;
+                text += &format!(
+                    "; with {}, the flash stands {stands:.1} times as many repetitions, which take {takes:.2} times \
+                     as long.",
+                    longest.name
+                );
+            }
+            None => text.push('.'),
+        }
+        text
+    }
 }
 
 impl Results {
@@ -239,7 +323,8 @@ impl Results {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// Returns the median; `None` without values.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {
@@ -467,4 +552,43 @@ pub struct DeviceStatistics {
 
 fn as_map<S: Serializer>(entries: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(entries.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(name: &str, fragile: bool, times_fastest: f64, repetitions: f64) -> Choice {
+        Choice {
+            name: name.into(),
+            fragile,
+            times_fastest,
+            fastest_on: 0,
+            elapsed_s: 1.0,
+            p99_ms: 1.0,
+            filesystem_writes: 1.0,
+            flash_writes: None,
+            days: Some(1.0),
+            repetitions: Some(repetitions),
+        }
+    }
+
+    #[test]
+    fn an_answer_recommends_no_choice_that_a_power_cut_may_damage() {
+        let choices = vec![
+            choice("exfat", true, 1.0, 900.0),
+            choice("ext4", false, 2.0, 100.0),
+            choice("f2fs", false, 4.0, 300.0),
+        ];
+        let mut answer = Answer { question: "SQLite".into(), devices: 3, choices };
+        assert_eq!(
+            answer.sentence(),
+            "SQLite: ext4, the fastest that survives a power cut (exfat takes 50 % of its time); with f2fs, the flash \
+             stands 3.0 times as many repetitions, which take 2.00 times as long."
+        );
+        answer.choices.pop();
+        assert!(answer.sentence().ends_with("; it wears the flash least, too."), "{}", answer.sentence());
+        answer.choices.pop();
+        assert_eq!(answer.sentence(), "SQLite: a power cut may damage every choice.");
+    }
 }

@@ -57,6 +57,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod answers;
 pub mod compare;
 pub mod csv;
 pub mod difference;

@@ -70,6 +70,7 @@ impl Experiment {
             wear: outcome.wear,
             series: outcome.series,
             statistics: outcome.statistics,
+            answers: outcome.answers,
         }
     }
 

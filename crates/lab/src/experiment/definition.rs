@@ -2,7 +2,7 @@
 //!
 //! Each kind of experiment is a module of code; each experiment of a kind is data. The modules of the kinds document
 //! the keys beyond the common ones: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`],
-//! [`super::gc`].
+//! [`super::gc`], [`super::recorded`].
 
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
@@ -41,6 +41,8 @@ pub struct Definition {
     pub range: Option<Range>,
     /// Workload and duration of an endurance experiment.
     pub endurance: Option<Endurance>,
+    /// Recordings of an experiment of kind [`Kind::Recorded`].
+    pub recorded: Option<super::recorded::Settings>,
     /// Size and duration of the simulations of garbage collection.
     pub gc: Option<super::gc::Settings>,
     /// Jobs that run before the measurements.
@@ -80,6 +82,8 @@ pub enum Kind {
     Endurance,
     /// Write amplification of garbage collection policies, beside closed forms.
     Gc,
+    /// Recorded workloads on several filesystems.
+    Recorded,
 }
 
 impl Kind {
@@ -91,6 +95,7 @@ impl Kind {
             Kind::Wear => "wear",
             Kind::Endurance => "endurance",
             Kind::Gc => "gc",
+            Kind::Recorded => "recorded",
         }
     }
 }
@@ -295,9 +300,10 @@ impl Definition {
         if self.runs == 0 || self.columns.is_empty() {
             return Err("expected at least one run, one step and one column".into());
         }
-        if self.steps.is_empty() != (self.kind == Kind::Endurance) {
+        if self.steps.is_empty() != matches!(self.kind, Kind::Endurance | Kind::Recorded) {
             return Err(match self.kind {
                 Kind::Endurance => "an experiment of kind \"endurance\" has [endurance], not steps".into(),
+                Kind::Recorded => "an experiment of kind \"recorded\" has [recorded], not steps".into(),
                 _ => "expected at least one run, one step and one column".to_owned(),
             });
         }
@@ -335,6 +341,8 @@ impl Definition {
         only(self.range.is_some(), "[range]", Kind::Sweep)?;
         only(self.endurance.is_some(), "[endurance]", Kind::Endurance)?;
         only(self.gc.is_some(), "[gc]", Kind::Gc)?;
+        only(self.recorded.is_some(), "[recorded]", Kind::Recorded)?;
+        self.recorded.as_ref().map_or(Ok(()), super::recorded::check)?;
         if !self.rows.is_empty() && !matches!(self.kind, Kind::Matrix | Kind::Gc) {
             return Err("[[row]] belongs to kinds \"matrix\" and \"gc\"".into());
         }

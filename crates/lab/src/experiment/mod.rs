@@ -17,6 +17,7 @@ mod measured;
 mod measurements;
 mod pattern;
 mod published;
+mod recorded;
 mod sweep;
 mod undetermined;
 mod wear;
@@ -28,9 +29,10 @@ pub use gc::Settings as GcSettings;
 pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
 pub use measurements::ENGINE_PUBLISHED;
 pub use pattern::{CellPattern, cell_name};
+pub use recorded::{RecordedFilesystem, RecordedWorkload, Settings as RecordedSettings};
 
 use crate::progress::Progress;
-use crate::results::{DeviceStatistics, Reference, Results, Series, WearMap};
+use crate::results::{Answer, DeviceStatistics, Reference, Results, Series, WearMap};
 use definition::Step;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::{Folder, Library, LibraryError, read_file};
@@ -67,6 +69,8 @@ struct Outcome {
     series: Vec<Series>,
     statistics: Vec<DeviceStatistics>,
     notes: Vec<String>,
+    /// Comparisons of choices, for experiments that have them.
+    answers: Vec<Answer>,
 }
 
 /// A device and the cells that it determines.
@@ -148,6 +152,7 @@ impl Experiment {
             Kind::Wear => wear::run(self, library, seed, progress),
             Kind::Endurance => endurance::run(self, library, seed, progress),
             Kind::Gc => gc::run(self, seed, progress),
+            Kind::Recorded => recorded::run(self, library, seed, progress),
         }
     }
 
@@ -209,6 +214,8 @@ impl Experiment {
         }
         inputs.extend(self.endurance.seeds.map(|seeds| seeds.to_string()));
         inputs.extend(self.endurance.budget.map(|budget| format!("budget {budget}")));
+        let recordings = self.folder.files.iter().filter(|(name, _)| name.ends_with(".rec"));
+        inputs.extend(recordings.map(|(_, bytes)| flashlab_catalogue::digest::of_bytes(bytes)));
         inputs
     }
 }
@@ -241,6 +248,13 @@ fn read_folder(path: &Path) -> Result<Folder, LibraryError> {
     for file in ["experiment.toml", "published.toml", "README.md", "paths.sh", "guest.sh"] {
         if path.join(file).is_file() {
             files.insert(file.to_owned(), read_file(&path.join(file))?);
+        }
+    }
+    let recordings = path.join("recordings");
+    for entry in std::fs::read_dir(&recordings).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "rec") {
+            let name = format!("recordings/{}", entry.file_name().to_string_lossy());
+            files.insert(name, read_file(&entry.path())?);
         }
     }
     Ok(Folder { name, path: path.display().to_string(), files })

@@ -5,11 +5,13 @@
 //! numbers without a test.
 
 use super::definition::{Kind, RoleDefinition};
-use super::{Experiment, ExperimentError, Outcome, cell_name};
+use super::measured::MeasuredCell;
+use super::{Experiment, ExperimentError, Outcome, Place, cell_name};
 use crate::progress::Progress;
 use crate::results::UNDETERMINED;
 use flashlab_catalogue::device::{Alternative, Device};
 use flashlab_catalogue::library::Library;
+use std::collections::BTreeMap;
 
 /// Relative difference above which a cell depends on a number. Another value also changes which erase blocks a run
 /// uses, and the times of different erase blocks vary by about this much.
@@ -21,15 +23,33 @@ fn differs(simulated: f64, other: f64) -> bool {
     (simulated - other).abs() > simulated.abs().max(other.abs()) * DIFFERENCE
 }
 
+/// Returns the names of cells, each given with its column. A column has hundreds of cells in kind [`Kind::Recorded`], which
+/// are counted.
+fn list(kind: Kind, cells: &[(String, String)]) -> String {
+    if kind != Kind::Recorded {
+        return cells.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    }
+    let mut columns: BTreeMap<&str, usize> = BTreeMap::new();
+    cells.iter().for_each(|(_, column)| *columns.entry(column).or_default() += 1);
+    columns.iter().map(|(column, count)| format!("{count} of {column}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Another value for a number that devices of an experiment share.
 #[derive(Clone, Debug)]
 pub(super) struct OtherValue {
     number: String,
     path: &'static str,
     value: String,
+    /// Columns whose devices have the number.
+    columns: Vec<String>,
 }
 
 impl OtherValue {
+    /// Returns true if the value changes the device of a column.
+    pub(super) fn changes(&self, column: &str) -> bool {
+        self.columns.iter().any(|changed| changed == column)
+    }
+
     /// Returns `device` with this value if the device has the number, and `device` itself otherwise.
     pub(super) fn apply_to(&self, device: Device, library: &Library) -> Device {
         let found = device.alternatives(library).into_iter().find(|other| {
@@ -67,16 +87,29 @@ impl Experiment {
             values.dedup();
             let mut dependent = Vec::new();
             for value in values {
-                let other = OtherValue { number: number.clone(), path: others[0].path, value: value.clone() };
+                let has_value = |place: &&Place| {
+                    let there = place.device.alternatives(library);
+                    there.iter().any(|other| other.number == *number && other.value == *value)
+                };
+                let columns = outcome.devices.iter().filter(has_value).map(|place| place.column.clone());
+                let other = OtherValue {
+                    number: number.clone(),
+                    path: others[0].path,
+                    value: value.clone(),
+                    columns: columns.collect(),
+                };
                 let again = Experiment { other_value: Some(other), ..self.clone() };
                 if progress.is_stopped() {
                     return Err(ExperimentError::Stopped);
                 }
                 let again = again.outcome(library, seed, &Progress::default())?;
-                for (cell, other) in outcome.cells.iter_mut().zip(&again.cells) {
-                    if differs(cell.simulated.mean, other.simulated.mean) {
+                let name = |cell: &MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
+                let figures: BTreeMap<String, f64> =
+                    again.cells.iter().map(|cell| (name(cell), cell.simulated.mean)).collect();
+                for cell in &mut outcome.cells {
+                    if figures.get(&name(cell)).is_some_and(|other| differs(cell.simulated.mean, *other)) {
                         cell.role = Some(RoleDefinition::Assumed);
-                        dependent.push(cell_name(&cell.table, &cell.row, &cell.column));
+                        dependent.push((name(cell), cell.column.clone()));
                     }
                 }
             }
@@ -85,7 +118,7 @@ impl Experiment {
             if !dependent.is_empty() {
                 outcome.notes.push(format!(
                     "{UNDETERMINED}{number}. These cells depend on this number and count as assumed: {}.",
-                    dependent.join(", ")
+                    list(self.kind(), &dependent)
                 ));
             }
         }

@@ -4,6 +4,7 @@
 //! telephone, and has the figures of every chart as a table. Long parts are folded. The source is HTML that is also
 //! well-formed XML.
 
+mod answers;
 mod comparison;
 pub(crate) mod curves;
 mod devices;
@@ -48,6 +49,7 @@ pub fn page(results: &Results) -> String {
     }
     let [first, second, third] = shown;
     let sections: Vec<Section> = [
+        answers::section(results),
         summary::section(results),
         curves::section(results),
         first,

@@ -12,7 +12,7 @@ mod statistics;
 pub(crate) mod trace;
 mod wear;
 
-use crate::{grid, number};
+use crate::{answers, grid, number};
 use flashlab_lab::results::{
     Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
 };
@@ -37,7 +37,11 @@ pub fn table(results: &Results, width: usize, colour: bool) -> String {
     let style = Style { width, colour };
     let mut text = heading(results, style);
     text += &curves::text(results, style);
-    text += &comparison(results, style);
+    text += &match results.answers.is_empty() {
+        true => comparison(results, style),
+        // Thousands of lines would hide the answers.
+        false => answered(results, style),
+    };
     text += &wear::text(results, style);
     text += &series::text(results, style);
     text += &statistics::text(results, style);
@@ -59,6 +63,26 @@ fn heading(results: &Results, style: Style) -> String {
         clean(&results.version)
     );
     format!("{what}\n{}\n\n", style.dim(wrap(&origin, style.width)))
+}
+
+/// Returns the answers with their figures, one table per question.
+fn answered(results: &Results, style: Style) -> String {
+    let mut text = String::new();
+    for answer in &results.answers {
+        text += &format!("{}\n", style.bold(wrap(&clean(&answer.sentence()), style.width)));
+        let rows: Vec<[String; 9]> = answer
+            .choices
+            .iter()
+            .map(|choice| answers::cells(answer, choice).map(|cell| clean(&cell)))
+            .collect();
+        let mut lines: Vec<Vec<&str>> = vec![answers::HEADS.to_vec()];
+        lines.extend(rows.iter().map(|row| row.iter().map(String::as_str).collect::<Vec<_>>()));
+        let right: Vec<bool> = answers::HEADS.iter().map(|head| !head.is_empty()).collect();
+        text += &format!("{}\n", columns(&lines, &right, style.width));
+    }
+    let figures = plural(results.cells.len(), "figure");
+    let all = format!("{} The page, JSON and CSV have all {figures}, by device.", answers::LEGEND);
+    text + &style.dim(wrap(&all, style.width)) + "\n\n"
 }
 
 /// Columns of numbers in a block, whose columns are: row name, cell name, published, ±, simulated, ±, error, role,

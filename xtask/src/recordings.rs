@@ -1,0 +1,40 @@
+//! Makes the recordings of `run filesystems` again, with `flashlab record`.
+
+use crate::{Outcome, run};
+use std::process::Command;
+
+/// Folder of the recordings.
+const FOLDER: &str = "experiments/filesystems/recordings";
+
+/// Filesystems: first part of the names of the files, `--fs`, and options for mkfs.
+const FILESYSTEMS: [(&str, &str, &str); 6] = [
+    ("vfat", "vfat", ""),
+    ("exfat", "exfat", ""),
+    ("ext4", "ext4", ""),
+    ("ext4-without-journal", "ext4", "-O ^has_journal"),
+    ("f2fs", "f2fs", ""),
+    ("btrfs", "btrfs", ""),
+];
+
+/// Shipped workloads, which are the second part of the names.
+const WORKLOADS: [&str; 6] = ["sqlite", "sqlite-wal", "logger", "unpack", "fio-random", "fio-sequential"];
+
+/// Makes the recordings whose names contain `part`, in `folder`.
+pub(crate) fn record(part: &str, folder: Option<&str>) -> Outcome {
+    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
+    let folder = folder.unwrap_or(FOLDER);
+    std::fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
+    for (name, filesystem, options) in FILESYSTEMS {
+        for workload in WORKLOADS {
+            let recording = format!("{name}-{workload}");
+            if !recording.contains(part) {
+                continue;
+            }
+            let to = format!("{folder}/{recording}.rec");
+            let mut command = Command::new("target/release/flashlab");
+            command.args(["record", "--fs", filesystem, "--options", options]);
+            run(command.args(["--workload", workload, "--to", &to]))?;
+        }
+    }
+    Ok(())
+}
