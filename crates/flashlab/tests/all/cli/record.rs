@@ -87,3 +87,33 @@ fn settings_that_no_guest_can_have_are_refused() {
     let run = folder.line("record --to a.rec --fs ext4");
     assert!(run.err.contains("--workload <NAME>"), "{}", run.err);
 }
+
+#[test]
+fn an_experiment_names_the_recording_that_it_cannot_replay() {
+    let folder = Folder::new("record-experiment");
+    folder.put(
+        "mine/experiment.toml",
+        "title = 'mine'\nkind = 'recorded'\nsource = 'none'\n[columns]\nkingston = 'sd/kingston'\n[recorded]\n\
+         repeats = 2\n[[recorded.workload]]\nname = 'own'\nrecordings = 'own'\npayload_bytes = 1\n\
+         [[recorded.filesystem]]\nname = 'ext4'\nrecordings = 'ext4'\n",
+    );
+    folder.put("mine/published.toml", "");
+    let refused = || {
+        let run = folder.line("run ./mine --no-html");
+        assert_eq!(run.code, Some(2), "{}", run.err);
+        run.err
+    };
+    let error = refused();
+    assert!(
+        error.contains("mine/recordings/ext4-own.rec: the file is missing; `flashlab record`"),
+        "{error}"
+    );
+    folder.put("mine/recordings/ext4-own.rec", "no recording");
+    let error = refused();
+    assert!(error.contains("ext4-own.rec: at byte 0: this is not a recording"), "{error}");
+    folder.put("trace.txt", "  8,0 1 1 0.500000001 7 Q R 0 + 8 [x]\n");
+    let run = folder.line("recording import --from blkparse --to mine/recordings/ext4-own.rec trace.txt");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let error = refused();
+    assert!(error.contains("ext4-own.rec: the recording has no dependencies"), "{error}");
+}
