@@ -27,7 +27,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"flashlab";
-const VERSION: u32 = 12;
+const VERSION: u32 = 13;
 const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
 /// Limit for the header, which holds some hundred short texts.

@@ -29,9 +29,15 @@ use core::ops::Range;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Location of an unmapped granule, and content of an unused slot. It is not an `Option`, because whole runs of
-/// locations are compared and shifted together.
-const UNMAPPED: u32 = u32::MAX;
+crate::index::wide_index! {
+    /// Number of a granule.
+    struct Granule;
+}
+crate::index::wide_index! {
+    /// Location of a granule: its block above [`LogStructured::slot_bits`] bits of its slot.
+    struct Location;
+}
+
 /// Free blocks reserved for garbage collection: one to collect into, one for data that wear leveling moves.
 const RESERVE: u32 = 2;
 /// Greatest number of blocks that are collected ahead of need for each block that a stream fills.
@@ -58,9 +64,9 @@ pub(super) struct LogStructured {
     /// Number of low bits of a location that hold the slot; the bits above hold the block.
     slot_bits: u32,
     /// The location of each granule, by chunk.
-    locations: Vec<Option<Box<[u32]>>>,
+    locations: Vec<Option<Box<[Option<Location>]>>>,
     /// The granule that was written to each slot of a block that is not free.
-    reverse_map: Vec<Box<[u32]>>,
+    reverse_map: Vec<Box<[Option<Granule>]>>,
     /// Number of valid granules in each block.
     valid: Vec<u32>,
     /// The closed blocks, by their number of valid granules.
@@ -113,7 +119,7 @@ impl LogStructured {
 
     /// Returns true if the locations in `blocks` blocks fit into 32 bits.
     pub(super) fn can_index(blocks: u64, erase_block: u64, granule: u64) -> bool {
-        blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(UNMAPPED)
+        blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(u32::MAX)
     }
 
     /// Returns the block of the last write.
@@ -202,7 +208,7 @@ impl LogStructured {
 
     /// Returns true if the granule that begins at `offset` has a location.
     pub(super) fn is_stored(&self, offset: u64) -> bool {
-        self.location_of((offset / self.granule) as u32) != UNMAPPED
+        self.location_of((offset / self.granule) as u32).is_some()
     }
 
     /// Unmaps whole granules.
@@ -210,8 +216,8 @@ impl LogStructured {
         for granule in range.start / self.granule..range.end / self.granule {
             let (chunk, index) = (granule as usize / CHUNK, granule as usize % CHUNK);
             if let Some(locations) = &mut self.locations[chunk] {
-                let old = core::mem::replace(&mut locations[index], UNMAPPED);
-                self.invalidate(old >> self.slot_bits, 1, medium);
+                let old = locations[index].take();
+                self.invalidate(old, 1, medium);
             }
         }
     }
@@ -270,7 +276,7 @@ impl LogStructured {
         while granules.len() < most
             && let Some(granule) = self.idle_remaining.pop()
         {
-            if self.location_of(granule) >> self.slot_bits == victim.index() {
+            if self.block_of(self.location_of(granule)) == Some(victim.index()) {
                 granules.push(granule);
             }
         }
@@ -342,7 +348,7 @@ impl LogStructured {
     fn take_block(&mut self, medium: &mut Medium) -> Result<OpenBlock, ReadOnly> {
         let open_block = medium.take(false)?;
         self.reverse_map[open_block.block.index() as usize] =
-            vec![UNMAPPED; self.slots as usize].into_boxed_slice();
+            vec![None; self.slots as usize].into_boxed_slice();
         Ok(open_block)
     }
 
@@ -355,17 +361,20 @@ impl LogStructured {
     /// Returns the valid granules of a block.
     fn valid_granules_in(&self, block: EraseBlock) -> Vec<u32> {
         let reverse_map = &self.reverse_map[block.index() as usize];
-        let (mut valid, mut count) = (vec![UNMAPPED; reverse_map.len() + 1], 0);
+        let (mut valid, mut count) = (vec![0; reverse_map.len() + 1], 0);
         let mut location = self.location(block, 0);
+        let chunk_of = |granule: Option<Granule>| granule.map(|granule| granule.index() as usize / CHUNK);
         // Granules that were written together are often in one chunk of the map.
-        for of_chunk in reverse_map.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
-            let locations = self.locations.get(of_chunk[0] as usize / CHUNK).and_then(Option::as_deref);
-            if let Some(locations) = locations.and_then(|locations| <&[u32; CHUNK]>::try_from(locations).ok())
+        for of_chunk in reverse_map.chunk_by(|a, b| chunk_of(*a) == chunk_of(*b)) {
+            let chunk = chunk_of(of_chunk[0]).and_then(|chunk| self.locations.get(chunk)?.as_deref());
+            if let Some(locations) =
+                chunk.and_then(|chunk| <&[Option<Location>; CHUNK]>::try_from(chunk).ok())
             {
                 for (location, granule) in (location..).zip(of_chunk) {
                     // No branch here, because the processor could not predict it.
-                    valid[count] = *granule;
-                    count += usize::from(locations[*granule as usize % CHUNK] == location);
+                    let granule = granule.map_or(0, Granule::index);
+                    valid[count] = granule;
+                    count += usize::from(locations[granule as usize % CHUNK] == Location::new(location));
                 }
             }
             location += of_chunk.len() as u32;
@@ -422,20 +431,22 @@ impl LogStructured {
         medium: &mut Medium,
     ) -> Duration {
         let slot = (open_block.filled / self.granule) as usize;
-        self.reverse_map[open_block.block.index() as usize][slot..slot + granules.len()]
-            .copy_from_slice(granules);
+        let reverse_map = &mut self.reverse_map[open_block.block.index() as usize];
+        for (content, granule) in reverse_map[slot..slot + granules.len()].iter_mut().zip(granules) {
+            *content = Granule::new(*granule);
+        }
         let first = self.location(open_block.block, slot as u32);
         let mut location = first;
         for of_chunk in granules.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
             let chunk = of_chunk[0] as usize / CHUNK;
             let locations = self.locations[chunk].as_mut().expect("what lives lies somewhere");
             for granule in of_chunk {
-                locations[*granule as usize % CHUNK] = location;
+                locations[*granule as usize % CHUNK] = Location::new(location);
                 location += 1;
             }
         }
         self.valid[open_block.block.index() as usize] += granules.len() as u32;
-        self.invalidate(from.index(), granules.len() as u32, medium);
+        self.invalidate(Location::new(self.location(from, 0)), granules.len() as u32, medium);
         let pages = (granules.len() as u64 * self.granule).div_ceil(self.page);
         medium.program(open_block, pages).time()
     }
@@ -460,7 +471,7 @@ impl LogStructured {
                             full.inspect(|full| self.close_block(full.block, medium));
                             let Ok(open_block) = medium.take_worn(pool) else { return time };
                             self.reverse_map[open_block.block.index() as usize] =
-                                vec![UNMAPPED; self.slots as usize].into_boxed_slice();
+                                vec![None; self.slots as usize].into_boxed_slice();
                             open_block
                         }
                     };
@@ -477,14 +488,17 @@ impl LogStructured {
         time
     }
 
+    /// Returns the number of the location of a slot. The locations of consecutive slots are consecutive.
     fn location(&self, block: EraseBlock, slot: u32) -> u32 {
         block.index() << self.slot_bits | slot
     }
 
-    fn location_of(&self, granule: u32) -> u32 {
-        self.locations[granule as usize / CHUNK]
-            .as_ref()
-            .map_or(UNMAPPED, |locations| locations[granule as usize % CHUNK])
+    fn location_of(&self, granule: u32) -> Option<Location> {
+        self.locations[granule as usize / CHUNK].as_ref()?[granule as usize % CHUNK]
+    }
+
+    fn block_of(&self, location: Option<Location>) -> Option<u32> {
+        location.map(|location| location.index() >> self.slot_bits)
     }
 
     /// Maps `granule` to `slot` of `block`.
@@ -501,7 +515,7 @@ impl LogStructured {
         let reverse_map =
             &mut self.reverse_map[block.index() as usize][slot as usize..(slot + count) as usize];
         for (content, granule) in reverse_map.iter_mut().zip(granules.start as u32..) {
-            *content = granule;
+            *content = Granule::new(granule);
         }
         let mut location = self.location(block, slot);
         let bits = self.slot_bits;
@@ -511,14 +525,14 @@ impl LogStructured {
             at += within.len();
             let chunk = (at - 1) / CHUNK;
             let mut locations =
-                self.locations[chunk].take().unwrap_or_else(|| vec![UNMAPPED; CHUNK].into_boxed_slice());
+                self.locations[chunk].take().unwrap_or_else(|| vec![None; CHUNK].into_boxed_slice());
             // Granules whose old locations are in the same block are counted together.
             let mut rest = &mut locations[within];
-            while let Some(old) = rest.first().map(|location| *location >> bits) {
+            while let Some(old) = rest.first().copied() {
                 let together;
                 (together, rest) = rest.split_at_mut(run_in_one_block(rest, bits));
                 for (entry, location) in together.iter_mut().zip(location..) {
-                    *entry = location;
+                    *entry = Location::new(location);
                 }
                 location += together.len() as u32;
                 self.invalidate(old, together.len() as u32, medium);
@@ -527,12 +541,9 @@ impl LogStructured {
         }
     }
 
-    /// Counts `count` granules of a block as invalid. The block number of [`UNMAPPED`] stands for granules that had no
-    /// location.
-    fn invalidate(&mut self, block: u32, count: u32, medium: &mut Medium) {
-        if block == UNMAPPED >> self.slot_bits || count == 0 {
-            return;
-        }
+    /// Counts `count` granules in the block of `location` as invalid, if they had a location.
+    fn invalidate(&mut self, location: Option<Location>, count: u32, medium: &mut Medium) {
+        let Some(block) = self.block_of(location).filter(|_| count > 0) else { return };
         let valid = &mut self.valid[block as usize];
         *valid -= count;
         if !self.closed[block as usize] {
@@ -566,15 +577,18 @@ impl LogStructured {
     }
 }
 
-/// Returns the number of entries at the start of `locations` that are in the same block; `bits` is the number of slot
-/// bits.
-fn run_in_one_block(locations: &[u32], bits: u32) -> usize {
+/// Returns the number of entries at the start of `locations` that are in the same block, or all in none; `bits` is the
+/// number of slot bits.
+fn run_in_one_block(locations: &[Option<Location>], bits: u32) -> usize {
     const TOGETHER: usize = 16;
-    let first = locations[0];
-    let differs = |location: &u32| (*location ^ first) >> bits != 0;
+    // No block has the number of all ones: see `can_index`.
+    let number = |location: Option<Location>| location.map_or(u32::MAX, Location::index);
+    let first = number(locations[0]);
+    let differs = |location: &Option<Location>| (number(*location) ^ first) >> bits != 0;
     // No branch per location, so that the compiler compares several at once.
-    let any_differs =
-        |chunk: &[u32]| chunk.iter().fold(0, |all, location| all | (*location ^ first)) >> bits != 0;
+    let any_differs = |chunk: &[Option<Location>]| {
+        chunk.iter().fold(0, |all, location| all | (number(*location) ^ first)) >> bits != 0
+    };
     let run = locations.chunks(TOGETHER).take_while(|chunk| !any_differs(chunk)).count() * TOGETHER;
     let rest = locations.get(run..).unwrap_or_default();
     rest.iter().position(differs).map_or(locations.len(), |at| run + at)

@@ -4,7 +4,7 @@
 //! the bus. Reads that are ready by then have their slots too. Among the other reads, the one that is ready first is
 //! next as long as no program requests the bus.
 
-use super::queue::{Entry, NONE, Pool, Queue};
+use super::queue::{Entry, Pool, Queue, Slot};
 use super::{NEVER, least};
 use crate::nand::{Kind, Scheduling, Suspend};
 use alloc::boxed::Box;
@@ -51,10 +51,10 @@ struct Die {
     transfer: Duration,
     /// Work that remains for the array from `begun` on.
     remaining: Duration,
-    /// Active operation, or [`NONE`].
-    active: u32,
-    /// Operation that is suspended, or will be as soon as the array has started it, or [`NONE`].
-    suspended: u32,
+    /// Active operation.
+    active: Option<Slot>,
+    /// Operation that is suspended, or will be as soon as the array has started it.
+    suspended: Option<Slot>,
     /// Number of urgent reads that have overtaken the oldest of `suspended` and `others`.
     overtaken: u32,
     urgent: Queue,
@@ -70,35 +70,40 @@ impl Die {
         asked: NEVER,
         transfer: Duration::ZERO,
         remaining: Duration::ZERO,
-        active: NONE,
-        suspended: NONE,
+        active: None,
+        suspended: None,
         overtaken: 0,
         urgent: Queue::EMPTY,
         others: Queue::EMPTY,
     };
 
     /// Returns the program that requested the bus last, if it has not ended.
-    fn program(&self) -> u32 {
-        if self.suspended == NONE { self.active } else { self.suspended }
+    fn program(&self) -> Option<Slot> {
+        self.suspended.or(self.active)
+    }
+
+    /// Returns the number of the active operation.
+    fn number(&self, pool: &Pool) -> Option<u64> {
+        self.active.map(|active| pool.get(active).number)
     }
 
     /// Calls `each` for every active, suspended and waiting operation, with true if the array had started it by `now`.
-    fn operations(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(u32, bool)) {
-        if self.active != NONE {
-            let entry = pool.get(self.active);
+    fn operations(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(Slot, bool)) {
+        if let Some(active) = self.active {
+            let entry = pool.get(active);
             let begun = match entry.operation.kind {
                 // A read whose die is still being suspended starts later.
                 Kind::Read { .. } => self.ready <= now.saturating_add(entry.array.as_ns()),
                 Kind::Program { .. } | Kind::Erase => self.begun <= now,
             };
-            each(self.active, begun);
+            each(active, begun);
         }
-        if self.suspended != NONE {
-            each(self.suspended, self.begun <= now);
+        if let Some(suspended) = self.suspended {
+            each(suspended, self.begun <= now);
         }
         for queue in [&mut self.urgent, &mut self.others] {
-            while !queue.is_empty() {
-                each(queue.pop(pool), false);
+            while let Some(waiting) = queue.pop(pool) {
+                each(waiting, false);
             }
         }
     }
@@ -122,11 +127,11 @@ impl Channel {
     /// Returns true if no operation is active or waiting on `die`.
     #[inline]
     pub(super) fn idle(&self, die: usize) -> bool {
-        self.dies[die].active == NONE
+        self.dies[die].active.is_none()
     }
 
     /// Drops all operations at `now` and calls `each` for every one, with true if the array had started it.
-    pub(super) fn stop(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(u32, bool)) {
+    pub(super) fn stop(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(Slot, bool)) {
         self.dies.iter_mut().for_each(|die| die.operations(now, pool, &mut each));
         *self = Channel::new(self.dies.len() as u32, now);
     }
@@ -142,7 +147,7 @@ impl Channel {
 
     /// Ends an operation that is due at `now` and returns its entry. Programs and erases end before reads.
     #[inline]
-    pub(super) fn end(&mut self, now: u64, scheduling: &Scheduling, pool: &Pool) -> u32 {
+    pub(super) fn end(&mut self, now: u64, scheduling: &Scheduling, pool: &Pool) -> Slot {
         let die = if self.work_end == now {
             let die = self.works as usize;
             self.dies[die].end = NEVER;
@@ -160,7 +165,7 @@ impl Channel {
             die
         };
         let ended = &mut self.dies[die];
-        let entry = core::mem::replace(&mut ended.active, NONE);
+        let entry = ended.active.take().expect("the operation that ends is active");
         if ended.overtaken > 0 && !pool.get(entry).operation.urgent() {
             ended.overtaken = 0;
         }
@@ -172,18 +177,17 @@ impl Channel {
     #[inline]
     fn turn(&mut self, die: usize, now: u64, scheduling: &Scheduling, pool: &Pool) {
         let turning = &mut self.dies[die];
-        let others_wait = turning.suspended != NONE || !turning.others.is_empty();
+        let others_wait = turning.suspended.is_some() || !turning.others.is_empty();
         let queue =
             if !turning.urgent.is_empty() && (!others_wait || turning.overtaken < scheduling.overtaken_max) {
                 turning.overtaken += u32::from(others_wait);
                 &mut turning.urgent
-            } else if turning.suspended != NONE {
+            } else if turning.suspended.is_some() {
                 return self.resume(die, now, scheduling);
             } else {
                 &mut turning.others
             };
-        if !queue.is_empty() {
-            let entry = queue.pop(pool);
+        if let Some(entry) = queue.pop(pool) {
             // An operation that was submitted ahead of time may not have arrived yet.
             let begins = now.max(pool.get(entry).submitted.as_ns());
             self.begin(die, entry, begins, pool);
@@ -195,8 +199,7 @@ impl Channel {
     fn resume(&mut self, die: usize, now: u64, scheduling: &Scheduling) {
         let t_resume = scheduling.suspend.map_or(Duration::ZERO, |suspend| suspend.t_resume);
         let resuming = &mut self.dies[die];
-        resuming.active = resuming.suspended;
-        resuming.suspended = NONE;
+        resuming.active = resuming.suspended.take();
         resuming.begun = now;
         let end = after(after(now, t_resume), resuming.remaining);
         self.work_until(die, end);
@@ -204,9 +207,9 @@ impl Channel {
 
     /// Starts `entry` on `die` at `at`.
     #[inline(always)]
-    pub(super) fn begin(&mut self, die: usize, entry: u32, at: u64, pool: &Pool) {
+    pub(super) fn begin(&mut self, die: usize, entry: Slot, at: u64, pool: &Pool) {
         let beginning = &mut self.dies[die];
-        beginning.active = entry;
+        beginning.active = Some(entry);
         let entry = pool.get(entry);
         match entry.operation.kind {
             Kind::Read { .. } => {
@@ -221,7 +224,7 @@ impl Channel {
                 }
                 (self.asked, self.number) = (at, entry.number);
                 if self.dies[self.next as usize].ready <= at {
-                    self.free = settle_reads(&mut self.dies, self.free, (at, entry.number), pool);
+                    self.free = settle_reads(&mut self.dies, self.free, (at, Some(entry.number)), pool);
                 }
                 self.free = after(self.free.max(at), entry.transfer);
                 self.work(die, self.free, entry.array);
@@ -260,7 +263,7 @@ impl Channel {
         let (ready, first) = (self.dies[die].ready, &self.dies[self.next as usize]);
         let mut is_first = ready < first.ready;
         if ready == first.ready && die != self.next as usize {
-            is_first = number <= pool.get(first.active).number;
+            is_first = first.active.is_none_or(|active| number <= pool.get(active).number);
         }
         // A branch here would be unpredictable.
         self.next = select_unpredictable(is_first, die as u32, self.next);
@@ -277,7 +280,7 @@ impl Channel {
     #[cold]
     fn first_submitted(&self, ready: u64, pool: &Pool) -> u32 {
         let ready = (0..).zip(&self.dies).filter(|(_, die)| die.ready == ready);
-        ready.min_by_key(|(_, die)| pool.get(die.active).number).expect("at least two dies are ready").0
+        ready.min_by_key(|(_, die)| die.number(pool)).expect("at least two dies are ready").0
     }
 
     /// Inserts the program of `entry` before programs that requested the bus at the same instant `now` but were
@@ -286,9 +289,10 @@ impl Channel {
     fn slip_in(&mut self, die: usize, now: u64, entry: &Entry, pool: &Pool) {
         let (mut start, delay) = (self.free, entry.transfer.as_ns());
         for die in &mut self.dies {
-            let later = |other: u32| pool.get(other).number > entry.number;
+            let later =
+                |other: Option<Slot>| other.is_some_and(|other| pool.get(other).number > entry.number);
             if die.asked == now && later(die.program()) {
-                start -= pool.get(die.program()).transfer.as_ns();
+                start -= die.program().map_or(0, |program| pool.get(program).transfer.as_ns());
                 die.begun += delay;
                 // Only one of the two is set: the end of the program, or the read for which it is suspended as soon as
                 // it has started.
@@ -307,13 +311,13 @@ impl Channel {
 
     /// Queues `entry` on `die`.
     #[inline]
-    pub(super) fn wait(&mut self, die: usize, entry: u32, pool: &mut Pool) {
+    pub(super) fn wait(&mut self, die: usize, entry: Slot, pool: &mut Pool) {
         self.dies[die].others.push(pool, entry);
     }
 
     /// Queues the urgent read `entry` on `die`.
     #[inline]
-    pub(super) fn wait_urgently(&mut self, die: usize, entry: u32, pool: &mut Pool) {
+    pub(super) fn wait_urgently(&mut self, die: usize, entry: Slot, pool: &mut Pool) {
         self.dies[die].urgent.push(pool, entry);
     }
 
@@ -333,7 +337,8 @@ impl Channel {
         if working.end == NEVER || working.urgent.is_empty() || working.overtaken >= overtaken_max {
             return;
         }
-        let allowed = match pool.get(working.active).operation.kind {
+        let active = working.active.expect("the array of an idle die has no `end`");
+        let allowed = match pool.get(active).operation.kind {
             Kind::Program { .. } => suspend.programs,
             Kind::Erase => suspend.erases,
             Kind::Read { .. } => unreachable!("a read asks for the channel, so its array has no `end`"),
@@ -345,10 +350,10 @@ impl Channel {
         }
         // An operation that is suspended while it is being resumed has made no progress.
         working.remaining = working.remaining.min(left);
-        working.suspended = working.active;
+        working.suspended = Some(active);
         working.overtaken += 1;
         working.end = NEVER;
-        let entry = working.urgent.pop(pool);
+        let entry = working.urgent.pop(pool).expect("an urgent read waits");
         self.choose_work();
         self.begin(die, entry, after(at, suspend.t_suspend), pool);
     }
@@ -357,8 +362,8 @@ impl Channel {
 /// Fixes the bus slots of the reads that precede a program, whose instant of request and number are `before`. Returns
 /// the instant up to which the bus is then occupied.
 #[inline(never)]
-fn settle_reads(dies: &mut [Die], mut free: u64, before: (u64, u64), pool: &Pool) -> u64 {
-    let order = |die: &Die| (die.ready, pool.get(die.active).number);
+fn settle_reads(dies: &mut [Die], mut free: u64, before: (u64, Option<u64>), pool: &Pool) -> u64 {
+    let order = |die: &Die| (die.ready, die.number(pool));
     let waits = |die: &&mut Die| die.ready <= before.0 && die.start == NEVER && order(die) < before;
     while let Some(read) = dies.iter_mut().filter(waits).min_by_key(|die| order(die)) {
         read.start = free.max(read.ready);

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use channel::Channel;
 use core::hint::select_unpredictable;
 use flashlab_sim::{Duration, Instant};
-use queue::{Entry, NONE, Pool};
+use queue::{Entry, Pool, Slot};
 use serde::{Deserialize, Serialize};
 use times::Times;
 
@@ -154,7 +154,7 @@ impl Channels {
         let transfer = self.times.transfer(operation.kind);
         let DieAddress { channel: index, die } = self.die_address(operation.block);
         let entry =
-            Entry { operation: *operation, submitted: now, array, transfer, number: self.number, next: NONE };
+            Entry { operation: *operation, submitted: now, array, transfer, number: self.number, next: None };
         let entry = self.pool.insert(entry);
         self.number += 1;
         self.outstanding += 1;
@@ -175,7 +175,7 @@ impl Channels {
 
     /// Starts an operation at its submission.
     #[inline(never)]
-    fn begin(&mut self, index: usize, die: usize, entry: u32, now: u64) {
+    fn begin(&mut self, index: usize, die: usize, entry: Slot, now: u64) {
         self.channels[index].begin(die, entry, now, &self.pool);
         self.reckon(index);
     }

@@ -6,8 +6,10 @@ use core::hint::select_unpredictable;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// Index that stands for no operation.
-pub(super) const NONE: u32 = u32::MAX;
+crate::index::index! {
+    /// Index of an entry of the pool.
+    pub(super) struct Slot;
+}
 
 /// An operation in flight. An entry fills one cache line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,7 +21,7 @@ pub(super) struct Entry {
     /// Number of operations submitted earlier, which decides among equals.
     pub(super) number: u64,
     /// Next entry in the list.
-    pub(super) next: u32,
+    pub(super) next: Option<Slot>,
 }
 
 impl Entry {
@@ -40,22 +42,22 @@ impl Entry {
 pub(super) struct Pool {
     entries: Vec<Entry>,
     /// Head of the list of free slots.
-    vacant: u32,
+    vacant: Option<Slot>,
 }
 
 impl Pool {
     pub(super) fn new() -> Self {
-        Pool { entries: Vec::new(), vacant: NONE }
+        Pool { entries: Vec::new(), vacant: None }
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, entry: Entry) -> u32 {
-        let slot = self.vacant;
-        if slot == NONE {
+    pub(super) fn insert(&mut self, entry: Entry) -> Slot {
+        let Some(slot) = self.vacant else {
+            let slot = u32::try_from(self.entries.len()).ok().and_then(|number| Slot::try_from(number).ok());
             self.entries.push(entry);
-            return u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 operations outstanding");
-        }
-        let vacant = &mut self.entries[slot as usize];
+            return slot.expect("fewer than 2^31 operations outstanding");
+        };
+        let vacant = &mut self.entries[slot.index() as usize];
         self.vacant = vacant.next;
         *vacant = entry;
         slot
@@ -63,53 +65,53 @@ impl Pool {
 
     /// Frees a slot and returns its content.
     #[inline]
-    pub(super) fn remove(&mut self, slot: u32) -> &Entry {
-        let entry = &mut self.entries[slot as usize];
+    pub(super) fn remove(&mut self, slot: Slot) -> &Entry {
+        let entry = &mut self.entries[slot.index() as usize];
         entry.next = self.vacant;
-        self.vacant = slot;
+        self.vacant = Some(slot);
         entry
     }
 
     #[inline]
-    pub(super) fn get(&self, slot: u32) -> &Entry {
-        &self.entries[slot as usize]
+    pub(super) fn get(&self, slot: Slot) -> &Entry {
+        &self.entries[slot.index() as usize]
     }
 }
 
 /// A queue of entries in the order of arrival.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Queue {
-    head: u32,
-    tail: u32,
+    head: Option<Slot>,
+    tail: Option<Slot>,
 }
 
 impl Queue {
-    pub(super) const EMPTY: Queue = Queue { head: NONE, tail: NONE };
+    pub(super) const EMPTY: Queue = Queue { head: None, tail: None };
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.head == NONE
+        self.head.is_none()
     }
 
-    /// Appends `slot`, whose entry is in no list (its `next` is [`NONE`]).
+    /// Appends `slot`, whose entry is in no list (its `next` is `None`).
     #[inline]
-    pub(super) fn push(&mut self, pool: &mut Pool, slot: u32) {
+    pub(super) fn push(&mut self, pool: &mut Pool, slot: Slot) {
         // A branch here would be unpredictable. For an empty queue, the assignment leaves the `next` of the new entry
-        // at [`NONE`].
-        let empty = self.head == NONE;
+        // at `None`.
+        let (slot, empty) = (Some(slot), self.is_empty());
         self.head = select_unpredictable(empty, slot, self.head);
         let before = select_unpredictable(empty, slot, self.tail);
-        pool.entries[before as usize].next = select_unpredictable(empty, NONE, slot);
+        // The index of `None` is never used: `before` is `slot` if the queue is empty.
+        let before = before.map_or(0, Slot::index);
+        pool.entries[before as usize].next = select_unpredictable(empty, None, slot);
         self.tail = slot;
     }
 
-    /// Removes and returns the oldest entry, or returns [`NONE`].
+    /// Removes and returns the oldest entry.
     #[inline]
-    pub(super) fn pop(&mut self, pool: &Pool) -> u32 {
-        let slot = self.head;
-        if slot != NONE {
-            self.head = pool.entries[slot as usize].next;
-        }
-        slot
+    pub(super) fn pop(&mut self, pool: &Pool) -> Option<Slot> {
+        let slot = self.head?;
+        self.head = pool.get(slot).next;
+        Some(slot)
     }
 }

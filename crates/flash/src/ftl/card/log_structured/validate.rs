@@ -1,6 +1,6 @@
 //! Validation of the locations of granules, both of a running device and of a state file.
 
-use super::{CHUNK, LogStructured, UNMAPPED};
+use super::{CHUNK, Granule, Location, LogStructured};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::mapped_granules::MappedGranules;
 use crate::ftl::card::medium::{Medium, OpenBlock};
@@ -49,16 +49,15 @@ impl LogStructured {
             for (granule, location) in (first..).zip(locations) {
                 let is_mapped = granule < mapped.len() && mapped.contains(granule as u64 * self.granule);
                 ensure!(
-                    is_mapped == (*location != UNMAPPED),
-                    "granule {granule} is mapped or not, and has the place {location}"
+                    is_mapped == location.is_some(),
+                    "granule {granule} is mapped or not, and has the place {location:?}"
                 );
-                if *location == UNMAPPED {
-                    continue;
-                }
+                let Some(location) = location.map(Location::index) else { continue };
                 let (block, slot) = (location >> self.slot_bits, location & ((1 << self.slot_bits) - 1));
                 ensure!(
                     block < blocks
-                        && self.reverse_map[block as usize].get(slot as usize) == Some(&(granule as u32)),
+                        && self.reverse_map[block as usize].get(slot as usize)
+                            == Some(&Granule::new(granule as u32)),
                     "granule {granule} is not in slot {slot} of block {block}"
                 );
                 valid[block as usize] += 1;
@@ -77,7 +76,7 @@ impl LogStructured {
         for OpenBlock { block, filled, .. } in open_block() {
             let free = self.reverse_map[block.index() as usize].get((filled / self.granule) as usize..);
             ensure!(
-                free.is_some_and(|free| free.iter().all(|slot| *slot == UNMAPPED)),
+                free.is_some_and(|free| free.iter().all(Option::is_none)),
                 "{block:?} holds something beyond {filled} B"
             );
         }
@@ -113,14 +112,14 @@ impl LogStructured {
         let mut lives = 0;
         for granule in &self.idle_remaining {
             ensure!(
-                seen.insert(granule) && reverse_map.any(|content| content == granule),
+                seen.insert(granule) && reverse_map.any(|content| *content == Granule::new(*granule)),
                 "granule {granule} is collected twice, or not in block {victim}"
             );
             ensure!(
                 (*granule as usize) < self.locations.len() * CHUNK,
                 "granule {granule} is beyond the capacity"
             );
-            lives += u32::from(self.location_of(*granule) >> self.slot_bits == victim);
+            lives += u32::from(self.block_of(self.location_of(*granule)) == Some(victim));
         }
         let left = self.idle_remaining.len();
         ensure!(
