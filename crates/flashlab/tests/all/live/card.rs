@@ -1,11 +1,13 @@
 //! Linux's own SD driver on our card, in a QEMU guest in software emulation. The card is behind an emulated VUB300 USB
 //! adapter, over usbredir and over USB/IP. Each test takes about half a minute.
 //!
-//! The tests look for Debian's generic kernel in `target/guest-mmc`, where `./test` unpacks it, and then in the system.
+//! The tests look for Debian's generic kernel in `target/guest-mmc`, where `./test` unpacks it, and then in the system;
+//! a test of large cards takes Linux 6.12 from `target/guest-mmc-6.12`.
 //! Debian's cloud kernel has no driver for SD cards.
 
 use super::guest::kernel_in;
 use super::tools::{Folder, are_installed, skipped, with};
+use std::path::PathBuf;
 
 /// Modules of the adapter's driver and of a filesystem, in the order of their dependencies.
 const CARD: &str = "mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii";
@@ -45,7 +47,7 @@ const USBIP: Wiring = Wiring {
     console: "cat",
 };
 
-/// Beginning of each guest's script: it waits for the card, and turns on the kernel's log of each command.
+/// Beginning of each guest's script: it turns on the kernel's log of each command, and connects the card.
 const BOOT: &str = r#"#!/bin/busybox sh
 export PATH=/bin:/tools
 /bin/busybox --install -s /bin
@@ -59,6 +61,10 @@ complaints() { dmesg -r | grep '^<[0-4]>' | grep -i -E 'mmc|usb|vub|fat|I/O'; }
 dmesg -c > /dev/null
 for module in MODULES; do insmod /modules/$module.ko $(test $module = mmc_core && echo dyndbg=+p); done
 ATTACH
+"#;
+
+/// Waits for the card.
+const FIND: &str = r#"
 waited test -b /dev/mmcblk0
 disk=/dev/mmcblk0
 dmesg | grep -q 'new high speed SD.* card at address' && step found
@@ -91,6 +97,16 @@ const FILL: &str = r#"
 mkdosfs $disk && mkdir /on && mount -t vfat $disk /on && f3write --show-progress=0 /on > /dev/null && step filled
 umount /on; echo 3 > /proc/sys/vm/drop_caches; mount -t vfat $disk /on
 f3read --show-progress=0 /on | grep -E 'Data'
+poweroff -f
+"#;
+
+/// Waits until the driver gives the card up.
+const GIVE_UP: &str = r#"
+step Linux $(uname -r | cut -d. -f1,2)
+given_up() { dmesg | grep -q 'error -110 whilst initialising SD card'; }
+waited given_up && step timed out
+dmesg | grep -q 'starting CMD41 arg 40' && step asked for high capacity
+test -b /dev/mmcblk0 || step no card
 poweroff -f
 "#;
 
@@ -145,6 +161,17 @@ fn f3read_finds_what_f3write_lost_on_a_card_that_drops() {
 }
 
 #[test]
+fn a_card_of_4_tib_gives_no_response_to_a_linux_that_knows_no_such_cards() {
+    let folder = Folder::new("guest-sduc");
+    let kernel = kernel_in("guest-mmc-6.12", "vub300.ko")
+        .filter(|(image, _)| image.to_string_lossy().contains("guest-mmc-6.12"));
+    let serve = ["sd/kingston:card.capacity=4TiB"];
+    let Some(printed) = boot(&folder, kernel, &USBREDIR, GIVE_UP, &serve, &[]) else { return };
+    let expected = ["Linux 6.12", "timed out", "asked for high capacity", "no card"];
+    assert_eq!(steps(&printed), expected, "{printed}");
+}
+
+#[test]
 fn a_card_pulled_out_during_a_write_is_removed() {
     let serve = ["sd/kingston", "--quirk", "remove@block5000"];
     let Some(printed) = guest("guest-pulled", &USBREDIR, PULLED, &serve, &[]) else { return };
@@ -174,12 +201,25 @@ pub(crate) fn guest_in(
     serve: &[&str],
     tools: &[&str],
 ) -> Option<String> {
+    boot(folder, kernel_in("guest-mmc", "vub300.ko"), wiring, &format!("{FIND}{what}"), serve, tools)
+}
+
+/// Boots a guest like [`guest_in`], with the given kernel and the folder of its modules, which does not wait for the
+/// card.
+fn boot(
+    folder: &Folder,
+    kernel: Option<(PathBuf, PathBuf)>,
+    wiring: &Wiring,
+    what: &str,
+    serve: &[&str],
+    tools: &[&str],
+) -> Option<String> {
     let tools = [wiring.tools, tools].concat();
     if !are_installed(&[&["qemu-system-x86_64", "busybox"], &tools[..]].concat()) {
         return None;
     }
-    let Some((kernel, modules)) = kernel_in("guest-mmc", "vub300.ko") else {
-        skipped("no Debian kernel with SD cards in target/guest-mmc or /boot");
+    let Some((kernel, modules)) = kernel else {
+        skipped("no Debian kernel with SD cards in target/guest-mmc, target/guest-mmc-6.12 or /boot");
         return None;
     };
     std::fs::create_dir(folder.path("root")).expect("it is ours");
