@@ -27,9 +27,7 @@ impl Ssd {
                 _ => Outcome::Ok,
             },
             Kind::Program { .. } => {
-                if !self.programmed.is_empty() {
-                    self.programmed[block.index() as usize] = self.age_at(at);
-                }
+                self.ages.program(block, at);
                 let blocks = self.layer.blocks();
                 let failed = blocks.endurance().is_some_and(|endurance| {
                     endurance.program_fails(blocks.seed(), block, blocks.erase_count(block), page)

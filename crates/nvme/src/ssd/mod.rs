@@ -16,6 +16,8 @@
 //! Not modelled: several processors, arbitration between submission queues, interrupts and the host's own time, write
 //! ordering between queues, and competition of several devices for host memory.
 
+mod admission;
+mod ages;
 mod background;
 mod events;
 mod incoming;
@@ -30,8 +32,9 @@ pub use parameters::{Controller, SsdParameters};
 
 use crate::Link;
 use crate::hmb::{Buffer, Descriptor, Effect, HmbError, HostDriver, SetFeatures};
+use admission::Admission;
+use ages::Ages;
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use events::{Events, Stage};
@@ -67,15 +70,10 @@ pub struct Ssd {
     driver: HostDriver,
     decoder: Option<Decoder>,
     rng: Rng,
-    /// Age of the drive at the last program of each block; empty if data does not age.
-    programmed: Vec<Duration>,
-    /// Age of the drive at instant zero.
-    age: Duration,
+    ages: Ages,
 
     slots: Slots,
-    /// Requests that wait on the host's side because the drive holds its maximum number of commands.
-    waiting: VecDeque<u32>,
-    in_drive: u32,
+    admission: Admission,
     events: Events,
     /// Commands that wait for the firmware.
     commands: VecDeque<u32>,
@@ -129,14 +127,9 @@ impl Ssd {
             driver,
             decoder: parameters.reliability.as_ref().map(Decoder::new),
             rng: Rng::for_purpose(seed, 0x5244),
-            programmed: match parameters.reliability {
-                Some(_) => vec![Duration::ZERO; layer.geometry.block_count() as usize],
-                None => Vec::new(),
-            },
-            age: Duration::ZERO,
+            ages: Ages::new(parameters.blocks_that_age()),
             slots: Slots::default(),
-            waiting: VecDeque::new(),
-            in_drive: 0,
+            admission: Admission::new(parameters.controller.depth),
             events: Events::default(),
             commands: VecDeque::new(),
             map_pages: VecDeque::new(),
@@ -312,8 +305,7 @@ impl Ssd {
     #[inline(always)]
     fn finish(&mut self, at: Instant, slot: u32) -> Completion {
         let done = self.slots.finish(slot, at);
-        self.in_drive -= 1;
-        if let Some(next) = self.waiting.pop_front() {
+        if let Some(next) = self.admission.leave() {
             let request = self.slots.get(next).request;
             self.fetch(at, next, &request);
         }
@@ -327,7 +319,6 @@ impl Ssd {
     fn fetch(&mut self, now: Instant, slot: u32, request: &Request) {
         let fetch = self.link.fetch();
         self.slots.get_mut(slot).bus = fetch;
-        self.in_drive += 1;
         let arrives = now + fetch;
         let is_served_early = self.can_serve_early(request)
             && match request.op {
@@ -382,10 +373,8 @@ impl Model for Ssd {
             self.work_while_idle(now);
         }
         let slot = self.slots.allocate(now, &request);
-        if self.in_drive < self.parameters.controller.depth {
+        if self.admission.enter(slot) {
             self.fetch(now, slot, &request);
-        } else {
-            self.waiting.push_back(slot);
         }
     }
 

@@ -73,6 +73,11 @@ impl SsdParameters {
         PageMapParameters { write_buffer: layer.write_buffer + borrowed, ..layer }
     }
 
+    /// Returns the number of blocks whose data ages: all of them if reads can fail, otherwise none.
+    pub(super) fn blocks_that_age(&self) -> u32 {
+        if self.reliability.is_some() { self.page_map.geometry.block_count() } else { 0 }
+    }
+
     /// Returns the host memory that `driver` grants when the drive starts.
     pub(super) fn lend(&self, driver: HostDriver) -> Buffer {
         let mut host_memory = Buffer::new(self.hmb);

@@ -49,8 +49,7 @@ impl Ssd {
     pub(super) fn drop_in_flight(&mut self) {
         self.slots.clear();
         self.events.clear();
-        self.in_drive = 0;
-        self.waiting.clear();
+        self.admission.clear();
         self.commands.clear();
         self.map_pages.clear();
         self.incoming = Incoming::default();
@@ -74,15 +73,9 @@ impl Ssd {
         up
     }
 
-    /// Returns the age of the drive at `now`.
-    #[inline]
-    pub(super) fn age_at(&self, now: Instant) -> Duration {
-        self.age + now.since(Instant::ZERO)
-    }
-
     /// Ages the data by `time` without power. No request is in flight.
     pub fn age_without_power(&mut self, time: Duration) {
-        self.age += time;
+        self.ages.rest(time);
     }
 
     /// Finishes all background work and resets all clocks to zero, as a snapshot requires.
@@ -97,7 +90,7 @@ impl Ssd {
             rest = rest.max(finished.at);
             self.layer_finished(&finished);
         }
-        self.age = self.age_at(rest);
+        self.ages.reset_clock(rest);
         self.reset_clocks();
     }
 

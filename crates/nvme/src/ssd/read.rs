@@ -173,7 +173,7 @@ impl Ssd {
     fn decode_by_age(&mut self, block: EraseBlock, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;
         let cycles = self.layer.blocks().erase_count(block);
-        let age = self.age_at(now).saturating_sub(self.programmed[block.index() as usize]);
+        let age = self.ages.since_program(block, now);
         Some(decoder.read(cycles, age, &mut self.rng))
     }
 

@@ -3,6 +3,7 @@
 //! Restoring validates the whole snapshot before the drive changes, so inconsistent bytes cause an error and never a
 //! later panic. A snapshot omits everything that is empty at rest: queues, events, array operations and clocks.
 
+use super::ages::Ages;
 use super::{Counts, Ssd, SsdParameters};
 use crate::hmb::{Buffer, HostDriver};
 use alloc::format;
@@ -10,11 +11,9 @@ use alloc::vec::Vec;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::map_cache::MapCache;
 use flashlab_flash::ftl::page_map::{Found, PageMap};
-use flashlab_sim::{Duration, RestoreError, Rng};
+use flashlab_sim::{RestoreError, Rng};
 use serde::{Deserialize, Serialize};
 
-/// Upper bound for the age of a drive: 2^62 ns are 146 years.
-const AGE_MAX: Duration = Duration::from_ns(1 << 62);
 /// Upper bound for every counter.
 const COUNT_MAX: u64 = 1 << 60;
 
@@ -26,8 +25,7 @@ struct SnapshotRef<'a> {
     map: &'a MapCache,
     host_memory: &'a Buffer,
     rng: &'a Rng,
-    programmed: &'a [Duration],
-    age: Duration,
+    ages: &'a Ages,
     counts: Counts,
 }
 
@@ -40,18 +38,16 @@ struct Snapshot {
     map: MapCache,
     host_memory: Buffer,
     rng: Rng,
-    programmed: Vec<Duration>,
-    age: Duration,
+    ages: Ages,
     counts: Counts,
 }
 
 impl Ssd {
     /// Serializes a drive at rest.
     pub(super) fn to_snapshot(&self) -> Option<Vec<u8>> {
-        let Ssd { parameters, seed, layer, map, host_memory, rng, programmed, age, counts, .. } = self;
-        let (seed, age, counts) = (*seed, *age, *counts);
-        let snapshot =
-            SnapshotRef { parameters, seed, layer, map, host_memory, rng, programmed, age, counts };
+        let Ssd { parameters, seed, layer, map, host_memory, rng, ages, counts, .. } = self;
+        let (seed, counts) = (*seed, *counts);
+        let snapshot = SnapshotRef { parameters, seed, layer, map, host_memory, rng, ages, counts };
         postcard::to_allocvec(&snapshot).ok()
     }
 
@@ -63,9 +59,9 @@ impl Ssd {
             return Err(RestoreError::new("it was kept of an SSD with other parameters"));
         }
         snapshot.check(&self.parameters, self.driver)?;
-        let Snapshot { seed, layer, map, host_memory, rng, programmed, age, counts, .. } = snapshot;
+        let Snapshot { seed, layer, map, host_memory, rng, ages, counts, .. } = snapshot;
         self.drop_in_flight();
-        (self.seed, self.age, self.counts, self.programmed) = (seed, age, counts, programmed);
+        (self.seed, self.ages, self.counts) = (seed, ages, counts);
         (self.layer, self.map, self.host_memory, self.rng) = (layer, map, host_memory, rng);
         self.reset_clocks();
         Ok(())
@@ -94,14 +90,10 @@ impl Snapshot {
                 "unit {unit} is mapped in a map page that does not exist"
             )));
         }
-        let blocks = self.layer.blocks().count() as usize;
-        let ages = if parameters.reliability.is_some() { blocks } else { 0 };
         let Counts { host_read_bytes, host_written_bytes, read_modify_write_bytes, retries, uncorrectable } =
             self.counts;
         let counts = [host_read_bytes, host_written_bytes, read_modify_write_bytes, retries, uncorrectable];
-        if self.programmed.len() != ages
-            || self.age >= AGE_MAX
-            || self.programmed.iter().any(|programmed| *programmed > self.age)
+        if !self.ages.is_sound(parameters.blocks_that_age())
             || counts.into_iter().any(|count| count >= COUNT_MAX)
         {
             return Err(RestoreError::new("it is older, or has counted more, than is possible"));
