@@ -17,8 +17,8 @@ use std::task::{Poll, Waker};
 /// - A blocking request ([`Device::read`], [`Device::write`], ...) advances the time to its completion. A request from
 ///   [`Device::submit`] completes in [`Device::next_completion`], so several can be in flight.
 /// - Offsets and lengths are in bytes, and multiples of the block ([`Device::geometry`]).
-/// - While the power is off, requests fail with [`IoError::ShuttingDown`]. So do the requests that a power cut
-///   interrupts: the device does not know whether they took effect.
+/// - Requests fail with [`IoError::ShuttingDown`] while the power is off. Requests that a power cut interrupts fail in
+///   the same way: the device does not know whether they took effect.
 pub struct Device {
     /// The device under a layer that injects errors.
     faults: Faults,

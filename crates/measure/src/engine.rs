@@ -1,8 +1,8 @@
 //! The engine: runs jobs on a target in real time.
 //!
 //! A single request in flight runs in the calling thread, so that no thread switch adds to its latency. More requests
-//! run on one thread each, as with fio's engine `psync` and `numjobs`. Latencies run from the hand-over of a request to
-//! its completion, which is fio's clat.
+//! run on one thread each, as with fio's engine `psync` and `numjobs`. A latency is the time from the submission of
+//! a request to its completion: fio's clat.
 
 use crate::target::{Channel, Target};
 use flashlab_fio::job::Job;

@@ -61,8 +61,8 @@ impl fmt::Display for Denied {
     }
 }
 
-/// Checks a request: every one needs a permitted host and no foreign origin, and every one that is not a read needs the
-/// token.
+/// Checks a request. Every request needs a permitted host and no foreign origin; a request that is not a read also needs
+/// the token.
 pub(crate) fn check(method: &Method, headers: &HeaderMap, token: &Token) -> Result<(), Denied> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     let host = text(HOST).filter(|host| is_permitted(host)).ok_or(Denied::Host)?;

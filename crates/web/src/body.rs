@@ -26,7 +26,7 @@ pub(crate) struct EventStream {
     _slot: Slot,
 }
 
-/// One of a limited number of things. Dropping it frees its place.
+/// A place out of a limited number of places. Dropping it frees the place.
 pub(crate) struct Slot(Arc<AtomicUsize>);
 
 impl Slot {

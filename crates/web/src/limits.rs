@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Bounds on the load that clients may cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most open connections. A further one is closed at once.
+    /// Maximum number of open connections. A further one is closed at once.
     pub connections: usize,
-    /// Most event streams. A further one is answered with status 503. It is less than `connections`, so that streams
+    /// Maximum number of event streams. A further one is answered with status 503. It is less than `connections`, so that streams
     /// cannot lock out commands.
     pub streams: usize,
-    /// Most bytes of the body of a command.
+    /// Maximum length in bytes of the body of a command.
     pub body: usize,
     /// Longest time for the head of a request, also between two requests, and for the body of a command.
     pub request: Duration,

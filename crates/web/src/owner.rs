@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
-/// Most requests that wait for the owner.
+/// Maximum number of requests that wait for the owner.
 const WAITING_MAX: usize = 64;
 
 /// A request of the HTTP side.

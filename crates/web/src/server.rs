@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Most bytes of the head of a request.
+/// Maximum length in bytes of the head of a request.
 const HEAD_MAX: usize = 16 << 10;
-/// Most header fields of a request.
+/// Maximum number of header fields of a request.
 const HEADERS_MAX: usize = 64;
 /// Pause after an error of the listening socket, such as a lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

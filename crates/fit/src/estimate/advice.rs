@@ -43,7 +43,7 @@ pub(super) fn pairs(
             let variance = |covariance: &Matrix| covariance[i][i] + covariance[k][k];
             let separated = candidates.iter().enumerate().filter_map(|(c, row)| {
                 let rest = variance(&after(covariance, row.as_ref()?));
-                // Worth naming: the measurement shrinks both intervals to two thirds or less.
+                // A measurement is worth naming if it shrinks both intervals to two thirds or less.
                 (rest < 0.45 * variance(covariance)).then_some((c, rest))
             });
             let separated = separated.min_by(|(_, a), (_, b)| a.total_cmp(b));

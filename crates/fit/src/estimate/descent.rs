@@ -16,7 +16,7 @@ const STEP_MAX: f64 = 1.5;
 const FALL_MIN: f64 = 2e-3;
 /// Multiples of a unit around the best one that the search tries.
 const NEIGHBOURS: [f64; 8] = [-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0];
-/// Rounds in which it does so.
+/// Number of rounds of this search.
 const NEIGHBOUR_ROUNDS: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;

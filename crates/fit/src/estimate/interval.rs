@@ -174,7 +174,7 @@ fn permit_neighbours(
             interval.high = interval.high.max((point.at[i] + half).min(high));
         }
     }
-    // Half a unit beyond the last permitted multiple, unless the multiples that were tried do not reach the end.
+    // The end lies half a unit beyond the last permitted multiple, unless the tried multiples do not reach it.
     let edge = |at: f64, sign: f64| number.coordinate(number.value(at) + sign * 0.5 * unit);
     let reach = f64::from(NEIGHBOURS) * unit;
     if number.value(least) > here - reach {

@@ -1,9 +1,9 @@
 //! Causes of requests, derived from wake-ups on one processor.
 //!
 //! Each task has an origin: the event that let it run last. A completion that wakes a task becomes its origin; a task
-//! that wakes another passes its own origin on; a started step becomes the origin of its task. Since one processor runs
-//! and the chain from origin to step has no sleep that waits for the device, the difference of the two instants is
-//! processor time, and contains no latency of the recording device.
+//! that wakes another passes its own origin on; a started step becomes the origin of its task. Since only
+//! one processor runs, and no task between the origin and the step sleeps to wait for the device, the difference of the
+//! two instants is processor time and contains no latency of the recording device.
 //!
 //! - A new task has the origin of the task that created it.
 //! - Another timer does not change the origin of a task that sleeps: its sleep counts as think time, as in `sleep 1` after
@@ -29,7 +29,7 @@ use super::error::DeriveError;
 use super::tracefs::{Content, Context, Device, Direction, TraceEvent};
 use crate::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};
 
-/// Most requests that one origin joins. A bound on the length of a step.
+/// Maximum number of requests that one origin joins, which bounds the length of a step.
 const JOINS_MAX: usize = 64;
 
 /// Longest time between a completion and a wake-up in the same interrupt, where the trace does not show the end of the

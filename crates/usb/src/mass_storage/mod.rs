@@ -1,14 +1,14 @@
 //! A USB stick: SCSI commands over the bulk-only transport (USB Mass Storage Class, Bulk-Only Transport, revision 1.0),
 //! as Linux's `usb-storage` and U-Boot use them.
 //!
-//! A command arrives as a wrapper on one bulk endpoint, its data crosses in one of both directions, and a status wrapper
+//! A command arrives as a wrapper on one bulk endpoint, its data crosses in one of the two directions, and a status wrapper
 //! ends it. If a command transfers less data than the host expects, the device halts the endpoint of the data, and the
 //! host ends the halt (section 6.7). After an invalid wrapper both endpoints are halted until a reset recovery (section
 //! 6.6.1).
 //!
 //! Timing: the disk decides how long its operations take. Wrappers and descriptive commands take no time.
 //!
-//! Not modelled: several logical units, USB Attached SCSI, super speed, protection information, VERIFY of the medium
+//! Not modelled: several logical units, USB Attached SCSI, SuperSpeed, protection information, VERIFY of the medium
 //! (only the range is checked).
 
 mod answer;

@@ -9,7 +9,7 @@
 //! driver's request. A data transfer completes when its last byte has crossed the wires; a response is available when
 //! the card has finished.
 //!
-//! Chosen, because no public document says so: if data does not arrive within 500 ms, or if a card stays busy that long
+//! The following times are assumptions, because no public document states them. If data does not arrive within 500 ms, or if a card stays busy that long
 //! between blocks, the adapter reports a time-out (SD specification 4.6.2: the longest time that a card may take). If a
 //! card is busy for longer after its last block or a command, the adapter sends the response nevertheless; Linux then
 //! polls the card with CMD13 until it is ready. The adapter clears the bits of CMD48 and related commands in the SCR
