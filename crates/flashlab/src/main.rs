@@ -18,6 +18,7 @@ mod logging;
 mod progress;
 #[cfg(feature = "serve")]
 mod status;
+mod version;
 mod width;
 
 use clap::{Args, Parser, Subcommand};
@@ -54,7 +55,7 @@ any other command. If the reader of a pipe closes it early, the command ends wit
 
 /// A flash-storage laboratory: virtual SD cards in simulated time, compared with measurements of real ones.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(version, long_version = version::LONG, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     /// Adds the profiles and experiments of DIR (laid out like this repository) to the built-in ones.
     #[arg(long, global = true, value_name = "DIR")]

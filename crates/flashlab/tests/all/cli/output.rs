@@ -40,6 +40,29 @@ fn pipe_output_has_no_colours_and_no_animation() {
 }
 
 #[test]
+fn the_version_names_the_commit_and_the_features() {
+    let folder = Folder::new("version");
+    let short = folder.line("-V").succeeded();
+    assert_eq!(short, format!("flashlab {}\n", env!("CARGO_PKG_VERSION")));
+    let long = folder.line("--version").succeeded();
+    let features: Vec<&str> = [
+        ("manual", cfg!(feature = "manual")),
+        ("serve", cfg!(feature = "serve")),
+        ("tls", cfg!(feature = "tls")),
+        ("web", cfg!(feature = "web")),
+    ]
+    .into_iter()
+    .filter_map(|(name, built)| built.then_some(name))
+    .collect();
+    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+    let lines: Vec<&str> = long.lines().collect();
+    let [version, commit, listed] = lines[..] else { panic!("{long}") };
+    assert_eq!(version, short.trim_end());
+    assert!(commit.strip_prefix("commit: ").is_some_and(|commit| !commit.is_empty()), "{long}");
+    assert_eq!(listed, format!("features: {features}"));
+}
+
+#[test]
 fn a_closed_pipe_ends_the_program_without_a_message() {
     let folder = Folder::new("closed");
     for line in ["run at91 --no-html --format json", "explain sd/kingston", "--help", "--version"] {
