@@ -5,6 +5,7 @@ mod bad_input;
 mod bytes;
 mod determinism;
 mod diff;
+mod documents;
 mod fit;
 mod folder;
 #[cfg(feature = "image")]

@@ -1,0 +1,311 @@
+//! Every command that the README and docs/ print runs as printed.
+//!
+//! A command is a line of a block, or code within a line, that begins with `flashlab` or `cargo`. Each document has a folder
+//! with the files that its commands mention. The quick form only parses commands that take long, need a server, root or
+//! a guest: it appends `--help`, which accepts a command with known options and valid values only. `FLASHLAB_FULL` runs the
+//! long ones.
+
+use super::folder::{Folder, run_command};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A command with the place where it is printed.
+struct Printed {
+    document: String,
+    line: usize,
+    command: String,
+}
+
+/// Treatment of a command.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum How {
+    /// It runs and succeeds.
+    Runs,
+    /// It is parsed, and runs in the full form.
+    Long,
+    /// It is parsed.
+    Parsed,
+    /// Its subcommand exists.
+    Named,
+    /// It is left to another shell or program.
+    Skipped,
+}
+
+/// Commands that do not run in the quick form: a beginning, the treatment, and the reason.
+const RULES: &[(&str, How, &str)] = &[
+    ("flashlab serve", How::Parsed, "a server; tests/all/live attaches its devices"),
+    ("flashlab ctl", How::Named, "needs a server; tests/all/live sends its commands"),
+    ("flashlab load", How::Parsed, "needs a server"),
+    ("flashlab web", How::Parsed, "a server; tests/all/web opens its page"),
+    ("flashlab record ", How::Parsed, "starts a guest"),
+    ("flashlab measure /", How::Parsed, "needs a card"),
+    ("flashlab measure nbd:", How::Parsed, "needs a server"),
+    ("flashlab run block-paths", How::Parsed, "measures this machine"),
+    ("flashlab run", How::Long, "an experiment; cargo xtask golden-check runs it"),
+    ("flashlab fit", How::Long, "simulates for seconds"),
+    ("flashlab probe", How::Long, "simulates for seconds"),
+    ("flashlab bench nvme/", How::Long, "simulates large drives"),
+    ("flashlab completions zsh", How::Skipped, "an array of zsh"),
+];
+
+/// Features without which a command is missing from the program.
+const FEATURES: &[(&str, bool)] = &[
+    ("serve", cfg!(feature = "serve")),
+    ("ctl", cfg!(feature = "serve")),
+    ("load", cfg!(feature = "serve")),
+    ("web", cfg!(feature = "web")),
+    ("completions", cfg!(feature = "manual")),
+    ("man", cfg!(feature = "manual")),
+];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("it exists")
+}
+
+/// Returns the commands of all documents for users, in order.
+fn printed() -> Vec<Printed> {
+    let mut documents = vec![PathBuf::from("README.md")];
+    let entries = fs::read_dir(repository().join("docs")).expect("readable");
+    documents.extend(entries.map(|entry| Path::new("docs").join(entry.expect("readable").file_name())));
+    documents.retain(|document| document.extension().is_some_and(|extension| extension == "md"));
+    documents.sort();
+    documents.iter().flat_map(|document| commands(document)).collect()
+}
+
+/// Returns the commands of a document.
+fn commands(document: &Path) -> Vec<Printed> {
+    let text = fs::read_to_string(repository().join(document)).expect("readable");
+    let mut found = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((n, line)) = lines.next() {
+        let mut line = line.to_owned();
+        let mut add = |command: String| {
+            found.push(Printed { document: document.display().to_string(), line: n + 1, command });
+        };
+        if let Some(block) = line.strip_prefix("    ").map(|block| block.trim_start_matches("$ ")) {
+            if is_command(block) {
+                let mut command = block.to_owned();
+                while let Some(begun) = command.strip_suffix('\\') {
+                    let (_, next) = lines.next().expect("a continued line has a next one");
+                    command = begun.trim_end().to_owned() + " " + next.trim();
+                }
+                add(without_explanation(&command));
+            }
+            continue;
+        }
+        // Code may continue on the next line; fences do not count.
+        while !line.starts_with("```") && line.matches('`').count() % 2 == 1 {
+            let Some((_, next)) = lines.next() else { break };
+            line = line + " " + next.trim_start();
+        }
+        line.split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|code| is_command(code))
+            .for_each(|code| add(code.to_owned()));
+    }
+    found
+}
+
+fn is_command(code: &str) -> bool {
+    let mut words = code.split_whitespace();
+    let is_program = matches!(words.next(), Some("flashlab" | "cargo"));
+    is_program
+        && words.next().is_some_and(|word| word.starts_with(|c: char| c == '-' || c.is_ascii_lowercase()))
+}
+
+/// Removes what follows a command in a block: a comment, an explanation behind two spaces, or another command.
+fn without_explanation(command: &str) -> String {
+    let mut quoted = false;
+    let end = command.char_indices().find(|(at, character)| {
+        quoted ^= *character == '\'';
+        let rest = &command[*at..];
+        !quoted && (rest.starts_with("  ") || rest.starts_with(" #") || rest.starts_with(" &"))
+    });
+    command[..end.map_or(command.len(), |(at, _)| at)].to_owned()
+}
+
+/// Returns true if the command is a pattern for commands: it has dots or words in capital letters in place of arguments,
+/// or quotes that a later line closes, or it only mentions an option.
+fn is_pattern(command: &str) -> bool {
+    let is_placeholder = |word: &str| {
+        let word = word.trim_matches(['[', ']', '\'', '"']);
+        let word = word.rsplit(['=', '/']).next().unwrap_or_default();
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase())
+    };
+    let words: Vec<&str> = command.split_whitespace().collect();
+    command.contains("...")
+        || matches!(words[..], ["flashlab", _, option] if option.starts_with("--"))
+        || command.contains("[--")
+        || command.matches('\'').count() % 2 == 1
+        || words.into_iter().any(is_placeholder)
+}
+
+/// Returns the treatment of a command.
+fn how(command: &str) -> How {
+    RULES.iter().find(|(begin, ..)| command.starts_with(begin)).map_or(How::Runs, |(_, how, _)| *how)
+}
+
+/// Creates a folder with the files that a document mentions; `name` is unique to the test.
+fn folder(name: &str, document: &str) -> Folder {
+    let folder = Folder::new(&format!("{name}-{}", document.replace(['/', '.'], "-")));
+    let text = fs::read_to_string(repository().join(document)).expect("readable");
+    let home = |name: &str| folder.put(name, "");
+    home(".local/share/bash-completion/completions/flashlab");
+    home(".config/fish/completions/flashlab.fish");
+    folder.put("job.fio", "[job]\ndirectory=/mnt\nrw=randwrite\nbs=4k\nsize=16m\nnumber_ios=200\ndirect=1\n");
+    folder.put("trace.txt", "  8,0    3        2     0.000001829   697  Q  WS 223490 + 8 [kjournald]\n");
+    let profile = fs::read_to_string(repository().join("profiles/sd/kingston.toml")).expect("readable");
+    folder.put("my-card.toml", profile.split("\n[source]").next().expect("the first part"));
+    folder.line("recording import --from blkparse --to run.rec trace.txt").succeeded();
+    folder.line("age sd/kingston job.fio --to used.state").succeeded();
+    let measured = folder.line("bench sd/kingston job.fio --output-format=json").succeeded();
+    folder.put("real-fio.json", measured);
+    let measure = "measure sd/kingston --to card.json --plan quick";
+    if !text.contains(measure) {
+        folder.line(measure).succeeded();
+    }
+    folder.put("base.img", vec![0; 1 << 20]);
+    for job in blocks(&text, "ini") {
+        let name =
+            job.lines().next().and_then(|line| line.strip_prefix("; ")).expect("a comment with the name");
+        folder.put(name, &job);
+    }
+    folder
+}
+
+/// Returns the fenced blocks of a language.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fence = format!("\n```{language}\n");
+    text.split(&fence).skip(1).map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Runs a command line in a shell that finds the program of this test.
+fn shell(folder: &Folder, line: &str) -> super::folder::RunOutput {
+    let program = Path::new(env!("CARGO_BIN_EXE_flashlab")).parent().expect("a folder");
+    let path = std::env::join_paths(
+        std::iter::once(program.to_owned())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(folder.path("")).env("HOME", folder.path("")).stdin(Stdio::null());
+    run_command(command.env("PATH", path.expect("paths without colons")))
+}
+
+/// Checks a command of the program. Returns the problem.
+fn check(folder: &Folder, command: &str, full: bool) -> Result<(), String> {
+    let subcommand = command.split_whitespace().nth(1).expect("a command has two words");
+    if FEATURES.iter().any(|(name, built)| *name == subcommand && !built) {
+        return Ok(());
+    }
+    let treatment = how(command);
+    // An option after the device would belong to fio.
+    let is_fio = matches!(subcommand, "bench" | "compare" | "age") && treatment == How::Long && !full;
+    let line = match treatment {
+        _ if is_fio
+            || treatment == How::Named
+            || is_pattern(command)
+            || command.split_whitespace().count() == 2 =>
+        {
+            format!("flashlab {subcommand} --help")
+        }
+        How::Skipped => return Ok(()),
+        How::Long if !full => format!("{} --help", command.split(" >").next().expect("the first part")),
+        How::Parsed => format!("{command} --help"),
+        How::Runs | How::Long | How::Named => command.to_owned(),
+    };
+    let output = shell(folder, &line);
+    match output.code {
+        Some(0) => Ok(()),
+        code => Err(format!("{line}: exit code {code:?}\n{}", output.err)),
+    }
+}
+
+#[test]
+fn every_printed_command_of_the_program_runs() {
+    let full = std::env::var_os("FLASHLAB_FULL").is_some();
+    let commands = printed();
+    let mut problems = Vec::new();
+    let mut at: Option<(&str, Folder)> = None;
+    let mut count = 0;
+    for Printed { document, line, command } in &commands {
+        if !command.starts_with("flashlab ") {
+            continue;
+        }
+        if at.as_ref().is_none_or(|(name, _)| name != document) {
+            at = Some((document, folder("printed", document)));
+        }
+        let (_, folder) = at.as_ref().expect("set above");
+        if let Err(problem) = check(folder, command, full) {
+            problems.push(format!("{document}:{line}: {problem}"));
+        }
+        count += 1;
+    }
+    assert!(count > 80, "only {count} commands were found");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn the_tutorial_shows_the_output_of_its_commands() {
+    let document = "docs/tutorial.md";
+    let folder = folder("shown", document);
+    let text = fs::read_to_string(repository().join(document)).expect("readable");
+    let mut shown = blocks(&text, "text").into_iter();
+    for line in
+        ["flashlab compare 'sd/*' logger.fio", "flashlab bench --logger-rate 64KiB/s sd/kingston logger.fio"]
+    {
+        // The program separates a number and its unit by a space that does not break.
+        let output = shell(&folder, line).succeeded().replace(['\u{a0}', '\u{202f}'], " ");
+        for part in shown.next().expect("a block of output").lines() {
+            assert!(output.contains(part), "{line}: {part:?} is not in its output:\n{output}");
+        }
+    }
+    assert_eq!(shown.next(), None, "a block of output has no command in this test");
+}
+
+#[test]
+fn every_printed_command_of_cargo_names_an_existing_task_or_target() {
+    let tasks = fs::read_to_string(repository().join("xtask/src/main.rs")).expect("readable");
+    for Printed { document, line, command } in printed() {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let after = |option: &str| {
+            let place = words.iter().position(|word| *word == option)?;
+            words.get(place + 1).copied()
+        };
+        let place = format!("{document}:{line}: {command}");
+        if let ["cargo", "xtask", task, ..] = words[..] {
+            assert!(tasks.contains(&format!("[\"{task}\"")), "{place}: xtask has no such task");
+        }
+        let Some(package) = after("-p").filter(|_| words[0] == "cargo") else { continue };
+        let folder = repository().join("crates").join(package.trim_start_matches("flashlab-"));
+        assert!(folder.is_dir(), "{place}: there is no such package");
+        for (option, kind) in [("--example", "examples"), ("--bench", "benches"), ("--test", "tests")] {
+            let Some(target) = after(option) else { continue };
+            let exists =
+                ["", ".rs"].iter().any(|ending| folder.join(kind).join(format!("{target}{ending}")).exists());
+            assert!(exists, "{place}: there is no such target");
+        }
+    }
+}
+
+#[test]
+fn the_rules_apply_to_printed_commands() {
+    let commands = printed();
+    for (begin, _, reason) in RULES {
+        assert!(
+            commands.iter().any(|printed| printed.command.starts_with(begin)),
+            "{begin} ({reason}) is not printed"
+        );
+    }
+    assert_eq!(
+        without_explanation("flashlab serve x --run 'a  # b'   # c"),
+        "flashlab serve x --run 'a  # b'"
+    );
+    assert_eq!(without_explanation("flashlab serve x &"), "flashlab serve x");
+    assert!(is_pattern("flashlab bench ./mine.toml ...") && is_pattern("flashlab ctl SOCKET keep"));
+    assert!(
+        !is_pattern("flashlab compare 'sd/*' job.fio")
+            && !is_pattern("flashlab bench --logger-rate 1MiB/s sd/kingston job.fio")
+    );
+}
