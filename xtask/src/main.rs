@@ -4,6 +4,7 @@ mod budget;
 mod determinism;
 mod faults;
 mod headless;
+mod packages;
 mod python;
 mod recordings;
 mod tests_per_crate;
@@ -15,8 +16,8 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask <task>
-  ci            format, clippy, tidy, docs, test, python, faults, golden-check, fit-check and determinism; prints the time and the
-                budget of each part
+  ci            format, clippy, tidy, sbom, docs, test, python, faults, golden-check, fit-check and determinism; prints the
+                time and the budget of each part
   full          the same with all cases of the exhaustive suites, and with a second seed for every experiment
   format        cargo fmt --check
   clippy        lints as errors, on all targets
@@ -31,6 +32,8 @@ cargo xtask <task>
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; known failing inputs run first
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
+  deb           packs the command as a .deb, with cargo-deb
+  sbom FILE     writes a bill of materials of the command: CycloneDX, JSON
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
   recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR
   golden        rewrites the golden tables of the experiments and the README's picture
@@ -56,6 +59,8 @@ fn main() -> ExitCode {
         ["fuzz", seconds] => fuzz(seconds),
         ["under-load"] => under_load::check("5", &[]),
         ["under-load", times, ref arguments @ ..] => under_load::check(times, arguments),
+        ["deb"] => packages::deb(),
+        ["sbom", path] => packages::sbom(path),
         ["install-c", prefix] => install_c(prefix),
         ["recordings"] => recordings::record("", None),
         ["recordings", part] => recordings::record(part, None),
@@ -104,6 +109,7 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("format", format)?;
     times.measure("clippy", clippy)?;
     times.measure("tidy", tidy::check)?;
+    times.measure("tidy", || packages::sbom("target/sbom.json"))?;
     times.measure("docs", docs)?;
     tests_per_crate::check(scope, times)?;
     times.measure("python", python::check)?;

@@ -60,6 +60,7 @@ pub(crate) fn check() -> Outcome {
     experiments(&mut findings);
     licences(&mut findings);
     links(&mut findings);
+    packaging(&mut findings);
     if findings.is_empty() {
         eprintln!("== tidy: nothing found");
         return Ok(());
@@ -256,6 +257,33 @@ fn licences(findings: &mut Vec<String>) {
             |term: &str| term.split(" AND ").all(|l| LICENCES.contains(&l.trim_matches(['(', ')', ' '])));
         if !licence.replace('/', " OR ").split(" OR ").any(is_permitted) {
             findings.push(format!("{package}: the licence {licence:?} is not on the list"));
+        }
+    }
+}
+
+/// Checks that the files for other programs agree with the repository: the licences of cargo-deny with the list of this
+/// file, the container's Rust with the toolchain, and the contents of the documentation site with the documents.
+fn packaging(findings: &mut Vec<String>) {
+    let deny: toml::Table = read(Path::new("deny.toml")).parse().unwrap_or_default();
+    let allowed = deny.get("licenses").and_then(|licences| licences.get("allow")?.as_array());
+    let allowed: Vec<&str> = allowed.into_iter().flatten().filter_map(toml::Value::as_str).collect();
+    if allowed != LICENCES {
+        findings.push("deny.toml: licenses.allow is not LICENCES in xtask/src/tidy.rs".to_owned());
+    }
+    let toolchain: toml::Table = read(Path::new("rust-toolchain.toml")).parse().unwrap_or_default();
+    let channel = toolchain.get("toolchain").and_then(|toolchain| toolchain.get("channel")?.as_str());
+    let image = format!("library/rust:{}-", channel.unwrap_or_default());
+    if !read(Path::new("Containerfile")).contains(&image) {
+        findings.push(format!("Containerfile: builds with another Rust than {image} (rust-toolchain.toml)"));
+    }
+    let summary = read(Path::new("docs/SUMMARY.md"));
+    for document in files(Path::new("docs"), ".md") {
+        let name = document.strip_prefix("docs").unwrap_or(&document).display().to_string();
+        // The list of decisions links to each of them, and notes are material for these.
+        let is_listed = summary.contains(&format!("]({name})"))
+            || ["decisions/", "notes/"].iter().any(|folder| name.starts_with(folder));
+        if !is_listed && name != "SUMMARY.md" {
+            findings.push(format!("docs/SUMMARY.md: does not list {name}"));
         }
     }
 }
