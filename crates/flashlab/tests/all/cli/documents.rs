@@ -39,6 +39,7 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab load", How::Parsed, "needs a server"),
     ("flashlab web", How::Parsed, "a server; tests/all/web opens its page"),
     ("flashlab record ", How::Parsed, "starts a guest"),
+    ("flashlab image compose", How::Parsed, "needs a recipe and programs; cli/image composes disks"),
     ("flashlab measure /", How::Parsed, "needs a card"),
     ("flashlab measure nbd:", How::Parsed, "needs a server"),
     ("flashlab run block-paths", How::Parsed, "measures this machine"),
@@ -55,6 +56,7 @@ const FEATURES: &[(&str, bool)] = &[
     ("ctl", cfg!(feature = "serve")),
     ("load", cfg!(feature = "serve")),
     ("web", cfg!(feature = "web")),
+    ("image", cfg!(feature = "image")),
     ("completions", cfg!(feature = "manual")),
     ("man", cfg!(feature = "manual")),
 ];
@@ -161,7 +163,9 @@ fn folder(name: &str, document: &str) -> Folder {
     folder.line("recording import --from blkparse --to run.rec trace.txt").succeeded();
     folder.line("age sd/kingston job.fio --to used.state").succeeded();
     let measured = folder.line("bench sd/kingston job.fio --output-format=json").succeeded();
-    folder.put("real-fio.json", measured);
+    for name in ["real-fio.json", "before.json", "after.json"] {
+        folder.put(name, &measured);
+    }
     let measure = "measure sd/kingston --to card.json --plan quick";
     if !text.contains(measure) {
         folder.line(measure).succeeded();
