@@ -262,7 +262,7 @@ fn licences(findings: &mut Vec<String>) {
 }
 
 /// Checks that the files for other programs agree with the repository: the licences of cargo-deny with the list of this
-/// file, the container's Rust with the toolchain, and the contents of the documentation site with the documents.
+/// file, and the container's Rust with the toolchain.
 fn packaging(findings: &mut Vec<String>) {
     let deny: toml::Table = read(Path::new("deny.toml")).parse().unwrap_or_default();
     let allowed = deny.get("licenses").and_then(|licences| licences.get("allow")?.as_array());
@@ -275,16 +275,6 @@ fn packaging(findings: &mut Vec<String>) {
     let image = format!("library/rust:{}-", channel.unwrap_or_default());
     if !read(Path::new("Containerfile")).contains(&image) {
         findings.push(format!("Containerfile: builds with another Rust than {image} (rust-toolchain.toml)"));
-    }
-    let summary = read(Path::new("docs/SUMMARY.md"));
-    for document in files(Path::new("docs"), ".md") {
-        let name = document.strip_prefix("docs").unwrap_or(&document).display().to_string();
-        // The list of decisions links to each of them, and notes are material for these.
-        let is_listed = summary.contains(&format!("]({name})"))
-            || ["decisions/", "notes/"].iter().any(|folder| name.starts_with(folder));
-        if !is_listed && name != "SUMMARY.md" {
-            findings.push(format!("docs/SUMMARY.md: does not list {name}"));
-        }
     }
 }
 

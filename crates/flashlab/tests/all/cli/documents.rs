@@ -39,7 +39,7 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab load", How::Parsed, "needs a server"),
     ("flashlab web", How::Parsed, "a server; tests/all/web opens its page"),
     ("flashlab record ", How::Parsed, "starts a guest"),
-    ("flashlab image compose", How::Parsed, "needs a recipe and programs; cli/image composes disks"),
+    ("flashlab image", How::Parsed, "needs files and programs; cli/image composes disks"),
     ("flashlab measure /", How::Parsed, "needs a card"),
     ("flashlab measure nbd:", How::Parsed, "needs a server"),
     ("flashlab run block-paths", How::Parsed, "measures this machine"),
