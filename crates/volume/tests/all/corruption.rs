@@ -7,7 +7,9 @@ use flashlab_block::conformance::execute;
 use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{Answer, Io};
 use flashlab_sim::Rng;
-use flashlab_volume::format::{ENTRY_HEADER, Entry, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets};
+use flashlab_volume::format::{
+    ENTRY_HEADER, Entry, RUN_HEADER, Record, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets,
+};
 use flashlab_volume::{Options, Volume};
 
 /// Logical bytes with data in the volumes of these tests.
@@ -202,4 +204,45 @@ fn hostile_structures_give_errors_and_no_panic() {
             drop(open(&copies(&[hostile])));
         }
     }
+}
+
+/// Bytes that were changed anywhere, under a checksum that agrees, decode or give an error.
+#[test]
+fn decoders_accept_any_bytes() {
+    let (disks, _) = filled(2, 2, false);
+    let bytes = disks[0].image().to_vec();
+    let volume = options().volume;
+    let starts = (0..bytes.len()).step_by(BLOCK as usize);
+    let is_structure = |at: &usize| {
+        let at = &bytes[*at..];
+        Entry::decode(at, &volume).is_ok()
+            || Run::decode(at, &volume).is_ok()
+            || Superblock::decode(at).is_ok()
+    };
+    let structures: Vec<usize> = starts.filter(is_structure).collect();
+    let (mut decoded, mut rng) = (0, Rng::new(5));
+    for n in 0..if full() { 2_000_000 } else { 20_000 } {
+        let at = structures[n % structures.len()];
+        let mut hostile = bytes[at..(at + SUPERBLOCK_SIZE).min(bytes.len())].to_vec();
+        for _ in 0..=rng.below(3) {
+            hostile[8 + rng.below(300) as usize] = rng.next_u64() as u8;
+        }
+        let length = u32::from_le_bytes(hostile[12..16].try_into().expect("four bytes")) as usize;
+        for header in [ENTRY_HEADER, RUN_HEADER] {
+            if let Some(covered) = hostile.get(12..header.saturating_add(length)) {
+                let sum = crc32c::crc32c(covered);
+                hostile[8..12].copy_from_slice(&sum.to_le_bytes());
+            }
+            let records = Entry::decode(&hostile, &volume).map(|entry| entry.records);
+            let records = records.or_else(|_| Run::decode(&hostile, &volume).map(|run| run.records));
+            decoded +=
+                usize::from(records.is_ok_and(|records| Record::decode_all(&records, |_| Ok(())).is_ok()));
+        }
+        if hostile.len() == SUPERBLOCK_SIZE {
+            let sum = crc32c::crc32c(&hostile[12..]);
+            hostile[8..12].copy_from_slice(&sum.to_le_bytes());
+            decoded += usize::from(Superblock::decode(&hostile).is_ok());
+        }
+    }
+    assert!(decoded > 1_000, "only {decoded} structures got past their checksum");
 }

@@ -37,7 +37,7 @@ fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
     let mut reported = 0;
     for fails in 0..40 {
         let disk = disks(1).remove(0);
-        format(&[disk.clone()], &options()).expect("a disk of the right size");
+        format(std::slice::from_ref(&disk), &options()).expect("a disk of the right size");
         let failing = FailingFlush { disk: disk.clone(), flushes: AtomicU64::new(0), fails };
         let failing: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(failing)];
         let opened = run(|cx| async move { Volume::open(&cx, &failing, OpenOptions::default()).await });
