@@ -1,9 +1,9 @@
 //! The tree of a directory, and the check that the directory did not change meanwhile.
 //!
 //! A directory in use cannot be read in one instant. [`Scan`] therefore keeps the state of every entry as `lstat` returned
-//! it, with the time of the last status change, which no program can set back. Whoever reads the files afterwards calls
-//! [`Scan::check_unchanged`] at the end. A change that leaves all these fields alone, such as a write through a shared
-//! mapping before the kernel updates the times, is not detected.
+//! it, with the time of the last status change, which no program can set back. After the last file is read,
+//! [`Scan::check_unchanged`] compares all of them. A change that leaves all these fields alone, such as a write through a
+//! shared mapping before the kernel updates the times, is not detected.
 
 use crate::error::ImageError;
 use crate::tree::{Content, DeviceNumber, Entry, Kind, MODE_BITS, Time, Tree};

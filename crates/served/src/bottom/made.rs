@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that were made when the device was opened.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "image"), expect(dead_code, reason = "only devices of the feature make bytes"))]
 pub(crate) struct Made {
     /// The bytes.
     pub(crate) bytes: File,
