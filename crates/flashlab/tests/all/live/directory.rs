@@ -1,6 +1,6 @@
 //! `dir:`: a directory as a device. Clients read its files and write to the overlay; the directory stays as it is.
 
-use super::tools::{Folder, are_installed, flashlab, with};
+use super::tools::{Folder, are_installed, flashlab, skipped, with};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -97,4 +97,31 @@ fn directories_that_cannot_become_an_image_are_refused() {
         assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(message), "{device}: {error}");
     }
+}
+
+#[test]
+fn a_full_disk_is_named_and_leaves_nothing_behind() {
+    if !are_installed(&["unshare", "mke2fs", "mksquashfs"]) {
+        return;
+    }
+    let folder = folder("dir-full");
+    // Squashfs cannot compress these bytes.
+    shell(&folder, "mkdir small; head -c 8M /dev/urandom >tree/noise");
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "mount -t tmpfs -o size=4m none small || exit 77
+         ! TMPDIR=$PWD/small {program} serve dir:tree,format=squashfs --run true; ls small
+         ! TMPDIR=$PWD/small {program} serve dir:tree,format=ext4 --run true; ls small
+         ! {program} image build tree --format squashfs --to small/root.img; ls small"
+    );
+    let output =
+        Command::new("unshare").args(["-rm", "sh", "-c", &script]).current_dir(&folder).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) || error.contains("unshare failed") {
+        skipped("no mount without rights");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert_eq!(error.matches("no space is left in").count(), 3, "{error}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "temporary files are left");
 }
