@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::{self, Read, Write};
 
-const MAGIC: &[u8; 8] = b"flashrec";
+/// First bytes of every recording.
+pub(crate) const MAGIC: &[u8; 8] = b"flashrec";
 const VERSION: u16 = 1;
 /// Longest header in bytes.
 const HEADER_MAX: u32 = 1 << 20;

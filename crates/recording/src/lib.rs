@@ -7,7 +7,8 @@
 //! - A [`Step`] is a request or a mark. Its [`Cause`]s decide when it starts.
 //! - A [`Writer`] and a [`Reader`] store recordings in files.
 //! - An [`Import`] reads traces of other programs, and an [`Export`] writes iologs of fio.
-//! - A [`Replay`] is a recording as a workload.
+//! - A [`Replay`] is a recording as a workload, and a [`ReplayJob`] reports it like a job of fio.
+//! - A [`Source`] is a stored recording that can be replayed several times.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -16,7 +17,9 @@ mod format;
 mod graph;
 mod import;
 mod in_order;
+mod job;
 mod replay;
+mod source;
 mod step;
 mod summary;
 
@@ -24,6 +27,8 @@ pub use export::Export;
 pub use format::{ReadError, Reader, Writer};
 pub use graph::ReplayError;
 pub use import::{Import, ImportError, Place, TraceFormat};
-pub use replay::{Mode, Outcome, Replay};
+pub use job::ReplayJob;
+pub use replay::{Latencies, Mode, Outcome, Replay};
+pub use source::{Source, Steps};
 pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};
 pub use summary::{Count, Summary};

@@ -4,7 +4,8 @@ use crate::graph::{Graph, Reached, ReplayError};
 use crate::in_order::{InOrder, Pace};
 use crate::{Action, Step};
 use flashlab_sim::{
-    Arrival, Completion, Duration, FileId, Histogram, Instant, Op, Request, RequestId, Status, Workload,
+    Arrival, Completion, Duration, FileId, Histogram, Instant, Mechanism, Op, Request, RequestId, Spent, Status,
+    Workload,
 };
 
 /// Rule for the start of each request in a replay.
@@ -31,19 +32,47 @@ pub enum Mode {
 pub struct Outcome {
     /// Time from the begin to the end of the measured part of the run.
     pub elapsed: Duration,
-    /// Latencies of reads.
-    pub reads: Histogram,
-    /// Latencies of writes.
-    pub writes: Histogram,
-    /// Latencies of trims.
-    pub trims: Histogram,
-    /// Latencies of flushes.
-    pub flushes: Histogram,
+    /// Reads.
+    pub reads: Latencies,
+    /// Writes.
+    pub writes: Latencies,
+    /// Trims.
+    pub trims: Latencies,
+    /// Flushes.
+    pub flushes: Latencies,
     /// Latencies of the operations that the user waits for. Without dependencies, an operation ends with the last of
     /// the requests before its end, since the others that it did not wait for are not known.
     pub operations: Histogram,
     /// Requests that the device did not complete with [`Status::Ok`].
     pub failed: u64,
+}
+
+/// Latencies of one kind of request.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// The latencies.
+    pub histogram: Histogram,
+    /// Sum of the time per mechanism in nanoseconds. The time that a request waited for its turn before the device
+    /// received it belongs to no mechanism.
+    mechanisms_ns: [u128; Mechanism::ALL.len()],
+}
+
+impl Latencies {
+    fn new() -> Latencies {
+        Latencies { histogram: Histogram::new(), mechanisms_ns: [0; Mechanism::ALL.len()] }
+    }
+
+    fn record(&mut self, latency: Duration, spent: &Spent) {
+        self.histogram.record(latency);
+        for (sum, (_, part)) in self.mechanisms_ns.iter_mut().zip(spent.iter()) {
+            *sum += u128::from(part.as_ns());
+        }
+    }
+
+    /// Returns the mechanisms with the sum of their time in nanoseconds, in printing order.
+    pub fn mechanisms_ns(&self) -> impl Iterator<Item = (Mechanism, u128)> + '_ {
+        Mechanism::ALL.into_iter().zip(self.mechanisms_ns)
+    }
 }
 
 /// A recorded run as a [`Workload`]. `S` yields the steps in recorded order; only those in flight stay in memory.
@@ -84,10 +113,10 @@ impl<S: Iterator<Item = Step>> Replay<S> {
         };
         let outcome = Outcome {
             elapsed: Duration::ZERO,
-            reads: Histogram::new(),
-            writes: Histogram::new(),
-            trims: Histogram::new(),
-            flushes: Histogram::new(),
+            reads: Latencies::new(),
+            writes: Latencies::new(),
+            trims: Latencies::new(),
+            flushes: Latencies::new(),
             operations: Histogram::new(),
             failed: 0,
         };
@@ -110,13 +139,18 @@ impl<S: Iterator<Item = Step>> Replay<S> {
     ///
     /// # Errors
     /// Returns the first step that cannot be replayed. Steps after it did not start.
-    pub fn finish(mut self) -> Result<Outcome, ReplayError> {
+    pub fn finish(self) -> Result<Outcome, ReplayError> {
+        self.finish_with_steps().map(|(outcome, _)| outcome)
+    }
+
+    /// Returns the measurements like [`Replay::finish`], and the steps that were not read.
+    pub(crate) fn finish_with_steps(mut self) -> Result<(Outcome, S), ReplayError> {
         if let Some(refused) = self.refused {
             return Err(refused);
         }
         let begin = self.run_begins.unwrap_or(self.start);
         self.outcome.elapsed = self.run_ends.unwrap_or(self.last).saturating_since(begin);
-        Ok(self.outcome)
+        Ok((self.outcome, self.steps))
     }
 
     /// Reads steps until the schedule is full or the recording ends.
@@ -207,10 +241,10 @@ impl<S: Iterator<Item = Step>> Workload for Replay<S> {
         self.in_flight -= 1;
         let latency = completion.at.since(since);
         match op {
-            Op::Read => self.outcome.reads.record(latency),
-            Op::Write | Op::WriteFua => self.outcome.writes.record(latency),
-            Op::Trim => self.outcome.trims.record(latency),
-            Op::Flush | Op::FlushData => self.outcome.flushes.record(latency),
+            Op::Read => self.outcome.reads.record(latency, &completion.spent),
+            Op::Write | Op::WriteFua => self.outcome.writes.record(latency, &completion.spent),
+            Op::Trim => self.outcome.trims.record(latency, &completion.spent),
+            Op::Flush | Op::FlushData => self.outcome.flushes.record(latency, &completion.spent),
         }
         self.outcome.failed += u64::from(completion.status != Status::Ok);
         self.last = self.last.max(completion.at);

@@ -97,7 +97,7 @@ fn marks_bound_the_run_and_time_its_operations() {
     assert_eq!(outcome.operations.count(), 1);
     assert_eq!(outcome.operations.max(), latency * 2 + THINK * 3);
     assert_eq!(outcome.elapsed, latency * 2 + THINK * 5);
-    assert_eq!((outcome.reads.count(), outcome.failed), (4, 0));
+    assert_eq!((outcome.reads.histogram.count(), outcome.failed), (4, 0));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn requests_behind_a_full_queue_count_from_their_instants() {
     let mode = Mode::Timestamps { numerator: 1, denominator: 1 };
     let mut device = Constant::serial(Duration::from_us(1));
     let outcome = replay(steps, mode, &mut device).unwrap();
-    assert_eq!(outcome.reads.max(), Duration::from_us(count));
+    assert_eq!(outcome.reads.histogram.max(), Duration::from_us(count));
     assert_eq!(
         device.starts[65_536].1,
         Instant::ZERO + Duration::from_us(1),

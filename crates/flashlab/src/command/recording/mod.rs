@@ -273,10 +273,10 @@ fn table(outcome: &Outcome, mode: Mode) -> String {
     row(columns.map(str::to_owned));
     let Outcome { reads, writes, trims, flushes, operations, .. } = outcome;
     let kinds: [(&str, &Histogram); 5] = [
-        ("reads", reads),
-        ("writes", writes),
-        ("trims", trims),
-        ("flushes", flushes),
+        ("reads", &reads.histogram),
+        ("writes", &writes.histogram),
+        ("trims", &trims.histogram),
+        ("flushes", &flushes.histogram),
         ("operations", operations),
     ];
     for (name, latencies) in kinds.into_iter().filter(|(_, latencies)| latencies.count() > 0) {

@@ -1,0 +1,121 @@
+//! A replay as a job: it reports its requests to a [`Record`], as the jobs of fio do, so that their statistics, outputs
+//! and logs serve recordings too.
+//!
+//! The latency of a request counts from its submission. A request that the device rejects ends the job, as in fio, except
+//! for trims and flushes that the device does not support: a kernel does not send those to such a device.
+
+use crate::{Outcome, Replay, ReplayError, Step};
+use flashlab_fio::job::Direction;
+use flashlab_fio::workload::{Cause, Io, Record};
+use flashlab_sim::{Arrival, Completion, FileId, Instant, Op, Request, Status, Workload};
+use std::collections::BTreeMap;
+
+/// A [`Replay`] that reports to a recorder as job 0.
+#[derive(Debug)]
+pub struct ReplayJob<S, R> {
+    replay: Replay<S>,
+    record: R,
+    /// Requests in flight by their id; flushes as writes of no bytes.
+    in_flight: BTreeMap<u64, (Op, Io)>,
+    start: Instant,
+    last: Instant,
+    /// Offset of the last request with a range, which the logs of fio give a flush.
+    last_offset: u64,
+    submitted: u64,
+    requests: u64,
+    started: bool,
+    stopped: bool,
+}
+
+impl<S: Iterator<Item = Step>, R: Record> ReplayJob<S, R> {
+    /// Wraps a replay of `requests` requests that starts at `start`.
+    pub fn new(replay: Replay<S>, requests: u64, start: Instant, record: R) -> ReplayJob<S, R> {
+        ReplayJob {
+            replay,
+            record,
+            in_flight: BTreeMap::new(),
+            start,
+            last: start,
+            last_offset: 0,
+            submitted: 0,
+            requests,
+            started: false,
+            stopped: false,
+        }
+    }
+
+    /// Submits no more requests. Those in flight complete.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Returns the submitted part of the requests, between 0 and 1.
+    pub fn share_done(&self) -> f64 {
+        self.submitted as f64 / self.requests.max(1) as f64
+    }
+
+    /// Returns the measurements after the run, the steps behind the last one that was read, and the recorder.
+    ///
+    /// # Errors
+    /// Returns the first step that cannot be replayed.
+    pub fn finish(mut self) -> Result<(Outcome, S, R), ReplayError> {
+        self.begin();
+        self.record.finished(0, self.last);
+        let (outcome, steps) = self.replay.finish_with_steps()?;
+        Ok((outcome, steps, self.record))
+    }
+
+    fn begin(&mut self) {
+        if !self.started {
+            self.started = true;
+            self.record.started(0, self.start);
+        }
+    }
+}
+
+impl<S: Iterator<Item = Step>, R: Record> Workload for ReplayJob<S, R> {
+    fn next(&mut self, now: Instant) -> Arrival {
+        if self.stopped { Arrival::Done } else { self.replay.next(now) }
+    }
+
+    fn submit(&mut self, at: Instant) -> Request {
+        self.begin();
+        let request = self.replay.submit(at);
+        let Request { id, op, offset, length, .. } = request;
+        let direction = match op {
+            Op::Read => Direction::Read,
+            Op::Trim => Direction::Trim,
+            Op::Write | Op::WriteFua | Op::Flush | Op::FlushData => Direction::Write,
+        };
+        let offset = if op.is_flush() { self.last_offset } else { offset };
+        self.last_offset = offset;
+        let io = Io { direction, file: FileId::DEVICE, offset, length, ready: at, issued: at };
+        self.in_flight.insert(id.0, (op, io));
+        self.submitted += 1;
+        if op.is_flush() {
+            self.record.flushing(0, io.file, offset, op == Op::FlushData, at);
+        } else {
+            self.record.submitted(0, &io, self.in_flight.len() as u32);
+        }
+        request
+    }
+
+    fn completed(&mut self, completion: &Completion) {
+        self.replay.completed(completion);
+        let depth = self.in_flight.len() as u32;
+        let Some((op, io)) = self.in_flight.remove(&completion.id.0) else { return };
+        let at = completion.at;
+        self.last = self.last.max(at);
+        match completion.status {
+            Status::Ok if op.is_flush() => self.record.synced(0, io.issued, at, depth),
+            Status::Ok => self.record.completed(0, &io, at, &completion.spent),
+            Status::Unsupported if op.is_flush() || op == Op::Trim => {}
+            _ if self.stopped => {}
+            status => {
+                let cause = if op.is_flush() { Cause::Flush(status) } else { Cause::Device(status) };
+                self.record.failed(0, &io, at, cause);
+                self.stopped = true;
+            }
+        }
+    }
+}
