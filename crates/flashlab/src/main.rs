@@ -16,6 +16,7 @@ mod live;
 #[cfg(feature = "serve")]
 mod logging;
 mod progress;
+mod recorded;
 #[cfg(feature = "serve")]
 mod status;
 mod version;

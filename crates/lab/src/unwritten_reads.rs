@@ -3,11 +3,13 @@
 //! A new device answers reads of such ranges without accessing its flash, so a bench may write them before the jobs
 //! begin. Jobs with a directory are skipped: their files are written when they are laid out.
 
+use crate::bench::Trace;
 use flashlab_block::Ranges;
 use flashlab_fio::iolog::{Action, Iolog};
 use flashlab_fio::job::{BlockSize, Direction, Distribution, Job, Mix};
 use flashlab_fio::workload::{File, Regions};
-use flashlab_sim::{FileId, Geometry};
+use flashlab_recording::{Action as Recorded, Source};
+use flashlab_sim::{FileId, Geometry, Op};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -16,7 +18,7 @@ use std::ops::Range;
 /// jobs write completely.
 pub(crate) fn ranges(
     jobs: &[Job],
-    iologs: &BTreeMap<String, Iolog>,
+    traces: &BTreeMap<String, Trace>,
     device: &Geometry,
     written: &mut Ranges,
 ) -> Vec<Range<u64>> {
@@ -24,8 +26,12 @@ pub(crate) fn ranges(
     for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
         let bare: Vec<&Job> = wave.iter().filter(|job| job.directory.is_none()).collect();
         for job in &bare {
-            match job.read_iolog.as_ref().map(|name| iologs.get(name)) {
-                Some(iolog) => iolog.into_iter().for_each(|iolog| replay(iolog, written, &mut read)),
+            match job.read_iolog.as_ref().map(|name| traces.get(name)) {
+                Some(Some(Trace::Iolog(iolog))) => replay(iolog, written, &mut read),
+                Some(Some(Trace::Recording(source))) => {
+                    recorded(source, device.capacity, written, &mut read);
+                }
+                Some(None) => {}
                 None if reads(job) => {
                     let read_in = |range: Range<u64>| {
                         range.start..range.end.min(range.start.saturating_add(most_read(job)))
@@ -95,6 +101,26 @@ fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
     }
 }
 
+/// Size of the regions in which a recording's reads are noted.
+const REGION: u64 = 1 << 20;
+
+/// Adds the regions that a recording reads and that were not written before the recording, so that memory depends on
+/// the size of the device only. A fault of the recording ends them; the run reports it.
+fn recorded(source: &Source, capacity: u64, written: &Ranges, read: &mut Ranges) {
+    let mut regions = vec![0_u64; capacity.div_ceil(REGION * 64) as usize];
+    for step in source.steps().into_iter().flatten() {
+        let Recorded::Request { op: Op::Read, offset, length, .. } = step.action else { continue };
+        let end = offset.saturating_add(length).min(capacity);
+        for region in offset / REGION..end.div_ceil(REGION) {
+            regions[(region / 64) as usize] |= 1 << (region % 64);
+        }
+    }
+    let is_read = |region: &u64| regions[(region / 64) as usize] >> (region % 64) & 1 == 1;
+    for region in (0..capacity.div_ceil(REGION)).filter(is_read) {
+        add(read, region * REGION..((region + 1) * REGION).min(capacity), written);
+    }
+}
+
 fn add(read: &mut Ranges, range: Range<u64>, written: &Ranges) {
     for (part, _) in written.split(range).filter(|(_, is_written)| !is_written) {
         read.add(part);
@@ -113,8 +139,9 @@ mod tests {
     fn kib(line: &str, iolog: &str) -> Vec<(u64, u64)> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let jobs = Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs;
-        let iologs = [("log".to_owned(), Iolog::read(iolog.as_bytes()).expect("an iolog"))].into();
-        let found = ranges(&jobs, &iologs, &DEVICE, &mut Ranges::default());
+        let iolog = Iolog::read(iolog.as_bytes()).expect("an iolog");
+        let traces = [("log".to_owned(), Trace::Iolog(iolog))].into();
+        let found = ranges(&jobs, &traces, &DEVICE, &mut Ranges::default());
         found.into_iter().map(|range| (range.start >> 10, range.end >> 10)).collect()
     }
 

@@ -74,6 +74,7 @@ fn header(plan: &Plan, console: &str, qemu: &Path) -> Header {
         filesystem: plan.format.to_string(),
         workload: plan.workload.text(),
         host: plan.host(scheduler.unwrap_or("unknown").trim()),
+        compressibility_percent: None,
         origin: format!("flashlab record {}, {}", env!("CARGO_PKG_VERSION"), version_of(qemu)),
     }
 }

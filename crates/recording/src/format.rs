@@ -37,7 +37,8 @@ impl<W: Write> Writer<W> {
     /// Writes the header. `tasks` holds the names of all tasks, by [`TaskId`].
     ///
     /// # Errors
-    /// Returns an error of `to`, or one of kind `InvalidInput` if the header is longer than a mebibyte.
+    /// Returns an error of `to`, or one of kind `InvalidInput` if the header is longer than a mebibyte
+    /// or its compressibility above 100 per cent.
     pub fn new(to: W, header: &Header, tasks: &[String]) -> io::Result<Writer<W>> {
         let mut body = Vec::new();
         body.extend_from_slice(&header.capacity.to_le_bytes());
@@ -51,6 +52,10 @@ impl<W: Write> Writer<W> {
         for name in tasks {
             put_text(&mut body, name);
         }
+        if header.compressibility_percent.is_some_and(|percent| percent > 100) {
+            return Err(refused("the compressibility is above 100 per cent"));
+        }
+        body.extend(header.compressibility_percent);
         let length = u32::try_from(body.len()).ok().filter(|length| *length <= HEADER_MAX);
         let length = length.ok_or_else(|| refused("the header is longer than 1 MiB"))?;
         let mut to = Hashed { inner: to, hash: Sha256::new() };
@@ -425,7 +430,8 @@ fn problem_of(step: &Step, number: u64, tasks: u64) -> Option<String> {
     }
     let farthest = number.min(Cause::FARTHEST.into());
     causes.iter().find_map(|cause| match *cause {
-        Cause::Step { back, .. } if back == 0 || u64::from(back) > farthest => {
+        Cause::Step { back: 0, .. } => Some("waits for itself, which is a cycle".into()),
+        Cause::Step { back, .. } if u64::from(back) > farthest => {
             Some(format!("waits for a step {back} places earlier: expected 1 to {farthest}"))
         }
         _ => None,
@@ -446,7 +452,21 @@ fn read_header(from: &mut Fields<'_>) -> Option<(Header, Vec<String>)> {
     for _ in 0..from.varint()? {
         tasks.push(from.text()?);
     }
-    let header = Header { capacity, block, has_dependencies, kernel, filesystem, workload, host, origin };
+    let compressibility_percent = if from.place < from.bytes.len() { Some(from.byte()?) } else { None };
+    if compressibility_percent.is_some_and(|percent| percent > 100) {
+        return None;
+    }
+    let header = Header {
+        capacity,
+        block,
+        has_dependencies,
+        kernel,
+        filesystem,
+        workload,
+        host,
+        compressibility_percent,
+        origin,
+    };
     (from.place == from.bytes.len()).then_some((header, tasks))
 }
 

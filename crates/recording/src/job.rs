@@ -25,6 +25,8 @@ pub struct ReplayJob<S, R> {
     requests: u64,
     started: bool,
     stopped: bool,
+    /// Instant from which no more requests are submitted.
+    until: Instant,
 }
 
 impl<S: Iterator<Item = Step>, R: Record> ReplayJob<S, R> {
@@ -41,7 +43,14 @@ impl<S: Iterator<Item = Step>, R: Record> ReplayJob<S, R> {
             requests,
             started: false,
             stopped: false,
+            until: Instant::MAX,
         }
+    }
+
+    /// Submits no more requests from `until` on, if there is such a limit.
+    #[must_use]
+    pub fn until(self, until: Option<Instant>) -> ReplayJob<S, R> {
+        ReplayJob { until: until.unwrap_or(Instant::MAX), ..self }
     }
 
     /// Submits no more requests. Those in flight complete.
@@ -75,7 +84,11 @@ impl<S: Iterator<Item = Step>, R: Record> ReplayJob<S, R> {
 
 impl<S: Iterator<Item = Step>, R: Record> Workload for ReplayJob<S, R> {
     fn next(&mut self, now: Instant) -> Arrival {
-        if self.stopped { Arrival::Done } else { self.replay.next(now) }
+        match self.replay.next(now) {
+            _ if self.stopped => Arrival::Done,
+            Arrival::At(at) if at >= self.until => Arrival::Done,
+            next => next,
+        }
     }
 
     fn submit(&mut self, at: Instant) -> Request {

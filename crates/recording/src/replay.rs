@@ -4,8 +4,8 @@ use crate::graph::{Graph, Reached, ReplayError};
 use crate::in_order::{InOrder, Pace};
 use crate::{Action, Step};
 use flashlab_sim::{
-    Arrival, Completion, Duration, FileId, Histogram, Instant, Mechanism, Op, Request, RequestId, Spent, Status,
-    Workload,
+    Arrival, Completion, Duration, FileId, Histogram, Instant, Mechanism, Op, Request, RequestId, Spent,
+    Status, Workload,
 };
 
 /// Rule for the start of each request in a replay.

@@ -19,6 +19,8 @@ pub struct Header {
     pub workload: String,
     /// Limits of the host: largest request, discard limits, write cache, scheduler.
     pub host: String,
+    /// Share of the written data that compresses away, in per cent, if the source states it.
+    pub compressibility_percent: Option<u8>,
     /// Tool and format from which the recording was made, such as `blkparse text`.
     pub origin: String,
 }

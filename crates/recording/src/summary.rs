@@ -37,6 +37,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Returns the number of requests.
+    pub fn requests(&self) -> u64 {
+        [self.reads, self.writes, self.trims, self.flushes].iter().map(|count| count.requests).sum()
+    }
+
     /// Adds the next step.
     pub fn add(&mut self, step: &Step) {
         self.span = self.span.max(step.at);

@@ -26,6 +26,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+/// Size in bytes of the pieces of data that end with zeros.
+const CHUNK: u64 = 512;
 /// Size in bytes of a verified block.
 const BLOCK: u64 = 4096;
 /// Latency of a request that the device answers immediately.
@@ -39,8 +41,16 @@ pub struct StoreModel {
     geometry: Geometry,
     device: Arc<dyn BlockDevice>,
     timed: Option<Arc<Timed>>,
-    format: Option<Arc<VerifyFormat>>,
+    contents: Contents,
     session: Arc<Mutex<Session>>,
+}
+
+/// Rule for the data of writes.
+#[derive(Clone, Default)]
+struct Contents {
+    format: Option<Arc<VerifyFormat>>,
+    /// Share of zeros in data without a format, in per cent.
+    zeros_percent: u8,
 }
 
 /// The results of verifying reads.
@@ -153,14 +163,22 @@ impl StoreModel {
             request_max: of_device.request_max.min(REQUEST_MAX),
         };
         let (device, timed) = (served.device.clone(), served.timed.clone());
-        StoreModel { geometry, device, timed, format: None, session: Arc::default() }
+        StoreModel { geometry, device, timed, contents: Contents::default(), session: Arc::default() }
     }
 
     /// Makes the device write and verify blocks with `format`.
     #[must_use]
     pub fn with_format(mut self, format: VerifyFormat) -> StoreModel {
         self.lock().verification.method = Some(format.name());
-        self.format = Some(Arc::new(format));
+        self.contents.format = Some(Arc::new(format));
+        self
+    }
+
+    /// Makes `percent` per cent of the data of writes compressible: the end of each 512 bytes is zero, as with fio's
+    /// `buffer_compress_percentage` and its default chunk. Data with a format stays as it is.
+    #[must_use]
+    pub fn with_compressibility(mut self, percent: u8) -> StoreModel {
+        self.contents.zeros_percent = percent.min(100);
         self
     }
 
@@ -192,18 +210,21 @@ fn word(at: u64, write: u64) -> [u8; 8] {
     mix(at ^ mix(write)).to_le_bytes()
 }
 
-/// Returns the data of a write.
-fn bytes(write: &Write, format: Option<&VerifyFormat>) -> Vec<u8> {
-    let mut bytes = vec![0; write.length as usize];
-    match format {
-        Some(format) => format.fill(write.offset, write.number, &mut bytes),
-        None => {
-            for (place, chunk) in (write.offset..).step_by(8).zip(bytes.chunks_mut(8)) {
-                chunk.copy_from_slice(&word(place, write.number)[..chunk.len()]);
-            }
+impl Contents {
+    /// Returns the data of a write.
+    fn of(&self, write: &Write) -> Vec<u8> {
+        let mut bytes = vec![0; write.length as usize];
+        if let Some(format) = &self.format {
+            format.fill(write.offset, write.number, &mut bytes);
+            return bytes;
         }
+        let random = CHUNK - CHUNK * u64::from(self.zeros_percent) / 100;
+        for (place, chunk) in (write.offset..).step_by(8).zip(bytes.chunks_mut(8)) {
+            let kept = random.saturating_sub(place % CHUNK).min(chunk.len() as u64) as usize;
+            chunk[..kept].copy_from_slice(&word(place, write.number)[..kept]);
+        }
+        bytes
     }
-    bytes
 }
 
 impl Session {
@@ -243,13 +264,7 @@ impl Session {
 
     /// Compares the data of a read with the blocks that were known at its submission and still are. If a job only
     /// reads, also verifies unknown blocks by their own content.
-    fn check(
-        &mut self,
-        request: &Request,
-        known: &[(u64, Write)],
-        found: &[u8],
-        format: Option<&VerifyFormat>,
-    ) {
+    fn check(&mut self, request: &Request, known: &[(u64, Write)], found: &[u8], contents: &Contents) {
         let part = |from: u64, length: u64| {
             let at = (from - request.offset) as usize;
             &found[at..at + length as usize]
@@ -262,14 +277,16 @@ impl Session {
             }
             let (_, wanted) = match wanted.take() {
                 Some(known) if known.0 == write => wanted.insert(known),
-                _ => wanted.insert((write, bytes(&write, format))),
+                _ => wanted.insert((write, contents.of(&write))),
             };
             let start = block * BLOCK;
             let at = (start - write.offset) as usize;
             let same = part(start, BLOCK) == &wanted[at..at + BLOCK as usize];
             self.verification.add(start, BLOCK, if same { Ok(()) } else { Err(VerifyFailure::NotAsWritten) });
         }
-        let Some(format) = format.filter(|format| format.verifies_unwritten) else { return };
+        let Some(format) = contents.format.as_deref().filter(|format| format.verifies_unwritten) else {
+            return;
+        };
         let length = format.block(request.length).max(1);
         for start in (request.offset..request.offset + request.length).step_by(length as usize) {
             let touched = start / BLOCK..(start + length).div_ceil(BLOCK);
@@ -279,16 +296,10 @@ impl Session {
         }
     }
 
-    fn ended(
-        &mut self,
-        outstanding: Outstanding,
-        outcome: Outcome,
-        at: Instant,
-        format: Option<&VerifyFormat>,
-    ) {
+    fn ended(&mut self, outstanding: Outstanding, outcome: Outcome, at: Instant, contents: &Contents) {
         let Outstanding { request, submitted, effect, .. } = outstanding;
         match (&effect, &outcome) {
-            (Effect::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes, format),
+            (Effect::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes, contents),
             (Effect::Write, _) => self.end(&request, outcome.is_ok()),
             _ => {}
         }
@@ -339,7 +350,7 @@ impl Model for StoreModel {
                 let write = session.write(&request);
                 session.begin(&request, Some(write));
                 let durable = request.op == Op::WriteFua;
-                let data = bytes(&write, self.format.as_deref()).into();
+                let data = self.contents.of(&write).into();
                 (Some(Io::Write { offset, data, durable }), Effect::Write)
             }
             Op::Trim => {
@@ -357,13 +368,13 @@ impl Model for StoreModel {
         match started {
             Started::Done(outcome) => {
                 let one = Outstanding { request, submitted, answering: nothing, effect };
-                session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, self.format.as_deref());
+                session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, &self.contents);
             }
             // A device that answers on threads of its own does not say when it will answer.
             Started::Pending(answering) if self.device.next_due().is_none() => {
                 let outcome = conformance::wait_for(&*self.device, Started::Pending(answering));
                 let one = Outstanding { request, submitted, answering: nothing, effect };
-                session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, self.format.as_deref());
+                session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, &self.contents);
             }
             Started::Pending(answering) => {
                 session.outstanding.push(Outstanding { request, submitted, answering, effect });
@@ -390,7 +401,7 @@ impl Model for StoreModel {
                 let polled = one.answering.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
                 let now = session.now;
                 match polled {
-                    Poll::Ready(outcome) => session.ended(one, outcome, now, self.format.as_deref()),
+                    Poll::Ready(outcome) => session.ended(one, outcome, now, &self.contents),
                     Poll::Pending => left.push(one),
                 }
             }

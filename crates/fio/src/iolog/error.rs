@@ -64,6 +64,11 @@ pub enum IologProblem {
     },
     /// A read, write or trim has no length.
     NoLength,
+    /// The log cannot be read.
+    Unreadable {
+        /// Error of the operating system.
+        why: String,
+    },
     /// A `wait` line, which version 3 does not have.
     WaitInVersionThree,
 }
@@ -119,6 +124,7 @@ impl fmt::Display for IologProblem {
             }
             IologProblem::TooLarge { quantity } => write!(f, "{quantity} exceeds 64 bits"),
             IologProblem::NoLength => write!(f, "the request has no bytes: give a length above zero"),
+            IologProblem::Unreadable { why } => f.write_str(why),
             IologProblem::WaitInVersionThree => {
                 write!(f, "`wait` exists only in version 2; in version 3 each line has a time")
             }

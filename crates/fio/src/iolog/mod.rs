@@ -10,6 +10,7 @@ mod read;
 mod write;
 
 pub use error::{IologError, IologProblem};
+pub use read::IologReader;
 pub use write::{IologRecorder, IologWriter};
 
 use flashlab_sim::Duration;

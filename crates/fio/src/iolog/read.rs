@@ -1,9 +1,10 @@
-//! Parser of iologs. Its time is proportional to their length.
+//! Parser of iologs, as a whole or line by line. Its time is proportional to their length.
 
 use super::error::excerpt;
 use super::{Action, Entry, Iolog, IologError, IologProblem, Version};
 use flashlab_sim::Duration;
 use std::collections::BTreeMap;
+use std::io::{BufRead, Read as _};
 
 /// Maximum number of files for which a similar name is searched.
 const SUGGEST_FILES_MAX: usize = 64;
@@ -99,7 +100,107 @@ impl Iolog {
     /// Returns the line and column of the first fault.
     pub fn read(bytes: &[u8]) -> Result<Iolog, IologError> {
         let mut lines = bytes.split(|&b| b == b'\n').zip(1..);
-        let first = lines.next().map_or(&b""[..], |(line, _)| line);
+        let mut parser = Parser::new(lines.next().map_or(&b""[..], |(line, _)| line))?;
+        let mut entries = Vec::new();
+        for (line, number) in lines {
+            entries.extend(parser.bytes(line, number)?);
+        }
+        Ok(Iolog { version: parser.version, files: parser.files, entries })
+    }
+}
+
+/// Longest line of an iolog that is read line by line, in bytes.
+const LINE_MAX: u64 = 1 << 20;
+
+/// Reads an iolog line by line, so that memory depends on the number of its files only. The iterator ends after the
+/// first error.
+#[derive(Debug)]
+pub struct IologReader<R> {
+    from: R,
+    /// State of the parser; `None` before the header was read and after the end.
+    parser: Option<Parser>,
+    /// Number of the last line.
+    line: usize,
+    text: Vec<u8>,
+    ended: bool,
+}
+
+impl<R: BufRead> IologReader<R> {
+    /// Creates a reader.
+    pub fn new(from: R) -> IologReader<R> {
+        IologReader { from, parser: None, line: 0, text: Vec::new(), ended: false }
+    }
+
+    /// Returns the names of the files that were added so far. [`Entry::file`] is an index into them.
+    pub fn files(&self) -> &[String] {
+        self.parser.as_ref().map_or(&[], |parser| &parser.files)
+    }
+
+    /// Returns the number of the line of the last entry, from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    fn next_entry(&mut self) -> Result<Option<Entry>, IologError> {
+        loop {
+            let is_line = self.next_line()?;
+            match &mut self.parser {
+                None => self.parser = Some(Parser::new(&self.text)?),
+                Some(_) if !is_line => return Ok(None),
+                Some(parser) => {
+                    if let Some(entry) = parser.bytes(&self.text, self.line)? {
+                        return Ok(Some(entry));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the next line. Returns false at the end.
+    fn next_line(&mut self) -> Result<bool, IologError> {
+        self.line += 1;
+        self.text.clear();
+        let fault = |problem| IologError { line: self.line, column: 1, problem };
+        let read = self.from.by_ref().take(LINE_MAX + 1).read_until(b'\n', &mut self.text);
+        let read = read.map_err(|error| fault(IologProblem::Unreadable { why: error.to_string() }))?;
+        if self.text.last() == Some(&b'\n') {
+            self.text.pop();
+        } else if read as u64 > LINE_MAX {
+            return Err(fault(IologProblem::TooLarge {
+                quantity: "the length of the line, with at most a mebibyte,",
+            }));
+        }
+        Ok(read > 0)
+    }
+}
+
+impl<R: BufRead> Iterator for IologReader<R> {
+    type Item = Result<Entry, IologError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let entry = self.next_entry().transpose();
+        self.ended = !matches!(entry, Some(Ok(_)));
+        entry
+    }
+}
+
+/// State between the lines of an iolog.
+#[derive(Debug)]
+struct Parser {
+    version: Version,
+    files: Vec<String>,
+    numbers: BTreeMap<String, u32>,
+    /// Time on the first line of version 3.
+    first_us: Option<u64>,
+    at: Duration,
+}
+
+impl Parser {
+    /// Reads the first line.
+    fn new(first: &[u8]) -> Result<Parser, IologError> {
         let header = String::from_utf8_lossy(&first[..first.len().min(400)]);
         let version = match header.trim_ascii() {
             "fio version 2 iolog" => Version::Two,
@@ -109,40 +210,32 @@ impl Iolog {
                 return Err(IologError { line: 1, column: 1, problem });
             }
         };
-        let mut reader = Reader {
-            log: Iolog { version, files: Vec::new(), entries: Vec::new() },
-            names: BTreeMap::new(),
+        Ok(Parser {
+            version,
+            files: Vec::new(),
+            numbers: BTreeMap::new(),
             first_us: None,
             at: Duration::ZERO,
-        };
-        for (line, number) in lines {
-            let text = std::str::from_utf8(line).map_err(|error| {
-                let column = String::from_utf8_lossy(&line[..error.valid_up_to()]).chars().count() + 1;
-                IologError { line: number, column, problem: IologProblem::NotText }
-            })?;
-            reader.line(Fields { line: text, number, at: 0, last: 0 })?;
-        }
-        Ok(reader.log)
+        })
     }
-}
 
-struct Reader<'a> {
-    log: Iolog,
-    names: BTreeMap<&'a str, u32>,
-    /// Time on the first line of version 3.
-    first_us: Option<u64>,
-    at: Duration,
-}
+    /// Reads a line. Returns its request, if it has one.
+    fn bytes(&mut self, line: &[u8], number: usize) -> Result<Option<Entry>, IologError> {
+        let text = std::str::from_utf8(line).map_err(|error| {
+            let column = String::from_utf8_lossy(&line[..error.valid_up_to()]).chars().count() + 1;
+            IologError { line: number, column, problem: IologProblem::NotText }
+        })?;
+        self.line(Fields { line: text, number, at: 0, last: 0 })
+    }
 
-impl<'a> Reader<'a> {
-    fn line(&mut self, mut fields: Fields<'a>) -> Result<(), IologError> {
+    fn line(&mut self, mut fields: Fields<'_>) -> Result<Option<Entry>, IologError> {
         if fields.is_at_end() {
-            return Ok(());
+            return Ok(None);
         }
         if fields.line.starts_with("fio version ") {
             return Err(fields.error(IologProblem::SecondHeader));
         }
-        if self.log.version == Version::Three {
+        if self.version == Version::Three {
             let us = fields.number("the time in microseconds")?;
             let since = us.saturating_sub(*self.first_us.get_or_insert(us));
             let ns = since.checked_mul(1_000).ok_or_else(|| {
@@ -158,22 +251,22 @@ impl<'a> Reader<'a> {
             return Err(fields.error(IologProblem::UnknownAction { name: excerpt(action), did_you_mean }));
         };
         if let Verb::Add = verb {
-            if !self.names.contains_key(name) {
-                let index = u32::try_from(self.names.len())
+            if !self.numbers.contains_key(name) {
+                let index = u32::try_from(self.numbers.len())
                     .map_err(|_| fields.error(IologProblem::TooLarge { quantity: "the number of files" }))?;
-                self.names.insert(name, index);
-                self.log.files.push(name.to_string());
+                self.numbers.insert(name.to_string(), index);
+                self.files.push(name.to_string());
             }
-            return fields.end();
+            return fields.end().map(|()| None);
         }
-        let Some(&file) = self.names.get(name) else {
+        let Some(&file) = self.numbers.get(name) else {
             fields.last = name_at;
             let did_you_mean = self.similar_file(name);
             return Err(fields.error(IologProblem::UnknownFile { name: excerpt(name), did_you_mean }));
         };
         match verb {
-            Verb::Add | Verb::OpenOrClose => fields.end(),
-            Verb::Wait if self.log.version == Version::Three => {
+            Verb::Add | Verb::OpenOrClose => fields.end().map(|()| None),
+            Verb::Wait if self.version == Version::Three => {
                 Err(fields.error(IologProblem::WaitInVersionThree))
             }
             Verb::Wait => {
@@ -186,7 +279,7 @@ impl<'a> Reader<'a> {
                 if !fields.is_at_end() {
                     fields.number("the length")?;
                 }
-                fields.end()
+                fields.end().map(|()| None)
             }
             Verb::Request(action) => {
                 let (mut offset, mut length) = (0, 0);
@@ -202,17 +295,17 @@ impl<'a> Reader<'a> {
                         );
                     }
                 }
-                self.log.entries.push(Entry { at: self.at, action, file, offset, length });
-                fields.end()
+                let entry = Entry { at: self.at, action, file, offset, length };
+                fields.end().map(|()| Some(entry))
             }
         }
     }
 
     fn similar_file(&self, name: &str) -> Option<String> {
-        if self.names.len() > SUGGEST_FILES_MAX || name.len() > SUGGEST_NAME_MAX {
+        if self.numbers.len() > SUGGEST_FILES_MAX || name.len() > SUGGEST_NAME_MAX {
             return None;
         }
-        let short = self.names.keys().copied().filter(|known| known.len() <= SUGGEST_NAME_MAX);
+        let short = self.numbers.keys().map(String::as_str).filter(|known| known.len() <= SUGGEST_NAME_MAX);
         most_similar(name, short).map(str::to_string)
     }
 }
@@ -297,13 +390,36 @@ mod tests {
         }
     }
 
+    /// Reads an iolog as a whole and line by line, and compares the two.
+    fn read_twice(bytes: &[u8]) {
+        let whole = Iolog::read(bytes);
+        let mut lines = IologReader::new(bytes);
+        let entries: Result<Vec<Entry>, IologError> = lines.by_ref().collect();
+        assert_eq!(whole.as_ref().map(|log| &log.entries), entries.as_ref());
+        if let Ok(log) = whole {
+            assert_eq!(log.files, lines.files());
+        }
+    }
+
+    #[test]
+    fn a_reader_by_lines_tells_the_line_and_refuses_an_endless_one() {
+        let log: &[u8] = b"fio version 2 iolog\nf add\n\nf write 0 4096";
+        let mut reader = IologReader::new(log);
+        assert_eq!(reader.next().expect("a request").expect("valid").length, 4096);
+        assert_eq!((reader.line(), reader.files()), (4, &["f".to_owned()][..]));
+        assert!(reader.next().is_none());
+        let long = format!("fio version 2 iolog\nf add\nf write {}", "7".repeat(2 << 20));
+        let error = IologReader::new(long.as_bytes()).next().expect("an error").expect_err("too long");
+        assert_eq!((error.line, error.to_string().contains("mebibyte")), (3, true), "{error}");
+    }
+
     proptest! {
         #[test]
         fn any_bytes_give_an_iolog_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut log = b"fio version 3 iolog\n0 f add\n".to_vec();
             log.extend_from_slice(&bytes);
-            let _ = Iolog::read(&bytes);
-            let _ = Iolog::read(&log);
+            read_twice(&bytes);
+            read_twice(&log);
         }
 
         #[test]
@@ -318,7 +434,7 @@ mod tests {
             ),
             version in prop::sample::select(vec!["", "fio version 2 iolog\n", "fio version 3 iolog\n"]),
         ) {
-            let _ = Iolog::read((version.to_string() + &pieces.concat()).as_bytes());
+            read_twice((version.to_string() + &pieces.concat()).as_bytes());
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     to: Option<PathBuf>,
     /// The device: `sd/kingston`, `nvme/p32a80:hmb=0`; `...:state=FILE` continues from a saved state.
     device: String,
-    /// A job file (`-`: standard input), or options of fio.
+    /// A job file (`-`: standard input), a recording, or options of fio.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
     fio: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! `flashlab bench`: runs fio jobs on one virtual device.
 
 use super::jobs::{self, Setup};
+use super::stored;
 use crate::failure::{Failure, say};
 use crate::{Medium, file, progress};
 use clap::Args;
@@ -18,7 +19,7 @@ use flashlab_lab::job_run::{JobRun, Notes};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_report::job_run::{self as report, incomplete_note, written_first_note};
-use flashlab_served::{Served, StoreModel, VerifyFormat};
+use flashlab_served::{StoreModel, VerifyFormat};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,13 +41,17 @@ pub(crate) struct Options {
     /// files and devices with layers always do so.
     #[arg(long)]
     bytes: bool,
+    /// Share of zeros in the data written to a device that moves bytes, in per cent; by default that of the recording
+    /// that a job replays, or 0.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    compressibility: Option<u8>,
     /// File for a page with results, latencies and mechanisms.
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
     /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, a TOML file, or a device of `serve` without an
     /// export name: `memory:size=1G+delay:read=1ms`, `sd/kingston+error:rate=0.001`.
     device: String,
-    /// A job file (`-`: standard input), or options of fio.
+    /// A job file (`-`: standard input), a recording, or options of fio.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
     fio: Vec<String>,
 }
@@ -67,7 +72,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     jobs::check_outputs(&invocation, true)?;
     options.html.as_deref().map_or(Ok(()), file::check_output)?;
-    target.prepare(&invocation)?;
+    target.prepare(options, &setup, &invocation)?;
     let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
     let mut outcome = session.run_jobs(&settings)?;
     session.add_dependences(&mut outcome);
@@ -222,32 +227,33 @@ enum Target {
 impl Target {
     fn open(options: &Options, library: &Library) -> Result<Target, Failure> {
         let argument = &options.device;
-        if !options.bytes && !Served::always_stores_bytes(argument) {
-            let device =
-                progress::show_elapsed(format!("opening {argument}"), || Device::open(argument, library))?;
-            return Ok(Target::Model(Box::new(device)));
+        if stored::moves_bytes(argument, options.bytes) {
+            return Ok(Target::Bytes(stored::open(argument, options.medium.seed, library)?));
         }
-        // Opening such a device would create the file of its bytes.
-        if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
-            return Err(Failure::usage(format!(
-                "{argument}: bench changes no saved state, so it cannot write bytes to one; leave state= out, or serve the device"
-            )));
+        if options.compressibility.is_some() {
+            return Err(stored::no_data_to_compress(argument));
         }
-        let served = Served::open(argument, options.medium.seed, false, library)?;
-        if served.device.geometry().capacity == 0 {
-            return Err(Failure::usage(format!("{argument}: the device is empty; give it a size")));
-        }
-        Ok(Target::Bytes(StoreModel::new(&served)))
+        let device =
+            progress::show_elapsed(format!("opening {argument}"), || Device::open(argument, library))?;
+        Ok(Target::Model(Box::new(device)))
     }
 
     /// Prints the origin of a device that starts from a saved state. Sets the format of the blocks on a device that
-    /// moves bytes, if the jobs verify them.
-    fn prepare(&mut self, invocation: &Invocation) -> Result<(), Failure> {
+    /// moves bytes, if the jobs verify them, and the compressibility of the data otherwise: that of the option, or of
+    /// the recording that a job replays.
+    fn prepare(&mut self, options: &Options, setup: &Setup, invocation: &Invocation) -> Result<(), Failure> {
         match self {
             Target::Model(device) => jobs::print_state_origin(device),
             Target::Bytes(device) => {
                 if let Some(verified) = VerifyFormat::of(&invocation.jobs).map_err(Failure::usage)? {
+                    if options.compressibility.is_some() {
+                        return Err(Failure::usage(
+                            "--compressibility: verify= gives the data a format of its own; leave one of the two out",
+                        ));
+                    }
                     *device = device.clone().with_format(verified);
+                } else if let Some(percent) = options.compressibility.or(setup.compressibility_percent()) {
+                    *device = device.clone().with_compressibility(percent);
                 }
             }
         }

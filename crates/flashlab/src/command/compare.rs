@@ -32,8 +32,8 @@ pub(crate) struct Options {
     unwritten: bool,
     /// The devices: `sd/kingston sd/sandisk`, `sd/*`, `sd/s*:host=raspberry-pi-4`.
     device: String,
-    /// More devices, then a job file (`-`: standard input), or options of fio. The first word that is neither a device
-    /// nor a pattern of devices begins fio's part.
+    /// More devices, then a job file (`-`: standard input), a recording, or options of fio. The first word that is
+    /// neither a device nor a pattern of devices begins fio's part.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "DEVICES... FIO")]
     rest: Vec<String>,
 }

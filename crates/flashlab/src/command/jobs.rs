@@ -1,21 +1,20 @@
 //! Parts that `bench`, `age` and `compare` share: parsing of fio's arguments, a bench for the jobs, and messages.
 
 use crate::failure::{Failure, say};
-use crate::{Medium, file};
+use crate::{Medium, file, recorded};
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
-use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
 use flashlab_fio::loader::Loader;
-use flashlab_lab::bench::{Bench, BenchError};
+use flashlab_lab::bench::{Bench, BenchError, Trace};
 use flashlab_lab::iologs;
 use flashlab_lab::job_run::files_on_bare_device;
 use flashlab_report::quantity;
 use std::path::Path;
 
 /// Options of flashlab that users may put after the device by mistake.
-const FLASHLAB_OPTIONS: [&str; 11] = [
+const FLASHLAB_OPTIONS: [&str; 12] = [
     "--fs",
     "--seed",
     "--against",
@@ -27,6 +26,7 @@ const FLASHLAB_OPTIONS: [&str; 11] = [
     "--to",
     "--bytes",
     "--unwritten",
+    "--compressibility",
 ];
 
 const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
@@ -70,23 +70,44 @@ pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     }
     if words.is_empty() {
         return Err(Failure::usage(
-            "no job: name a job file, or give fio's options (--name=a --rw=randread --bs=4k --direct=1 --runtime=10)",
+            "no job: name a job file or a recording, or give fio's options (--name=a --rw=randread --bs=4k --direct=1 \
+             --runtime=10)",
         ));
     }
-    Invocation::parse(words, &Disk).map_err(Failure::usage)
+    let words: Vec<String> = words.iter().flat_map(|word| job_of(word)).collect();
+    Invocation::parse(&words, &Disk).map_err(Failure::usage)
 }
 
-/// Environment of the jobs: the filesystem, the iologs to replay, the seed.
+/// Returns the words of fio's command line for one word: a job that replays it if it is a recording, else the word.
+fn job_of(word: &str) -> Vec<String> {
+    let path = Path::new(word);
+    if word.starts_with('-') || !recorded::is_recording(path) {
+        return vec![word.to_owned()];
+    }
+    let name = path.file_stem().map_or("recording".into(), |stem| stem.to_string_lossy());
+    let path = word.replace(':', "\\:");
+    vec![format!("--name={name}"), "--direct=1".into(), format!("--read_iolog={path}")]
+}
+
+/// Environment of the jobs: the filesystem, the traces to replay, the seed.
 pub(crate) struct Setup {
     filesystem: Option<Filesystem>,
-    iologs: Vec<(String, Iolog)>,
+    traces: Vec<(String, Trace)>,
     seed: u64,
 }
 
 impl Setup {
     pub(crate) fn new(medium: &Medium, invocation: &Invocation, library: &Library) -> Result<Self, Failure> {
         let filesystem = medium.fs.as_ref().map(|fs| Filesystem::open(fs, library)).transpose()?;
-        Ok(Setup { filesystem, iologs: iologs(invocation)?, seed: medium.seed })
+        Ok(Setup { filesystem, traces: traces(invocation)?, seed: medium.seed })
+    }
+
+    /// Returns the compressibility of the written data that a recording states, if a job replays one.
+    pub(crate) fn compressibility_percent(&self) -> Option<u8> {
+        self.traces.iter().find_map(|(_, trace)| match trace {
+            Trace::Recording(source) => source.header().compressibility_percent,
+            Trace::Iolog(_) => None,
+        })
     }
 
     /// Returns a bench on `device` with this environment.
@@ -96,8 +117,8 @@ impl Setup {
 
     /// Adds this environment to `bench`.
     pub(crate) fn set_up(&self, mut bench: Bench) -> Result<Bench, BenchError> {
-        for (path, iolog) in &self.iologs {
-            bench.load_iolog(path, iolog.clone());
+        for (path, trace) in &self.traces {
+            bench.load_trace(path, trace.clone());
         }
         if let Some(filesystem) = &self.filesystem {
             bench.format_once(&filesystem.parameters)?;
@@ -116,9 +137,23 @@ pub(crate) fn read_bytes(path: &str) -> Result<Vec<u8>, Failure> {
         .map_err(|why| Failure::usage(format!("{path}: cannot be read: {why}")))
 }
 
-/// Returns the iologs that the jobs replay, each once.
-pub(crate) fn iologs(invocation: &Invocation) -> Result<Vec<(String, Iolog)>, Failure> {
-    iologs::read_all(&invocation.jobs, &|path| file::read(path, iologs::BYTES_MAX)).map_err(Failure::usage)
+/// Returns the iologs and recordings that the jobs replay, each once.
+pub(crate) fn traces(invocation: &Invocation) -> Result<Vec<(String, Trace)>, Failure> {
+    let mut traces: Vec<(String, Trace)> = Vec::new();
+    let mut others: Vec<Job> = Vec::new();
+    for job in &invocation.jobs {
+        match job.read_iolog.as_deref() {
+            Some(path) if traces.iter().any(|(known, _)| known == path) => {}
+            Some(path) if recorded::is_recording(Path::new(path)) => {
+                traces.push((path.to_owned(), Trace::Recording(recorded::open(Path::new(path))?)));
+            }
+            _ => others.push(job.clone()),
+        }
+    }
+    let read = |path: &str| file::read(path, iologs::BYTES_MAX);
+    let iologs = iologs::read_all(&others, &read).map_err(Failure::usage)?;
+    traces.extend(iologs.into_iter().map(|(path, iolog)| (path, Trace::Iolog(iolog))));
+    Ok(traces)
 }
 
 /// Prints the origin of a device that starts from a saved state.

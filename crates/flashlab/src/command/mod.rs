@@ -32,6 +32,7 @@ pub(crate) mod run;
 mod serve;
 #[cfg(feature = "serve")]
 mod server;
+mod stored;
 mod target;
 #[cfg(feature = "serve")]
 mod tls;

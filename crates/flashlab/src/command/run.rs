@@ -4,14 +4,15 @@ use super::jobs;
 use crate::failure::{Failure, say};
 use crate::live::{Settings, measure};
 use crate::width::columns;
-use crate::{file, progress};
+use crate::{file, progress, recorded};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
+use flashlab_lab::bench::Trace;
 use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, Kind, Live};
 use flashlab_report::{csv, html, json, terminal};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Default budget of an endurance experiment with a user's job or devices, in millions of simulated requests: some
@@ -25,7 +26,7 @@ pub(crate) struct Options {
     /// Seed of the medium, which draws a factor for each erase block.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// For an endurance experiment: a job file or an iolog that replaces the experiment's own workload.
+    /// For an endurance experiment: a job file, a recording or an iolog that replaces the experiment's own workload.
     #[arg(long, value_name = "FILE")]
     job: Option<String>,
     /// For an endurance experiment: devices that replace the experiment's own: `sd/*`, `sd/kthn-16gb:cycles=1000`.
@@ -237,16 +238,26 @@ pub(crate) fn print_skipped_devices(untimed: &[String]) {
     }
 }
 
-/// Reads a workload: a job file, or an iolog to replay.
+/// Reads a workload: a job file, or a recording or an iolog to replay.
 fn workload(path: &str) -> Result<EnduranceWorkload, Failure> {
+    if recorded::is_recording(Path::new(path)) {
+        let invocation = jobs::read(&[path.to_owned()])?;
+        let traces = jobs::traces(&invocation)?;
+        let digest = traces.iter().find_map(|(_, trace)| match trace {
+            Trace::Recording(source) => Some(source.digest().to_owned()),
+            Trace::Iolog(_) => None,
+        });
+        let bytes = digest.unwrap_or_default().into_bytes();
+        return Ok(EnduranceWorkload { name: path.to_owned(), bytes, jobs: invocation.jobs, traces });
+    }
     let bytes = jobs::read_bytes(path)?;
     let invocation = if bytes.starts_with(b"fio version ") {
         jobs::read(&["--name=replay".into(), "--direct=1".into(), format!("--read_iolog={path}")])?
     } else {
         jobs::read(&[path.to_owned()])?
     };
-    let iologs = jobs::iologs(&invocation)?;
-    Ok(EnduranceWorkload { name: path.to_owned(), bytes, jobs: invocation.jobs, iologs })
+    let traces = jobs::traces(&invocation)?;
+    Ok(EnduranceWorkload { name: path.to_owned(), bytes, jobs: invocation.jobs, traces })
 }
 
 /// Returns true if tables have colours: on a terminal, unless NO_COLOR is set.

@@ -67,6 +67,41 @@ pub enum BenchError {
         /// The job.
         job: String,
     },
+    /// A job replays a recording and sets an option that does not apply to one.
+    RecordingOption {
+        /// The job.
+        job: String,
+        /// The option.
+        option: &'static str,
+    },
+    /// A recording has to run together with other jobs.
+    RecordingNotAlone {
+        /// The job.
+        job: String,
+    },
+    /// A recording has to run on a device with a filesystem or files.
+    RecordingOnFiles {
+        /// The job.
+        job: String,
+    },
+    /// A recording reaches beyond the end of the device.
+    RecordingTooLarge {
+        /// The job.
+        job: String,
+        /// Number of the step with the highest range, from 0.
+        step: u64,
+        /// End of its range in bytes.
+        end: u64,
+        /// Capacity of the device in bytes.
+        capacity: u64,
+    },
+    /// A recording cannot be read or replayed.
+    Recording {
+        /// The job.
+        job: String,
+        /// Place and kind of the fault.
+        problem: String,
+    },
     /// The device rejected a request.
     Refused {
         /// The job.
@@ -153,6 +188,27 @@ impl fmt::Display for BenchError {
                 "job `{job}` has write_iolog= and verify=, but the iolog would lack the reads of verify=: remove one of \
                  the two options"
             ),
+            BenchError::RecordingOption { job, option } => write!(
+                f,
+                "job `{job}` replays a recording, whose requests and pauses are recorded: remove {option}"
+            ),
+            BenchError::RecordingNotAlone { job } => write!(
+                f,
+                "job `{job}` replays a recording, which runs alone: add stonewall to it and to the job after it"
+            ),
+            BenchError::RecordingOnFiles { job } => write!(
+                f,
+                "job `{job}` replays a recording, which contains requests to a device: leave --fs out, and directory= in the \
+                 jobs before it"
+            ),
+            BenchError::RecordingTooLarge { job, step, end, capacity } => write!(
+                f,
+                "job `{job}`: step {step} of the recording reaches byte {end}, but the device has {capacity} bytes; choose a \
+                 larger device"
+            ),
+            BenchError::Recording { job, problem } => {
+                write!(f, "job `{job}`: the recording cannot be replayed: {problem}")
+            }
             BenchError::Refused { job, direction, offset, length, status } => {
                 let why = match status {
                     Status::OutOfRange => "it is beyond the end of the device or not made of whole blocks",

@@ -7,12 +7,14 @@ mod error;
 mod hints;
 mod steps;
 mod stoppable;
+mod trace;
 mod work;
 
 pub use error::{BenchError, refusal};
 pub(crate) use hints::reads_unwritten;
 pub use hints::{Hint, hints};
 pub use steps::{InFlight, Steps};
+pub use trace::Trace;
 pub use work::work;
 
 use crate::files::{self, Files};
@@ -29,11 +31,12 @@ use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
 use flashlab_host::fs::Allocate;
 use flashlab_host::{Filesystem, FilesystemParameters};
-use flashlab_sim::{Duration, FileId, Instant, Model};
+use flashlab_recording::{Replay, ReplayJob, Source};
+use flashlab_sim::{Duration, FileId, Instant, Model, Workload};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stoppable::{StoppableJobs, WaveProgress};
+use stoppable::{StoppableWave, Wave, WaveProgress};
 use work::work_of;
 
 /// A device on the bench.
@@ -46,7 +49,7 @@ pub struct Bench {
     /// Names of the files on the filesystem, or on the bare device. A file's number is its index in this list.
     files: Vec<String>,
     /// The traces that `read_iolog=` refers to, by name.
-    iologs: BTreeMap<String, Iolog>,
+    traces: BTreeMap<String, Trace>,
     /// True if the device stores bytes and verifies each read.
     has_bytes: bool,
     /// Ranges of the bare device that [`Bench::write_before_read`] need not write: it wrote them before, or the jobs that
@@ -70,7 +73,7 @@ impl Bench {
             used_before: Duration::ZERO,
             now: Instant::ZERO,
             files: Vec::new(),
-            iologs: BTreeMap::new(),
+            traces: BTreeMap::new(),
             has_bytes: false,
             written: Ranges::default(),
             progress: Progress::default(),
@@ -88,9 +91,14 @@ impl Bench {
         Bench { used_before: device.used_time(), ..Bench::new(device.build(seed)) }
     }
 
-    /// Adds a trace that jobs refer to as `read_iolog=name`.
+    /// Adds an iolog that jobs refer to as `read_iolog=name`.
     pub fn load_iolog(&mut self, name: &str, iolog: Iolog) {
-        self.iologs.insert(name.to_owned(), iolog);
+        self.load_trace(name, Trace::Iolog(iolog));
+    }
+
+    /// Adds a trace that jobs refer to as `read_iolog=name`.
+    pub fn load_trace(&mut self, name: &str, trace: Trace) {
+        self.traces.insert(name.to_owned(), trace);
     }
 
     /// Reports all later runs to `progress`. Its stop flag ends the jobs: the statistics include their requests up to
@@ -115,7 +123,7 @@ impl Bench {
     pub fn write_before_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
         let Stack::Device(device) = &self.stack else { return Ok(0) };
         let mut written = self.written.clone();
-        let ranges = unwritten_reads::ranges(jobs, &self.iologs, &device.geometry(), &mut written);
+        let ranges = unwritten_reads::ranges(jobs, &self.traces, &device.geometry(), &mut written);
         ranges.iter().for_each(|range| written.add(range.clone()));
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
         if bytes == 0 {
@@ -211,12 +219,16 @@ impl Bench {
         let mut statistics = Statistics::new(jobs, &Settings::default());
         let stop = AtomicBool::new(false);
         for wave in waves(jobs) {
-            let tasks = self.tasks(jobs, wave.clone())?;
-            self.run_wave_by(tasks, statistics.wave(wave), |model, workload, begin| {
-                let mut watched =
-                    Watched { model, probe: &mut *probe, interval, left: interval, stop: &stop };
-                flashlab_sim::run(&mut watched, &mut Stoppable { workload, stop: &stop }, begin)
-            })?;
+            let watching = Watching { probe: &mut *probe, interval, stop: &stop };
+            match self.recording_of(&jobs[wave.clone()])? {
+                Some(source) => {
+                    self.replay(&jobs[wave.start], &source, statistics.wave(wave), watching)?;
+                }
+                None => {
+                    let tasks = self.tasks(jobs, wave.clone())?;
+                    self.run_wave_by(tasks, statistics.wave(wave), watching)?;
+                }
+            }
             if stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -237,7 +249,7 @@ impl Bench {
             }
             self.check_blocks(job)?;
             let files = self.files_of(job)?;
-            let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
+            let iolog = job.read_iolog.as_ref().and_then(|name| self.traces.get(name)?.iolog()).cloned();
             tasks.push(Task { job, files, number: number as u32, entropy: self.used().as_ns(), iolog });
         }
         Ok(tasks)
@@ -255,6 +267,11 @@ impl Bench {
         for wave in waves(jobs) {
             if self.is_stopped() {
                 break;
+            }
+            if let Some(source) = self.recording_of(&jobs[wave.clone()])? {
+                let text = self.replay_recorded(&jobs[wave.start], &source, statistics.wave(wave.clone()))?;
+                iologs.extend(text.map(|text| (wave.start, text)));
+                continue;
             }
             let tasks = self.tasks(jobs, wave.clone())?;
             if jobs[wave.clone()].iter().any(verify_phase::has_verify_phase) {
@@ -318,17 +335,78 @@ impl Bench {
         Ok(())
     }
 
-    fn run_wave<R: Record>(&mut self, tasks: Vec<Task<'_>>, record: R) -> Result<R, BenchError> {
-        self.run_wave_by(tasks, record, |model, workload, begin| flashlab_sim::run(model, workload, begin))
+    /// Returns the recording that the jobs of a wave replay, if any. It runs alone, on the bare device.
+    fn recording_of(&self, wave: &[Job]) -> Result<Option<Source>, BenchError> {
+        let source = |job: &Job| self.traces.get(job.read_iolog.as_ref()?)?.recording();
+        let Some((job, source)) = wave.iter().find_map(|job| Some((job, source(job)?))) else {
+            return Ok(None);
+        };
+        trace::check(job, source, self.device().geometry().capacity)?;
+        if wave.len() > 1 {
+            return Err(BenchError::RecordingNotAlone { job: job.name.clone() });
+        }
+        match self.stack {
+            Stack::Device(_) => Ok(Some(source.clone())),
+            Stack::Files(_) | Stack::Filesystem(_) => {
+                Err(BenchError::RecordingOnFiles { job: job.name.clone() })
+            }
+        }
     }
 
-    /// Runs a wave with `run`, which connects the device and the workload from an instant on and returns the instant of
-    /// the last event.
+    /// Replays `source`. Returns the text of the iolog if the job requests one with `write_iolog=`.
+    fn replay_recorded<R: Record>(
+        &mut self,
+        job: &Job,
+        source: &Source,
+        record: R,
+    ) -> Result<Option<String>, BenchError> {
+        if job.write_iolog.is_none() {
+            self.replay(job, source, record, Plain)?;
+            return Ok(None);
+        }
+        let name = job.files.first().unwrap_or(&job.name).clone();
+        let names = vec![[(FileId::DEVICE, name)].into()];
+        let recorder = IologRecorder::new(Version::Three, names, record);
+        let (_, mut texts) = self.replay(job, source, recorder, Plain)?.finish();
+        Ok(texts.pop())
+    }
+
+    fn replay<R: Record>(
+        &mut self,
+        job: &Job,
+        source: &Source,
+        record: R,
+        runner: impl Runner,
+    ) -> Result<R, BenchError> {
+        let begin = self.now;
+        if begin > END {
+            return Err(BenchError::TooLong);
+        }
+        let fault = |problem: String| BenchError::Recording { job: job.name.clone(), problem };
+        let steps = source.steps().map_err(|error| fault(error.to_string()))?;
+        let replay = Replay::new(steps, trace::mode(job, source), begin);
+        let until = job.runtime.map(|runtime| begin.saturating_add(runtime));
+        let replay = ReplayJob::new(replay, source.summary().requests(), begin, record).until(until);
+        let work = work_of(job, self.device().geometry().capacity);
+        let progress = WaveProgress::new(self.progress.clone(), work, begin);
+        let (replay, last) = self.run_workload(replay, progress, runner)?;
+        let (_, steps, record) = replay.finish().map_err(|error| fault(error.to_string()))?;
+        if let Some(error) = steps.error() {
+            return Err(fault(error.to_string()));
+        }
+        self.now = last;
+        Ok(record)
+    }
+
+    fn run_wave<R: Record>(&mut self, tasks: Vec<Task<'_>>, record: R) -> Result<R, BenchError> {
+        self.run_wave_by(tasks, record, Plain)
+    }
+
     fn run_wave_by<R: Record>(
         &mut self,
         tasks: Vec<Task<'_>>,
         record: R,
-        run: impl FnOnce(&mut dyn Model, &mut StoppableJobs<R>, Instant) -> Instant,
+        runner: impl Runner,
     ) -> Result<R, BenchError> {
         let begin = self.now;
         let latest = |task: &Task<'_>| Some(task.iolog.as_ref()?.entries.last()?.at);
@@ -339,11 +417,23 @@ impl Bench {
         let work = tasks.iter().map(|task| work_of(task.job, capacity)).sum();
         let jobs = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
         let progress = WaveProgress::new(self.progress.clone(), work, begin);
-        let mut workload = StoppableJobs::new(jobs, progress);
-        let last = run(self.model(), &mut workload, begin);
-        let jobs = workload.finish(last).ok_or(BenchError::TooLong)?;
+        let (jobs, last) = self.run_workload(jobs, progress, runner)?;
         self.now = jobs.end().unwrap_or(last).max(last);
         Ok(jobs.into_record())
+    }
+
+    /// Runs a workload from now on. Returns it with the instant of the last event.
+    fn run_workload<W: Wave>(
+        &mut self,
+        workload: W,
+        progress: WaveProgress,
+        runner: impl Runner,
+    ) -> Result<(W, Instant), BenchError> {
+        let begin = self.now;
+        let mut workload = StoppableWave::new(workload, progress);
+        let last = runner.run(self.model(), &mut workload, begin);
+        let workload = workload.finish(last).ok_or(BenchError::TooLong)?;
+        Ok((workload, last))
     }
 
     /// Returns the counters of the device and of the layers above it.
@@ -509,6 +599,35 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
         files.push(file.to_owned());
         files.len() - 1
     })
+}
+
+/// Connects a device and a workload from an instant on, and returns the instant of the last event.
+trait Runner {
+    fn run(self, model: &mut dyn Model, workload: &mut impl Workload, begin: Instant) -> Instant;
+}
+
+/// Runs a workload to its end.
+struct Plain;
+
+impl Runner for Plain {
+    fn run(self, model: &mut dyn Model, workload: &mut impl Workload, begin: Instant) -> Instant {
+        flashlab_sim::run(model, workload, begin)
+    }
+}
+
+/// Runs a workload under a probe, which may end it.
+struct Watching<'a, 'b> {
+    probe: &'a mut Probe<'b>,
+    interval: u64,
+    stop: &'a AtomicBool,
+}
+
+impl Runner for Watching<'_, '_> {
+    fn run(self, model: &mut dyn Model, workload: &mut impl Workload, begin: Instant) -> Instant {
+        let Watching { probe, interval, stop } = self;
+        let mut watched = Watched { model, probe, interval, left: interval, stop };
+        flashlab_sim::run(&mut watched, &mut Stoppable { workload, stop }, begin)
+    }
 }
 
 /// Name of the phase that writes the ranges that jobs read later.

@@ -3,14 +3,41 @@
 use super::END;
 use crate::progress::Progress;
 use flashlab_fio::workload::{Jobs, Record};
+use flashlab_recording::{ReplayJob, Step};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Request, Workload};
 
 /// Number of events between two checks of the stop flag and reports of progress.
 const EVENTS_PER_CHECK: u32 = 1_024;
 
+/// A workload that can end early.
+pub(super) trait Wave: Workload {
+    /// Returns the part of the work that is done at `now`, between 0 and 1.
+    fn share_done(&self, now: Instant) -> f64;
+    /// Submits no more requests. Those in flight complete.
+    fn stop(&mut self, now: Instant);
+}
+
+impl<R: Record> Wave for Jobs<R> {
+    fn share_done(&self, now: Instant) -> f64 {
+        Jobs::share_done(self, now)
+    }
+    fn stop(&mut self, now: Instant) {
+        Jobs::stop(self, now);
+    }
+}
+
+impl<S: Iterator<Item = Step>, R: Record> Wave for ReplayJob<S, R> {
+    fn share_done(&self, _: Instant) -> f64 {
+        ReplayJob::share_done(self)
+    }
+    fn stop(&mut self, _: Instant) {
+        ReplayJob::stop(self);
+    }
+}
+
 /// A wave of jobs that submits no more requests after the end of simulated time or after a request to stop.
-pub(super) struct StoppableJobs<R> {
-    jobs: Jobs<R>,
+pub(super) struct StoppableWave<W> {
+    jobs: W,
     ended: bool,
     stopped: bool,
     /// Events since the last check of the stop flag.
@@ -18,13 +45,13 @@ pub(super) struct StoppableJobs<R> {
     reported: WaveProgress,
 }
 
-impl<R: Record> StoppableJobs<R> {
-    pub(super) fn new(jobs: Jobs<R>, reported: WaveProgress) -> Self {
-        StoppableJobs { jobs, ended: false, stopped: false, events: 0, reported }
+impl<W: Wave> StoppableWave<W> {
+    pub(super) fn new(jobs: W, reported: WaveProgress) -> Self {
+        StoppableWave { jobs, ended: false, stopped: false, events: 0, reported }
     }
 
     /// Reports the end of the wave at `last`. Returns the jobs, or `None` if they reached the end of simulated time.
-    pub(super) fn finish(mut self, last: Instant) -> Option<Jobs<R>> {
+    pub(super) fn finish(mut self, last: Instant) -> Option<W> {
         self.reported.wave_is_at(1.0, last);
         (!self.ended).then_some(self.jobs)
     }
@@ -65,7 +92,7 @@ impl WaveProgress {
     }
 }
 
-impl<R: Record> Workload for StoppableJobs<R> {
+impl<W: Wave> Workload for StoppableWave<W> {
     #[inline]
     fn next(&mut self, now: Instant) -> Arrival {
         if now > END {

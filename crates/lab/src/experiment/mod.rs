@@ -210,7 +210,7 @@ impl Experiment {
         let mut inputs: Vec<String> = states.collect();
         if let Some(workload) = &self.endurance.workload {
             inputs.push(flashlab_catalogue::digest::of_bytes(&workload.bytes));
-            inputs.extend(workload.iologs.iter().map(|(name, _)| name.clone()));
+            inputs.extend(workload.traces.iter().map(|(name, _)| name.clone()));
         }
         inputs.extend(self.endurance.seeds.map(|seeds| seeds.to_string()));
         inputs.extend(self.endurance.budget.map(|budget| format!("budget {budget}")));

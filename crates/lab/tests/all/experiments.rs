@@ -584,7 +584,7 @@ fn a_budget_ends_in_the_middle_of_a_long_job() {
     let name = "log".to_owned();
     let card = Device::open("test/one:capacity=64MiB,cycles=100000", &LIBRARY).unwrap();
     experiment.set_endurance(EnduranceSettings {
-        workload: Some(EnduranceWorkload { name, bytes: line.into(), jobs, iologs: Vec::new() }),
+        workload: Some(EnduranceWorkload { name, bytes: line.into(), jobs, traces: Vec::new() }),
         devices: Some(vec![("card".into(), card)]),
         seeds: Some(2),
         budget: Some(400_000),
@@ -604,7 +604,7 @@ fn a_budget_that_ends_before_the_first_erase_tells_no_life() {
     let jobs = Invocation::parse(&words, &NoFiles).unwrap().jobs;
     let card = Device::open("test/one:capacity=64MiB,cycles=100000", &LIBRARY).unwrap();
     experiment.set_endurance(EnduranceSettings {
-        workload: Some(EnduranceWorkload { name: "log".into(), bytes: vec![], jobs, iologs: vec![] }),
+        workload: Some(EnduranceWorkload { name: "log".into(), bytes: vec![], jobs, traces: vec![] }),
         devices: Some(vec![("card".into(), card)]),
         seeds: Some(1),
         budget: Some(100),

@@ -1,53 +1,63 @@
-//! Iologs of fio, versions 2 and 3, read by [`flashlab_fio::iolog`]. The whole log is held in memory.
+//! Iologs of fio, versions 2 and 3, read line by line by [`flashlab_fio::iolog`].
 
 use super::{ImportError, Place, Row, Rows};
 use crate::{Flags, TaskId};
-use flashlab_fio::iolog::{Action, Entry, Iolog};
+use flashlab_fio::iolog::{Action, Entry, IologReader};
 use flashlab_sim::Op;
+use std::fmt;
+use std::io::BufRead;
 
 /// The requests of one file of an iolog.
 #[derive(Debug)]
-pub(super) struct Entries {
-    entries: std::vec::IntoIter<Entry>,
-    file: u32,
-    read: u64,
+pub(super) struct Entries<R> {
+    reader: IologReader<R>,
+    /// Name of the file to import; without it, a log that uses several is refused.
+    wanted: Option<String>,
+    /// Number of the file whose requests are imported, once it is known.
+    file: Option<u32>,
     task: [String; 1],
 }
 
-impl Entries {
-    /// Reads an iolog. `file` chooses one file of a log that uses several.
-    pub(super) fn new(bytes: &[u8], file: Option<&str>) -> Result<Entries, ImportError> {
-        let whole = |line, problem| ImportError { file: 0, place: Place::Line(line), problem };
-        let Iolog { files, entries, .. } = Iolog::read(bytes).map_err(|error| {
-            let problem = format!("column {}: {}", error.column, error.problem);
-            whole(error.line as u64, problem)
-        })?;
-        let mut used: Vec<u32> = entries.iter().map(|entry| entry.file).collect();
-        used.sort_unstable();
-        used.dedup();
-        let name = |number: &u32| files[*number as usize].as_str();
-        let number = match (file, &used[..]) {
-            (Some(wanted), _) => used.iter().copied().find(|number| name(number) == wanted),
-            (None, [one, other, ..]) => {
-                return Err(whole(1, super::several_devices(name(one), name(other))));
+impl<R: BufRead> Entries<R> {
+    /// Creates the import of an iolog. `file` chooses one file of a log that uses several.
+    pub(super) fn new(from: R, file: Option<&str>) -> Entries<R> {
+        let wanted = file.map(str::to_owned);
+        Entries { reader: IologReader::new(from), wanted, file: None, task: [String::new()] }
+    }
+
+    fn fault(&self, problem: String) -> ImportError {
+        ImportError { file: 0, place: Place::Line(self.reader.line() as u64), problem }
+    }
+
+    /// Returns true if `entry` belongs to the imported file.
+    fn is_imported(&mut self, entry: &Entry) -> Result<bool, ImportError> {
+        if let Some(file) = self.file {
+            if file != entry.file && self.wanted.is_none() {
+                let name = |number: u32| &self.reader.files()[number as usize];
+                return Err(self.fault(super::several_devices(name(file), name(entry.file))));
             }
-            (None, only) => only.first().copied(),
-        };
-        let entries = if number.is_some() { entries } else { Vec::new() };
-        Ok(Entries {
-            entries: entries.into_iter(),
-            file: number.unwrap_or_default(),
-            read: 0,
-            task: [String::new()],
-        })
+            return Ok(file == entry.file);
+        }
+        let name = &self.reader.files()[entry.file as usize];
+        let is_wanted = self.wanted.as_ref().is_none_or(|wanted| wanted == name);
+        self.file = is_wanted.then_some(entry.file);
+        Ok(is_wanted)
     }
 }
 
-impl Rows for Entries {
+impl<R: BufRead + fmt::Debug> Rows for Entries<R> {
     fn next_row(&mut self) -> Result<Option<Row>, ImportError> {
-        let file = self.file;
-        let Some(entry) = self.entries.by_ref().find(|entry| entry.file == file) else { return Ok(None) };
-        self.read += 1;
+        let entry = loop {
+            let Some(entry) = self.reader.next() else { return Ok(None) };
+            let entry = entry.map_err(|error| ImportError {
+                file: 0,
+                place: Place::Line(error.line as u64),
+                problem: format!("column {}: {}", error.column, error.problem),
+            })?;
+            if self.is_imported(&entry)? {
+                break entry;
+            }
+        };
         let op = match entry.action {
             Action::Read => Op::Read,
             Action::Write => Op::Write,
@@ -58,7 +68,7 @@ impl Rows for Entries {
         let (offset, length) = if op.is_flush() { (0, 0) } else { (entry.offset, entry.length) };
         Ok(Some(Row {
             file: 0,
-            place: Place::Request(self.read),
+            place: Place::Line(self.reader.line() as u64),
             at: entry.at.as_ns(),
             task: TaskId(0),
             flush_before: false,

@@ -30,8 +30,6 @@ pub enum Place {
     Line(u64),
     /// Offset in the file.
     Byte(u64),
-    /// Number of the request in an iolog, from 1.
-    Request(u64),
 }
 
 /// A part of a trace that cannot be imported.
@@ -50,7 +48,6 @@ impl fmt::Display for ImportError {
         match self.place {
             Place::Line(line) => write!(f, "line {line}: {}", self.problem),
             Place::Byte(offset) => write!(f, "at byte {offset}: {}", self.problem),
-            Place::Request(number) => write!(f, "request {number}: {}", self.problem),
         }
     }
 }
@@ -115,11 +112,8 @@ impl<'a> Import<'a> {
     }
 
     /// Creates the import of an iolog of fio, version 2 or 3. `file` chooses one of several files.
-    ///
-    /// # Errors
-    /// Returns the first fault of the whole log.
-    pub fn iolog(bytes: &[u8], file: Option<&str>) -> Result<Import<'a>, ImportError> {
-        iolog::Entries::new(bytes, file).map(Import::of)
+    pub fn iolog(from: impl BufRead + fmt::Debug + 'a, file: Option<&str>) -> Import<'a> {
+        Import::of(iolog::Entries::new(from, file))
     }
 
     fn of(rows: impl Rows + 'a) -> Import<'a> {

@@ -15,6 +15,7 @@ fn header() -> Header {
         filesystem: "ext4".into(),
         workload: "logger".into(),
         host: String::new(),
+        compressibility_percent: Some(60),
         origin: "tracefs".into(),
     }
 }
@@ -153,6 +154,18 @@ fn steps_that_cannot_be_read_are_not_written() {
     let step = many().swap_remove(0);
     let first = Cause::Step { back: 1, event: Event::Started, think: Duration::ZERO };
     assert_eq!(refused(Step { task: TaskId(3), ..step.clone() }), "step 0: task 3 of 3");
-    let error = refused(Step { causes: vec![first], ..step });
+    let error = refused(Step { causes: vec![first], ..step.clone() });
     assert_eq!(error, "step 0: waits for a step 1 places earlier: expected 1 to 0");
+    let itself = Cause::Step { back: 0, event: Event::Completed, think: Duration::ZERO };
+    let error = refused(Step { causes: vec![itself], ..step });
+    assert_eq!(error, "step 0: waits for itself, which is a cycle");
+}
+
+#[test]
+fn a_header_without_compressibility_is_that_of_an_earlier_writer() {
+    let unknown = Header { compressibility_percent: None, ..header() };
+    let bytes = Writer::new(Vec::new(), &unknown, &tasks()).unwrap().finish().unwrap().0;
+    let known = Writer::new(Vec::new(), &header(), &tasks()).unwrap().finish().unwrap().0;
+    assert_eq!(bytes.len() + 1, known.len());
+    assert_eq!(Reader::new(&bytes[..]).unwrap().header(), &unknown);
 }

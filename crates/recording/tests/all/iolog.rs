@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn import(text: &str, file: Option<&str>) -> Result<Vec<Step>, String> {
-    let import = Import::iolog(text.as_bytes(), file).map_err(|error| error.to_string())?;
-    import.collect::<Result<_, _>>().map_err(|error| error.to_string())
+    Import::iolog(text.as_bytes(), file).collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 /// Microsecond, operation, offset and length.
@@ -56,7 +55,7 @@ fn iologs_of_both_versions_become_requests_at_their_instants() {
 fn one_file_of_several_is_chosen_and_faults_have_their_line() {
     let two = "fio version 2 iolog\na add\nb add\na read 0 512\nb read 512 512\nb read 0 512\n";
     let error = import(two, None).unwrap_err();
-    assert_eq!(error, "line 1: the trace has several devices, a and b: choose one");
+    assert_eq!(error, "line 5: the trace has several devices, a and b: choose one");
     assert_eq!(import(two, Some("b")).unwrap().len(), 2);
     assert_eq!(import(two, Some("c")).unwrap().len(), 0);
     let error = import("fio version 2 iolog\nf add\nf wrte 0 1\n", None).unwrap_err();

@@ -7,4 +7,5 @@ mod device;
 mod format;
 mod import;
 mod iolog;
+mod job;
 mod replay;

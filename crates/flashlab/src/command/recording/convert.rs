@@ -1,19 +1,16 @@
 //! `flashlab recording import` and `export`.
 
-use super::{contents, fault, open, requests};
 use crate::failure::{Failure, say};
+use crate::recorded::{self, fault};
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_fio::iolog::Version;
-use flashlab_recording::{Action, Export, Header, Import, ImportError, Reader, Summary, TraceFormat, Writer};
+use flashlab_recording::{Action, Export, Header, Import, ImportError, Summary, TraceFormat, Writer};
 use flashlab_sim::Op;
 use std::fs::File;
 use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Longest iolog to import, which is held in memory.
-const IOLOG_BYTES_MAX: u64 = 4 << 30;
 
 #[derive(Args)]
 pub(super) struct ImportOptions {
@@ -24,6 +21,10 @@ pub(super) struct ImportOptions {
     /// `419` (Alibaba).
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Share of the written data that compresses away, in per cent, which traces do not state. A replay on a device that
+    /// moves bytes writes such data.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    compressibility: Option<u8>,
     /// File for the recording.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
@@ -74,6 +75,10 @@ impl Format {
     }
 }
 
+fn open(path: &Path) -> Result<BufReader<File>, Failure> {
+    File::open(path).map(BufReader::new).map_err(|error| Failure::io(path, &error))
+}
+
 /// A trace that can be read several times.
 struct Trace<'a> {
     format: Format,
@@ -106,12 +111,7 @@ impl Trace<'_> {
                     self.files.iter().map(|path| open(path)).collect();
                 Ok(Import::blktrace(files?, self.device))
             }
-            Format::Iolog => {
-                let name =
-                    first.to_str().ok_or_else(|| fault(first, "the name is not UTF-8; rename the file"))?;
-                let bytes = file::read(name, IOLOG_BYTES_MAX).map_err(|why| fault(first, why))?;
-                Import::iolog(&bytes, self.device).map_err(|error| self.fault(&error))
-            }
+            Format::Iolog => Ok(Import::iolog(open(first)?, self.device)),
         }
     }
 
@@ -148,13 +148,15 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
         }
         Ok::<_, Failure>(import.tasks().to_vec())
     })?;
-    let requests = requests(&summary);
+    let requests = summary.requests();
     if requests == 0 {
         let device = options.device.as_deref().unwrap_or("any device");
         return Err(fault(&options.traces[0], format_args!("no request of {device} to import")));
     }
     let origin = options.from.origin().into();
-    let header = Header { capacity: summary.end, block: 512, origin, ..Header::default() };
+    let compressibility_percent = options.compressibility;
+    let header =
+        Header { capacity: summary.end, block: 512, compressibility_percent, origin, ..Header::default() };
     let again = trace.read()?;
     let mut digest = String::new();
     progress::show_elapsed(format!("writing {}", to.display()), || {
@@ -179,28 +181,30 @@ pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     }
     let version = if options.version == 2 { Version::Two } else { Version::Three };
     file::check_output(to)?;
-    let exported = contents(path)?;
+    let exported = recorded::open(path)?;
     let mut durable = 0;
     progress::show_elapsed(format!("writing {}", to.display()), || {
-        let reader = Reader::new(open(path)?).map_err(|error| fault(path, error))?;
+        let mut steps = exported.steps().map_err(|error| fault(path, error))?;
         file::write_with(to, |file| {
             let mut export = Export::new(version, name);
-            for step in reader {
-                let step = step.map_err(|error| io::Error::other(error.to_string()))?;
+            for step in &mut steps {
                 durable += u64::from(matches!(step.action, Action::Request { op: Op::WriteFua, .. }));
                 file.write_all(export.push(&step).as_bytes())?;
+            }
+            if let Some(error) = steps.error() {
+                return Err(io::Error::other(error.to_string()));
             }
             file.write_all(export.finish().as_bytes())
         })
     })?;
-    let requests = requests(&exported.summary);
+    let requests = exported.summary().requests();
     say(format_args!("{requests} requests of {} are in {}", path.display(), to.display()));
     if durable > 0 {
         say(format_args!(
             "{durable} writes with force unit access became writes with a datasync behind them"
         ));
     }
-    if exported.header.has_dependencies {
+    if exported.header().has_dependencies {
         say("an iolog has no dependencies: fio replays the recorded distances, however slow the device is");
     }
     Ok(ExitCode::SUCCESS)

@@ -109,3 +109,106 @@ fn a_trace_of_blktrace_is_found_by_its_common_name() {
     let run = folder.run(&["recording", "import", "--from", "blktrace", "--to", "run.rec", "sda"]);
     assert!(run.refused().contains("sda.blktrace.1: at byte 5: the file ends within an event"));
 }
+
+#[test]
+fn a_recording_stands_where_a_job_stands() {
+    let folder = imported("recording-as-a-job");
+    let run = folder.line("bench --html page.html sd/kingston run.rec --output-format=json");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let report: Value = serde_json::from_str(&run.out).expect("fio's JSON");
+    let job = &report["jobs"][0];
+    assert_eq!(job["jobname"], "run");
+    assert_eq!(job["read"]["total_ios"], 1);
+    assert_eq!(job["write"]["io_bytes"], 12_288);
+    assert_eq!(job["sync"]["total_ios"], 1);
+    assert_eq!(report["flashlab"]["host_written_bytes"], 12_288);
+    assert_eq!(report["flashlab"]["written_first_bytes"], 1 << 20, "the one region that is read");
+    assert!(folder.read("page.html").contains("Program"), "the page shows mechanisms");
+
+    let compared = folder.line("compare sd/kingston sd/sandisk run.rec");
+    assert_eq!(compared.code, Some(0), "{}", compared.err);
+    assert!(compared.out.contains("kingston") && compared.out.contains("sandisk"), "{}", compared.out);
+
+    let aged = folder.line("age --to used.state sd/kingston run.rec");
+    assert_eq!(aged.code, Some(0), "{}", aged.err);
+    let used = folder.line("recording replay sd/kingston:state=used.state run.rec");
+    assert_eq!(used.code, Some(0), "{}", used.err);
+
+    let lives =
+        folder.line("run endurance --job run.rec --devices sd/kingston --seeds 1 --budget 1 --no-html");
+    assert_eq!(lives.code, Some(0), "{}", lives.err);
+}
+
+#[test]
+fn a_replay_as_a_job_takes_the_same_time_as_a_replay() {
+    let folder = imported("recording-same");
+    let replay = folder.line("recording replay --json --unwritten sd/kingston run.rec");
+    let replay: Value = serde_json::from_str(&replay.out).expect("JSON");
+    let bench = folder.line("bench --unwritten sd/kingston run.rec --output-format=json");
+    let bench: Value = serde_json::from_str(&bench.out).expect("JSON");
+    let job = &bench["jobs"][0];
+    for (kind, direction) in [("reads", "read"), ("writes", "write"), ("trims", "trim")] {
+        let (ours, fios) = (&replay["requests"][kind], &job[direction]);
+        assert_eq!(ours["count"], fios["total_ios"], "{kind}");
+        assert_eq!(ours["max_ns"], fios["clat_ns"]["max"], "{kind}");
+        let parts: u64 = ours["mechanisms_ns"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        let waiting = ours["waiting_ns"].as_u64().unwrap();
+        let sum = ours["mean_ns"].as_f64().unwrap() * ours["count"].as_f64().unwrap();
+        assert_eq!(parts + waiting, sum.round() as u64, "{kind}: {replay}");
+    }
+    assert_eq!(replay["mode"], "timestamps");
+    assert_eq!(replay["flashlab"]["host_written_bytes"], 12_288);
+}
+
+#[test]
+fn a_recording_as_a_job_is_refused_where_it_cannot_be_replayed() {
+    let folder = imported("recording-job-refused");
+    folder.put("two.fio", "[global]\ndirect=1\n[a]\nread_iolog=run.rec\n[b]\nrw=read\nsize=1m\n");
+    folder.put(
+        "after.fio",
+        "[global]\ndirect=1\nbs=64k\n[a]\nrw=write\nsize=1m\n[b]\nstonewall\nread_iolog=run.rec\n",
+    );
+    for (line, why) in [
+        ("bench sd/kingston:card.capacity=64MiB run.rec", "step 0 of the recording reaches byte 114430976"),
+        ("bench sd/kingston run.rec --fsync=1", "remove fsync="),
+        ("bench sd/kingston run.rec --loops=2", "remove loops="),
+        ("bench --fs vfat sd/kingston run.rec", "leave --fs out"),
+        ("bench sd/kingston two.fio", "which runs alone: add stonewall"),
+        ("bench --compressibility 50 sd/kingston run.rec", "only simulates times"),
+    ] {
+        let run = folder.line(line);
+        assert_ne!(run.code, Some(0), "{line}");
+        assert!(run.err.contains(why), "{line}: {}", run.err);
+    }
+    let run = folder.line("bench sd/kingston after.fio");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let recording = std::fs::read(folder.path("run.rec")).unwrap();
+    folder.put("cut.rec", &recording[..recording.len() - 50]);
+    let run = folder.line("bench sd/kingston cut.rec");
+    assert!(run.refused().contains("cut.rec: at byte "), "{}", run.err);
+    assert!(run.err.contains("truncated"), "{}", run.err);
+}
+
+#[test]
+fn a_device_with_bytes_receives_data_of_the_stated_compressibility_and_reads_are_checked() {
+    let folder = Folder::new("recording-bytes");
+    // A write of 128 KiB, and later a read of the same range.
+    folder.put("t.csv", "1,W,0,131072,0\n1,R,0,131072,1000\n");
+    let run = folder.line("recording import --from alibaba --compressibility 75 --to run.rec t.csv");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let zeros = |command: &str| {
+        let path = folder.path("disk.img");
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, vec![0xff; 1 << 20]).unwrap();
+        let run = folder.line(command);
+        assert_eq!(run.code, Some(0), "{command}: {}", run.err);
+        assert!(run.err.contains("32 blocks of 4 KiB were read back as written"), "{}", run.err);
+        let bytes = std::fs::read(path).unwrap();
+        let zeros = bytes[..131_072].iter().filter(|byte| **byte == 0).count();
+        (zeros as f64 / 1_310.72).round() as u32
+    };
+    assert_eq!(zeros("recording replay file:disk.img run.rec"), 75);
+    assert_eq!(zeros("bench file:disk.img run.rec"), 75);
+    assert_eq!(zeros("recording replay --compressibility 25 file:disk.img run.rec"), 25);
+    assert_eq!(zeros("bench --compressibility 50 file:disk.img run.rec"), 50);
+}

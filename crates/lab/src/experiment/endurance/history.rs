@@ -113,8 +113,8 @@ struct History<'a> {
 impl<'a> History<'a> {
     fn begin(setup: &'a EnduranceSetup<'a>, seed: u64) -> Result<Self, BenchError> {
         let mut bench = Bench::with(setup.device, seed);
-        for (name, iolog) in &setup.workload.iologs {
-            bench.load_iolog(name, iolog.clone());
+        for (name, trace) in &setup.workload.traces {
+            bench.load_trace(name, trace.clone());
         }
         let bad_before = bench.counters().get("bad_block_count");
         for jobs in setup.preparation {

@@ -28,10 +28,10 @@ mod report;
 use super::error::ExperimentError;
 use super::map_parallel::map_parallel;
 use super::{Experiment, Outcome, Place, definition};
+use crate::bench::Trace;
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
-use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
 use history::{EnduranceSetup, Life};
 use std::borrow::Cow;
@@ -71,7 +71,7 @@ pub struct EnduranceWorkload {
     /// The jobs. They run together, and start again when they end.
     pub jobs: Vec<Job>,
     /// The traces that the jobs name.
-    pub iologs: Vec<(String, Iolog)>,
+    pub traces: Vec<(String, Trace)>,
 }
 
 /// Returns the workload of the command line, or else the experiment's own job.
@@ -86,7 +86,7 @@ fn workload<'a>(
         name: "the experiment's job".into(),
         bytes: Vec::new(),
         jobs: experiment.read_job("endurance", &definition.job)?,
-        iologs: Vec::new(),
+        traces: Vec::new(),
     }))
 }
 

@@ -1,0 +1,32 @@
+//! Devices that move bytes, under `bench` and `recording replay`.
+
+use crate::failure::Failure;
+use flashlab_catalogue::library::Library;
+use flashlab_served::{Served, StoreModel};
+
+/// Returns true if the device of `argument` moves bytes, always or because `--bytes` asks for it.
+pub(super) fn moves_bytes(argument: &str, is_asked: bool) -> bool {
+    is_asked || Served::always_stores_bytes(argument)
+}
+
+/// Opens a device that moves bytes.
+pub(super) fn open(argument: &str, seed: u64, library: &Library) -> Result<StoreModel, Failure> {
+    // Opening such a device would create the file of its bytes.
+    if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
+        return Err(Failure::usage(format!(
+            "{argument}: bench changes no saved state, so it cannot write bytes to one; leave state= out, or serve the device"
+        )));
+    }
+    let served = Served::open(argument, seed, false, library)?;
+    if served.device.geometry().capacity == 0 {
+        return Err(Failure::usage(format!("{argument}: the device is empty; give it a size")));
+    }
+    Ok(StoreModel::new(&served))
+}
+
+/// Returns the error of `--compressibility` for a device that moves no bytes.
+pub(super) fn no_data_to_compress(argument: &str) -> Failure {
+    Failure::usage(format!(
+        "--compressibility: {argument} only simulates times, which do not depend on the data; add --bytes, or leave the option out"
+    ))
+}
