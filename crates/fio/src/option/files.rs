@@ -119,7 +119,8 @@ pub(super) const TRACES: &[Entry] = &[
                 Ok(())
             },
         },
-        "Replays the requests of a recorded iolog (version 2 or 3) instead of making them. Binary blktraces are refused.",
+        "Replays the requests of a recorded iolog (version 2 or 3) or of a recording of flashlab instead of making them. \
+         Binary blktraces are refused; flashlab recording import reads them.",
     ),
     modelled(
         "replay_no_stall",
