@@ -6,7 +6,7 @@
 //!
 //! Guarantees: [`decode`] and [`decode_units`] return the bytes that [`encode`] took, or an error. On an encrypted
 //! volume this holds against an adversary who can write to the members, but not to the map: a sealed unit opens only
-//! in its own volume, at its logical address, in its extent, at its place in it, and for the write that sealed it.
+//! in its own volume, at its own logical address, and for the write that sealed it.
 
 mod check;
 mod compress;
@@ -25,10 +25,10 @@ use std::fmt;
 pub struct Identity {
     /// Identifier of the volume.
     pub volume: [u8; 16],
-    /// Logical address of the first byte when the extent was written. A later overwrite of its start changes the live
-    /// range of the extent, not this address.
+    /// Logical address of the first byte of the stored extent. If a later write replaces the first units of an
+    /// uncompressed extent, the address moves on to the first unit that is left.
     pub address: u64,
-    /// Logical length in bytes when the extent was written.
+    /// Logical length of the stored extent in bytes.
     pub length: u32,
     /// Number of the mount that wrote the extent; it selects the data key.
     pub epoch: u32,

@@ -1,24 +1,26 @@
 //! Encryption of the units of an extent.
 //!
-//! The associated data of a unit, numbers in little-endian order:
+//! A compressed extent is one message. Each unit of an uncompressed extent is a message of its own, which knows its own
+//! address but not the extent around it: when an overwrite takes the first units of an extent, the others still open.
+//! The associated data of a message, numbers in little-endian order:
 //!
 //! ```text
 //! offset length
 //!      0     16  identifier of the volume
-//!     16      8  logical address of the extent
-//!     24      4  logical length of the extent
-//!     28      4  stored length of the extent
-//!     32      4  bytes per unit
-//!     36      4  index of the unit
-//!     40      1  compression
+//!     16      8  logical address of the message
+//!     24      4  logical length of the message
+//!     28      4  stored length of the message
+//!     32      1  compression
 //! ```
 //!
-//! The nonce has the index of the unit and the number of the write; the key belongs to the epoch.
+//! The nonce has the number of the write, and the low 24 bits of the address in sectors of 512 bytes. Two units of a write
+//! differ in these bits, because a write is far shorter than 8 GiB and units consist of sectors. The key belongs to the
+//! epoch.
 
 use super::{Check, Compression, DecodeError, Encoding, Identity};
 use crate::keys::{EpochKey, Nonce, Purpose, Tag};
 
-const ASSOCIATED_LEN: usize = 41;
+const ASSOCIATED_LEN: usize = 33;
 
 /// An extent in its stored form: everything that a tag covers, besides the bytes.
 pub(super) struct Sealed<'a> {
@@ -41,7 +43,9 @@ impl<'a> Sealed<'a> {
     /// Encrypts all units in place and returns their tags.
     pub(super) fn seal(&self, key: &EpochKey, bytes: &mut [u8]) -> Vec<Tag> {
         let units = bytes.chunks_mut(self.unit as usize).zip(0..);
-        units.map(|(bytes, unit)| key.seal(self.nonce(unit), &self.associated(unit), bytes)).collect()
+        units
+            .map(|(bytes, unit)| key.seal(self.nonce(unit), &self.associated(unit, bytes.len()), bytes))
+            .collect()
     }
 
     /// Verifies units, the first of which has the index `first`, and decrypts them if the volume is encrypted.
@@ -62,7 +66,7 @@ impl<'a> Sealed<'a> {
         let key = keyring.get(self.identity.epoch).ok_or(DecodeError::KeyNotAvailable)?;
         let tags = (first..).zip(&tags[first as usize..]);
         for (bytes, (unit, tag)) in bytes.chunks_mut(self.unit as usize).zip(tags) {
-            if !key.open(self.nonce(unit), &self.associated(unit), bytes, tag) {
+            if !key.open(self.nonce(unit), &self.associated(unit, bytes.len()), bytes, tag) {
                 return Err(DecodeError::Mismatch);
             }
         }
@@ -83,19 +87,27 @@ impl<'a> Sealed<'a> {
     }
 
     fn nonce(&self, unit: u32) -> Nonce {
-        Nonce { purpose: Purpose::Extent, part: unit, number: self.identity.write }
+        let part = (self.address(unit) / 512) as u32 & 0xff_ffff;
+        Nonce { purpose: Purpose::Extent, part, number: self.identity.write }
     }
 
-    fn associated(&self, unit: u32) -> [u8; ASSOCIATED_LEN] {
-        let Identity { volume, address, length, epoch: _, write: _ } = self.identity;
+    /// Returns the logical address of a unit.
+    fn address(&self, unit: u32) -> u64 {
+        self.identity.address.wrapping_add(u64::from(unit) * u64::from(self.unit))
+    }
+
+    /// Returns the associated data of a unit with `stored` bytes.
+    fn associated(&self, unit: u32, stored: usize) -> [u8; ASSOCIATED_LEN] {
+        let length = match self.compression {
+            Compression::None => stored as u32,
+            Compression::Lz4 | Compression::Zstd => self.identity.length,
+        };
         let mut bytes = [0; ASSOCIATED_LEN];
-        bytes[..16].copy_from_slice(volume);
-        bytes[16..24].copy_from_slice(&address.to_le_bytes());
-        let numbers = [*length, self.stored as u32, self.unit, unit];
-        for (field, number) in bytes[24..40].chunks_exact_mut(4).zip(numbers) {
-            field.copy_from_slice(&number.to_le_bytes());
-        }
-        bytes[40] = self.compression as u8;
+        bytes[..16].copy_from_slice(&self.identity.volume);
+        bytes[16..24].copy_from_slice(&self.address(unit).to_le_bytes());
+        bytes[24..28].copy_from_slice(&length.to_le_bytes());
+        bytes[28..32].copy_from_slice(&(stored as u32).to_le_bytes());
+        bytes[32] = self.compression as u8;
         bytes
     }
 }
