@@ -111,6 +111,8 @@ enum Command {
     #[command(flatten)]
     Server(command::Server),
     #[command(flatten)]
+    Volume(command::Volume),
+    #[command(flatten)]
     Web(command::Web),
     /// Shows the bus traffic between a host and a card, step by step.
     Trace(command::trace::Options),
@@ -198,6 +200,10 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Server(command) => command.run(&library),
         #[cfg(not(feature = "serve"))]
         Command::Server(command) => Err(command.failure()),
+        #[cfg(feature = "volume")]
+        Command::Volume(command) => command.run(&library),
+        #[cfg(not(feature = "volume"))]
+        Command::Volume(command) => Err(command.failure()),
         #[cfg(feature = "web")]
         Command::Web(command) => command.run(&library),
         #[cfg(not(feature = "web"))]

@@ -44,6 +44,9 @@ pub enum ServedError {
     /// The image of a directory cannot be made.
     #[cfg(feature = "image")]
     Image(flashlab_image::ImageError),
+    /// The members are no volume, or their volume cannot be opened.
+    #[cfg(feature = "volume")]
+    Volume(crate::volume::PoolError),
     /// The files of a device with a state file do not belong together, or are damaged.
     DeviceFiles(DeviceFilesError),
     /// The list of exports cannot be parsed.
@@ -140,6 +143,8 @@ pub enum Problem {
     NotACard,
     /// The settings of a layer are invalid.
     Layer(LayerError),
+    /// This build does not have the cargo feature of the device.
+    NotInBuild(&'static str),
 }
 
 impl fmt::Display for Problem {
@@ -179,6 +184,10 @@ impl fmt::Display for Problem {
                 "only an SD card without layers takes commands: sd/kingston, sd/kingston:state=FILE",
             ),
             Problem::Layer(error) => error.fmt(f),
+            Problem::NotInBuild(feature) => write!(
+                f,
+                "{feature} is not in this build; build with the feature `{feature}` (cargo build --release --features {feature})"
+            ),
         }
     }
 }
@@ -203,6 +212,8 @@ impl fmt::Display for ServedError {
             ),
             #[cfg(feature = "image")]
             ServedError::Image(error) => error.fmt(f),
+            #[cfg(feature = "volume")]
+            ServedError::Volume(error) => error.fmt(f),
             ServedError::DeviceFiles(error) => error.fmt(f),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
         }

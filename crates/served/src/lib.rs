@@ -1,5 +1,5 @@
 //! Devices that store bytes, opened from their names: `memory:size=1GiB`, `scratch=memory:size=1G,pages=small`,
-//! `file:disk.img`, `sd/kingston:state=card.state`, and layers on them: `file:base.img+overlay+error:rate=0.01`.
+//! `file:disk.img`, `volume:a.img:b.img`, `sd/kingston:state=card.state`, and layers on them: `file:base.img+overlay+error:rate=0.01`.
 //!
 //! A simulated device is a model joined with a store of bytes. It covers the card and its bus only: the host to which
 //! it is attached adds its own time.
@@ -12,6 +12,7 @@ mod argument;
 mod bottom;
 mod card;
 mod checksummed;
+mod closing;
 mod device_files;
 mod error;
 mod exports;
@@ -20,10 +21,13 @@ mod layers;
 mod state_writer;
 mod store_model;
 mod verify_format;
+#[cfg(feature = "volume")]
+pub mod volume;
 
 #[cfg(feature = "image")]
 pub use bottom::check_kept_changes;
 pub use card::CardOrigin;
+pub use closing::Closing;
 pub use device_files::DeviceFilesError;
 pub use error::{Problem, ServedError};
 pub use state_writer::StateWriter;
@@ -58,6 +62,8 @@ pub struct Served {
     pub stats: Vec<Arc<Stats>>,
     /// Writer of the state file; `None` if the argument names no state file.
     pub state_writer: Option<Arc<StateWriter>>,
+    /// The work at the end of a volume; `None` for other devices.
+    pub closing: Option<Arc<dyn Closing>>,
 }
 
 impl Served {
@@ -84,7 +90,7 @@ impl Served {
         let (part, mut layers) = argument.parts();
         let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
         let read_only_bytes = read_only || overlay.is_some();
-        let Bottom { bytes, simulated, made } =
+        let Bottom { bytes, simulated, made, closing } =
             bottom::open(part, &Opening { seed, read_only_bytes, library })?;
         if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
             return Err(misplaced.error(Problem::NotOnBytes));
@@ -131,6 +137,7 @@ impl Served {
             faults: Vec::new(),
             stats: Vec::new(),
             state_writer: state_writer.map(Arc::new),
+            closing,
         };
         layers.into_iter().try_fold(served, |served, layer| layers::add(served, layer, seed))
     }

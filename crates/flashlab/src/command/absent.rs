@@ -1,7 +1,7 @@
 //! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
 
 #![cfg_attr(
-    any(feature = "image", feature = "serve", feature = "manual", feature = "web"),
+    any(feature = "image", feature = "serve", feature = "manual", feature = "volume", feature = "web"),
     expect(dead_code, reason = "this build has these commands")
 )]
 
@@ -43,6 +43,13 @@ pub(crate) enum Web {
     Web(Ignored),
 }
 
+/// The command of the feature `volume`.
+#[derive(Subcommand)]
+pub(crate) enum Volume {
+    /// Makes one device of several: a copy-on-write volume (not in this build; feature `volume`).
+    Volume(Ignored),
+}
+
 /// Arguments of a command that is not in this build.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
@@ -75,6 +82,12 @@ impl Manual {
             Manual::Man(_) => "man",
         };
         failure(&format!("flashlab {command}"), "manual")
+    }
+}
+
+impl Volume {
+    pub(crate) fn failure(&self) -> Failure {
+        failure("flashlab volume", "volume")
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) mod trace;
 mod usb;
 #[cfg(feature = "serve")]
 mod usb_control;
+#[cfg(feature = "volume")]
+mod volume;
 #[cfg(feature = "web")]
 mod web;
 
@@ -50,6 +52,8 @@ pub(crate) use absent::Image;
 pub(crate) use absent::Manual;
 #[cfg(not(feature = "serve"))]
 pub(crate) use absent::Server;
+#[cfg(not(feature = "volume"))]
+pub(crate) use absent::Volume;
 #[cfg(not(feature = "web"))]
 pub(crate) use absent::Web;
 #[cfg(feature = "image")]
@@ -58,5 +62,7 @@ pub(crate) use image::Image;
 pub(crate) use manual::Manual;
 #[cfg(feature = "serve")]
 pub(crate) use server::Server;
+#[cfg(feature = "volume")]
+pub(crate) use volume::Volume;
 #[cfg(feature = "web")]
 pub(crate) use web::Web;

@@ -39,5 +39,5 @@ pub(super) fn open(mut part: Part<'_>, _: &Opening<'_>) -> Result<Bottom, Served
     let bytes = std::fs::File::open(image.path()).map_err(system)?;
     // The open file outlives its name.
     let file = File::open(&image.path(), None, Access::Cached, true)?;
-    Ok(Bottom { bytes: Box::new(file), simulated: None, made: Some(Made { bytes }) })
+    Ok(Bottom { bytes: Box::new(file), simulated: None, made: Some(Made { bytes }), closing: None })
 }

@@ -24,7 +24,7 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
         _ => Access::Cached,
     };
     let file = File::open(Path::new(path), size, access, opening.read_only_bytes)?;
-    Ok(Bottom { bytes: Box::new(file), simulated: None, made: None })
+    Ok(Bottom { bytes: Box::new(file), simulated: None, made: None, closing: None })
 }
 
 impl Bytes for File {

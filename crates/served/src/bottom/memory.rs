@@ -19,7 +19,7 @@ pub(super) fn open(mut part: Part<'_>, _: &Opening<'_>) -> Result<Bottom, Served
         _ => Pages::Huge,
     };
     let memory = Memory::new(size, pages).map_err(|error| part.error(Problem::Memory(error)))?;
-    Ok(Bottom { bytes: Box::new(memory), simulated: None, made: None })
+    Ok(Bottom { bytes: Box::new(memory), simulated: None, made: None, closing: None })
 }
 
 impl Bytes for Memory {

@@ -6,6 +6,7 @@ mod file;
 mod made;
 mod memory;
 mod simulated;
+mod volume;
 
 pub(crate) use made::Made;
 #[cfg(feature = "image")]
@@ -13,6 +14,7 @@ pub use made::check_kept_changes;
 
 use crate::argument::Part;
 use crate::checksummed::ChecksummedStore;
+use crate::closing::Closing;
 use crate::error::{Problem, ServedError};
 use flashlab_block::{BlockDevice, Geometry};
 use flashlab_catalogue::device::Device;
@@ -26,7 +28,7 @@ type Open = fn(Part<'_>, &Opening<'_>) -> Result<Bottom, ServedError>;
 
 /// The devices that are not in the catalogue, by the word before the colon.
 static REGISTRY: &[(&str, Open)] =
-    &[("memory", memory::open), ("file", file::open), ("dir", directory::open)];
+    &[("memory", memory::open), ("file", file::open), ("dir", directory::open), ("volume", volume::open)];
 
 /// The conditions under which a device is opened.
 pub(crate) struct Opening<'a> {
@@ -45,6 +47,8 @@ pub(crate) struct Bottom {
     pub(crate) simulated: Option<Simulated>,
     /// The bytes if they were made when the device was opened; `None` if they may be written.
     pub(crate) made: Option<Made>,
+    /// The work at the end of the device.
+    pub(crate) closing: Option<Arc<dyn Closing>>,
 }
 
 /// A simulated device and its model.

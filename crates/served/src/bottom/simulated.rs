@@ -20,7 +20,7 @@ pub(super) fn open(part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, Serv
         }
     };
     let model = device.build_without_host(opening.seed);
-    Ok(Bottom { bytes, simulated: Some(Simulated { device, model, stored }), made: None })
+    Ok(Bottom { bytes, simulated: Some(Simulated { device, model, stored }), made: None, closing: None })
 }
 
 impl Bytes for ChecksummedStore {

@@ -102,6 +102,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         state_writer.close().map_err(Failure::failed)?;
         state_writer.damage().into_iter().for_each(say);
     }
+    for closing in served.iter().filter_map(|served| served.closing.as_ref()) {
+        closing.close().map_err(Failure::failed)?;
+    }
     log_totals(&server);
     if options.stats {
         say(summary(&server));

@@ -18,6 +18,7 @@ Examples:
   flashlab serve sd/kingston --unix card.sock               a card with its speed and its stalls
   flashlab serve sd/kingston:state=card.state               a card with persistent bytes and wear
   flashlab serve sd/kingston --usbredir card.sock           the card itself, for a kernel's SD driver in QEMU
+  flashlab serve volume:a.img:b.img                         one device of several (flashlab volume --help)
   flashlab serve file:base.img+overlay+error:rate=0.001     layers: discarded changes, and random errors
 
 Without an address, the server listens on localhost; with --run, on a private socket; under a service manager, on the

@@ -1,0 +1,29 @@
+//! `flashlab volume check`.
+
+use super::{Name, size};
+use crate::failure::{Failure, say};
+use crate::file;
+use flashlab_block::Context;
+use flashlab_catalogue::library::Library;
+use flashlab_served::volume::wait_on;
+use flashlab_sim::Instant;
+use std::process::ExitCode;
+
+pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
+    let volume = name.open_read_only(library)?.volume;
+    let report = wait_on(volume.check(&Context::new(Instant::ZERO)), &volume);
+    report.findings.iter().for_each(say);
+    let findings = report.findings.len();
+    file::print(&format!(
+        "{} extents, {} copies, {} verified: {}\n",
+        report.extents,
+        report.copies,
+        size(report.bytes),
+        match findings {
+            0 => "the volume is sound".to_owned(),
+            1 => "1 finding".to_owned(),
+            _ => format!("{findings} findings"),
+        }
+    ))?;
+    Ok(if findings == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

@@ -1,0 +1,123 @@
+//! `flashlab volume format`.
+
+use super::foreign;
+use crate::failure::{Failure, say_notes};
+use crate::file;
+use clap::Args;
+use flashlab_block::{BlockDevice, Context};
+use flashlab_catalogue::library::Library;
+use flashlab_catalogue::units::Dimension;
+use flashlab_measure::in_use::{Kernel, device_number};
+use flashlab_served::ServedError;
+use flashlab_served::volume::{Pool, PoolMember, open_options, random, wait};
+use flashlab_sim::Instant;
+use flashlab_volume as volume;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+#[derive(Args)]
+pub(super) struct Options {
+    /// Number of copies of all data, on different members.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
+    replicas: u8,
+    /// Size of the volume; by default, all space except the reserve for garbage collection.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// Size of a block, from 512 to 4096.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = size)]
+    block: u64,
+    /// Size of a bucket, the unit of space; the erase unit of the members is a good choice.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = size)]
+    bucket: u64,
+    /// Bytes per checksum, from the block size to 64KiB. A read verifies whole units of this size.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = size)]
+    checksum_block: u64,
+    /// Largest extent, up to 256KiB.
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = size)]
+    extent_max: u64,
+    /// Formats members that hold data, which is lost.
+    #[arg(long)]
+    force: bool,
+    /// The members: paths, or devices of `flashlab serve` such as file:a.img,size=1GiB; with a label: ssd.a=PATH. Or a
+    /// single TOML file with a list of members.
+    #[arg(required = true, value_name = "MEMBER")]
+    members: Vec<String>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let pool = pool(&options.members)?;
+    refuse_devices_in_use(&pool)?;
+    let members = pool.open_members(1, false, library)?;
+    say_notes();
+    if !options.force {
+        for (named, member) in pool.members().iter().zip(&members) {
+            if let Some(found) = foreign::find(&*member.device).map_err(|error| read_error(named, &error))? {
+                return Err(Failure::usage(format!(
+                    "{}: it holds {found}; --force formats it, and its contents are lost",
+                    named.device
+                )));
+            }
+        }
+    }
+    let number = |name: &str, value: u64| {
+        u32::try_from(value).map_err(|_| Failure::usage(format!("--{name}: {value} bytes is too large")))
+    };
+    let wanted = volume::Options {
+        replicas: options.replicas,
+        size: options.size.unwrap_or(0),
+        block: number("block", options.block)?,
+        bucket: number("bucket", options.bucket)?,
+        checksum_block: number("checksum-block", options.checksum_block)?,
+        extent_max: number("extent-max", options.extent_max)?,
+        ..volume::Options::new(random()?)
+    };
+    let cx = Context::new(Instant::ZERO);
+    let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
+    let refuse = |error| Failure::from(ServedError::Volume(pool.error(error)));
+    wait(volume::Volume::format(&cx, &members, &wanted), &devices).map_err(refuse)?;
+    // The first opening stores the first checkpoint, and proves that the volume opens.
+    let opened = wait(volume::Volume::open(&cx, &devices, open_options(false)?), &devices).map_err(refuse)?;
+    wait(opened.close(&cx), &devices)
+        .map_err(|error| Failure::failed(format!("closing the volume: {error}")))?;
+    file::print(&format!(
+        "a volume of {} over {} member{}\n",
+        super::size(opened.usage().size),
+        members.len(),
+        if members.len() == 1 { "" } else { "s" },
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the members that the arguments name.
+fn pool(arguments: &[String]) -> Result<Pool, Failure> {
+    match arguments {
+        [list] if list.ends_with(".toml") => Ok(Pool::parse(list)?),
+        arguments => Ok(Pool::new(arguments.iter().map(|argument| super::member(argument)).collect())),
+    }
+}
+
+/// Refuses block devices that are mounted or in use, even with `--force`.
+fn refuse_devices_in_use(pool: &Pool) -> Result<(), Failure> {
+    for PoolMember { device, .. } in pool.members() {
+        let path = device.strip_prefix("file:").and_then(|rest| rest.split(',').next());
+        let Some((major, minor)) = path.and_then(|path| device_number(Path::new(path))) else { continue };
+        let found = Kernel::default().find_use(major, minor).map_err(|error| {
+            Failure::failed(format!(
+                "{device}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
+            ))
+        })?;
+        if let Some(found) = found {
+            return Err(Failure::usage(format!("{device}: {found}")));
+        }
+    }
+    Ok(())
+}
+
+fn read_error(named: &PoolMember, error: &flashlab_block::IoError) -> Failure {
+    Failure::failed(format!("{}: {error}", named.device))
+}

@@ -1,0 +1,129 @@
+//! `flashlab volume`: creates, shows and checks volumes over several devices.
+
+mod check;
+mod dump;
+mod foreign;
+mod format;
+mod show;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use flashlab_catalogue::library::Library;
+use flashlab_served::volume::{OpenPool, Pool, PoolMember, file_of, open_options};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  flashlab volume format file:a.img,size=1GiB file:b.img,size=1GiB    a new volume over two new files
+  flashlab volume format --replicas 2 ssd.a=/dev/sdb ssd.b=/dev/sdc   two copies of everything
+  flashlab serve volume:a.img:b.img --unix disk.sock                  the volume over NBD
+  flashlab volume show a.img:b.img
+  flashlab volume check a.img:b.img
+
+docs/volume.md is an introduction.";
+
+#[derive(Subcommand)]
+pub(crate) enum Volume {
+    /// Makes one device of several: a copy-on-write volume with checksums.
+    ///
+    /// `flashlab serve volume:A:B` serves the volume.
+    Volume(Options),
+}
+
+impl Volume {
+    pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
+        let Volume::Volume(options) = self;
+        match &options.action {
+            Action::Format(options) => format::run(options, library),
+            Action::Show(options) => show::run(options, library),
+            Action::Check(name) => check::run(name, library),
+            Action::Dump(name) => dump::run(name, library),
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Makes devices the members of a new volume. Their contents are lost.
+    Format(format::Options),
+    /// Shows the size and the use of a volume and of its members.
+    Show(show::Options),
+    /// Reads and verifies every structure and every copy of the data. Changes nothing.
+    ///
+    /// Ends with 0 if the volume is sound, and with 1 if there are findings.
+    Check(Name),
+    /// Prints the superblocks of the members.
+    Dump(Name),
+}
+
+/// An existing volume.
+#[derive(Args)]
+struct Name {
+    /// The members, separated by colons, or a TOML file with a list of them.
+    #[arg(value_name = "A.IMG:B.IMG")]
+    volume: String,
+}
+
+impl Name {
+    fn pool(&self) -> Result<Pool, Failure> {
+        Ok(Pool::parse(self.volume.strip_prefix("volume:").unwrap_or(&self.volume))?)
+    }
+
+    fn open_read_only(&self, library: &Library) -> Result<OpenPool, Failure> {
+        Ok(self.pool()?.open(1, open_options(true)?, library)?)
+    }
+}
+
+/// Parses a new member: `PATH`, `DEVICE` or `LABEL=` with one of them.
+fn member(text: &str) -> PoolMember {
+    // A label ends at an equals sign before the first colon and the first slash.
+    let (label, device) = match text.split_once('=') {
+        Some((label, device)) if !label.contains([':', '/']) => (label, device),
+        _ => ("", text),
+    };
+    let device = if device.contains(':') { device.to_owned() } else { file_of(device) };
+    PoolMember { device, label: label.to_owned() }
+}
+
+/// Writes a number of bytes with the largest binary unit that keeps it exact to a tenth.
+fn size(bytes: u64) -> String {
+    let mut unit = 0;
+    let mut value = bytes as f64;
+    while value >= 1024.0 && unit < 5 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let name = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"][unit];
+    if value.fract() == 0.0 { format!("{value} {name}") } else { format!("{value:.1} {name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_paths_or_devices_with_labels() {
+        let parse = |text| {
+            let PoolMember { device, label } = member(text);
+            (label, device)
+        };
+        let pair = |label: &str, device: &str| (label.to_owned(), device.to_owned());
+        assert_eq!(parse("a.img"), pair("", "file:a.img"));
+        assert_eq!(parse("ssd.a=/tmp/a.img"), pair("ssd.a", "file:/tmp/a.img"));
+        assert_eq!(parse("/tmp/x=y.img"), pair("", "file:/tmp/x=y.img"));
+        assert_eq!(parse("memory:size=1GiB"), pair("", "memory:size=1GiB"));
+        assert_eq!(parse("hdd=memory:size=1GiB"), pair("hdd", "memory:size=1GiB"));
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!([0, 1023, 1024, 1536, 1 << 40].map(size), ["0 B", "1023 B", "1 KiB", "1.5 KiB", "1 TiB"]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Volumes over several devices: `volume:a.img:b.img`, `volume:pool.toml`.
+//!
+//! Members separated by colons are files and block devices. A pool lists members of any kind:
+//!
+//! ```toml
+//! [[member]]
+//! device = "file:a.img,size=1GiB"  # any device of `flashlab serve`
+//! label = "ssd.a"                  # for a new volume
+//! ```
+
+mod opened;
+
+pub use opened::{OpenPool, wait, wait_on};
+
+use crate::{Served, ServedError};
+use flashlab_block::{BlockDevice, Context, read_whole_text};
+use flashlab_catalogue::library::Library;
+use flashlab_sim::Instant;
+use flashlab_volume::{NewMember, OpenOptions, Volume, VolumeError};
+use serde::Deserialize;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Maximum size in bytes of the file of a pool.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The members of a volume, by name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pool {
+    members: Vec<PoolMember>,
+}
+
+/// A member by name.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolMember {
+    /// The device, as `flashlab serve` takes it.
+    pub device: String,
+    /// Label of the member in a new volume.
+    #[serde(default)]
+    pub label: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    member: Vec<PoolMember>,
+}
+
+/// The reason why a volume cannot be created or opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolError {
+    /// Names of the members, in the order of the numbers in `error`.
+    pub members: Vec<String>,
+    /// The error of the engine.
+    pub error: VolumeError,
+}
+
+impl std::fmt::Display for PoolError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let member = match &self.error {
+            VolumeError::Member { member, .. }
+            | VolumeError::TooSmall { member, .. }
+            | VolumeError::NoSuperblock { member, .. }
+            | VolumeError::Foreign { member }
+            | VolumeError::Duplicate { member } => self.members.get(*member),
+            _ => None,
+        };
+        match member {
+            Some(name) => write!(f, "{name}: {}", self.error),
+            None => write!(f, "{}: {}", self.members.join(":"), self.error),
+        }
+    }
+}
+
+impl std::error::Error for PoolError {}
+
+impl Pool {
+    /// Creates a pool from members that were given one by one.
+    pub fn new(members: Vec<PoolMember>) -> Pool {
+        Pool { members }
+    }
+
+    /// Reads a list of paths separated by colons, or the name of a TOML file.
+    ///
+    /// # Errors
+    /// Returns an error if the list names no member, or if the file cannot be read.
+    pub fn parse(list: &str) -> Result<Pool, ServedError> {
+        if list.ends_with(".toml") && !list.contains(':') {
+            return Pool::read(Path::new(list));
+        }
+        let member = |path: &str| PoolMember { device: file_of(path), label: String::new() };
+        Ok(Pool { members: list.split(':').map(member).collect() })
+    }
+
+    fn read(path: &Path) -> Result<Pool, ServedError> {
+        let system = |error| ServedError::System { path: path.to_owned(), error };
+        let text = read_whole_text(path, FILE_BYTES_MAX).map_err(system)?;
+        let wrong = |why: String| ServedError::Exports { path: path.to_owned(), why };
+        let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if let Some(nested) = file.member.iter().find(|member| member.device.starts_with("volume:")) {
+            return Err(wrong(format!("{}: a volume cannot be a member of a volume", nested.device)));
+        }
+        Ok(Pool { members: file.member })
+    }
+
+    /// Returns the members.
+    pub fn members(&self) -> &[PoolMember] {
+        &self.members
+    }
+
+    /// Opens the devices of the members.
+    ///
+    /// # Errors
+    /// Returns the error of the first device that cannot be opened.
+    pub fn open_members(
+        &self,
+        seed: u64,
+        read_only: bool,
+        library: &Library,
+    ) -> Result<Vec<NewMember>, ServedError> {
+        let served = self.serve_members(seed, read_only, library)?;
+        let member = |(member, served): (&PoolMember, Served)| NewMember {
+            label: member.label.clone(),
+            ..NewMember::new(served.device)
+        };
+        Ok(self.members.iter().zip(served).map(member).collect())
+    }
+
+    fn serve_members(
+        &self,
+        seed: u64,
+        read_only: bool,
+        library: &Library,
+    ) -> Result<Vec<Served>, ServedError> {
+        let open = |member: &PoolMember| Served::open(&member.device, seed, read_only, library);
+        self.members.iter().map(open).collect()
+    }
+
+    /// Opens the volume.
+    ///
+    /// # Errors
+    /// Returns the error of a device, or the reason why the devices are not a volume.
+    pub fn open(&self, seed: u64, options: OpenOptions, library: &Library) -> Result<OpenPool, ServedError> {
+        let members = self.serve_members(seed, options.read_only, library)?;
+        let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
+        let cx = Context::new(Instant::ZERO);
+        let volume = wait(Volume::open(&cx, &devices, options), &devices);
+        let volume = volume.map_err(|error| ServedError::Volume(self.error(error)))?;
+        let state_writers = members.into_iter().filter_map(|member| member.state_writer).collect();
+        Ok(OpenPool { volume, state_writers })
+    }
+
+    /// Adds the names of the members to an error.
+    pub fn error(&self, error: VolumeError) -> PoolError {
+        PoolError { members: self.members.iter().map(|member| member.device.clone()).collect(), error }
+    }
+}
+
+/// Returns the options to open a volume, with a new random salt.
+///
+/// # Errors
+/// Returns an error if the system has no random numbers.
+pub fn open_options(read_only: bool) -> Result<OpenOptions, ServedError> {
+    Ok(OpenOptions { read_only, salt: random()? })
+}
+
+/// Returns random bytes of the system.
+///
+/// # Errors
+/// Returns an error if the system has none.
+pub fn random<const N: usize>() -> Result<[u8; N], ServedError> {
+    let mut bytes = [0; N];
+    let system =
+        |error: getrandom::Error| ServedError::System { path: "random numbers".into(), error: error.into() };
+    getrandom::fill(&mut bytes).map_err(system)?;
+    Ok(bytes)
+}
+
+/// Returns the device name of a path. A block device bypasses the page cache.
+pub fn file_of(path: &str) -> String {
+    let is_block_device = std::fs::metadata(path).is_ok_and(|file| file.file_type().is_block_device());
+    if is_block_device { format!("file:{path},direct=yes") } else { format!("file:{path}") }
+}

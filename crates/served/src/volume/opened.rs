@@ -1,0 +1,151 @@
+//! An open volume as the bottom of a stack of layers.
+
+use crate::StateWriter;
+use crate::bottom::Bytes;
+use crate::closing::Closing;
+use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started};
+use flashlab_sim::{Instant, Store, StoreError};
+use flashlab_volume::Volume;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+/// An open volume, with the state files of its members. As a store, it waits for each request.
+#[derive(Clone)]
+pub struct OpenPool {
+    /// The volume.
+    pub volume: Volume,
+    /// Writers of the members' state files.
+    pub(super) state_writers: Vec<Arc<StateWriter>>,
+}
+
+impl fmt::Debug for OpenPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenPool").field("volume", &self.volume).finish_non_exhaustive()
+    }
+}
+
+impl Closing for OpenPool {
+    fn close(&self) -> Result<(), String> {
+        let closed = wait_on(self.volume.close(&Context::new(Instant::ZERO)), &self.volume);
+        closed.map_err(|error| format!("the volume cannot be closed: {error}"))?;
+        self.state_writers.iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
+    }
+}
+
+impl Bytes for OpenPool {
+    fn geometry(&self) -> Geometry {
+        BlockDevice::geometry(&self.volume)
+    }
+    fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>> {
+        Ok(Arc::new(self.volume))
+    }
+    fn into_store(self: Box<Self>) -> Box<dyn Store> {
+        self
+    }
+}
+
+impl OpenPool {
+    fn execute(&self, io: Io) -> Result<Answer, StoreError> {
+        let outcome: Outcome = match self.volume.start(&Context::new(Instant::ZERO), io) {
+            Started::Done(outcome) => outcome,
+            Started::Pending(future) => wait_on(future, &self.volume),
+        };
+        outcome.map_err(|error| match error {
+            IoError::NoSpace => StoreError::NoSpace,
+            _ => StoreError::Failed,
+        })
+    }
+
+    /// Divides a range into requests that the volume takes.
+    fn requests(&self, offset: u64, length: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+        let (end, max) = (offset + length, self.volume.geometry().request_max);
+        (offset..end).step_by(max as usize).map(move |start| start..end.min(start + max))
+    }
+}
+
+/// The caller aligns requests to the blocks of the volume.
+impl Store for OpenPool {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        for range in self.requests(offset, buffer.len() as u64) {
+            let read = Io::Read { offset: range.start, buffer: vec![0; (range.end - range.start) as usize] };
+            let Answer::Read(bytes) = self.execute(read)? else { return Err(StoreError::Failed) };
+            buffer[(range.start - offset) as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        for range in self.requests(offset, bytes.len() as u64) {
+            let part = bytes[(range.start - offset) as usize..(range.end - offset) as usize].to_vec();
+            self.execute(Io::Write { offset: range.start, data: part.into(), durable: false })?;
+        }
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        self.execute(Io::Discard { offset, length, durable: false }).map(drop)
+    }
+
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        let (mut at, length) = (range.start, range.end - range.start);
+        let Answer::Extents(extents) = self.execute(Io::Extents { offset: at, length })? else {
+            return Ok(Some(range));
+        };
+        for extent in extents {
+            if !extent.zero {
+                return Ok(Some(at..at + extent.length));
+            }
+            at += extent.length;
+        }
+        Ok(None)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.execute(Io::Flush).map(drop)
+    }
+}
+
+/// Waits for a future of devices that answer from other threads, or at the times of a model. The latter advance at once
+/// to each of their events.
+pub fn wait<T>(future: impl Future<Output = T>, devices: &[Arc<dyn BlockDevice>]) -> T {
+    let next_due = || devices.iter().filter_map(|device| device.next_due()).min();
+    wait_for(future, next_due, |due| devices.iter().for_each(|device| device.advance(due)))
+}
+
+/// Waits for a future of one device; see [`wait`].
+pub fn wait_on<T>(future: impl Future<Output = T>, device: &dyn BlockDevice) -> T {
+    wait_for(future, || device.next_due(), |due| device.advance(due))
+}
+
+fn wait_for<T>(
+    future: impl Future<Output = T>,
+    next_due: impl Fn() -> Option<Instant>,
+    advance: impl Fn(Instant),
+) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            return value;
+        }
+        match next_due() {
+            Some(due) => advance(due),
+            // An unpark before this call is not lost.
+            None => thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
