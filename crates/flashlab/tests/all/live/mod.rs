@@ -26,4 +26,6 @@ mod serve;
 mod tls;
 pub(crate) mod tools;
 mod verify;
+#[cfg(feature = "volume")]
+mod volume;
 mod vsock;

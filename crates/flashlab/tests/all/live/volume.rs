@@ -1,0 +1,156 @@
+//! Volumes over NBD, and the commands around them.
+
+use super::tools::{Folder, are_installed, flashlab, with};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Output, Stdio};
+
+fn run(folder: &Folder, arguments: &[&str]) -> Output {
+    let arguments: Vec<&str> = ["volume"].iter().chain(arguments).copied().collect();
+    flashlab(&arguments).current_dir(folder).output().expect("the binary is built")
+}
+
+/// Runs a command that succeeds, and returns its output.
+fn succeed(folder: &Folder, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Runs a command that fails, and returns its exit code and message.
+fn fail(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(folder, arguments);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Formats a volume over the new files a.img and b.img.
+fn formatted(folder: &Folder, options: &[&str]) {
+    let members = ["ssd.a=file:a.img,size=64MiB", "ssd.b=file:b.img,size=64MiB"];
+    let printed = succeed(folder, &[&["format"], options, &members].concat());
+    assert!(printed.starts_with("a volume of ") && printed.ends_with(" over 2 members\n"), "{printed}");
+}
+
+#[test]
+fn a_volume_keeps_its_contents_and_is_sound_after_service() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-round-trip");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 1M 3M' -c 'write -P 9 2M 4k' $uri");
+    with(
+        &folder,
+        &["volume:b.img:a.img"],
+        "qemu-io -f raw -c 'read -P 7 1M 1M' -c 'read -P 9 2M 4k' -c 'read -P 0 8M 1M' $uri",
+    );
+    let shown: serde_json::Value =
+        serde_json::from_str(&succeed(&folder, &["show", "--json", "a.img:b.img"])).expect("JSON");
+    assert_eq!((&shown["mapped_bytes"], &shown["stored_bytes"]), (&(3 << 20).into(), &(6 << 20).into()));
+    assert_eq!(shown["members"][1]["label"], "ssd.b");
+    assert!(succeed(&folder, &["check", "volume:a.img:b.img"]).ends_with("the volume is sound\n"));
+    assert!(succeed(&folder, &["dump", "a.img:b.img"]).contains("member 1        "));
+}
+
+#[test]
+fn flushed_writes_survive_kill_9_and_the_volume_opens_again() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-kill-9");
+    formatted(&folder, &[]);
+    for round in 1u8..=3 {
+        let arguments = ["serve", "volume:a.img:b.img", "--unix", "volume.sock", "--print-uri"];
+        let mut server = flashlab(&arguments)
+            .current_dir(&folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        let mut uri = String::new();
+        let stdout = server.stdout.as_mut().expect("the stream is piped");
+        BufReader::new(stdout).read_line(&mut uri).expect("it prints text");
+        let mut io = Command::new("qemu-io");
+        io.args(["-f", "raw", "-t", "none", uri.trim_end()]).current_dir(&folder);
+        let mut io = io.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was found");
+        let mut to = io.stdin.take().expect("the stream is piped");
+        let mut from = BufReader::new(io.stdout.take().expect("the stream is piped")).lines();
+        // The flush is answered before the write after it, whose fate is open.
+        write!(to, "write -P {round} 0 1M\nflush\nwrite -P 99 1M 64k\n").expect("qemu-io listens");
+        let answered = from.by_ref().map_while(Result::ok).filter(|line| line.contains("wrote")).take(2);
+        assert_eq!(answered.count(), 2, "round {round}");
+        server.kill().expect("it runs");
+        server.wait().expect("it ends");
+        drop((to, from));
+        io.kill().and_then(|()| io.wait()).expect("it ends");
+        let read = format!("qemu-io -f raw -c 'read -P {round} 0 1M' $uri");
+        with(&folder, &["volume:a.img:b.img"], &read);
+        assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
+    }
+}
+
+#[test]
+fn foreign_data_is_refused_without_force() {
+    let folder = Folder::new("volume-foreign");
+    let mut ext4 = vec![0; 32 << 20];
+    ext4[1080..1082].copy_from_slice(&[0x53, 0xef]);
+    std::fs::write(folder.path("disk.img"), ext4).expect("a writable folder");
+    let (code, message) = fail(&folder, &["format", "disk.img"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        message,
+        "flashlab: file:disk.img: it holds an ext2, ext3 or ext4 filesystem; --force formats it, and its contents are \
+         lost\n"
+    );
+    succeed(&folder, &["format", "--force", "disk.img"]);
+    let (_, message) = fail(&folder, &["format", "disk.img"]);
+    assert!(message.contains("a member of a flashlab volume"), "{message}");
+}
+
+#[test]
+fn missing_foreign_and_repeated_members_are_named() {
+    let folder = Folder::new("volume-members");
+    formatted(&folder, &[]);
+    succeed(&folder, &["format", "file:c.img,size=64MiB"]);
+    for (members, words) in [
+        ("a.img", "1 of 2 members are missing"),
+        ("a.img:c.img", "file:c.img: member 1 belongs to another volume"),
+        ("a.img:none.img", "none.img"),
+        (":", "the path is missing"),
+    ] {
+        let (code, message) = fail(&folder, &["show", members]);
+        assert_eq!(code, Some(2), "{members}: {message}");
+        assert!(message.contains(words), "{members}: {message}");
+    }
+}
+
+#[test]
+fn a_damaged_copy_is_found_and_the_other_one_is_read() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-damage");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 71 0 64k' $uri");
+    let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
+    let at =
+        bytes.windows(4096).position(|block| block.iter().all(|byte| *byte == 71)).expect("stored as it is");
+    bytes[at + 100] ^= 1;
+    std::fs::write(folder.path("a.img"), bytes).expect("the member");
+    let output = run(&folder, &["check", "a.img:b.img"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the copy on member 0"), "{output:?}");
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'read -P 71 0 64k' $uri");
+}
+
+#[test]
+fn a_pool_names_members_of_any_kind() {
+    let folder = Folder::new("volume-pool");
+    let pool = "[[member]]\ndevice = \"file:a.img,size=64MiB\"\nlabel = \"ssd.a\"\n\n\
+                [[member]]\ndevice = \"file:b.img,size=64MiB\"\n";
+    std::fs::write(folder.path("pool.toml"), pool).expect("a writable folder");
+    succeed(&folder, &["format", "pool.toml"]);
+    assert!(succeed(&folder, &["show", "pool.toml"]).contains("ssd.a"));
+    assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
+    std::fs::write(folder.path("wrong.toml"), "[[member]]\ndevice = \"volume:a.img\"\n").expect("a folder");
+    let (code, message) = fail(&folder, &["show", "wrong.toml"]);
+    assert!(code == Some(2) && message.contains("a volume cannot be a member of a volume"), "{message}");
+}
