@@ -143,8 +143,6 @@ pub enum Problem {
     NotACard,
     /// The settings of a layer are invalid.
     Layer(LayerError),
-    /// This build does not have the cargo feature of the device.
-    NotInBuild(&'static str),
 }
 
 impl fmt::Display for Problem {
@@ -184,10 +182,6 @@ impl fmt::Display for Problem {
                 "only an SD card without layers takes commands: sd/kingston, sd/kingston:state=FILE",
             ),
             Problem::Layer(error) => error.fmt(f),
-            Problem::NotInBuild(feature) => write!(
-                f,
-                "{feature} is not in this build; build with the feature `{feature}` (cargo build --release --features {feature})"
-            ),
         }
     }
 }

@@ -19,5 +19,5 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
 
 #[cfg(not(feature = "volume"))]
 pub(super) fn open(part: Part<'_>, _: &Opening<'_>) -> Result<Bottom, ServedError> {
-    Err(part.error(Problem::NotInBuild("volume")))
+    Err(part.error(Problem::NotInBuild { word: "volume", feature: "volume" }))
 }

@@ -49,6 +49,8 @@ fn describe(superblock: &Superblock, text: &mut String) {
         ("checksum block", size(superblock.checksum_block.into())),
         ("extent max", size(superblock.extent_max.into())),
         ("replicas", superblock.replicas.to_string()),
+        ("compression", superblock.compression.to_string()),
+        ("checksum", superblock.checksum.name().to_owned()),
         ("journal", format!("{} buckets", superblock.journal_buckets)),
         (
             "checkpoint",

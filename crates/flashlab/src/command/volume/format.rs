@@ -12,6 +12,7 @@ use flashlab_served::ServedError;
 use flashlab_served::volume::{Pool, PoolMember, open_options, random, wait};
 use flashlab_sim::Instant;
 use flashlab_volume as volume;
+use flashlab_volume::encode::{Checksum, Compressor};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -36,6 +37,12 @@ pub(super) struct Options {
     /// Largest extent, up to 256KiB.
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = size)]
     extent_max: u64,
+    /// Compresses new data: none, lz4, zstd or zstd:LEVEL with a level from 1 to 19.
+    #[arg(long, value_name = "METHOD", default_value = "none")]
+    compression: Compressor,
+    /// Checksum of the data: crc32c or xxh3.
+    #[arg(long, value_name = "NAME", default_value = "crc32c", value_parser = checksum)]
+    checksum: Checksum,
     /// Formats members that hold data, which is lost.
     #[arg(long)]
     force: bool,
@@ -47,6 +54,10 @@ pub(super) struct Options {
 
 fn size(text: &str) -> Result<u64, String> {
     Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
+}
+
+fn checksum(text: &str) -> Result<Checksum, String> {
+    Checksum::from_name(text).ok_or_else(|| "expected crc32c or xxh3".to_owned())
 }
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
@@ -68,6 +79,8 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         u32::try_from(value).map_err(|_| Failure::usage(format!("--{name}: {value} bytes is too large")))
     };
     let wanted = volume::Options {
+        compression: options.compression,
+        checksum: options.checksum,
         replicas: options.replicas,
         size: options.size.unwrap_or(0),
         block: number("block", options.block)?,
