@@ -40,6 +40,7 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab web", How::Parsed, "a server; tests/all/web opens its page"),
     ("flashlab record ", How::Parsed, "starts a guest"),
     ("flashlab image", How::Parsed, "needs files and programs; cli/image composes disks"),
+    ("flashlab volume", How::Parsed, "needs members; tests of the command have some"),
     ("flashlab measure /", How::Parsed, "needs a card"),
     ("flashlab measure nbd:", How::Parsed, "needs a server"),
     ("flashlab run block-paths", How::Parsed, "measures this machine"),
