@@ -49,7 +49,7 @@ fn measure(device: &Device, pattern: &str, depth: u32) {
     for _ in 0..REPEATS {
         best_job = best_job.min(seconds(Bench::with(device, 1), &fio));
         let mut bench = Bench::with(device, 1);
-        bench.load_trace("run.rec", Trace::Recording(source.clone()));
+        bench.load_trace("run.rec", Trace::Recording(Box::new(source.clone())));
         best_replay = best_replay.min(seconds(bench, &replay));
     }
     let rate = |seconds: f64| iolog.entries.len() as f64 / seconds / 1e6;

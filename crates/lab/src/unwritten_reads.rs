@@ -180,8 +180,9 @@ mod tests {
         };
         let mut written = Ranges::default();
         let mut found = |line: &str| ranges(&jobs(line), &BTreeMap::new(), &DEVICE, &mut written);
-        assert_eq!(found("--name=a --direct=1 --rw=write --size=1m"), []);
-        assert_eq!(found("--name=a --direct=1 --rw=read --size=3m"), [1 << 20..3 << 20]);
+        assert!(found("--name=a --direct=1 --rw=write --size=1m").is_empty());
+        let rest = 1 << 20..3 << 20;
+        assert_eq!(found("--name=a --direct=1 --rw=read --size=3m"), std::slice::from_ref(&rest));
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub(crate) fn traces(invocation: &Invocation) -> Result<Vec<(String, Trace)>, Fa
         match job.read_iolog.as_deref() {
             Some(path) if traces.iter().any(|(known, _)| known == path) => {}
             Some(path) if recorded::is_recording(Path::new(path)) => {
-                traces.push((path.to_owned(), Trace::Recording(recorded::open(Path::new(path))?)));
+                traces.push((path.to_owned(), Trace::Recording(Box::new(recorded::open(Path::new(path))?))));
             }
             _ => others.push(job.clone()),
         }

@@ -15,7 +15,7 @@ pub enum Trace {
     /// An iolog of fio.
     Iolog(Iolog),
     /// A recording of flashlab.
-    Recording(Source),
+    Recording(Box<Source>),
 }
 
 impl Trace {
