@@ -49,7 +49,10 @@ fn a_device_without_a_job_gets_an_example_of_a_job() {
     let folder = Folder::new("no-job");
     for line in ["bench sd/kingston", "compare sd/*"] {
         assert!(
-            folder.line(line).refused().contains("no job: name a job file, or give fio's options (--name=")
+            folder
+                .line(line)
+                .refused()
+                .contains("no job: name a job file or a recording, or give fio's options (--name=")
         );
     }
 }
@@ -152,6 +155,10 @@ fn options_without_effect_are_named() {
 fn the_examples_of_the_help_run() {
     let folder = Folder::new("examples");
     folder.put("job.fio", "[a]\ndirect=1\nrw=randread\nnumber_ios=10\n");
+    for name in ["before.json", "after.json"] {
+        folder
+            .put(name, folder.line("bench --unwritten sd/kingston job.fio --output-format=json").succeeded());
+    }
     let help = folder.line("--help").succeeded();
     let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  flashlab ")).collect();
     assert!(examples.len() > 4, "{help}");
