@@ -310,9 +310,9 @@ impl<'a> RunWriter<'a> {
 
     /// Writes the run if another record might not fit into it.
     async fn write_if_full(&mut self, cx: &Context) -> Result<(), IoError> {
-        // The largest record maps an extent with one checksum for each block.
+        // The largest record maps an extent with one authentication tag of 16 bytes for each unit; checksums are shorter.
         let layout = &self.inner.layout;
-        let record_max = 128 + 4 * (layout.extent_max / layout.unit) as usize;
+        let record_max = 128 + 16 * (layout.extent_max / layout.unit) as usize;
         if self.records.len() + record_max + RUN_HEADER <= layout.run_len() as usize {
             return Ok(());
         }
