@@ -9,10 +9,12 @@
 //! - An [`Import`] reads traces of other programs, and an [`Export`] writes iologs of fio.
 //! - A [`Replay`] is a recording as a workload, and a [`ReplayJob`] reports it like a job of fio.
 //! - A [`Source`] is a stored recording that can be replayed several times.
+//! - [`fill`] prepares a new device for a replay.
 #![forbid(unsafe_code)]
 
 pub mod capture;
 mod export;
+mod fill;
 mod format;
 mod graph;
 mod import;
@@ -24,6 +26,7 @@ mod step;
 mod summary;
 
 pub use export::Export;
+pub use fill::fill;
 pub use format::{ReadError, Reader, Writer};
 pub use graph::ReplayError;
 pub use import::{Import, ImportError, Place, TraceFormat};

@@ -43,6 +43,7 @@ mod run;
 #[cfg(feature = "tls")]
 mod secure;
 mod server;
+mod session;
 mod stop;
 mod task_queue;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]

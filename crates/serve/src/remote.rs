@@ -6,7 +6,7 @@
 
 use crate::link::wait_for;
 use crate::load::LoadError;
-use crate::load::session::{ReplyHandler, Session};
+use crate::session::{ReplyHandler, Session};
 use flashlab_nbd::client::{ExportInfo, Request, RequestError, Slot};
 use flashlab_nbd::uri::Uri;
 use flashlab_nbd::wire::{ErrorNumber, TransmissionFlags};

@@ -39,10 +39,8 @@ use crate::results::{Answer, Choice, Figure, median};
 use crate::statistics::{Counters, Wear};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
-use flashlab_recording::{Mode, Reader, Replay, Step, Summary};
-use flashlab_sim::{
-    Arrival, Completion, FileId, Instant, Model, Op, Request, RequestId, Workload, run as run_workload,
-};
+use flashlab_recording::{Mode, Reader, Replay, Step, Summary, fill};
+use flashlab_sim::{Instant, run as run_workload};
 use serde::Deserialize;
 
 /// Recordings of an experiment.
@@ -221,7 +219,7 @@ fn read<'a>(
 
 fn replay(recording: &Recording<'_>, device: &Device, seed: u64, repeats: u32) -> Result<Replayed, String> {
     let mut model = device.build(seed);
-    let mut now = fill(&mut *model, recording.capacity);
+    let mut now = fill(&mut *model, recording.capacity, Instant::ZERO);
     let before = Counters::of(&*model);
     let mut middle = before.clone();
     let (mut first, mut late_ns) = (None, 0);
@@ -257,37 +255,6 @@ fn days(wear: &Wear, programmed: u64, ns: u64) -> Option<f64> {
     let lowest = f64::from(*wear.limits.iter().min()?);
     let whole = lowest * wear.erase_counts.len() as f64 * wear.bytes as f64;
     (programmed > 0).then(|| whole / programmed as f64 * ns as f64 / 1e9 / 86_400.0)
-}
-
-/// Writes the first `end` bytes of a new device in order. Returns the end of the writes.
-fn fill(model: &mut dyn Model, end: u64) -> Instant {
-    run_workload(model, &mut Fill { end, next: 0, in_flight: false }, Instant::ZERO)
-}
-
-/// Writes of a mebibyte from the start of a device to `end`, one at a time.
-struct Fill {
-    end: u64,
-    next: u64,
-    in_flight: bool,
-}
-
-impl Workload for Fill {
-    fn next(&mut self, now: Instant) -> Arrival {
-        match (self.in_flight, self.next < self.end) {
-            (true, _) => Arrival::Waiting,
-            (false, true) => Arrival::At(now),
-            (false, false) => Arrival::Done,
-        }
-    }
-    fn submit(&mut self, _: Instant) -> Request {
-        let (offset, length) = (self.next, (self.end - self.next).min(1 << 20));
-        self.next += length;
-        self.in_flight = true;
-        Request { id: RequestId(offset), op: Op::Write, file: FileId::DEVICE, offset, length }
-    }
-    fn completed(&mut self, _: &Completion) {
-        self.in_flight = false;
-    }
 }
 
 /// A measured quantity.

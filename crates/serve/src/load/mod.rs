@@ -6,17 +6,16 @@ mod job;
 mod pattern;
 mod plan;
 mod report;
-pub(crate) mod session;
 mod worker;
 
 pub use error::LoadError;
 pub use job::{Job, JobError, Mix};
 pub use report::LoadReport;
 
+use crate::session::Session;
 use crate::{Clock, Stop};
 use flashlab_nbd::uri::Uri;
 use rustix::time::{ClockId, clock_gettime};
-use session::Session;
 use std::thread;
 
 /// Runs a load until it ends or `stop` is thrown.

@@ -2,8 +2,8 @@
 //! latencies, and verifies the data.
 
 use super::plan::{Next, Plan, PlannedRequest};
-use super::session::{ReplyHandler, Session};
 use super::{Job, LoadError, pattern};
+use crate::session::{ReplyHandler, Session};
 use crate::{Clock, Stop};
 use flashlab_nbd::client::{Request, Slot};
 use flashlab_nbd::wire::ErrorNumber;

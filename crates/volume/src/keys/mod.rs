@@ -9,8 +9,8 @@
 //! random salt. Two copies of an image that are both mounted therefore write under different keys, although they count
 //! their writes from the same number, and no pair of key and nonce repeats.
 //!
-//! The passphrase, the wrapping key, the master key and the memory of the KDF are overwritten when they are dropped. The
-//! cipher's own form of an epoch's key is overwritten in place, too; copies that the compiler leaves in registers and on
+//! The passphrase, the wrapping key, the master key and the memory of Argon2id are overwritten when they are dropped; the
+//! memory of scrypt is not, because its library does not overwrite it. The cipher's own form of an epoch's key is overwritten in place, too; copies that the compiler leaves in registers and on
 //! the stack are out of reach.
 
 mod cipher;

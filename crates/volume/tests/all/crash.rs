@@ -269,7 +269,7 @@ fn recover_twice(seed: u64) -> Result<usize, String> {
         if *shown.lock().expect("no task panics") != Some(true) {
             return Err("the recovered volume cannot be read".to_owned());
         }
-        // What the first recovery showed must not change with the second.
+        // The second recovery must show the same contents as the first.
         let first = contents(shape, disks.iter().map(Disk::image).collect())?;
         let again = contents(shape, Disk::point(&disks).images(&nothing(&disks)))?;
         if first != again {

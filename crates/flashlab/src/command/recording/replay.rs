@@ -9,12 +9,9 @@ use clap::{Args, ValueEnum};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
-use flashlab_recording::{Header, Mode, Replay, Source};
+use flashlab_recording::{Header, Mode, Replay, Source, fill};
 use flashlab_served::StoreModel;
-use flashlab_sim::{
-    Arrival, Completion, Duration, FileId, Instant, Model, Op, Request, RequestId, Workload,
-    run as run_workload,
-};
+use flashlab_sim::{Duration, Instant, Model, run as run_workload};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -119,9 +116,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let prepared = if is_written { 0 } else { recording.summary().reads_end };
     let used = Instant::ZERO + target.used;
     let model = &mut *target.model;
-    let start = progress::show_elapsed(format!("writing {}", options.device), || {
-        run_workload(model, &mut Fill { end: prepared, next: 0, in_flight: false }, used)
-    });
+    let start = progress::show_elapsed(format!("writing {}", options.device), || fill(model, prepared, used));
     let before = Counters::of(model);
     let outcome = progress::show_elapsed(format!("replaying {}", path.display()), || {
         let mut steps = recording.steps().map_err(|error| fault(path, error))?;
@@ -180,34 +175,5 @@ fn mode_of(options: &Options, header: &Header) -> Result<Mode, Failure> {
             Ok(Mode::Timestamps { numerator: options.scale.unwrap_or(100).into(), denominator: 100 })
         }
         ModeName::Fast => Ok(Mode::Fast { depth: options.depth.unwrap_or(32) }),
-    }
-}
-
-/// Writes of a mebibyte from the start of the device to `end`, one at a time.
-struct Fill {
-    end: u64,
-    next: u64,
-    in_flight: bool,
-}
-
-impl Workload for Fill {
-    fn next(&mut self, now: Instant) -> Arrival {
-        if self.in_flight {
-            Arrival::Waiting
-        } else if self.next < self.end {
-            Arrival::At(now)
-        } else {
-            Arrival::Done
-        }
-    }
-    fn submit(&mut self, _: Instant) -> Request {
-        let offset = self.next;
-        let length = (self.end - offset).min(1 << 20);
-        self.next += length;
-        self.in_flight = true;
-        Request { id: RequestId(offset), op: Op::Write, file: FileId::DEVICE, offset, length }
-    }
-    fn completed(&mut self, _: &Completion) {
-        self.in_flight = false;
     }
 }

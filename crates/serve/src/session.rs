@@ -1,9 +1,9 @@
-//! One connection of a load: a socket, its session, and its buffers.
+//! One connection of a client: a socket, its session, and its buffers.
 
-use super::LoadError;
 use crate::Clock;
 use crate::link::{Link, wait_for};
 use crate::listener::connect;
+use crate::load::LoadError;
 use crate::tls::{self, Connection};
 use flashlab_nbd::client::{Client, ClientConfig, Event, ExportInfo, Received, Request, Slot, Tls};
 use flashlab_nbd::uri::Uri;
