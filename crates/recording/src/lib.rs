@@ -9,7 +9,7 @@
 //! - An [`Import`] reads traces of other programs, and an [`Export`] writes iologs of fio.
 //! - A [`Replay`] is a recording as a workload, and a [`ReplayJob`] reports it like a job of fio.
 //! - A [`Source`] is a stored recording that can be replayed several times.
-//! - [`fill`] prepares a new device for a replay.
+//! - [`fill()`] prepares a new device for a replay.
 #![forbid(unsafe_code)]
 
 pub mod capture;
