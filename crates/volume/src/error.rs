@@ -1,5 +1,6 @@
 //! The reasons why a volume cannot be created or opened.
 
+use crate::keys::KeyError;
 use flashlab_block::IoError;
 use std::fmt;
 
@@ -48,8 +49,13 @@ pub enum VolumeError {
     },
     /// A structure on the medium is damaged in all of its copies.
     Damaged(String),
-    /// The volume is encrypted, and no key was given.
-    KeyNotAvailable,
+    /// The volume is encrypted, and its key is not available.
+    Key(KeyError),
+    /// The superblock of a member was changed by somebody without the key.
+    NotAuthentic {
+        /// Place of the member in the list given.
+        member: usize,
+    },
 }
 
 impl fmt::Display for VolumeError {
@@ -71,7 +77,12 @@ impl fmt::Display for VolumeError {
             }
             VolumeError::Missing { missing, of } => write!(f, "{missing} of {of} members are missing"),
             VolumeError::Damaged(what) => write!(f, "the volume is damaged: {what}"),
-            VolumeError::KeyNotAvailable => f.write_str("required key not available"),
+            VolumeError::Key(error) => error.fmt(f),
+            VolumeError::NotAuthentic { member } => write!(
+                f,
+                "the superblock of member {member} does not agree with its authentication code: somebody without the key \
+                 changed it"
+            ),
         }
     }
 }

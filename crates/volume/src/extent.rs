@@ -149,8 +149,8 @@ impl Extent {
         self.stored.div_ceil(block)
     }
 
-    /// Returns the part of the extent whose live range is `keep`, a part of the present one. An extent that is neither
-    /// compressed nor encrypted loses the checksum units outside of `keep`, so that their space becomes free.
+    /// Returns the part of the extent whose live range is `keep`, a part of the present one. An extent that is not
+    /// compressed loses the units outside of `keep`, so that their space becomes free.
     #[must_use]
     pub fn cut(&self, keep: Range<u64>, block: u32, unit: u32) -> Extent {
         let mut extent = self.clone();
@@ -169,8 +169,8 @@ impl Extent {
         let check = match &*self.check() {
             Check::Crc32c(sums) => Check::Crc32c(slice(sums, first, last)),
             Check::Xxh3(sums) => Check::Xxh3(slice(sums, first, last)),
-            // A tag covers the length of its extent.
-            Check::Tags(_) => return extent,
+            // A tag covers the address of its unit and no other unit.
+            Check::Tags(tags) => Check::Tags(slice(tags, first, last)),
         };
         extent.skip -= lead as u16;
         extent.whole = (end - lead) as u16;

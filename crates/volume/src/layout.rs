@@ -3,14 +3,15 @@
 use crate::encode::{Checksum, Compressor, Encoding};
 use crate::extent::Pointer;
 use crate::format::{ENTRY_HEADER, MEMBERS_MAX, MemberEntry, SUPERBLOCK_SIZE, Superblock};
+use crate::keys::{Keyring, TAG_LEN};
 use crate::{NewMember, Options, VolumeError};
 
 /// Smallest number of buckets of a member, besides those of the journal.
 const BUCKETS_MIN: u64 = 8;
 /// Part of the space that garbage collection needs so that its cost stays bounded: one sixteenth.
 const SPARE: u64 = 16;
-/// Bytes of a checkpoint per extent, with one pointer, one checksum and its part of the headers.
-const CHECKPOINT_BYTES: u64 = 48;
+/// Bytes of a checkpoint per extent, with one pointer and its part of the headers, without the check.
+const CHECKPOINT_BYTES: u64 = 44;
 /// Free buckets that remain for garbage collection.
 pub(crate) const COLLECT_RESERVE: u32 = 3;
 
@@ -33,6 +34,8 @@ pub(crate) struct Layout {
     pub(crate) checksum: Checksum,
     /// Compression of new extents.
     pub(crate) compression: Compressor,
+    /// The volume is encrypted.
+    pub(crate) is_encrypted: bool,
     /// Logical size in bytes.
     pub(crate) size: u64,
     /// Number of buckets of the journal on each metadata member. They are the first ones.
@@ -51,6 +54,7 @@ impl Layout {
             replicas: superblock.replicas,
             checksum: superblock.checksum,
             compression: superblock.compression,
+            is_encrypted: superblock.key.is_some(),
             size: superblock.size,
             journal_buckets: superblock.journal_buckets,
         }
@@ -88,19 +92,21 @@ impl Layout {
     }
 
     /// Returns how new extents are encoded.
-    pub(crate) fn encoding(&self) -> Encoding {
+    pub(crate) fn encoding(&self, keyring: Option<Keyring>) -> Encoding {
         Encoding {
             compressor: self.compression,
             checksum: self.checksum,
             checksum_unit: self.unit,
             block: self.block,
-            keyring: None,
+            keyring,
         }
     }
 
     /// Returns the largest number of buckets of a checkpoint: each block is an extent of its own.
     fn checkpoint_buckets(&self) -> u32 {
-        let bytes = self.size / u64::from(self.block) * CHECKPOINT_BYTES * 9 / 8;
+        // A tag has the numbers of its mount and its write.
+        let check = if self.is_encrypted { TAG_LEN as u64 + 12 } else { 4 };
+        let bytes = self.size / u64::from(self.block) * (CHECKPOINT_BYTES + check) * 9 / 8;
         (bytes.div_ceil(u64::from(self.bucket)) + 1) as u32
     }
 
@@ -135,6 +141,7 @@ pub(crate) fn plan(
         replicas: options.replicas,
         checksum: options.checksum,
         compression: options.compression,
+        is_encrypted: options.encryption.is_some(),
         size: 0,
         journal_buckets: 0,
     };

@@ -29,5 +29,5 @@ mod volume;
 pub use allocate::BucketUsage;
 pub use error::VolumeError;
 pub use extent::{Extent, Pointer, Writer};
-pub use options::{NewMember, Options};
+pub use options::{Encryption, NewMember, Options};
 pub use volume::{OpenOptions, Report, Scrubbed, Usage, Volume};

@@ -2,6 +2,7 @@
 
 use crate::VolumeError;
 use crate::format::{MemberEntry, SUPERBLOCK_SIZE, Superblock, copy_offsets};
+use crate::keys::Keyring;
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Payload, Started};
 use futures_util::future::join_all;
 use std::sync::Arc;
@@ -75,14 +76,15 @@ pub(crate) async fn flush_all<'a>(
     join_all(members.map(|member| flush(&*member.device, cx))).await.into_iter().collect()
 }
 
-/// Writes the copies of a superblock in turn: each copy is durable before the next one is written, so a power loss
+/// Writes the copies of a superblock in turn, with the authentication code of an encrypted volume. Each copy is durable before the next one is written, so a power loss
 /// damages one copy at most.
 pub(crate) async fn write_superblock(
     device: &dyn BlockDevice,
     cx: &Context,
     superblock: &Superblock,
+    keyring: Option<&Keyring>,
 ) -> Result<(), IoError> {
-    let bytes = Payload::from(superblock.encode());
+    let bytes = Payload::from(superblock.signed(keyring).encode());
     for offset in copy_offsets(device.geometry().capacity) {
         write(device, cx, offset, bytes.clone()).await?;
         flush(device, cx).await?;
@@ -96,8 +98,7 @@ pub(crate) async fn read_superblock(
     cx: &Context,
     member: usize,
 ) -> Result<(Superblock, bool), VolumeError> {
-    let mut best: Option<Superblock> = None;
-    let (mut fault, mut sequences) = (String::new(), Vec::new());
+    let (mut fault, mut copies) = (String::new(), Vec::new());
     let geometry = device.geometry();
     if geometry.capacity < 4 * SUPERBLOCK_SIZE as u64
         || !SUPERBLOCK_SIZE.is_multiple_of(geometry.block as usize)
@@ -110,17 +111,13 @@ pub(crate) async fn read_superblock(
             Err(error) => Err(error.to_string()),
         };
         match copy {
-            Ok(copy) => {
-                sequences.push(copy.sequence);
-                if best.as_ref().is_none_or(|best| copy.sequence > best.sequence) {
-                    best = Some(copy);
-                }
-            }
+            Ok(copy) => copies.push(copy),
             Err(why) if fault.is_empty() => fault = why,
             Err(_) => {}
         }
     }
+    let best = copies.iter().max_by_key(|copy| copy.sequence).cloned();
     let best = best.ok_or(VolumeError::NoSuperblock { member, fault })?;
-    let agree = sequences.len() == 3 && sequences.iter().all(|sequence| *sequence == best.sequence);
+    let agree = copies.len() == 3 && copies.iter().all(|copy| *copy == best);
     Ok((best, agree))
 }

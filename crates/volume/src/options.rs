@@ -2,6 +2,7 @@
 
 use crate::VolumeError;
 use crate::encode::{Checksum, Compressor, LEVEL_MAX};
+use crate::keys::{Cipher, Kdf, MasterKey, Passphrase, SALT_LEN};
 use flashlab_block::BlockDevice;
 use std::fmt;
 use std::sync::Arc;
@@ -22,12 +23,14 @@ pub struct Options {
     pub extent_max: u32,
     /// Number of copies of each extent, on different members.
     pub replicas: u8,
-    /// Checksum of the extents.
+    /// Checksum of the extents, unless the volume is encrypted.
     pub checksum: Checksum,
     /// Compression of new extents. An extent that does not shrink is stored as it is.
     pub compression: Compressor,
     /// Size of the journal on each member that has one, in bytes. Zero means a default by the size of the member.
     pub journal: u64,
+    /// Encrypts and authenticates data, journal and map.
+    pub encryption: Option<Encryption>,
     /// Logical size of the volume in bytes. Zero means all the space of the members without the reserve for garbage
     /// collection.
     pub size: u64,
@@ -46,6 +49,7 @@ impl Options {
             checksum: Checksum::Crc32c,
             compression: Compressor::None,
             journal: 0,
+            encryption: None,
             size: 0,
         }
     }
@@ -66,6 +70,21 @@ impl Options {
             _ => Ok(()),
         }
     }
+}
+
+/// Keys of a new encrypted volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Encryption {
+    /// Random master key.
+    pub master: MasterKey,
+    /// Cipher of data, journal and map.
+    pub cipher: Cipher,
+    /// Passphrase that opens the volume.
+    pub passphrase: Passphrase,
+    /// Function that derives the wrapping key from the passphrase.
+    pub kdf: Kdf,
+    /// Random salt of the function.
+    pub salt: [u8; SALT_LEN],
 }
 
 fn power_of_two(name: &str, value: u32, min: u32, max: u32) -> Result<(), VolumeError> {

@@ -9,6 +9,7 @@ use crate::allocate::Allocator;
 use crate::encode::Compression;
 use crate::extent::Extent;
 use crate::format::{Entry, Fault, Place, Record, Root, Run};
+use crate::keys::Keyring;
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::{self, Member};
@@ -93,12 +94,13 @@ impl Replay {
     }
 }
 
-/// Recovers the state of a volume. `roots` are the roots of its members.
+/// Recovers the state of a volume. `roots` are the roots of its members, and `keyring` is that of an encrypted volume.
 pub(crate) async fn recover(
     cx: &Context,
     layout: Layout,
     members: &[Member],
     roots: &[Root],
+    keyring: Option<&Keyring>,
 ) -> Result<Recovered, VolumeError> {
     let metadata: Vec<usize> = (0..members.len()).filter(|n| members[*n].entry.metadata).collect();
     let newest = metadata.iter().map(|n| roots[*n].checkpoint).max();
@@ -107,7 +109,7 @@ pub(crate) async fn recover(
     let mut incomplete = current.len() < metadata.len();
     let (mut loaded, mut checkpoint_buckets, mut why) = (None, Vec::new(), String::new());
     for n in current {
-        match load(cx, layout, members, n, &roots[n]).await {
+        match load(cx, (layout, keyring), members, n, &roots[n]).await {
             Ok((replay, buckets)) => {
                 checkpoint_buckets.extend(buckets.into_iter().map(|bucket| (n as u8, bucket)));
                 loaded.get_or_insert((replay, roots[n]));
@@ -119,7 +121,7 @@ pub(crate) async fn recover(
         }
     }
     let (mut replay, root) = loaded.ok_or(VolumeError::Damaged(why))?;
-    let (entries, missing) = read_journals(cx, &layout, members, &metadata, root.sequence).await;
+    let (entries, missing) = read_journals(cx, (&layout, keyring), members, &metadata, root.sequence).await;
     incomplete |= missing;
     let mut recovered = Recovered {
         map: Map::new(layout.block, layout.unit),
@@ -195,7 +197,7 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
 /// Loads the checkpoint from a member. Returns its contents and its buckets.
 async fn load(
     cx: &Context,
-    layout: Layout,
+    (layout, keyring): (Layout, Option<&Keyring>),
     members: &[Member],
     member: usize,
     root: &Root,
@@ -217,7 +219,8 @@ async fn load(
         let at = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);
         let bytes = member::read_long(&*members[member].device, cx, at, u64::from(layout.run_len())).await;
         let bytes = bytes.map_err(|error| format!("run {index}: {error}"))?;
-        let run = Run::decode(&bytes, &layout.volume).map_err(|fault| format!("run {index}: {fault}"))?;
+        let run = Run::decode(&bytes, &layout.volume, keyring);
+        let run = run.map_err(|fault| format!("run {index}: {fault}"))?;
         if (run.checkpoint, run.index) != (root.checkpoint, index) {
             return Err(format!("run {index} belongs to another checkpoint"));
         }
@@ -244,7 +247,7 @@ async fn load(
 /// lacks an entry that another one has.
 async fn read_journals(
     cx: &Context,
-    layout: &Layout,
+    (layout, keyring): (&Layout, Option<&Keyring>),
     members: &[Member],
     metadata: &[usize],
     after: u64,
@@ -256,7 +259,7 @@ async fn read_journals(
         let bytes = journal.unwrap_or_default();
         let (block, mut at, mut count) = (layout.block as usize, 0, 0);
         while at < bytes.len() {
-            match Entry::decode(&bytes[at..], &layout.volume) {
+            match Entry::decode(&bytes[at..], &layout.volume, keyring) {
                 Ok(entry) => {
                     let len = entry.padded_len(block);
                     if entry.sequence > after {

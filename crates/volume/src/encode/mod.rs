@@ -92,10 +92,22 @@ impl std::error::Error for DecodeError {}
 /// adds the key before its first write.
 pub fn encode(data: Payload, identity: &Identity, how: &Encoding) -> Encoded {
     assert_eq!(data.len(), identity.length as usize, "the length of the extent");
-    let (compression, bytes) = match how.compressor.compress(&data, how.block as usize) {
-        Some(compressed) => (how.compressor.compression(), compressed.into()),
-        None => (Compression::None, data),
-    };
+    match compress(&data, how) {
+        Some(compressed) => seal(compressed.into(), how.compressor.compression(), identity, how),
+        None => seal(data, Compression::None, identity, how),
+    }
+}
+
+/// Compresses the bytes of an extent. Returns `None` if this saves no block.
+pub(crate) fn compress(data: &[u8], how: &Encoding) -> Option<Vec<u8>> {
+    how.compressor.compress(data, how.block as usize)
+}
+
+/// Encrypts the bytes of an extent, or computes their checksums. `compression` is the algorithm that compressed them.
+///
+/// # Panics
+/// Panics if the keyring lacks the key of the epoch.
+pub(crate) fn seal(bytes: Payload, compression: Compression, identity: &Identity, how: &Encoding) -> Encoded {
     let Some(keyring) = &how.keyring else {
         let check = how.checksum.of(&bytes, unit(compression, bytes.len(), how));
         return Encoded { bytes, compression, check };

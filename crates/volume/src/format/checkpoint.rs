@@ -3,12 +3,14 @@
 //! Each run contains the place of the next one, so a reader follows them from the place in the superblock.
 
 use super::Fault;
+use super::sealed::{self, SEAL_LEN, SealWith};
 use super::wire::{self, Get, Put};
+use crate::keys::{Keyring, Purpose};
 
 const MAGIC: &[u8; 8] = b"FLVchkp1";
 
 /// Length of the header of a run in bytes.
-pub const RUN_HEADER: usize = 64;
+pub const RUN_HEADER: usize = 56 + SEAL_LEN;
 
 /// Place of a run on its member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,8 +48,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Encodes the run, padded with zeroes to blocks of `block` bytes.
-    pub fn encode(&self, volume: &[u8; 16], block: usize) -> Vec<u8> {
+    /// Encodes the run, padded with zeroes to blocks of `block` bytes. `seal` encrypts the records.
+    pub fn encode(&self, volume: &[u8; 16], block: usize, seal: Option<SealWith<'_>>) -> Vec<u8> {
         let mut bytes = wire::begin(MAGIC);
         bytes.u32(self.records.len() as u32);
         bytes.extend_from_slice(volume);
@@ -56,16 +58,17 @@ impl Run {
         Place::encode(self.next, &mut bytes);
         bytes.resize(RUN_HEADER, 0);
         bytes.extend_from_slice(&self.records);
+        sealed::seal(&mut bytes, RUN_HEADER, Purpose::Checkpoint, seal);
         wire::seal(&mut bytes);
         bytes.resize(bytes.len().next_multiple_of(block), 0);
         bytes
     }
 
-    /// Decodes the run at the start of `bytes`, which may be longer.
+    /// Decodes the run at the start of `bytes`, which may be longer. `keyring` is that of an encrypted volume.
     ///
     /// # Errors
     /// Returns the fault if there is no valid run of this volume.
-    pub fn decode(bytes: &[u8], volume: &[u8; 16]) -> Result<Run, Fault> {
+    pub fn decode(bytes: &[u8], volume: &[u8; 16], keyring: Option<&Keyring>) -> Result<Run, Fault> {
         let mut get = wire::open(bytes, MAGIC)?;
         get.u32()?;
         let length = get.u32()? as usize;
@@ -76,6 +79,7 @@ impl Run {
         wire::verify(whole)?;
         let (checkpoint, index) = (get.u64()?, get.u32()?);
         let next = Place::decode(&mut get)?;
-        Ok(Run { checkpoint, index, next, records: whole[RUN_HEADER..].to_vec() })
+        let records = sealed::open(whole, RUN_HEADER, Purpose::Checkpoint, keyring)?;
+        Ok(Run { checkpoint, index, next, records })
     }
 }

@@ -1,12 +1,14 @@
-//! Journal entries: batches of records, in one total order.
+//! Journal entries: batches of records, in one total order. Those of an encrypted volume are encrypted.
 
 use super::Fault;
+use super::sealed::{self, SEAL_LEN, SealWith};
 use super::wire::{self, Put};
+use crate::keys::{Keyring, Purpose};
 
 const MAGIC: &[u8; 8] = b"FLVjrnl1";
 
 /// Length of the header of an entry in bytes.
-pub const ENTRY_HEADER: usize = 56;
+pub const ENTRY_HEADER: usize = 48 + SEAL_LEN;
 
 /// An entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,12 +27,13 @@ pub struct Entry {
 
 impl Entry {
     /// Encodes an entry with these records, padded with zeroes to blocks of `block` bytes. Returns the bytes and the
-    /// checksum.
+    /// checksum. `seal` encrypts the records.
     pub fn encode(
         volume: &[u8; 16],
         (sequence, mount, previous): (u64, u32, u32),
         records: &[u8],
         block: usize,
+        seal: Option<SealWith<'_>>,
     ) -> (Vec<u8>, u32) {
         let mut bytes = wire::begin(MAGIC);
         bytes.reserve_exact((ENTRY_HEADER + records.len()).next_multiple_of(block) - bytes.len());
@@ -39,18 +42,19 @@ impl Entry {
         bytes.u64(sequence);
         bytes.u32(mount);
         bytes.u32(previous);
-        bytes.u64(0);
+        bytes.resize(ENTRY_HEADER, 0);
         bytes.extend_from_slice(records);
+        sealed::seal(&mut bytes, ENTRY_HEADER, Purpose::Journal, seal);
         let sum = wire::seal(&mut bytes);
         bytes.resize(bytes.len().next_multiple_of(block), 0);
         (bytes, sum)
     }
 
-    /// Decodes the entry at the start of `bytes`, which may be longer.
+    /// Decodes the entry at the start of `bytes`, which may be longer. `keyring` is that of an encrypted volume.
     ///
     /// # Errors
     /// Returns the fault if there is no valid entry of this volume.
-    pub fn decode(bytes: &[u8], volume: &[u8; 16]) -> Result<Entry, Fault> {
+    pub fn decode(bytes: &[u8], volume: &[u8; 16], keyring: Option<&Keyring>) -> Result<Entry, Fault> {
         let mut get = wire::open(bytes, MAGIC)?;
         get.u32()?;
         let length = get.u32()? as usize;
@@ -60,7 +64,8 @@ impl Entry {
         let whole = ENTRY_HEADER.checked_add(length).and_then(|end| bytes.get(..end)).ok_or(Fault::Short)?;
         let sum = wire::verify(whole)?;
         let (sequence, mount, previous) = (get.u64()?, get.u32()?, get.u32()?);
-        Ok(Entry { sequence, mount, previous, sum, records: whole[ENTRY_HEADER..].to_vec() })
+        let records = sealed::open(whole, ENTRY_HEADER, Purpose::Journal, keyring)?;
+        Ok(Entry { sequence, mount, previous, sum, records })
     }
 
     /// Returns the length of the encoded entry in bytes, with its padding.

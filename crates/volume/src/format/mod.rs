@@ -6,11 +6,13 @@
 mod checkpoint;
 mod journal;
 mod record;
+mod sealed;
 mod superblock;
 mod wire;
 
 pub use checkpoint::{Place, RUN_HEADER, Run};
 pub use journal::{ENTRY_HEADER, Entry};
 pub use record::Record;
+pub use sealed::SealWith;
 pub use superblock::{MEMBERS_MAX, MemberEntry, Root, SUPERBLOCK_SIZE, Superblock, VERSION, copy_offsets};
 pub use wire::Fault;

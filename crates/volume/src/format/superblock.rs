@@ -4,11 +4,12 @@
 use super::wire::{self, Get, Put};
 use super::{Fault, Place};
 use crate::encode::{Checksum, Compression, Compressor, LEVEL_MAX};
+use crate::keys::{Keyring, MAC_LEN, WRAPPED_KEY_LEN, WrappedKey};
 
 const MAGIC: &[u8; 8] = b"FLVsuper";
 
 /// Version of the format that this program reads and writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Length of a copy of the superblock in bytes.
 pub const SUPERBLOCK_SIZE: usize = 8192;
 /// Largest number of members of a volume.
@@ -16,6 +17,8 @@ pub const MEMBERS_MAX: usize = 32;
 
 /// Length of a label in bytes, with at least one zero at its end.
 const LABEL: usize = 32;
+/// Offset of the authentication code.
+const MAC: usize = 220;
 
 /// Returns the offsets of the three copies of the superblock on a member of `size` bytes.
 pub fn copy_offsets(size: u64) -> [u64; 3] {
@@ -50,6 +53,12 @@ pub struct Superblock {
     pub size: u64,
     /// Number of buckets of the journal on each metadata member.
     pub journal_buckets: u32,
+    /// Master key under the passphrase; `None` for a volume without encryption.
+    pub key: Option<WrappedKey>,
+    /// Number of changes of the passphrase. After an interrupted change, members differ, and the largest number counts.
+    pub key_changes: u32,
+    /// Authentication code of the superblock of an encrypted volume; zero without encryption.
+    pub mac: [u8; MAC_LEN],
     /// Table of the members.
     pub members: Vec<MemberEntry>,
     /// Root of the last checkpoint.
@@ -104,7 +113,7 @@ impl Superblock {
         let level = if let Compressor::Zstd(level) = self.compression { level } else { 0 };
         bytes.u8(self.compression.compression() as u8);
         bytes.u8(level);
-        bytes.u16(0);
+        bytes.u16(u16::from(self.key.is_some()));
         for value in [self.block, self.bucket, self.checksum_block, self.extent_max, self.journal_buckets] {
             bytes.u32(value);
         }
@@ -117,6 +126,9 @@ impl Superblock {
         Place::encode(first, &mut bytes);
         bytes.u32(runs);
         bytes.u64(journal_at);
+        bytes.u32(self.key_changes);
+        bytes.extend_from_slice(&self.key.as_ref().map_or([0; WRAPPED_KEY_LEN], WrappedKey::to_bytes));
+        bytes.extend_from_slice(&self.mac);
         for member in &self.members {
             bytes.extend_from_slice(&member.id);
             bytes.u32(member.buckets);
@@ -130,6 +142,25 @@ impl Superblock {
         bytes.resize(SUPERBLOCK_SIZE, 0);
         wire::seal(&mut bytes);
         bytes
+    }
+
+    /// Computes the authentication code under the key of an encrypted volume.
+    #[must_use]
+    pub fn signed(&self, keyring: Option<&Keyring>) -> Superblock {
+        let mac = keyring.map_or([0; MAC_LEN], |keyring| self.compute_mac(keyring));
+        Superblock { mac, ..self.clone() }
+    }
+
+    /// Returns true if the superblock was written by a holder of the key.
+    pub fn is_authentic(&self, keyring: &Keyring) -> bool {
+        self.mac == self.compute_mac(keyring)
+    }
+
+    /// Returns the code over all bytes behind the checksum, with zeroes in place of the code.
+    fn compute_mac(&self, keyring: &Keyring) -> [u8; MAC_LEN] {
+        let mut bytes = self.encode();
+        bytes[MAC..MAC + MAC_LEN].fill(0);
+        keyring.authenticate(&bytes[wire::CHECKSUM_END..])
     }
 
     /// Decodes a copy of the superblock.
@@ -149,9 +180,13 @@ impl Superblock {
         let (member, count, replicas) = (get.u8()?, get.u8()?, get.u8()?);
         let checksum = Checksum::from_byte(get.u8()?).ok_or(Fault::Field("checksum"))?;
         let compression = decode_compression(&mut get)?;
+        let is_encrypted = get.u16()?;
         let (block, bucket, checksum_block) = (get.u32()?, get.u32()?, get.u32()?);
         let (extent_max, journal_buckets, size) = (get.u32()?, get.u32()?, get.u64()?);
         let root = decode_root(&mut get)?;
+        let key_changes = get.u32()?;
+        let key = decode_key(&mut get, is_encrypted)?;
+        let mac = get.array()?;
         if usize::from(count) > MEMBERS_MAX || member >= count {
             return Err(Fault::Field("members"));
         }
@@ -169,6 +204,9 @@ impl Superblock {
             compression,
             size,
             journal_buckets,
+            key,
+            key_changes,
+            mac,
             members,
             root,
         };
@@ -211,7 +249,7 @@ impl Superblock {
 const JOURNAL_MAX: u64 = 1 << 30;
 
 fn decode_compression(get: &mut Get<'_>) -> Result<Compressor, Fault> {
-    let (algorithm, level, _) = (get.u8()?, get.u8()?, get.u16()?);
+    let (algorithm, level) = (get.u8()?, get.u8()?);
     match (Compression::from_byte(algorithm), level) {
         (Some(Compression::None), 0) => Ok(Compressor::None),
         (Some(Compression::Lz4), 0) => Ok(Compressor::Lz4),
@@ -224,6 +262,15 @@ fn decode_root(get: &mut Get<'_>) -> Result<Root, Fault> {
     let (checkpoint, sequence, previous, mount) = (get.u64()?, get.u64()?, get.u32()?, get.u32()?);
     let first = Place::decode(get)?;
     Ok(Root { checkpoint, sequence, previous, mount, first, runs: get.u32()?, journal_at: get.u64()? })
+}
+
+fn decode_key(get: &mut Get<'_>, is_encrypted: u16) -> Result<Option<WrappedKey>, Fault> {
+    let bytes = get.array()?;
+    match is_encrypted {
+        0 if bytes == [0; WRAPPED_KEY_LEN] => Ok(None),
+        1 => WrappedKey::from_bytes(&bytes).map(Some).map_err(Fault::Key),
+        _ => Err(Fault::Field("encryption")),
+    }
 }
 
 fn decode_member(get: &mut Get<'_>) -> Result<MemberEntry, Fault> {

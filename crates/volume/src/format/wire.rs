@@ -1,5 +1,6 @@
 //! Reading and writing of little-endian fields.
 
+use crate::keys::KeyError;
 use std::fmt;
 
 /// The reason why bytes are not the expected structure.
@@ -11,6 +12,10 @@ pub enum Fault {
     Version(u32),
     /// The checksum does not agree with the bytes.
     Checksum,
+    /// The authentication tag does not agree with the bytes, or the bytes are not encrypted.
+    NotAuthentic,
+    /// The wrapped key cannot be used.
+    Key(KeyError),
     /// The structure belongs to another volume.
     Volume,
     /// The bytes end within a field.
@@ -24,9 +29,16 @@ impl fmt::Display for Fault {
         match self {
             Fault::Magic => f.write_str("no magic number"),
             Fault::Version(version) => {
-                write!(f, "format version {version}; this program knows version {}", super::VERSION)
+                write!(
+                    f,
+                    "format version {version}, which this program cannot read: it knows version {}; ",
+                    super::VERSION
+                )?;
+                f.write_str("the program that wrote the volume can still copy its contents elsewhere")
             }
             Fault::Checksum => f.write_str("checksum mismatch"),
+            Fault::NotAuthentic => f.write_str("authentication tag mismatch"),
+            Fault::Key(error) => error.fmt(f),
             Fault::Volume => f.write_str("belongs to another volume"),
             Fault::Short => f.write_str("ends within a field"),
             Fault::Field(name) => write!(f, "impossible value of {name}"),
@@ -88,6 +100,8 @@ impl<'a> Get<'a> {
 
 /// Offset of the checksum in every structure, behind the magic number.
 const CHECKSUM: usize = 8;
+/// End of the magic number and the checksum.
+pub(super) const CHECKSUM_END: usize = CHECKSUM + 4;
 
 /// Begins a structure: the magic number and room for its checksum.
 pub(super) fn begin(magic: &[u8; 8]) -> Vec<u8> {

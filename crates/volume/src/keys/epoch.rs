@@ -4,7 +4,7 @@
 //! message (3 bytes) and a number (8 bytes, little-endian) that its user never repeats within an epoch.
 
 use super::cipher::CipherKey;
-use super::{Cipher, MasterKey, Tag};
+use super::{Cipher, MAC_LEN, MasterKey, Tag};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -76,8 +76,11 @@ impl fmt::Debug for EpochKey {
 pub struct Keyring {
     master: Arc<MasterKey>,
     cipher: Cipher,
-    epochs: BTreeMap<u32, Arc<EpochKey>>,
+    epochs: BTreeMap<u32, (EpochSalt, Arc<EpochKey>)>,
 }
+
+/// Random salt of an epoch.
+pub type EpochSalt = [u8; 16];
 
 impl Keyring {
     /// Creates a keyring without epochs.
@@ -86,8 +89,8 @@ impl Keyring {
     }
 
     /// Derives the key of an epoch and adds it.
-    pub fn add(&mut self, epoch: u32, salt: &[u8; 16]) {
-        self.epochs.insert(epoch, Arc::new(self.master.epoch(self.cipher, salt)));
+    pub fn add(&mut self, epoch: u32, salt: &EpochSalt) {
+        self.epochs.insert(epoch, (*salt, Arc::new(self.derive(salt))));
     }
 
     /// Removes the key of an epoch that has no data left.
@@ -97,7 +100,27 @@ impl Keyring {
 
     /// Returns the key of an epoch, or `None` if the epoch was not added.
     pub fn get(&self, epoch: u32) -> Option<&EpochKey> {
-        self.epochs.get(&epoch).map(|key| &**key)
+        self.epochs.get(&epoch).map(|(_, key)| &**key)
+    }
+
+    /// Returns the key of an epoch and its salt, or `None` if the epoch was not added.
+    pub fn get_with_salt(&self, epoch: u32) -> Option<(&EpochKey, &EpochSalt)> {
+        self.epochs.get(&epoch).map(|(salt, key)| (&**key, salt))
+    }
+
+    /// Derives the key of the epoch with this salt, without adding it.
+    pub fn derive(&self, salt: &EpochSalt) -> EpochKey {
+        self.master.epoch(self.cipher, salt)
+    }
+
+    /// Returns the authentication code of a superblock: HMAC-SHA256 under a key that derives from the master key.
+    pub fn authenticate(&self, superblock: &[u8]) -> [u8; MAC_LEN] {
+        self.master.authenticate(superblock)
+    }
+
+    /// Returns the cipher of all epochs.
+    pub fn cipher(&self) -> Cipher {
+        self.cipher
     }
 
     /// Returns the master key, for a new passphrase.

@@ -1,12 +1,18 @@
 //! The master key, from which the keys of epochs derive with HChaCha20 (draft-irtf-cfrg-xchacha, section 2.2).
 
-use super::{Cipher, EpochKey};
+use super::{Cipher, EpochKey, EpochSalt};
 use chacha20::R20;
+use ring::hmac;
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Length of a master key in bytes.
 pub const MASTER_KEY_LEN: usize = 32;
+/// Length of the authentication code of a superblock in bytes.
+pub const MAC_LEN: usize = 32;
+
+/// Input of the derivation of the key that authenticates superblocks. Salts of epochs are random, so none has this value.
+const SUPERBLOCK_SALT: &EpochSalt = b"superblock's MAC";
 
 /// The random key of a volume. It is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
@@ -21,8 +27,14 @@ impl MasterKey {
     }
 
     /// Derives the key of the epoch with this salt.
-    pub fn epoch(&self, cipher: Cipher, salt: &[u8; 16]) -> EpochKey {
+    pub fn epoch(&self, cipher: Cipher, salt: &EpochSalt) -> EpochKey {
         EpochKey::new(cipher, &self.subkey(salt))
+    }
+
+    /// Returns the authentication code of a superblock.
+    pub(super) fn authenticate(&self, superblock: &[u8]) -> [u8; MAC_LEN] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &*self.subkey(SUPERBLOCK_SALT));
+        hmac::sign(&key, superblock).as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
     fn subkey(&self, salt: &[u8; 16]) -> Zeroizing<[u8; 32]> {

@@ -3,6 +3,7 @@
 //! ```text
 //! passphrase ── KDF(salt) ──▶ wrapping key ── ChaCha20-Poly1305 ──▶ master key (random, one per volume)
 //! master key ── HChaCha20(epoch salt) ──▶ data key of an epoch ── nonce (purpose, part, number) ──▶ sealed bytes
+//! master key ── HChaCha20(constant) ──▶ key of HMAC-SHA256 ──▶ authentication code of the superblocks
 //! ```
 //!
 //! A passphrase only wraps the [`MasterKey`], so a new passphrase rewrites no data. Every mount begins an epoch with a
@@ -10,8 +11,9 @@
 //! their writes from the same number, and no pair of key and nonce repeats.
 //!
 //! The passphrase, the wrapping key, the master key and the memory of Argon2id are overwritten when they are dropped; the
-//! memory of scrypt is not, because its library does not overwrite it. The cipher's own form of an epoch's key is overwritten in place, too; copies that the compiler leaves in registers and on
-//! the stack are out of reach.
+//! memory of scrypt and the state of HMAC are not, because their libraries do not overwrite them. The cipher's own form of
+//! an epoch's key is overwritten in place, too; copies that the compiler leaves in registers and on the stack are out of
+//! reach.
 
 mod cipher;
 mod epoch;
@@ -21,9 +23,9 @@ mod passphrase;
 mod wrapped;
 
 pub use cipher::{Cipher, TAG_LEN, Tag};
-pub use epoch::{EpochKey, Keyring, Nonce, Purpose};
+pub use epoch::{EpochKey, EpochSalt, Keyring, Nonce, Purpose};
 pub use kdf::{Kdf, SALT_LEN};
-pub use master::{MASTER_KEY_LEN, MasterKey};
+pub use master::{MAC_LEN, MASTER_KEY_LEN, MasterKey};
 pub use passphrase::{Passphrase, PassphraseError};
 pub use wrapped::{WRAPPED_KEY_LEN, WrappedKey};
 
@@ -34,6 +36,8 @@ use std::fmt;
 pub enum KeyError {
     /// The volume is encrypted, and no passphrase was given.
     NotAvailable,
+    /// The volume is not encrypted, and so it has no passphrase.
+    NotEncrypted,
     /// The passphrase does not open the wrapped key, or the wrapped key was changed.
     WrongPassphrase,
     /// A field of the wrapped key has a value that this version does not know.
@@ -63,6 +67,7 @@ impl fmt::Display for KeyError {
         match self {
             // The text of ENOKEY.
             KeyError::NotAvailable => f.write_str("required key not available"),
+            KeyError::NotEncrypted => f.write_str("the volume is not encrypted"),
             KeyError::WrongPassphrase => {
                 f.write_str("required key not available: the passphrase does not open this volume")
             }

@@ -8,7 +8,7 @@ use crate::member;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The journal and the last checkpoint.
 pub(super) struct Journal {
@@ -177,11 +177,11 @@ impl Inner {
     async fn write_entry(&self, cx: &Context, journal: &mut Journal, records: &[u8]) -> Result<(), IoError> {
         let numbers = (journal.sequence + 1, journal.mount, journal.previous);
         let block = self.layout.block as usize;
-        let (bytes, sum) = Entry::encode(&self.layout.volume, numbers, records, block);
+        let (bytes, sum) = Entry::encode(&self.layout.volume, numbers, records, block, self.seal_with());
         let before = (journal.at, journal.used);
-        let (at, used) = Journal::place(before, self.layout.journal_len(), bytes.len() as u64);
-        let (bytes, len) = (Payload::from(bytes.clone()), bytes.len() as u64);
-        self.write_metadata(cx, self.layout.bucket_offset(0) + at, &bytes).await?;
+        let len = bytes.len() as u64;
+        let (at, used) = Journal::place(before, self.layout.journal_len(), len);
+        self.write_metadata(cx, self.layout.bucket_offset(0) + at, &bytes.into()).await?;
         if !fault("volume-skips-the-journal-flush") {
             self.flush_metadata(cx).await?;
         }
@@ -215,7 +215,10 @@ impl Inner {
         let number = number.expect("a volume has a metadata member") + 1;
         let mut writer = RunWriter::new(self, number, &members)?;
         let first = writer.places.clone();
-        for (mount, salt) in snapshot.salts {
+        // Other mounts have no data left.
+        let used: BTreeSet<u32> = snapshot.map.iter().map(|extent| extent.writer().epoch).collect();
+        let is_used = |mount: &u32| *mount == journal.mount || used.contains(mount);
+        for (mount, salt) in snapshot.salts.into_iter().filter(|(mount, _)| is_used(mount)) {
             Record::Epoch { mount, salt }.encode(&mut writer.records);
             writer.write_if_full(cx).await?;
         }
@@ -248,7 +251,8 @@ impl Inner {
         }
         let write = |n: &u8| {
             let superblock = &journal.superblocks[usize::from(*n)];
-            member::write_superblock(&*self.members[usize::from(*n)].device, cx, superblock)
+            let keyring = self.encoding.keyring.as_ref();
+            member::write_superblock(&*self.members[usize::from(*n)].device, cx, superblock, keyring)
         };
         join_all(members.iter().map(write)).await.into_iter().collect::<Result<(), _>>()?;
         let mut state = self.lock();
@@ -333,7 +337,7 @@ impl<'a> RunWriter<'a> {
             run.next = next.as_ref().map(|places| places[n]);
             let Place { bucket, offset } = self.places[n];
             let offset = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);
-            let bytes = run.encode(&layout.volume, layout.block as usize).into();
+            let bytes = run.encode(&layout.volume, layout.block as usize, self.inner.seal_with()).into();
             writes.push(member::write(&*self.inner.members[usize::from(*member)].device, cx, offset, bytes));
         }
         join_all(writes).await.into_iter().collect::<Result<(), _>>()?;

@@ -13,7 +13,9 @@ mod collect;
 mod commit;
 mod open;
 mod read;
+mod rekey;
 mod scrub;
+mod unlock;
 mod write;
 
 pub use check::Report;
@@ -23,19 +25,19 @@ pub use scrub::Scrubbed;
 use crate::allocate::{Allocator, BucketUsage, Opened};
 use crate::encode::Encoding;
 use crate::extent::Extent;
-use crate::format::Record;
+use crate::format::{Record, SealWith};
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
 use commit::Journal;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
-use flashlab_sim::Instant;
+use flashlab_sim::{Instant, fault};
 use futures_util::lock::Mutex as AsyncMutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -58,6 +60,8 @@ struct Inner {
     epoch: u32,
     /// Number of the next write within the mount.
     next_write: AtomicU64,
+    /// Number of journal entries and runs of checkpoints that this mount encrypted.
+    seals: AtomicU64,
     read_only: bool,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit.
@@ -136,6 +140,13 @@ impl Inner {
     /// Locks the state. No code panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the key and the number for the next structure of the journal or a checkpoint; `None` without encryption.
+    fn seal_with(&self) -> Option<SealWith<'_>> {
+        let keyring = self.encoding.keyring.as_ref()?;
+        let step = u64::from(!fault("volume-repeats-a-number-of-the-journal"));
+        Some(SealWith { keyring, mount: self.epoch, number: self.seals.fetch_add(step, Ordering::Relaxed) })
     }
 
     /// Converts a range in bytes to blocks.

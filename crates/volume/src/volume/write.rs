@@ -2,7 +2,7 @@
 
 use super::{Inner, State};
 use crate::allocate::Stream;
-use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, encode};
+use crate::encode::{Compression, Compressor, Encoded, Identity, compress, seal};
 use crate::extent::{Extent, Pointer, Writer};
 use crate::format::Record;
 use crate::member;
@@ -68,26 +68,23 @@ impl Inner {
         // Extents end at multiples of the largest extent, so that sequential writes give extents of one size.
         let max = u64::from(self.layout.extent_max / self.layout.block);
         let blocks = blocks.start..blocks.end.min(blocks.start + max - blocks.start % max);
-        let mut tried = None;
-        if self.encoding.compressor != Compressor::None {
-            let compressed = self.encode(offset, data, blocks.clone(), &self.encoding);
-            if compressed.0.compression != Compression::None {
-                let wanted = (compressed.0.stored_blocks(self.layout.block), true);
-                let allocated = self.allocate(wanted)?;
-                return Ok(allocated.map(|(places, _)| (compressed.0.with_pointers(&places), compressed.1)));
-            }
-            tried = Some(compressed);
+        let part = |blocks: &Range<u64>| {
+            let at = |n: u64| (n * u64::from(self.layout.block) - offset) as usize;
+            data.part(at(blocks.start)..at(blocks.end))
+        };
+        if self.encoding.compressor != Compressor::None
+            && let Some(compressed) = compress(&part(&blocks), &self.encoding)
+        {
+            let wanted = (compressed.len() as u32).div_ceil(self.layout.block);
+            let Some((places, _)) = self.allocate((wanted, true))? else { return Ok(None) };
+            let compression = self.encoding.compressor.compression();
+            return Ok(Some(self.seal(blocks, &places, compressed.into(), compression)));
         }
         let wanted = (blocks.end - blocks.start) as u32;
         let Some((places, got)) = self.allocate((wanted, false))? else { return Ok(None) };
-        let (extent, bytes) = match tried.filter(|_| got == wanted) {
-            Some(tried) => tried,
-            None => {
-                let plain = Encoding { compressor: Compressor::None, ..self.encoding.clone() };
-                self.encode(offset, data, blocks.start..blocks.start + u64::from(got), &plain)
-            }
-        };
-        Ok(Some((extent.with_pointers(&places), bytes)))
+        let blocks = blocks.start..blocks.start + u64::from(got);
+        let bytes = part(&blocks);
+        Ok(Some(self.seal(blocks, &places, bytes, Compression::None)))
     }
 
     /// Takes space for the copies of up to `wanted` blocks. Returns `None` without free buckets.
@@ -102,21 +99,23 @@ impl Inner {
         Ok(allocator.allocate(Stream::Foreground, wanted, copies, &[], *position, opened))
     }
 
-    /// Encodes blocks of the data of a write that begins at `offset`. Returns an extent without places, and its bytes,
-    /// padded to whole blocks.
-    fn encode(&self, offset: u64, data: &Payload, blocks: Range<u64>, how: &Encoding) -> (Extent, Payload) {
-        let write = self.next_write.fetch_add(1, Ordering::Relaxed);
+    /// Encrypts the bytes of an extent, or computes their checksums. Returns the extent, and its bytes padded to whole
+    /// blocks.
+    fn seal(
+        &self,
+        blocks: Range<u64>,
+        places: &[Pointer],
+        bytes: Payload,
+        compression: Compression,
+    ) -> (Extent, Payload) {
+        // A number is never used twice in a mount: it is a part of the nonce.
+        let step = u64::from(!fault("volume-repeats-write-numbers"));
+        let write = self.next_write.fetch_add(step, Ordering::Relaxed);
         let block = u64::from(self.layout.block);
-        let (from, to) = (blocks.start * block - offset, blocks.end * block - offset);
-        let identity = Identity {
-            volume: self.layout.volume,
-            address: blocks.start * block,
-            length: (to - from) as u32,
-            epoch: self.epoch,
-            write,
-        };
-        let part = data.part(from as usize..to as usize);
-        let Encoded { mut bytes, compression, check } = encode(part, &identity, how);
+        let length = ((blocks.end - blocks.start) * block) as u32;
+        let (volume, address) = (self.layout.volume, blocks.start * block);
+        let identity = Identity { volume, address, length, epoch: self.epoch, write };
+        let Encoded { mut bytes, check, .. } = seal(bytes, compression, &identity, &self.encoding);
         let whole = (blocks.end, (blocks.end - blocks.start) as u16);
         let (stored, writer) = (bytes.len() as u32, Writer { epoch: self.epoch, write });
         let padded = bytes.len().next_multiple_of(block as usize);
@@ -126,7 +125,7 @@ impl Inner {
             copy.resize(padded, 0);
             bytes = copy.into();
         }
-        (Extent::new(whole, stored, compression, check, writer, &[]), bytes)
+        (Extent::new(whole, stored, compression, check, writer, places), bytes)
     }
 
     /// Writes the copies of an extent.

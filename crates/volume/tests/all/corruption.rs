@@ -2,7 +2,7 @@
 //!
 //! `FLASHLAB_FULL` damages every byte of the used structures and every 16th byte of the rest.
 
-use crate::pool::{BLOCK, disks, format, open, options};
+use crate::pool::{BLOCK, disks, encrypted, format, open, options};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{Answer, Io};
@@ -16,9 +16,9 @@ use flashlab_volume::{Options, Volume};
 const USED: usize = 24 << 10;
 
 /// Creates a volume with some data. Returns its disks and the data.
-fn filled(members: usize, replicas: u8, close: bool) -> (Vec<Disk>, Vec<u8>) {
+fn filled(members: usize, base: &Options, close: bool) -> (Vec<Disk>, Vec<u8>) {
     let disks = disks(members);
-    format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+    format(&disks, base).expect("disks of the right size");
     let volume = open(&disks).expect("a new volume");
     let mut rng = Rng::new(3);
     let mut data = vec![0; USED];
@@ -68,38 +68,42 @@ fn full() -> bool {
 
 #[test]
 fn a_damaged_byte_of_a_closed_volume_is_an_error_or_healed() {
-    let (disks, data) = filled(1, 1, true);
-    let images = [disks[0].image()];
-    let (mut errors, mut healthy) = (0, 0);
-    for offset in offsets(&images[0], full()) {
-        let damaged = copies(&images);
-        damaged[0].flip(offset, 1 << (offset % 8));
-        match open(&damaged) {
-            Err(_) => errors += 1,
-            Ok(volume) if unreadable(&volume, &data, &format!("byte {offset}")) > 0 => errors += 1,
-            Ok(_) => healthy += 1,
+    for base in [options(), encrypted()] {
+        let (disks, data) = filled(1, &base, true);
+        let images = [disks[0].image()];
+        let (mut errors, mut healthy) = (0, 0);
+        for offset in offsets(&images[0], full()) {
+            let damaged = copies(&images);
+            damaged[0].flip(offset, 1 << (offset % 8));
+            match open(&damaged) {
+                Err(_) => errors += 1,
+                Ok(volume) if unreadable(&volume, &data, &format!("byte {offset}")) > 0 => errors += 1,
+                Ok(_) => healthy += 1,
+            }
         }
+        assert!(errors > 50 && healthy > 50, "{errors} errors, {healthy} without effect");
     }
-    assert!(errors > 50 && healthy > 50, "{errors} errors, {healthy} without effect");
 }
 
 #[test]
 fn a_damaged_byte_of_one_copy_is_no_error() {
-    let (disks, data) = filled(2, 2, true);
-    let images: Vec<Image> = disks.iter().map(Disk::image).collect();
-    for offset in offsets(&images[0], false).into_iter().step_by(2) {
-        for member in 0..2 {
-            let damaged = copies(&images);
-            damaged[member].flip(offset, 0x10);
-            let volume = open(&damaged).expect("the other member is sound");
-            assert_eq!(unreadable(&volume, &data, &format!("byte {offset} of member {member}")), 0);
+    for base in [options(), encrypted()] {
+        let (disks, data) = filled(2, &Options { replicas: 2, ..base }, true);
+        let images: Vec<Image> = disks.iter().map(Disk::image).collect();
+        for offset in offsets(&images[0], false).into_iter().step_by(2) {
+            for member in 0..2 {
+                let damaged = copies(&images);
+                damaged[member].flip(offset, 0x10);
+                let volume = open(&damaged).expect("the other member is sound");
+                assert_eq!(unreadable(&volume, &data, &format!("byte {offset} of member {member}")), 0);
+            }
         }
     }
 }
 
 #[test]
 fn opening_heals_a_damaged_superblock() {
-    let (disks, _) = filled(2, 1, true);
+    let (disks, _) = filled(2, &options(), true);
     for disk in &disks {
         let at = copy_offsets(disk.image().size());
         disk.flip(at[0] + 20, 1);
@@ -118,12 +122,12 @@ fn opening_heals_a_damaged_superblock() {
 /// Damage of an entry in the middle of the journal must not hide the flushed changes behind it.
 #[test]
 fn a_damaged_journal_entry_before_others_is_an_error() {
-    let (disks, data) = filled(1, 1, false);
+    let (disks, data) = filled(1, &options(), false);
     let images = [disks[0].image()];
     let bytes = images[0].to_vec();
     let entries: Vec<u64> = (0..bytes.len())
         .step_by(BLOCK as usize)
-        .filter(|at| Entry::decode(&bytes[*at..], &options().volume).is_ok())
+        .filter(|at| Entry::decode(&bytes[*at..], &options().volume, None).is_ok())
         .map(|at| at as u64)
         .collect();
     assert!(entries.len() > 8, "{entries:?}");
@@ -145,7 +149,7 @@ fn a_damaged_journal_entry_before_others_is_an_error() {
 /// Data that was moved on the medium, or replaced by an older version, is an error.
 #[test]
 fn a_moved_or_replayed_extent_is_an_error() {
-    let (disks, data) = filled(1, 1, true);
+    let (disks, data) = filled(1, &options(), true);
     let image = disks[0].image();
     let bytes = image.to_vec();
     let mut caught = 0;
@@ -168,13 +172,13 @@ fn a_moved_or_replayed_extent_is_an_error() {
 /// Decoders accept any bytes. Changed structures with a correct checksum reach the checks behind it.
 #[test]
 fn hostile_structures_give_errors_and_no_panic() {
-    let (disks, data) = filled(1, 1, true);
+    let (disks, data) = filled(1, &options(), true);
     let image = disks[0].image();
     let bytes = image.to_vec();
     let volume = options().volume;
     let mut rng = Rng::new(11);
     let run = (0..bytes.len()).step_by(BLOCK as usize).find_map(|at| {
-        let run = Run::decode(&bytes[at..], &volume).ok()?;
+        let run = Run::decode(&bytes[at..], &volume, None).ok()?;
         Some((at as u64, run))
     });
     let (at, run) = run.expect("a closed volume has a checkpoint");
@@ -183,7 +187,7 @@ fn hostile_structures_give_errors_and_no_panic() {
         let n = rng.below(run.records.len() as u64) as usize;
         run.records[n] ^= 1 << rng.below(8);
         let mut hostile = image.clone();
-        hostile.write(at, &run.encode(&volume, BLOCK as usize));
+        hostile.write(at, &run.encode(&volume, BLOCK as usize, None));
         // A forged checksum may point elsewhere; the data's own checksums then fail, unless the place is the same.
         if let Ok(volume) = open(&copies(&[hostile])) {
             let read = Io::Read { offset: 0, buffer: vec![0; data.len()] };
@@ -209,14 +213,14 @@ fn hostile_structures_give_errors_and_no_panic() {
 /// Bytes that were changed anywhere, under a checksum that agrees, decode or give an error.
 #[test]
 fn decoders_accept_any_bytes() {
-    let (disks, _) = filled(2, 2, false);
+    let (disks, _) = filled(2, &Options { replicas: 2, ..options() }, false);
     let bytes = disks[0].image().to_vec();
     let volume = options().volume;
     let starts = (0..bytes.len()).step_by(BLOCK as usize);
     let is_structure = |at: &usize| {
         let at = &bytes[*at..];
-        Entry::decode(at, &volume).is_ok()
-            || Run::decode(at, &volume).is_ok()
+        Entry::decode(at, &volume, None).is_ok()
+            || Run::decode(at, &volume, None).is_ok()
             || Superblock::decode(at).is_ok()
     };
     let structures: Vec<usize> = starts.filter(is_structure).collect();
@@ -233,8 +237,8 @@ fn decoders_accept_any_bytes() {
                 let sum = crc32c::crc32c(covered);
                 hostile[8..12].copy_from_slice(&sum.to_le_bytes());
             }
-            let records = Entry::decode(&hostile, &volume).map(|entry| entry.records);
-            let records = records.or_else(|_| Run::decode(&hostile, &volume).map(|run| run.records));
+            let records = Entry::decode(&hostile, &volume, None).map(|entry| entry.records);
+            let records = records.or_else(|_| Run::decode(&hostile, &volume, None).map(|run| run.records));
             decoded +=
                 usize::from(records.is_ok_and(|records| Record::decode_all(&records, |_| Ok(())).is_ok()));
         }

@@ -5,13 +5,14 @@
 //! zeroes or older contents of the same range (I8), and a bucket that is reused too early shows as garbage (I2).
 //! `FLASHLAB_FULL` runs more seeds.
 
-use crate::pool::{BLOCK, MEMBER, devices, disks_of, format, open, options, run};
+use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run};
 use flashlab_block::conformance::read;
 use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, shortest};
 use flashlab_block::{BlockDevice, Context, Executor, Io, Started};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{OpenOptions, Options, Volume};
+use flashlab_volume::keys::Cipher;
+use flashlab_volume::{Options, Volume};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -36,17 +37,31 @@ struct Shape {
     blocks: u64,
     /// The workload uses all of the volume, so that it collects garbage all the time.
     tight: bool,
+    /// The volume is encrypted with this cipher.
+    cipher: Option<Cipher>,
 }
 
 const fn shape(members: usize, replicas: u8) -> Shape {
-    Shape { members, replicas, member: MEMBER, blocks: 96, tight: false }
+    Shape { members, replicas, member: MEMBER, blocks: 96, tight: false, cipher: None }
 }
 
 const fn tight(members: usize, replicas: u8, blocks: u64) -> Shape {
-    Shape { members, replicas, member: 432 << 10, blocks, tight: true }
+    Shape { members, replicas, member: 432 << 10, blocks, tight: true, cipher: None }
 }
 
-const SHAPES: [Shape; 5] = [shape(1, 1), tight(1, 1, 300), shape(2, 2), tight(2, 1, 700), tight(2, 2, 300)];
+const fn encrypted(cipher: Cipher, shape: Shape) -> Shape {
+    Shape { cipher: Some(cipher), ..shape }
+}
+
+const SHAPES: [Shape; 7] = [
+    shape(1, 1),
+    tight(1, 1, 300),
+    shape(2, 2),
+    tight(2, 1, 700),
+    tight(2, 2, 300),
+    encrypted(Cipher::ChaCha20Poly1305, tight(1, 1, 260)),
+    encrypted(Cipher::Aes256Gcm, shape(2, 2)),
+];
 
 fn draw(rng: &mut Rng, shape: Shape) -> Step {
     let start = rng.below(shape.blocks);
@@ -112,7 +127,8 @@ fn formatted(shape: Shape) -> Vec<Image> {
     let disks: Vec<Disk> = (0..shape.members).map(|_| Disk::new(Image::new(shape.member), BLOCK)).collect();
     let size = if shape.tight { shape.blocks * BLOCK } else { 0 };
     let compression = if shape.members == 2 { Compressor::Lz4 } else { Compressor::None };
-    let options = Options { replicas: shape.replicas, compression, size, ..options() };
+    let encryption = shape.cipher.map(encryption);
+    let options = Options { replicas: shape.replicas, compression, size, encryption, ..options() };
     format(&disks, &options).expect("disks of the right size");
     disks.iter().map(Disk::image).collect()
 }
@@ -139,7 +155,7 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
     let disks = disks_of(formatted(shape));
     let history = Arc::new(Mutex::new(History::new(BLOCK as usize, shape.blocks)));
     let (cx, members) = (executor.context(), devices(&disks));
-    let volume = executor.block_on(async move { Volume::open(&cx, &members, OpenOptions::default()).await });
+    let volume = executor.block_on(async move { Volume::open(&cx, &members, open_options()).await });
     let volume = volume.map_err(|error| format!("a new volume does not open: {error}"))?;
     for steps in clients.iter().cloned() {
         let (cx, volume, history) = (executor.context(), volume.clone(), history.clone());
@@ -180,7 +196,7 @@ fn steps(shape: Shape, seed: u64, clients: u64, count: usize) -> Vec<Vec<Step>> 
 /// Runs the workload of a seed. A failure is reduced to the steps that it needs.
 fn check_seed(seed: u64, states_per_point: usize) -> usize {
     let shape = SHAPES[(seed % SHAPES.len() as u64) as usize];
-    let clients = steps(shape, seed, 1 + seed / 5 % 3, if shape.tight { 60 } else { 40 });
+    let clients = steps(shape, seed, 1 + seed / SHAPES.len() as u64 % 3, if shape.tight { 60 } else { 40 });
     crash(shape, seed, &clients, states_per_point).unwrap_or_else(|fault| {
         // Under a deliberate fault, the first failure is enough.
         assert!(std::env::var_os("FLASHLAB_FAULT").is_none(), "seed {seed}: {fault}");
@@ -205,7 +221,7 @@ fn full() -> bool {
 
 #[test]
 fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
-    let seeds = if full() { 3_000 } else { 60 };
+    let seeds = if full() { 4_200 } else { 70 };
     let states: usize = (0..seeds).map(|seed| check_seed(seed, 6)).sum();
     println!("{states} states");
     assert!(states > 3_000, "only {states} states");
@@ -214,7 +230,7 @@ fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
 /// A power loss during the recovery from a power loss: what one recovery shows, the next one shows, too (I9).
 #[test]
 fn a_power_loss_during_recovery_loses_nothing() {
-    let seeds = if full() { 1_000 } else { 24 };
+    let seeds = if full() { 1_400 } else { 28 };
     let mut states = 0;
     for seed in 0..seeds {
         states += recover_twice(seed).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
@@ -231,7 +247,7 @@ fn recover_twice(seed: u64) -> Result<usize, String> {
     let history = Arc::new(Mutex::new(History::new(BLOCK as usize, shape.blocks)));
     let (cx, members, record) = (executor.context(), devices(&disks), history.clone());
     executor.spawn(async move {
-        let volume = Volume::open(&cx, &members, OpenOptions::default()).await.expect("a new volume");
+        let volume = Volume::open(&cx, &members, open_options()).await.expect("a new volume");
         for step in steps(shape, seed, 1, 60).remove(0) {
             execute(&cx, &volume, &record, step).await;
         }
@@ -249,7 +265,7 @@ fn recover_twice(seed: u64) -> Result<usize, String> {
         let shown = Arc::new(Mutex::new(None));
         let (show, bytes) = (shown.clone(), (shape.blocks * BLOCK) as usize);
         executor.spawn(async move {
-            let volume = Volume::open(&cx, &members, OpenOptions::default()).await.expect("a valid state");
+            let volume = Volume::open(&cx, &members, open_options()).await.expect("a valid state");
             let read = Io::Read { offset: 0, buffer: vec![0; bytes] };
             let outcome = match volume.start(&cx, read) {
                 Started::Done(outcome) => outcome,

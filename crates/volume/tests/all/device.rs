@@ -1,24 +1,28 @@
 //! The volume as a block device: it reads like an array, also after it was opened again, and uses its space.
 
-use crate::pool::{BLOCK, devices, disks, format, open, options, run};
+use crate::pool::{BLOCK, devices, disks, encrypted, encryption, format, open, open_options, options, run};
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::{BlockDevice, Io, IoError};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::{Checksum, Compressor};
+use flashlab_volume::keys::Cipher;
 use flashlab_volume::{NewMember, OpenOptions, Options, Volume, VolumeError};
 
 #[test]
 fn a_volume_reads_like_a_plain_array() {
     let shapes = [
-        (1, 1, 1, Compressor::None, Checksum::Crc32c),
-        (2, 2, 1, Compressor::None, Checksum::Xxh3),
-        (3, 3, 1, Compressor::Lz4, Checksum::Crc32c),
-        (4, 2, 2, Compressor::Zstd(3), Checksum::Crc32c),
-        (5, 3, 2, Compressor::Lz4, Checksum::Xxh3),
+        (1, 1, 1, Compressor::None, Checksum::Crc32c, None),
+        (2, 2, 1, Compressor::None, Checksum::Xxh3, None),
+        (3, 3, 1, Compressor::Lz4, Checksum::Crc32c, None),
+        (4, 2, 2, Compressor::Zstd(3), Checksum::Crc32c, None),
+        (5, 3, 2, Compressor::Lz4, Checksum::Xxh3, None),
+        (6, 1, 1, Compressor::None, Checksum::Crc32c, Some(Cipher::Aes256Gcm)),
+        (7, 2, 2, Compressor::Lz4, Checksum::Crc32c, Some(Cipher::ChaCha20Poly1305)),
     ];
-    for (seed, members, replicas, compression, checksum) in shapes {
+    for (seed, members, replicas, compression, checksum, cipher) in shapes {
         let disks = disks(members);
-        let options = Options { replicas, compression, checksum, ..options() };
+        let encryption = cipher.map(encryption);
+        let options = Options { replicas, compression, checksum, encryption, ..options() };
         format(&disks, &options).expect("disks of the right size");
         let volume = open(&disks).expect("a new volume");
         agrees_with_an_array(&volume, seed, 400);
@@ -37,9 +41,9 @@ fn requests_beyond_the_end_are_rejected() {
 /// Writes random data everywhere, several times over, and compares after each opening.
 #[test]
 fn all_of_the_space_can_be_overwritten_again_and_again() {
-    for (members, replicas) in [(1, 1), (2, 1), (2, 2)] {
+    for (members, replicas, base) in [(1, 1, options()), (2, 1, encrypted()), (2, 2, options())] {
         let disks = disks(members);
-        format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+        format(&disks, &Options { replicas, ..base }).expect("disks of the right size");
         let mut rng = Rng::new(7);
         let capacity = open(&disks).expect("a new volume").geometry().capacity;
         let mut array = vec![0; capacity as usize];
@@ -150,7 +154,7 @@ fn a_read_only_volume_changes_nothing() {
     assert!(execute(&volume, Io::Write { offset: 0, data: vec![9; 512].into(), durable: true }).is_ok());
     let before = disks[0].image();
     let devices = devices(&disks);
-    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let read_only = OpenOptions { read_only: true, ..open_options() };
     let volume = run(|cx| async move { Volume::open(&cx, &devices, read_only).await }).expect("a volume");
     assert!(volume.features().read_only);
     let write = Io::Write { offset: 0, data: vec![1; 512].into(), durable: false };

@@ -1,10 +1,10 @@
 //! Members that fail: errors of flushes, and bad copies.
 
-use crate::pool::{BLOCK, MEMBER, disks, format, open, options, run};
+use crate::pool::{BLOCK, MEMBER, disks, format, open, open_options, options, run};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Contract, Disk, History};
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
-use flashlab_volume::{OpenOptions, Options, Scrubbed, Volume};
+use flashlab_volume::{Options, Scrubbed, Volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,7 +40,7 @@ fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
         format(std::slice::from_ref(&disk), &options()).expect("a disk of the right size");
         let failing = FailingFlush { disk: disk.clone(), flushes: AtomicU64::new(0), fails };
         let failing: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(failing)];
-        let opened = run(|cx| async move { Volume::open(&cx, &failing, OpenOptions::default()).await });
+        let opened = run(|cx| async move { Volume::open(&cx, &failing, open_options()).await });
         let mut history = History::new(BLOCK as usize, BLOCKS);
         let mut failed = opened.is_err();
         if let Ok(volume) = opened {

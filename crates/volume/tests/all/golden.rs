@@ -1,24 +1,29 @@
-//! The golden image: a volume of version 1 opens for ever, and the same requests give the same bytes.
+//! The golden images: volumes of version 2 open for ever, and the same requests give the same bytes.
 
-use crate::pool::{BLOCK, disks, format, open, options, run};
+use crate::pool;
+use crate::pool::{BLOCK, disks, encrypted, open, open_options, open_with, options, run};
 use flashlab_block::Io;
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
-use flashlab_volume::Options;
 use flashlab_volume::encode::Compressor;
+use flashlab_volume::format::copy_offsets;
+use flashlab_volume::{OpenOptions, Options};
 use std::fmt::Write;
 
-/// The bytes of the golden image that are not zero.
-const GOLDEN: &str = include_str!("../golden/volume-1.hex");
-/// Bytes in a line of the golden image.
+/// The bytes of the golden images that are not zero, with their names.
+const GOLDEN: [(&str, &str); 2] = [
+    ("volume-2.hex", include_str!("../golden/volume-2.hex")),
+    ("volume-2-encrypted.hex", include_str!("../golden/volume-2-encrypted.hex")),
+];
+/// Bytes in a line of a golden image.
 const LINE: usize = 32;
 
 /// Creates a volume with extents of all kinds, and entries behind its checkpoint.
-fn create() -> Disk {
+fn create(base: Options) -> Disk {
     let disks = disks(1);
-    let options = Options { compression: Compressor::Lz4, ..options() };
-    format(&disks, &options).expect("disks of the right size");
-    let volume = open(&disks).expect("a new volume");
+    let options = Options { compression: Compressor::Lz4, ..base };
+    pool::format(&disks, &options).expect("disks of the right size");
+    let volume = open_with(&disks, OpenOptions { salt: [9; 16], ..open_options() }).expect("a new volume");
     let write = |offset: u64, data: Vec<u8>| {
         assert!(execute(&volume, Io::Write { offset, data: data.into(), durable: false }).is_ok());
     };
@@ -62,21 +67,38 @@ fn from_text(text: &str) -> Image {
 }
 
 #[test]
-fn a_volume_of_version_1_opens_with_its_contents() {
-    let golden = Disk::new(from_text(GOLDEN), BLOCK);
-    assert!(contents(golden) == contents(create()));
+fn volumes_of_version_2_open_with_their_contents() {
+    for ((_, golden), base) in GOLDEN.into_iter().zip([options(), encrypted()]) {
+        let golden = Disk::new(from_text(golden), BLOCK);
+        assert!(contents(golden) == contents(create(base)));
+    }
 }
 
 /// Extents, records, entries and superblocks are encoded as before. A change of the bytes needs a new version of the
-/// format; `FLASHLAB_WRITE_GOLDEN=1` writes the image of a new version.
+/// format; `FLASHLAB_WRITE_GOLDEN=1` writes the images of a new version.
 #[test]
-fn the_same_requests_give_the_bytes_of_version_1() {
-    let text = to_text(&create().image());
-    if std::env::var_os("FLASHLAB_WRITE_GOLDEN").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/volume-1.hex");
-        std::fs::write(path, &text).expect("a writable checkout");
-        return;
+fn the_same_requests_give_the_bytes_of_version_2() {
+    for ((name, golden), base) in GOLDEN.into_iter().zip([options(), encrypted()]) {
+        let text = to_text(&create(base).image());
+        if std::env::var_os("FLASHLAB_WRITE_GOLDEN").is_some() {
+            let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::write(path, &text).expect("a writable checkout");
+            continue;
+        }
+        let different = text.lines().zip(golden.lines()).find(|(new, golden)| new != golden);
+        assert!(text == golden, "{name}: the bytes of the format changed: {different:?}");
     }
-    let different = text.lines().zip(GOLDEN.lines()).find(|(new, golden)| new != golden);
-    assert!(text == GOLDEN, "the bytes of the format changed: {different:?}");
+}
+
+#[test]
+fn a_volume_of_version_1_is_refused_by_name() {
+    let mut image = create(options()).image();
+    for offset in copy_offsets(image.size()) {
+        image.write(offset + 12, &1u32.to_le_bytes());
+    }
+    let error = open(&[Disk::new(image, BLOCK)]).map(drop).expect_err("another version").to_string();
+    assert!(
+        error.contains("format version 1, which this program cannot read: it knows version 2"),
+        "{error}"
+    );
 }

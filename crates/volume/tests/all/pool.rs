@@ -3,8 +3,10 @@
 use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{BlockDevice, Context, Executor};
 use flashlab_sim::Duration;
-use flashlab_volume::{NewMember, OpenOptions, Options, Volume, VolumeError};
+use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
+use flashlab_volume::{Encryption, NewMember, OpenOptions, Options, Volume, VolumeError};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of a member in bytes.
 pub(crate) const MEMBER: u64 = 896 << 10;
@@ -44,10 +46,46 @@ pub(crate) fn format(disks: &[Disk], options: &Options) -> Result<(), VolumeErro
     run(|cx| async move { Volume::format(&cx, &members, &options).await })
 }
 
-/// Opens a volume on the disks.
+/// Costs of a key derivation that takes microseconds.
+pub(crate) const QUICK_KDF: Kdf = Kdf::Argon2id { memory_kib: 8, passes: 1, lanes: 1 };
+
+pub(crate) fn passphrase(text: &str) -> Passphrase {
+    Passphrase::new(text.as_bytes()).expect("not empty")
+}
+
+/// Returns the keys of an encrypted volume that opens with the passphrase `right`.
+pub(crate) fn encryption(cipher: Cipher) -> Encryption {
+    Encryption {
+        master: MasterKey::from_random(&mut [3; 32]),
+        cipher,
+        passphrase: passphrase("right"),
+        kdf: QUICK_KDF,
+        salt: [4; 32],
+    }
+}
+
+/// Returns the options of a small encrypted volume.
+pub(crate) fn encrypted() -> Options {
+    Options { encryption: Some(encryption(Cipher::ChaCha20Poly1305)), ..options() }
+}
+
+/// Returns options that open a volume with its passphrase, and with another salt in each call.
+pub(crate) fn open_options() -> OpenOptions {
+    static MOUNTS: AtomicU64 = AtomicU64::new(0);
+    let mut salt = [0x5a; 16];
+    salt[..8].copy_from_slice(&MOUNTS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    OpenOptions { salt, passphrase: Some(passphrase("right")), ..OpenOptions::default() }
+}
+
+/// Opens a volume on the disks, with the passphrase `right` if it is encrypted.
 pub(crate) fn open(disks: &[Disk]) -> Result<Volume, VolumeError> {
+    open_with(disks, open_options())
+}
+
+/// Opens a volume on the disks.
+pub(crate) fn open_with(disks: &[Disk], options: OpenOptions) -> Result<Volume, VolumeError> {
     let devices = devices(disks);
-    run(|cx| async move { Volume::open(&cx, &devices, OpenOptions::default()).await })
+    run(|cx| async move { Volume::open(&cx, &devices, options).await })
 }
 
 /// Runs a future on an executor of its own.

@@ -1,0 +1,50 @@
+//! A new passphrase for an open volume.
+
+use super::Volume;
+use crate::VolumeError;
+use crate::keys::{Kdf, KeyError, Passphrase, SALT_LEN, WrappedKey};
+use crate::member;
+use flashlab_block::{Context, IoError};
+use flashlab_sim::fault;
+
+impl Volume {
+    /// Wraps the master key under a new passphrase, and overwrites every copy of the old wrapped key on every member.
+    /// `salt` is random, and new for every call. The data is not written anew: somebody who knew the old passphrase and
+    /// has a copy of the old superblock can still read it.
+    ///
+    /// After a power loss in the middle, the volume opens with both passphrases. Opening it for writing completes the
+    /// change.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted, and the error
+    /// of a member that cannot be written; then both passphrases may open the volume.
+    pub async fn rekey(
+        &self,
+        cx: &Context,
+        passphrase: &Passphrase,
+        kdf: Kdf,
+        salt: [u8; SALT_LEN],
+    ) -> Result<(), VolumeError> {
+        let inner = &self.inner;
+        let keyring = inner.encoding.keyring.as_ref().ok_or(VolumeError::Key(KeyError::NotEncrypted))?;
+        if inner.read_only {
+            return Err(VolumeError::Member { member: 0, error: IoError::ReadOnly });
+        }
+        let (volume, cipher) = (&inner.layout.volume, keyring.cipher());
+        let key = WrappedKey::wrap(keyring.master(), cipher, volume, passphrase, kdf, salt);
+        let key = key.map_err(VolumeError::Key)?;
+        let mut journal = inner.journal.lock().await;
+        for superblock in &mut journal.superblocks {
+            superblock.sequence += 1;
+            superblock.key_changes += 1;
+            superblock.key = Some(key.clone());
+        }
+        let last = journal.superblocks.len() - usize::from(fault("volume-keeps-an-old-key"));
+        for (n, superblock) in journal.superblocks.iter().enumerate().take(last) {
+            let device = &*inner.members[n].device;
+            let written = member::write_superblock(device, cx, superblock, Some(keyring)).await;
+            written.map_err(|error| VolumeError::Member { member: n, error })?;
+        }
+        Ok(())
+    }
+}

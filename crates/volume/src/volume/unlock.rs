@@ -1,0 +1,49 @@
+//! The key of an encrypted volume that is being opened.
+
+use super::open::Found;
+use crate::VolumeError;
+use crate::format::Superblock;
+use crate::keys::{KeyError, Keyring, Passphrase, WrappedKey};
+
+/// Returns the keyring of an encrypted volume, and `None` without encryption. Verifies the superblocks.
+///
+/// An interrupted change of the passphrase leaves members with the old and with the new wrapped key. The volume then opens
+/// with both passphrases, and all superblocks in `found` get the new wrapped key, so that opening for writing completes
+/// the change.
+pub(super) fn unlock(
+    found: &mut [Found],
+    passphrase: Option<&Passphrase>,
+) -> Result<Option<Keyring>, VolumeError> {
+    let mut wrapped: Vec<(u32, &WrappedKey)> = Vec::new();
+    for Superblock { key, key_changes, .. } in found.iter().map(|found| &found.superblock) {
+        let Some(key) = key else { return Ok(None) };
+        if !wrapped.contains(&(*key_changes, key)) {
+            wrapped.push((*key_changes, key));
+        }
+    }
+    wrapped.sort_by_key(|(changes, _)| std::cmp::Reverse(*changes));
+    let passphrase = passphrase.ok_or(VolumeError::Key(KeyError::NotAvailable))?;
+    let volume = found[0].superblock.volume;
+    let mut error = KeyError::WrongPassphrase;
+    let keyring = wrapped.into_iter().find_map(|(_, key)| match key.unwrap(&volume, passphrase) {
+        Ok(master) => Some(Keyring::new(master, key.cipher())),
+        Err(other) => {
+            error = other;
+            None
+        }
+    });
+    let keyring = keyring.ok_or(VolumeError::Key(error))?;
+    if let Some(forged) = found.iter().find(|found| !found.superblock.is_authentic(&keyring)) {
+        return Err(VolumeError::NotAuthentic { member: forged.given });
+    }
+    let newest = found.iter().map(|found| &found.superblock).max_by_key(|superblock| superblock.key_changes);
+    let newest = newest.expect("a volume has a member");
+    let (key, key_changes) = (newest.key.clone(), newest.key_changes);
+    for Found { superblock, agree, .. } in found {
+        if superblock.key != key {
+            superblock.sequence += 1;
+            (superblock.key, superblock.key_changes, *agree) = (key.clone(), key_changes, false);
+        }
+    }
+    Ok(Some(keyring))
+}
