@@ -1,9 +1,11 @@
-//! Fuzzes the bytes of extents and of a wrapped key, as a hostile image contains them.
+//! Fuzzes the bytes of extents, of a wrapped key, and of the structures of an encrypted volume, as a hostile image
+//! contains them.
 #![no_main]
 
 use flashlab_volume::encode::{
     Checksum, Compression, Compressor, Encoding, Identity, decode, decode_units, encode,
 };
+use flashlab_volume::format::{Entry, Fault, Run, Superblock};
 use flashlab_volume::keys::{Cipher, Keyring, MasterKey, WRAPPED_KEY_LEN, WrappedKey};
 use libfuzzer_sys::fuzz_target;
 
@@ -23,6 +25,28 @@ fuzz_target!(|bytes: &[u8]| {
             Ok(key) => assert_eq!(&key.to_bytes(), wrapped),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
+    }
+
+    // Foreign structures. An encrypted volume accepts none, because its tags do not agree.
+    let mut keyring = Keyring::new(MasterKey::from_random(&mut [2; 32]), Cipher::Aes256Gcm);
+    keyring.add(1, &[3; 16]);
+    let _ = Superblock::decode(bytes).map(|superblock| assert!(!superblock.is_authentic(&keyring)));
+    let mut structure = bytes.to_vec();
+    for (magic, header) in [(b"FLVjrnl1", 88), (b"FLVchkp1", 96)] {
+        if structure.len() < header {
+            break;
+        }
+        structure[..8].copy_from_slice(magic);
+        let records = (structure.len() - header) as u32;
+        structure[12..16].copy_from_slice(&records.to_le_bytes());
+        structure[16..32].copy_from_slice(&[1; 16]);
+        let sum = crc32c::crc32c(&structure[12..]);
+        structure[8..12].copy_from_slice(&sum.to_le_bytes());
+        let decoded = match header {
+            88 => Entry::decode(&structure, &[1; 16], Some(&keyring)).map(drop),
+            _ => Run::decode(&structure, &[1; 16], Some(&keyring)).map(drop),
+        };
+        assert_eq!(decoded, Err(Fault::NotAuthentic));
     }
 
     // Foreign bytes whose checksum is correct.

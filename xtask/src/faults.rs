@@ -20,7 +20,7 @@ const SUITES: &[(&str, &[&str])] = &[
     ("flash", &["power_cut"]),
     ("nvme", &["power_cut"]),
     ("block", &["timed"]),
-    ("volume", &["faulty", "corruption", "crash"]),
+    ("volume", &["faulty", "rekey", "nonces", "encrypted", "corruption", "crash"]),
     ("sd", &["power_cut", "card"]),
     ("host", &["cache"]),
 ];

@@ -47,6 +47,9 @@ pub enum ServedError {
     /// The members are no volume, or their volume cannot be opened.
     #[cfg(feature = "volume")]
     Volume(crate::volume::PoolError),
+    /// The passphrase of a volume cannot be read.
+    #[cfg(feature = "volume")]
+    Passphrase(flashlab_volume::keys::PassphraseError),
     /// The files of a device with a state file do not belong together, or are damaged.
     DeviceFiles(DeviceFilesError),
     /// The list of exports cannot be parsed.
@@ -208,6 +211,8 @@ impl fmt::Display for ServedError {
             ServedError::Image(error) => error.fmt(f),
             #[cfg(feature = "volume")]
             ServedError::Volume(error) => error.fmt(f),
+            #[cfg(feature = "volume")]
+            ServedError::Passphrase(error) => error.fmt(f),
             ServedError::DeviceFiles(error) => error.fmt(f),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
         }

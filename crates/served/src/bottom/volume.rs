@@ -6,15 +6,28 @@ use crate::error::{Problem, ServedError};
 
 #[cfg(feature = "volume")]
 pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
-    use crate::volume::Pool;
+    use crate::volume::{Pool, open_options};
+    use flashlab_volume::OpenOptions;
     use std::sync::Arc;
     let missing = Problem::Missing { key: "the list of members", example: "volume:a.img:b.img" };
     let list = part.first().ok_or_else(|| part.error(missing))?;
-    part.read("volume", &[], "volume:a.img:b.img")?;
-    let options = crate::volume::open_options(opening.read_only_bytes)?;
+    part.read("volume", &["passphrase-file", "passphrase-fd"], "passphrase-file=secret")?;
+    let options = OpenOptions { passphrase: passphrase(&part)?, ..open_options(opening.read_only_bytes)? };
     let volume = Pool::parse(list)?.open(opening.seed, options, opening.library)?;
     let closing = Arc::new(volume.clone());
     Ok(Bottom { bytes: Box::new(volume), simulated: None, made: None, closing: Some(closing) })
+}
+
+/// Reads the passphrase of an encrypted volume.
+#[cfg(feature = "volume")]
+fn passphrase(part: &Part<'_>) -> Result<Option<flashlab_volume::keys::Passphrase>, ServedError> {
+    use flashlab_volume::keys::Passphrase;
+    let read = match (part.value("passphrase-file"), part.count("passphrase-fd")?) {
+        (Some((path, _)), _) => Passphrase::from_file(std::path::Path::new(path)),
+        (None, Some(fd)) => Passphrase::from_fd(u32::try_from(fd).unwrap_or(u32::MAX)),
+        (None, None) => return Ok(None),
+    };
+    read.map(Some).map_err(ServedError::Passphrase)
 }
 
 #[cfg(not(feature = "volume"))]

@@ -64,6 +64,7 @@ impl std::fmt::Display for PoolError {
             | VolumeError::TooSmall { member, .. }
             | VolumeError::NoSuperblock { member, .. }
             | VolumeError::Foreign { member }
+            | VolumeError::NotAuthentic { member }
             | VolumeError::Duplicate { member } => self.members.get(*member),
             _ => None,
         };
@@ -163,7 +164,7 @@ impl Pool {
 /// # Errors
 /// Returns an error if the system has no random numbers.
 pub fn open_options(read_only: bool) -> Result<OpenOptions, ServedError> {
-    Ok(OpenOptions { read_only, salt: random()? })
+    Ok(OpenOptions { read_only, salt: random()?, passphrase: None })
 }
 
 /// Returns random bytes of the system.

@@ -1,8 +1,9 @@
 //! `flashlab volume dump`: the superblocks, as text for a person who examines a damaged volume.
 
-use super::{Name, size};
+use super::size;
 use crate::failure::Failure;
 use crate::file;
+use clap::Args;
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Started};
 use flashlab_catalogue::library::Library;
 use flashlab_served::volume::wait_on;
@@ -11,8 +12,15 @@ use flashlab_volume::format::{SUPERBLOCK_SIZE, Superblock, copy_offsets};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
-    let pool = name.pool()?;
+#[derive(Args)]
+pub(super) struct Options {
+    /// The members, separated by colons, or a TOML file with a list of them.
+    #[arg(value_name = "A.IMG:B.IMG")]
+    volume: String,
+}
+
+pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let pool = super::pool(&options.volume)?;
     let members = pool.open_members(1, true, library)?;
     let mut text = String::new();
     for (named, member) in pool.members().iter().zip(&members) {
@@ -51,6 +59,7 @@ fn describe(superblock: &Superblock, text: &mut String) {
         ("replicas", superblock.replicas.to_string()),
         ("compression", superblock.compression.to_string()),
         ("checksum", superblock.checksum.name().to_owned()),
+        ("encryption", encryption(superblock)),
         ("journal", format!("{} buckets", superblock.journal_buckets)),
         (
             "checkpoint",
@@ -72,6 +81,12 @@ fn describe(superblock: &Superblock, text: &mut String) {
             member.durability
         );
     }
+}
+
+fn encryption(superblock: &Superblock) -> String {
+    let Some(key) = &superblock.key else { return "none".to_owned() };
+    let changes = superblock.key_changes;
+    format!("{}, key by {}, passphrase changed {changes} times", key.cipher().name(), key.kdf().name())
 }
 
 fn read(device: &dyn BlockDevice, offset: u64) -> Result<Vec<u8>, IoError> {

@@ -1,6 +1,7 @@
 //! `flashlab volume format`.
 
 use super::foreign;
+use super::secret::Secret;
 use crate::failure::{Failure, say_notes};
 use crate::file;
 use clap::Args;
@@ -11,8 +12,9 @@ use flashlab_measure::in_use::{Kernel, device_number};
 use flashlab_served::ServedError;
 use flashlab_served::volume::{Pool, PoolMember, open_options, random, wait};
 use flashlab_sim::Instant;
-use flashlab_volume as volume;
 use flashlab_volume::encode::{Checksum, Compressor};
+use flashlab_volume::keys::{Cipher, Kdf, MasterKey};
+use flashlab_volume::{self as volume, Encryption, OpenOptions};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -40,9 +42,20 @@ pub(super) struct Options {
     /// Compresses new data: none, lz4, zstd or zstd:LEVEL with a level from 1 to 19.
     #[arg(long, value_name = "METHOD", default_value = "none")]
     compression: Compressor,
-    /// Checksum of the data: crc32c or xxh3.
+    /// Checksum of the data of a volume without encryption: crc32c or xxh3.
     #[arg(long, value_name = "NAME", default_value = "crc32c", value_parser = checksum)]
     checksum: Checksum,
+    /// Encrypts and authenticates everything except the superblocks, under a key that the passphrase opens.
+    #[arg(long)]
+    encrypt: bool,
+    #[command(flatten)]
+    secret: Secret,
+    /// Cipher: chacha20-poly1305, or aes-256-gcm, which is faster on processors with AES instructions.
+    #[arg(long, value_name = "NAME", default_value = "chacha20-poly1305", value_parser = cipher, requires = "encrypt")]
+    cipher: Cipher,
+    /// Function that derives a key from the passphrase: argon2id or scrypt.
+    #[arg(long, value_name = "NAME", default_value = "argon2id", value_parser = kdf, requires = "encrypt")]
+    kdf: Kdf,
     /// Formats members that hold data, which is lost.
     #[arg(long)]
     force: bool,
@@ -58,6 +71,14 @@ fn size(text: &str) -> Result<u64, String> {
 
 fn checksum(text: &str) -> Result<Checksum, String> {
     Checksum::from_name(text).ok_or_else(|| "expected crc32c or xxh3".to_owned())
+}
+
+fn cipher(text: &str) -> Result<Cipher, String> {
+    Cipher::from_name(text).ok_or_else(|| "expected chacha20-poly1305 or aes-256-gcm".to_owned())
+}
+
+pub(super) fn kdf(text: &str) -> Result<Kdf, String> {
+    Kdf::from_name(text).ok_or_else(|| "expected argon2id or scrypt".to_owned())
 }
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
@@ -78,7 +99,10 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let number = |name: &str, value: u64| {
         u32::try_from(value).map_err(|_| Failure::usage(format!("--{name}: {value} bytes is too large")))
     };
+    let encryption = options.encrypt.then(|| encryption(options)).transpose()?;
+    let passphrase = encryption.as_ref().map(|encryption| encryption.passphrase.clone());
     let wanted = volume::Options {
+        encryption,
         compression: options.compression,
         checksum: options.checksum,
         replicas: options.replicas,
@@ -94,7 +118,8 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let refuse = |error| Failure::from(ServedError::Volume(pool.error(error)));
     wait(volume::Volume::format(&cx, &members, &wanted), &devices).map_err(refuse)?;
     // The first opening stores the first checkpoint, and proves that the volume opens.
-    let opened = wait(volume::Volume::open(&cx, &devices, open_options(false)?), &devices).map_err(refuse)?;
+    let opening = OpenOptions { passphrase, ..open_options(false)? };
+    let opened = wait(volume::Volume::open(&cx, &devices, opening), &devices).map_err(refuse)?;
     wait(opened.close(&cx), &devices)
         .map_err(|error| Failure::failed(format!("closing the volume: {error}")))?;
     file::print(&format!(
@@ -104,6 +129,17 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         if members.len() == 1 { "" } else { "s" },
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Draws the master key of an encrypted volume, and reads its passphrase.
+fn encryption(options: &Options) -> Result<Encryption, Failure> {
+    Ok(Encryption {
+        passphrase: options.secret.read_new()?,
+        master: MasterKey::from_random(&mut random()?),
+        cipher: options.cipher,
+        kdf: options.kdf,
+        salt: random()?,
+    })
 }
 
 /// Returns the members that the arguments name.

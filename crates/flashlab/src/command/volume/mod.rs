@@ -4,21 +4,29 @@ mod check;
 mod dump;
 mod foreign;
 mod format;
+mod rekey;
+mod secret;
 mod show;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
-use flashlab_served::volume::{OpenPool, Pool, PoolMember, file_of, open_options};
+use flashlab_served::ServedError;
+use flashlab_served::volume::{OpenPool, Pool, PoolError, PoolMember, file_of, open_options};
+use flashlab_volume::keys::KeyError;
+use flashlab_volume::{OpenOptions, VolumeError};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
   flashlab volume format file:a.img,size=1GiB file:b.img,size=1GiB    a new volume over two new files
   flashlab volume format --replicas 2 ssd.a=/dev/sdb ssd.b=/dev/sdc   two copies of everything
+  flashlab volume format --encrypt --compression lz4 /dev/sdb         asks for a passphrase
   flashlab serve volume:a.img:b.img --unix disk.sock                  the volume over NBD
+  flashlab serve volume:/dev/sdb,passphrase-file=secret               an encrypted one
   flashlab volume show a.img:b.img
   flashlab volume check a.img:b.img
+  flashlab volume rekey /dev/sdb                                      asks for the old and the new passphrase
 
 docs/volume.md is an introduction.";
 
@@ -38,6 +46,7 @@ impl Volume {
             Action::Show(options) => show::run(options, library),
             Action::Check(name) => check::run(name, library),
             Action::Dump(name) => dump::run(name, library),
+            Action::Rekey(options) => rekey::run(options, library),
         }
     }
 }
@@ -60,7 +69,9 @@ enum Action {
     /// Ends with 0 if the volume is sound, and with 1 if there are findings.
     Check(Name),
     /// Prints the superblocks of the members.
-    Dump(Name),
+    Dump(dump::Options),
+    /// Changes the passphrase of an encrypted volume, and overwrites every copy of the old wrapped key.
+    Rekey(rekey::Options),
 }
 
 /// An existing volume.
@@ -69,16 +80,37 @@ struct Name {
     /// The members, separated by colons, or a TOML file with a list of them.
     #[arg(value_name = "A.IMG:B.IMG")]
     volume: String,
+    #[command(flatten)]
+    secret: secret::Secret,
 }
 
 impl Name {
     fn pool(&self) -> Result<Pool, Failure> {
-        Ok(Pool::parse(self.volume.strip_prefix("volume:").unwrap_or(&self.volume))?)
+        pool(&self.volume)
     }
 
     fn open_read_only(&self, library: &Library) -> Result<OpenPool, Failure> {
-        Ok(self.pool()?.open(1, open_options(true)?, library)?)
+        self.open(true, library)
     }
+
+    /// Opens the volume. Asks for the passphrase of an encrypted volume if no option names it.
+    fn open(&self, read_only: bool, library: &Library) -> Result<OpenPool, Failure> {
+        let pool = self.pool()?;
+        let options = OpenOptions { passphrase: self.secret.read()?, ..open_options(read_only)? };
+        match pool.open(1, options, library) {
+            Err(ServedError::Volume(PoolError {
+                error: VolumeError::Key(KeyError::NotAvailable), ..
+            })) => {
+                let passphrase = Some(secret::prompt("passphrase: ")?);
+                Ok(pool.open(1, OpenOptions { passphrase, ..open_options(read_only)? }, library)?)
+            }
+            opened => Ok(opened?),
+        }
+    }
+}
+
+fn pool(volume: &str) -> Result<Pool, Failure> {
+    Ok(Pool::parse(volume.strip_prefix("volume:").unwrap_or(volume))?)
 }
 
 /// Parses a new member: `PATH`, `DEVICE` or `LABEL=` with one of them.

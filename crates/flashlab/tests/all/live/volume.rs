@@ -143,6 +143,79 @@ fn a_damaged_copy_is_found_and_the_other_one_is_read() {
     with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'read -P 71 0 64k' $uri");
 }
 
+/// Writes a passphrase to a file that only its owner can read.
+fn secret(folder: &Folder, name: &str, text: &str, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(folder.path(name), text).expect("a writable folder");
+    std::fs::set_permissions(folder.path(name), PermissionsExt::from_mode(mode)).expect("an own file");
+}
+
+#[test]
+fn an_encrypted_volume_needs_its_passphrase_and_hides_its_contents() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-encrypted");
+    secret(&folder, "secret", "correct horse\n", 0o600);
+    secret(&folder, "wrong", "battery staple\n", 0o600);
+    secret(&folder, "open", "correct horse\n", 0o644);
+    let (code, message) =
+        fail(&folder, &["format", "--encrypt", "--passphrase-file", "open", "file:x.img,size=64MiB"]);
+    assert!(code == Some(2) && message.contains("mode 0644"), "{message}");
+    formatted(&folder, &["--encrypt", "--passphrase-file", "secret", "--compression", "lz4"]);
+    let served = ["volume:a.img:b.img,passphrase-file=secret"];
+    with(&folder, &served, "qemu-io -f raw -c 'write -P 71 0 1M' $uri");
+    with(&folder, &served, "qemu-io -f raw -c 'read -P 71 0 1M' $uri");
+    for member in ["a.img", "b.img"] {
+        let bytes = std::fs::read(folder.path(member)).expect("the member");
+        assert!(!bytes.windows(64).any(|part| part.iter().all(|byte| *byte == 71)), "{member}");
+    }
+    let output =
+        flashlab(&["serve", "volume:a.img:b.img"]).current_dir(&folder).output().expect("it is built");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && message.contains("required key not available"), "{message}");
+    let (_, message) = fail(&folder, &["check", "a.img:b.img"]);
+    assert!(message.contains("required key not available: name the passphrase with"), "{message}");
+    let (_, message) = fail(&folder, &["check", "a.img:b.img", "--passphrase-file", "wrong"]);
+    assert!(message.contains("required key not available: the passphrase does not open"), "{message}");
+    let shown = succeed(&folder, &["show", "--json", "a.img:b.img", "--passphrase-file", "secret"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    assert!(shown["stored_bytes"].as_u64() < shown["mapped_bytes"].as_u64(), "{shown}");
+    let checked = succeed(&folder, &["check", "a.img:b.img", "--passphrase-file", "secret"]);
+    assert!(checked.ends_with("the volume is sound\n"), "{checked}");
+}
+
+#[test]
+fn rekey_replaces_the_passphrase_and_every_copy_of_the_wrapped_key() {
+    let folder = Folder::new("volume-rekey");
+    secret(&folder, "old", "correct horse\n", 0o600);
+    secret(&folder, "new", "battery staple\n", 0o600);
+    formatted(&folder, &["--encrypt", "--kdf", "scrypt", "--passphrase-file", "old"]);
+    // Salt, encrypted key and tag, at their place in the superblock.
+    let before = std::fs::read(folder.path("a.img")).expect("the member");
+    let wrapped = &before[124 + 16..124 + 96];
+    let rekey = ["rekey", "a.img:b.img", "--passphrase-file", "old", "--new-passphrase-file", "new"];
+    assert_eq!(succeed(&folder, &rekey), "the volume has a new passphrase\n");
+    for member in ["a.img", "b.img"] {
+        let bytes = std::fs::read(folder.path(member)).expect("the member");
+        let remains = |part: &[u8]| bytes.windows(16).any(|window| window == part);
+        assert!(!wrapped.chunks_exact(16).any(remains), "{member}");
+    }
+    let (_, message) = fail(&folder, &rekey);
+    assert!(message.contains("required key not available: the passphrase does not open"), "{message}");
+    succeed(&folder, &["check", "a.img:b.img", "--passphrase-file", "new"]);
+    let dump = succeed(&folder, &["dump", "a.img:b.img"]);
+    assert!(dump.contains("chacha20-poly1305, key by argon2id, passphrase changed 1 times"), "{dump}");
+    formatted_again(&folder);
+    let (_, message) = fail(&folder, &rekey);
+    assert!(message.contains("the volume is not encrypted"), "{message}");
+}
+
+/// Formats the members again, without encryption.
+fn formatted_again(folder: &Folder) {
+    succeed(folder, &["format", "--force", "a.img", "b.img"]);
+}
+
 #[test]
 fn a_pool_names_members_of_any_kind() {
     let folder = Folder::new("volume-pool");

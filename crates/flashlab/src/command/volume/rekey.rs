@@ -1,0 +1,39 @@
+//! `flashlab volume rekey`.
+
+use super::Name;
+use super::format::kdf;
+use super::secret::NewSecret;
+use crate::failure::Failure;
+use crate::file;
+use clap::Args;
+use flashlab_block::Context;
+use flashlab_catalogue::library::Library;
+use flashlab_served::volume::{random, wait_on};
+use flashlab_sim::Instant;
+use flashlab_volume::keys::Kdf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    name: Name,
+    #[command(flatten)]
+    new: NewSecret,
+    /// Function that derives a key from the new passphrase: argon2id or scrypt.
+    #[arg(long, value_name = "NAME", default_value = "argon2id", value_parser = kdf)]
+    kdf: Kdf,
+}
+
+pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let volume = options.name.open(false, library)?.volume;
+    let passphrase = options.new.read()?;
+    let cx = Context::new(Instant::ZERO);
+    let done = wait_on(volume.rekey(&cx, &passphrase, options.kdf, random()?), &volume);
+    done.map_err(|error| {
+        Failure::failed(format!("{error}; both passphrases may open the volume until rekey succeeds"))
+    })?;
+    wait_on(volume.close(&cx), &volume)
+        .map_err(|error| Failure::failed(format!("closing the volume: {error}")))?;
+    file::print("the volume has a new passphrase\n")?;
+    Ok(ExitCode::SUCCESS)
+}
