@@ -107,6 +107,8 @@ enum Command {
     /// `docs/recordings.md` describes the format, the causes of requests and the modes of replay.
     Recording(command::recording::Options),
     #[command(flatten)]
+    Sweep(command::Sweep),
+    #[command(flatten)]
     Image(command::Image),
     #[command(flatten)]
     Server(command::Server),
@@ -192,6 +194,10 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Probe(options) => command::probe::run(&options, &library),
         Command::Record(options) => command::record::run(&options, &library),
         Command::Recording(options) => command::recording::run(&options, &library),
+        #[cfg(feature = "sweep")]
+        Command::Sweep(command) => command.run(&library),
+        #[cfg(not(feature = "sweep"))]
+        Command::Sweep(command) => Err(command.failure()),
         #[cfg(feature = "image")]
         Command::Image(command) => command.run(),
         #[cfg(not(feature = "image"))]

@@ -5,7 +5,7 @@ use crate::results::DeviceStatistics;
 use crate::statistics::statistics;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_sim::Duration;
+use flashlab_sim::{Duration, Histogram, Mechanism};
 use std::collections::BTreeMap;
 
 /// Results of a run of jobs.
@@ -55,6 +55,59 @@ impl JobRun {
         };
         Ok(JobRun { reports: recorded.reports(jobs), statistics: recorded, iologs, counted, notes })
     }
+
+    /// Returns the number of completed requests of all jobs.
+    pub fn requests(&self) -> u64 {
+        self.reports.iter().map(|report| report.stats.total_ios()).sum()
+    }
+
+    /// Returns the bytes that these requests moved.
+    pub fn bytes(&self) -> u64 {
+        self.reports.iter().flat_map(|report| &report.stats.directions).map(|way| way.io_bytes).sum()
+    }
+
+    /// Returns the milliseconds in which jobs ran: the longest runtime of each wave, summed over the waves.
+    pub fn runtime_ms(&self) -> u64 {
+        let mut longest: BTreeMap<u32, u64> = BTreeMap::new();
+        for report in &self.reports {
+            let runtime = report.stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0);
+            let wave = longest.entry(report.job.wave).or_default();
+            *wave = runtime.max(*wave);
+        }
+        longest.values().sum()
+    }
+
+    /// Returns requests per second over all jobs and directions; 0 if no time passed.
+    pub fn requests_per_second(&self) -> f64 {
+        per_second(self.requests(), self.runtime_ms())
+    }
+
+    /// Returns bytes per second over all jobs and directions; 0 if no time passed.
+    pub fn bytes_per_second(&self) -> f64 {
+        per_second(self.bytes(), self.runtime_ms())
+    }
+
+    /// Returns the histogram of all completion latencies.
+    pub fn latencies(&self) -> Histogram {
+        let mut all = Histogram::new();
+        for way in self.reports.iter().flat_map(|report| &report.stats.directions) {
+            all.merge(&way.clat);
+        }
+        all
+    }
+
+    /// Returns the nanoseconds that the mean request of all jobs spent in each mechanism.
+    pub fn mechanisms_ns(&self) -> Vec<(&'static str, f64)> {
+        let requests = self.requests().max(1) as f64;
+        let directions = || self.reports.iter().flat_map(|report| &report.stats.directions);
+        let sum = |mechanism| directions().map(|way| way.mechanism_ns(mechanism)).sum::<u64>();
+        let spent = Mechanism::ALL.into_iter().map(|mechanism| (mechanism.name(), sum(mechanism)));
+        spent.filter(|(_, ns)| *ns > 0).map(|(name, ns)| (name, ns as f64 / requests)).collect()
+    }
+}
+
+fn per_second(count: u64, milliseconds: u64) -> f64 {
+    if milliseconds == 0 { 0.0 } else { 1_000.0 * count as f64 / milliseconds as f64 }
 }
 
 /// Returns a note that files lie on the bare device, if a job has `directory=`. It is meant for devices without a

@@ -10,7 +10,7 @@ use flashlab_lab::figures::{DeviceFigures, PERCENTILES, figures};
 use flashlab_lab::job_run::JobRun;
 use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_report::job_run::{incomplete_note, text, written_first_note};
-use flashlab_sim::{Duration, Histogram, Mechanism};
+use flashlab_sim::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::collections::BTreeMap;
@@ -38,30 +38,6 @@ impl RunResult {
     /// Returns the reason why a job ended early.
     pub(crate) fn refusal(&self) -> Option<String> {
         refusal(&self.run.reports).map(|refusal| refusal.to_string())
-    }
-
-    /// Returns the histogram of all completion latencies.
-    fn latencies(&self) -> Histogram {
-        let mut all = Histogram::new();
-        for way in self.run.reports.iter().flat_map(|report| &report.stats.directions) {
-            all.merge(&way.clat);
-        }
-        all
-    }
-
-    /// Returns the milliseconds in which jobs ran: the longest runtime of each wave, summed over the waves.
-    fn runtime(&self) -> u64 {
-        let mut longest: BTreeMap<u32, u64> = BTreeMap::new();
-        for report in &self.run.reports {
-            let runtime = report.stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0);
-            let wave = longest.entry(report.job.wave).or_default();
-            *wave = runtime.max(*wave);
-        }
-        longest.values().sum()
-    }
-
-    fn io_bytes(&self) -> u64 {
-        self.run.reports.iter().flat_map(|report| &report.stats.directions).map(|way| way.io_bytes).sum()
     }
 
     fn figures(&self) -> DeviceFigures {
@@ -93,43 +69,37 @@ impl RunResult {
     /// the sum of their runtimes.
     #[getter]
     fn iops(&self) -> f64 {
-        let (requests, runtime) = (self.requests() as f64, self.runtime());
-        if runtime == 0 { 0.0 } else { 1_000.0 * requests / runtime as f64 }
+        self.run.requests_per_second()
     }
     /// Bytes per second, over all jobs and directions.
     #[getter]
     fn bandwidth(&self) -> f64 {
-        let runtime = self.runtime();
-        if runtime == 0 { 0.0 } else { 1_000.0 * self.io_bytes() as f64 / runtime as f64 }
+        self.run.bytes_per_second()
     }
     /// Number of completed requests.
     #[getter]
     fn requests(&self) -> u64 {
-        self.run.reports.iter().map(|report| report.stats.total_ios()).sum()
+        self.run.requests()
     }
     /// Number of bytes that these requests moved.
     #[getter]
     fn bytes(&self) -> u64 {
-        self.io_bytes()
+        self.run.bytes()
     }
     /// Simulated milliseconds in which jobs ran.
     #[getter]
     fn runtime_ms(&self) -> u64 {
-        self.runtime()
+        self.run.runtime_ms()
     }
     /// Completion latencies of all requests.
     #[getter]
     fn latency(&self) -> Latency {
-        Latency::new(self.latencies())
+        Latency::new(self.run.latencies())
     }
     /// Mean nanoseconds per request by mechanism, over all requests; they add up to the mean latency.
     #[getter]
     fn mechanisms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let requests = self.requests().max(1) as f64;
-        let ways = || self.run.reports.iter().flat_map(|report| &report.stats.directions);
-        let total = |mechanism| ways().map(|way| way.mechanism_ns(mechanism)).sum::<u64>();
-        let spent = Mechanism::ALL.into_iter().map(|mechanism| (mechanism.name(), total(mechanism)));
-        mechanisms(py, spent.filter(|(_, ns)| *ns > 0).map(|(name, ns)| (name, ns as f64 / requests)))
+        mechanisms(py, self.run.mechanisms_ns().into_iter())
     }
     /// Figures of each direction of each job that moved data.
     #[getter]
@@ -247,7 +217,7 @@ impl RunResult {
             self.requests(),
             self.iops(),
             self.bandwidth() / f64::from(1 << 20),
-            self.latencies().mean_ns() / 1_000.0
+            self.run.latencies().mean_ns() / 1_000.0
         )
     }
 }

@@ -1,7 +1,14 @@
 //! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
 
 #![cfg_attr(
-    any(feature = "image", feature = "serve", feature = "manual", feature = "volume", feature = "web"),
+    any(
+        feature = "image",
+        feature = "serve",
+        feature = "manual",
+        feature = "sweep",
+        feature = "volume",
+        feature = "web"
+    ),
     expect(dead_code, reason = "this build has these commands")
 )]
 
@@ -34,6 +41,13 @@ pub(crate) enum Manual {
     Completions(Ignored),
     /// Prints manual pages (not in this build; feature `manual`).
     Man(Ignored),
+}
+
+/// The command of the feature `sweep`.
+#[derive(Subcommand)]
+pub(crate) enum Sweep {
+    /// Runs one job at every point of a grid or a sample, and stores the figures (not in this build; feature `sweep`).
+    Sweep(Ignored),
 }
 
 /// The command of the feature `web`.
@@ -82,6 +96,12 @@ impl Manual {
             Manual::Man(_) => "man",
         };
         failure(&format!("flashlab {command}"), "manual")
+    }
+}
+
+impl Sweep {
+    pub(crate) fn failure(&self) -> Failure {
+        failure("flashlab sweep", "sweep")
     }
 }
 

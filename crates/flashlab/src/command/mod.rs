@@ -33,6 +33,8 @@ mod serve;
 #[cfg(feature = "serve")]
 mod server;
 mod stored;
+#[cfg(feature = "sweep")]
+mod sweep;
 mod target;
 #[cfg(feature = "serve")]
 mod tls;
@@ -52,6 +54,8 @@ pub(crate) use absent::Image;
 pub(crate) use absent::Manual;
 #[cfg(not(feature = "serve"))]
 pub(crate) use absent::Server;
+#[cfg(not(feature = "sweep"))]
+pub(crate) use absent::Sweep;
 #[cfg(not(feature = "volume"))]
 pub(crate) use absent::Volume;
 #[cfg(not(feature = "web"))]
@@ -62,6 +66,8 @@ pub(crate) use image::Image;
 pub(crate) use manual::Manual;
 #[cfg(feature = "serve")]
 pub(crate) use server::Server;
+#[cfg(feature = "sweep")]
+pub(crate) use sweep::Sweep;
 #[cfg(feature = "volume")]
 pub(crate) use volume::Volume;
 #[cfg(feature = "web")]

@@ -1,0 +1,134 @@
+//! `flashlab sweep`: runs one job at many points of a space of device numbers and job options.
+
+use crate::failure::{Failure, say};
+use crate::{file, progress};
+use clap::{Args, Subcommand};
+use flashlab_catalogue::library::Library;
+use flashlab_sweep::{JobText, Plan, Store, Sweep as Checked, SweepError, run_locally};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Size in bytes of the largest plan or job file that is read.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The command `sweep`.
+#[derive(Subcommand)]
+pub(crate) enum Sweep {
+    /// Runs one job at every point of a grid or a sample, and stores the figures in a Parquet file.
+    ///
+    /// The file PLAN names the device, the job and the points; `docs/sweeps.md` describes it. A sweep that was
+    /// interrupted, extended or repeated runs only the points that are missing in its folder.
+    Sweep(Options),
+}
+
+/// Options of the command.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Folder for the results, `results.parquet` and `parts/`; by default the name of the plan without `.toml`.
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Number of threads; by default one for each processor.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Lists the points with the hashes of their inputs, and runs nothing.
+    #[arg(long)]
+    list: bool,
+    /// The plan, a TOML file.
+    plan: PathBuf,
+}
+
+impl Sweep {
+    pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
+        let Sweep::Sweep(options) = self;
+        run(options, library)
+    }
+}
+
+fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let plan = read_plan(&options.plan)?;
+    let open = || Checked::new(plan, library).map_err(|error| in_plan(&options.plan, &error));
+    let sweep = progress::show_elapsed("checking the points".to_owned(), open)?;
+    if options.list {
+        return list(&sweep);
+    }
+    let folder = options.to.clone().unwrap_or_else(|| options.plan.with_extension(""));
+    if folder == options.plan {
+        return Err(Failure::usage(format_args!(
+            "{}: name a folder for the results (--to DIR)",
+            folder.display()
+        )));
+    }
+    file::check_output_folder(&folder)?;
+    let mut store = Store::open(&folder).map_err(failure)?;
+    let missing = store.missing(&sweep);
+    let threads = options.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
+    let is_stopped = {
+        let progress = progress::ProgressDisplay::new(format!("sweep of {} points", missing.len()));
+        progress::stop_on_interrupt(&progress);
+        run_locally(&sweep, &mut store, &missing, threads, &progress).map_err(failure)?;
+        progress.is_stopped()
+    };
+    let path = store.finish(&sweep).map_err(failure)?;
+    Ok(report(&sweep, &store, missing.len(), &path, is_stopped))
+}
+
+/// Prints what was run and stored, and returns the exit code.
+fn report(sweep: &Checked<'_>, store: &Store, ran: usize, path: &Path, is_stopped: bool) -> ExitCode {
+    let all = sweep.points().len();
+    let (rows, errors) = store.counts(sweep);
+    let ran = ran - (all - rows).min(ran);
+    say(format_args!("{ran} points ran, {} were there; {} has {rows} of {all} rows", rows - ran, path.display()));
+    if let Some((point, error)) = store.first_error(sweep) {
+        say(format_args!("{errors} rows have an error (they run again next time); the first is {point}: {error}"));
+    }
+    if is_stopped {
+        say("the sweep was stopped; the same command continues it");
+        return ExitCode::from(STOPPED);
+    }
+    if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Exit code of a sweep that Ctrl-C stopped.
+const STOPPED: u8 = 130;
+
+fn list(sweep: &Checked<'_>) -> Result<ExitCode, Failure> {
+    let mut text = String::new();
+    for (key, point) in sweep.points() {
+        text.push_str(&format!("{key} {point}\n"));
+    }
+    file::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a plan. A job that is one word without a dash is the name of a job file beside the plan.
+fn read_plan(path: &Path) -> Result<Plan, Failure> {
+    let mut plan = Plan::from_toml(&read_text(path)?).map_err(|error| in_plan(path, &error))?;
+    if let JobText::Text(text) = &plan.job {
+        let is_name = !text.trim().is_empty() && !text.contains(['\n', '=', '[']) && !text.starts_with('-');
+        if is_name {
+            plan.job = JobText::Text(read_text(&path.parent().unwrap_or(Path::new("")).join(text.trim()))?);
+        }
+    }
+    Ok(plan)
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let bytes = file::read(&path.to_string_lossy(), FILE_BYTES_MAX)
+        .map_err(|why| Failure::usage(format_args!("{shown}: {why}")))?;
+    String::from_utf8(bytes).map_err(|_| Failure::usage(format_args!("{shown}: it is not a text file")))
+}
+
+/// Returns the usage error of a fault in the plan.
+fn in_plan(path: &Path, error: &SweepError) -> Failure {
+    Failure::usage(format_args!("{}: {error}", path.display()))
+}
+
+/// Returns the failure of a fault in the folder of results.
+fn failure(error: SweepError) -> Failure {
+    match error {
+        SweepError::Io { path, error } => Failure::io(&path, &error),
+        other => Failure::usage(other),
+    }
+}

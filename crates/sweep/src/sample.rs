@@ -1,0 +1,203 @@
+//! Random samples of a space.
+
+use crate::error::SweepError;
+use crate::point::{Point, Value};
+use flashlab_sim::Rng;
+use serde::{Deserialize, Serialize};
+
+/// A random sample. The nth point depends on the seed and n alone, so that a larger sample contains a smaller one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Number of points.
+    pub(crate) count: u64,
+    /// Seed of the draws.
+    #[serde(default = "one")]
+    pub(crate) seed: u64,
+    /// The range of each name.
+    #[serde(deserialize_with = "crate::plan::in_order", serialize_with = "crate::plan::as_map")]
+    pub(crate) range: Vec<(String, Range)>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// The values of a name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Range {
+    /// One of a list, each with the same probability.
+    Choice(Vec<Value>),
+    /// A number between two bounds, whose unit is the same: `{ from = "100us", to = "2ms", scale = "log" }`.
+    Between(Between),
+}
+
+/// Two bounds of a number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Between {
+    from: Value,
+    to: Value,
+    #[serde(default)]
+    scale: Scale,
+    /// Draw whole numbers only.
+    #[serde(default)]
+    whole: bool,
+}
+
+/// The scale on which the draws are uniform.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scale {
+    /// The number itself.
+    #[default]
+    Linear,
+    /// Its logarithm.
+    Log,
+}
+
+impl Sample {
+    /// Draws the points.
+    pub(crate) fn points(&self) -> Result<Vec<Point>, SweepError> {
+        let ranges: Result<Vec<Drawn<'_>>, _> =
+            self.range.iter().map(|(name, range)| Drawn::new(name, range)).collect();
+        let ranges = ranges?;
+        let point = |n| {
+            let mut rng = Rng::for_purpose(self.seed, n);
+            Point(ranges.iter().map(|range| (range.name.to_owned(), range.draw(&mut rng))).collect())
+        };
+        Ok((0..self.count).map(point).collect())
+    }
+}
+
+/// A range that has been checked.
+struct Drawn<'a> {
+    name: &'a str,
+    kind: DrawnKind<'a>,
+}
+
+enum DrawnKind<'a> {
+    Choice(&'a [Value]),
+    Between { from: f64, to: f64, unit: Option<&'a str>, scale: Scale, whole: bool },
+}
+
+impl<'a> Drawn<'a> {
+    fn new(name: &'a str, range: &'a Range) -> Result<Drawn<'a>, SweepError> {
+        let fault = |fault: &str| SweepError::Plan(format!("sample.range: {name}: {fault}"));
+        let kind = match range {
+            Range::Choice(values) if values.is_empty() => return Err(fault("the list has no values")),
+            Range::Choice(values) => DrawnKind::Choice(values),
+            Range::Between(Between { from, to, scale, whole }) => {
+                let bounds = split(from).zip(split(to));
+                let ((from, unit), (to, other)) = bounds.ok_or_else(|| {
+                    fault("a bound is a number with or without a unit, such as 3, 0.5 or \"250us\"")
+                })?;
+                if unit != other {
+                    return Err(fault("the bounds have different units; write both in the same one"));
+                }
+                if from >= to {
+                    return Err(fault("`from` has to be smaller than `to`"));
+                }
+                if *scale == Scale::Log && from <= 0.0 {
+                    return Err(fault("on a logarithmic scale, `from` has to be above zero"));
+                }
+                DrawnKind::Between { from, to, unit, scale: *scale, whole: *whole }
+            }
+        };
+        Ok(Drawn { name, kind })
+    }
+
+    fn draw(&self, rng: &mut Rng) -> Value {
+        match self.kind {
+            DrawnKind::Choice(values) => values[rng.below(values.len() as u64) as usize].clone(),
+            DrawnKind::Between { from, to, unit, scale, whole } => {
+                let share = rng.unit();
+                let number = match scale {
+                    Scale::Linear => from + (to - from) * share,
+                    Scale::Log => from * (share * (to / from).ln()).exp(),
+                };
+                let number = if whole { number.round() } else { six_digits(number) };
+                unit.map_or(Value::Number(number), |unit| Value::Text(format!("{number}{unit}")))
+            }
+        }
+    }
+}
+
+/// Splits a value into its number and its unit, which is `None` for a number in the file.
+fn split(value: &Value) -> Option<(f64, Option<&str>)> {
+    match value {
+        Value::Number(number) => Some((*number, None)),
+        Value::Flag(_) => None,
+        Value::Text(text) => {
+            let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+            Some((text[..end].parse().ok()?, Some(&text[end..])))
+        }
+    }
+}
+
+/// Rounds to six significant digits, so that the number is short and the same on every machine.
+fn six_digits(number: f64) -> f64 {
+    format!("{number:.5e}").parse().expect("a formatted number is a number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(text: &str) -> Sample {
+        toml::from_str(text).expect("the text is a sample")
+    }
+
+    const TWO: &str = "[range]\n\"flash.t_prog\" = { from = \"100us\", to = \"10000us\", scale = \"log\" }\n\
+                       \"ftl.victim\" = [\"greedy\", \"fifo\"]\n";
+
+    #[test]
+    fn a_larger_sample_begins_with_the_smaller_one() {
+        let small = sample(&format!("count = 10\n{TWO}")).points().unwrap();
+        let large = sample(&format!("count = 100\n{TWO}")).points().unwrap();
+        assert_eq!(small[..], large[..10]);
+        let other = sample(&format!("count = 10\nseed = 2\n{TWO}")).points().unwrap();
+        assert_ne!(small, other);
+    }
+
+    #[test]
+    fn draws_are_uniform_on_their_scale_and_keep_the_unit() {
+        let points = sample(&format!("count = 4000\n{TWO}")).points().unwrap();
+        let times: Vec<f64> = points
+            .iter()
+            .map(|point| match split(&point.0[0].1) {
+                Some((number, Some("us"))) => number,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(times.iter().all(|time| (100.0..=10_000.0).contains(time)));
+        let below = times.iter().filter(|time| **time < 1_000.0).count();
+        assert!((1_880..2_120).contains(&below), "half of the draws lie below the geometric mean: {below}");
+        let greedy = points.iter().filter(|point| point.0[1].1 == Value::Text("greedy".into())).count();
+        assert!((1_880..2_120).contains(&greedy), "{greedy}");
+    }
+
+    #[test]
+    fn whole_draws_include_both_bounds() {
+        let points = sample("count = 200\n[range]\niodepth = { from = 1, to = 4, whole = true }").points().unwrap();
+        let mut seen: Vec<String> = points.iter().map(|point| point.0[0].1.to_string()).collect();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen, ["1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn impossible_ranges_are_refused_with_their_name() {
+        for (range, part) in [
+            ("a = []", "no values"),
+            ("a = { from = 2, to = 1 }", "smaller"),
+            ("a = { from = \"1us\", to = \"1ms\" }", "different units"),
+            ("a = { from = 0, to = 1, scale = \"log\" }", "above zero"),
+            ("a = { from = \"x\", to = 1 }", "a number with or without a unit"),
+        ] {
+            let error = sample(&format!("count = 1\n[range]\n{range}")).points().unwrap_err().to_string();
+            assert!(error.starts_with("sample.range: a: ") && error.contains(part), "{range}: {error}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Results of a sweep in a folder.
+//!
+//! `parts/` has the results so far. Each part is written whole, and its name contains the hash of its bytes, so that
+//! damage is found before it is read. [`RESULTS_FILE`] has the rows of the plan in its order. It is written at the end
+//! of each run from the parts, so that an interrupted and continued sweep gives the same bytes as an uninterrupted one.
+
+use crate::error::SweepError;
+use crate::parquet_file::{decode, encode};
+use crate::row::Row;
+use crate::sweep::Sweep;
+use flashlab_catalogue::digest;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Name of the file with all rows.
+pub const RESULTS_FILE: &str = "results.parquet";
+
+const PARTS: &str = "parts";
+const PREFIX: &str = "part-";
+const SUFFIX: &str = ".parquet";
+
+/// Number of parts from which a run merges them.
+const PARTS_MAX: usize = 8;
+
+/// The rows in a folder, by their keys.
+pub struct Store {
+    folder: PathBuf,
+    parts: Vec<PathBuf>,
+    rows: BTreeMap<String, Row>,
+}
+
+impl Store {
+    /// Opens a folder with the results of earlier runs, or creates it.
+    ///
+    /// # Errors
+    /// Returns an error if the folder cannot be read or created, or if a part is damaged.
+    pub fn open(folder: &Path) -> Result<Store, SweepError> {
+        let parts = folder.join(PARTS);
+        fs::create_dir_all(&parts).map_err(|error| SweepError::io(&parts, error))?;
+        let mut store = Store { folder: folder.to_owned(), parts: Vec::new(), rows: BTreeMap::new() };
+        let entries = fs::read_dir(&parts).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries = entries.map_err(|error| SweepError::io(&parts, error))?;
+        let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            if let Some(hash) = hash_of_name(&path) {
+                store.read(&path, &hash)?;
+                store.parts.push(path);
+            }
+        }
+        Ok(store)
+    }
+
+    fn read(&mut self, path: &Path, hash: &str) -> Result<(), SweepError> {
+        let bytes = fs::read(path).map_err(|error| SweepError::io(path, error))?;
+        let damaged = |fault| SweepError::Damaged { path: path.to_owned(), fault };
+        if digest::of_bytes(&bytes) != hash {
+            return Err(damaged("the contents do not match the hash in the file's name".to_owned()));
+        }
+        for row in decode(bytes).map_err(damaged)? {
+            self.rows.insert(row.key.clone(), row);
+        }
+        Ok(())
+    }
+
+    /// Returns the numbers of the points of `sweep` that have no row. Points whose run failed are among them.
+    pub fn missing(&self, sweep: &Sweep<'_>) -> Vec<usize> {
+        let has_row = |key: &str| self.rows.get(key).is_some_and(|row| row.error().is_none());
+        let points = sweep.points().iter().enumerate();
+        points.filter(|(_, (key, _))| !has_row(&key.0)).map(|(at, _)| at).collect()
+    }
+
+    /// Adds rows and writes them to disk as a part.
+    ///
+    /// # Errors
+    /// Returns an error if the part cannot be written.
+    pub fn add(&mut self, rows: Vec<Row>) -> Result<(), SweepError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let part = self.write_part(&rows)?;
+        self.parts.push(part);
+        self.rows.extend(rows.into_iter().map(|row| (row.key.clone(), row)));
+        Ok(())
+    }
+
+    /// Adds the rows of a part that another process encoded with [`Store::encode`].
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not those of a part, or if they cannot be written.
+    pub fn add_encoded(&mut self, bytes: Vec<u8>) -> Result<usize, SweepError> {
+        let rows = decode(bytes).map_err(|fault| SweepError::Plan(format!("rows of a worker: {fault}")))?;
+        let count = rows.len();
+        self.add(rows)?;
+        Ok(count)
+    }
+
+    /// Returns rows as bytes for [`Store::add_encoded`].
+    ///
+    /// # Errors
+    /// Returns the fault of the encoder.
+    pub fn encode(rows: &[Row]) -> Result<Vec<u8>, SweepError> {
+        encode(rows).map_err(SweepError::Plan)
+    }
+
+    /// Writes the rows of `sweep` that exist to [`RESULTS_FILE`] and merges the parts if there are many. Rows of other
+    /// sweeps in the same folder stay in the parts. Returns the path of the file.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be written.
+    pub fn finish(&mut self, sweep: &Sweep<'_>) -> Result<PathBuf, SweepError> {
+        let rows: Vec<Row> =
+            sweep.points().iter().filter_map(|(key, _)| self.rows.get(&key.0).cloned()).collect();
+        let path = self.folder.join(RESULTS_FILE);
+        self.write_file(&path, &Store::encode(&rows)?)?;
+        if self.parts.len() > PARTS_MAX {
+            self.merge(sweep)?;
+        }
+        Ok(path)
+    }
+
+    /// Replaces all parts by one.
+    fn merge(&mut self, sweep: &Sweep<'_>) -> Result<(), SweepError> {
+        let planned: BTreeSet<&str> = sweep.points().iter().map(|(key, _)| key.0.as_str()).collect();
+        let in_order = sweep.points().iter().filter_map(|(key, _)| self.rows.get(&key.0));
+        let others = self.rows.values().filter(|row| !planned.contains(row.key.as_str()));
+        let rows: Vec<Row> = in_order.chain(others).cloned().collect();
+        let merged = self.write_part(&rows)?;
+        for part in std::mem::take(&mut self.parts) {
+            if part != merged {
+                fs::remove_file(&part).map_err(|error| SweepError::io(&part, error))?;
+            }
+        }
+        self.parts.push(merged);
+        Ok(())
+    }
+
+    fn write_part(&self, rows: &[Row]) -> Result<PathBuf, SweepError> {
+        let bytes = Store::encode(rows)?;
+        let hash = digest::of_bytes(&bytes);
+        let path = self.folder.join(PARTS).join(format!("{PREFIX}{hash}{SUFFIX}"));
+        self.write_file(&path, &bytes)?;
+        Ok(path)
+    }
+
+    /// Writes a file under a temporary name, flushes it to disk, and renames it.
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<(), SweepError> {
+        let temporary = path.with_extension(format!("{}.partial", std::process::id()));
+        let written = File::create(&temporary)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&temporary, path));
+        written.map_err(|error| {
+            // The first error counts; the temporary file may not exist.
+            let _ = fs::remove_file(&temporary);
+            SweepError::io(path, error)
+        })
+    }
+
+    /// Returns the number of rows of `sweep` and how many of them have errors.
+    pub fn counts(&self, sweep: &Sweep<'_>) -> (usize, usize) {
+        let rows = || sweep.points().iter().filter_map(|(key, _)| self.rows.get(&key.0));
+        (rows().count(), rows().filter(|row| row.error().is_some()).count())
+    }
+
+    /// Returns the first row of `sweep` with an error.
+    pub fn first_error(&self, sweep: &Sweep<'_>) -> Option<(String, String)> {
+        let rows = sweep.points().iter().filter_map(|(key, point)| Some((self.rows.get(&key.0)?, point)));
+        rows.into_iter().find_map(|(row, point)| Some((point.to_string(), row.error()?.to_owned())))
+    }
+}
+
+/// Returns the hash in the name of a part, or `None` for other files.
+fn hash_of_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    Some(name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.to_owned())
+}

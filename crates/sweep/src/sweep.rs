@@ -1,0 +1,273 @@
+//! A plan whose points have been checked, and the run of a point.
+
+use crate::error::SweepError;
+use crate::plan::{JobText, Plan};
+use crate::point::{Point, Value};
+use crate::row::Row;
+use flashlab_block::read_whole;
+use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::digest::short;
+use flashlab_catalogue::library::Library;
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::loader::Loader;
+use flashlab_fio::option;
+use flashlab_fio::stats::Settings;
+use flashlab_lab::bench::Bench;
+use flashlab_lab::iologs;
+use flashlab_lab::job_run::JobRun;
+use flashlab_lab::progress::Progress;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::path::Path;
+
+/// Enters the hash of each point. It changes when the meaning of a row changes, so that earlier rows run again.
+const REVISION: &str = concat!("flashlab-sweep 1 ", env!("CARGO_PKG_VERSION"));
+
+/// Name of a job file whose text is in the plan, in messages.
+const JOB_NAME: &str = "job";
+
+/// Hash of all inputs of a run: the numbers of the device, the host and the filesystem, the job, and the seed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Key(pub String);
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A plan whose points have been checked.
+pub struct Sweep<'a> {
+    plan: Plan,
+    library: &'a Library,
+    points: Vec<(Key, Point)>,
+}
+
+/// The inputs of one run.
+struct Inputs {
+    device: Device,
+    filesystem: Option<Filesystem>,
+    invocation: Invocation,
+    job: Vec<String>,
+    seed: u64,
+}
+
+impl<'a> Sweep<'a> {
+    /// Checks all points of `plan`: devices, numbers and jobs. Points with equal inputs are kept once.
+    ///
+    /// # Errors
+    /// Returns the first fault with its point.
+    pub fn new(plan: Plan, library: &'a Library) -> Result<Sweep<'a>, SweepError> {
+        let all = plan.all_points()?;
+        let mut sweep = Sweep { plan, library, points: Vec::with_capacity(all.len()) };
+        let mut seen = std::collections::BTreeSet::new();
+        for point in all {
+            let fault = |fault| SweepError::Point { point: point.to_string(), fault };
+            let key = sweep.inputs(&point).and_then(|inputs| key(&inputs, &point)).map_err(fault)?;
+            if seen.insert(key.clone()) {
+                sweep.points.push((key, point));
+            }
+        }
+        Ok(sweep)
+    }
+
+    /// Returns the points with their keys, in the order of the plan.
+    pub fn points(&self) -> &[(Key, Point)] {
+        &self.points
+    }
+
+    /// Returns the plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Runs the point with the number `at` and returns its row. A run that fails gives a row with its error.
+    /// Returns `None` if `progress` stopped the run.
+    pub fn run(&self, at: usize, progress: &Progress) -> Option<Row> {
+        let (key, point) = &self.points[at];
+        let inputs = self.inputs(point);
+        let outcome = inputs.and_then(|inputs| self.run_inputs(&inputs, progress));
+        if progress.is_stopped() {
+            return None;
+        }
+        Some(match outcome {
+            Ok(run) => Row::of(key.0.clone(), point, &run),
+            Err(error) => Row::of_error(key.0.clone(), point, error),
+        })
+    }
+
+    fn run_inputs(&self, inputs: &Inputs, progress: &Progress) -> Result<JobRun, String> {
+        let Inputs { device, filesystem, invocation, seed, .. } = inputs;
+        let mut bench = Bench::with(device, *seed);
+        bench.report_to(progress);
+        if let Some(filesystem) = filesystem {
+            bench.format_once(&filesystem.parameters).map_err(text)?;
+        }
+        for (name, iolog) in iologs::read_all(&invocation.jobs, &read_file).map_err(text)? {
+            bench.load_iolog(&name, iolog);
+        }
+        let write_first = !self.plan.unwritten && device.state.is_none();
+        JobRun::new(&mut bench, invocation, &Settings::default(), write_first).map_err(text)
+    }
+
+    /// Opens the device and parses the job of a point.
+    fn inputs(&self, point: &Point) -> Result<Inputs, String> {
+        let plan = &self.plan;
+        let words = JobWords::of(&plan.job)?;
+        let mut argument = point.get("device").map_or(plan.device.clone(), Value::to_string);
+        let mut options = Vec::new();
+        for (name, value) in &point.0 {
+            match name.as_str() {
+                "device" | "seed" | "fs" => {}
+                option if words.accepts(option) => options.push((option, value)),
+                key => {
+                    argument.push(if argument.contains(':') { ',' } else { ':' });
+                    let value = match value {
+                        Value::Flag(true) => "yes".to_owned(),
+                        Value::Flag(false) => "no".to_owned(),
+                        value => value.to_string(),
+                    };
+                    argument.push_str(&format!("{key}={value}"));
+                }
+            }
+        }
+        let seed = match point.get("seed") {
+            None => plan.seed,
+            Some(seed) => seed.to_string().parse().map_err(|_| format!("seed={seed}: expected a whole number"))?,
+        };
+        let fs = point.get("fs").map(Value::to_string).or_else(|| plan.fs.clone()).filter(|fs| fs != "none");
+        let filesystem = fs.map(|fs| Filesystem::open(&fs, self.library)).transpose().map_err(text)?;
+        let device = Device::open(&argument, self.library).map_err(text)?;
+        let job = words.with(&options);
+        let invocation = Invocation::parse(&job, &Files { text: words.text, variables: &options }).map_err(text)?;
+        if let Some(output) = &invocation.output {
+            return Err(format!("--output={output}: a sweep stores figures only; leave the option out"));
+        }
+        Ok(Inputs { device, filesystem, invocation, job, seed })
+    }
+}
+
+/// Returns the hash of all inputs. Files that the job replays enter with their contents.
+fn key(inputs: &Inputs, point: &Point) -> Result<Key, String> {
+    let Inputs { device, filesystem, invocation, job, seed } = inputs;
+    let mut hash = Sha256::new();
+    let mut add = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    };
+    add(REVISION);
+    add(&device.name);
+    let numbers = device.numbers().into_iter().chain(filesystem.iter().flat_map(Filesystem::numbers));
+    for number in numbers {
+        add(&number.path);
+        add(&number.value);
+    }
+    if let Some(state) = &device.state {
+        add(&state.checksum());
+    }
+    for word in job {
+        add(word);
+    }
+    // The text of a job file does not show the values of its variables, but the jobs do.
+    add(&format!("{:?}", invocation.jobs));
+    for path in invocation.jobs.iter().filter_map(|job| job.read_iolog.as_deref()) {
+        add(&flashlab_catalogue::digest::of_bytes(&read_file(path)?));
+    }
+    add(&seed.to_string());
+    for (name, value) in &point.0 {
+        add(name);
+        add(&value.to_string());
+    }
+    Ok(Key(short(hash)))
+}
+
+/// The job of a plan: words of a command line, or the text of a job file.
+struct JobWords<'a> {
+    words: Vec<String>,
+    text: Option<&'a str>,
+}
+
+impl<'a> JobWords<'a> {
+    fn of(job: &'a JobText) -> Result<JobWords<'a>, String> {
+        match job {
+            JobText::Text(text) if is_job_file(text) => {
+                Ok(JobWords { words: vec![JOB_NAME.to_owned()], text: Some(text) })
+            }
+            JobText::Text(line) => {
+                let words = shlex::split(line).ok_or("job: a quotation mark is not closed")?;
+                Ok(JobWords { words: with_defaults(words), text: None })
+            }
+            JobText::Options(options) => {
+                let words = options.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+                Ok(JobWords { words: with_defaults(words), text: None })
+            }
+        }
+    }
+
+    /// Returns true if `name` belongs to the job and not to the device: an option of fio, or a variable of a job file.
+    fn accepts(&self, name: &str) -> bool {
+        match self.text {
+            Some(text) => text.contains(&format!("${{{name}}}")),
+            None => option::lookup(name).is_some(),
+        }
+    }
+
+    /// Returns the words with `options`, the last of which counts. A job file sees them as variables.
+    fn with(&self, options: &[(&str, &Value)]) -> Vec<String> {
+        let mut words = self.words.clone();
+        if self.text.is_none() {
+            words.extend(options.iter().map(|(name, value)| format!("--{name}={value}")));
+        }
+        words
+    }
+}
+
+/// Returns true for the text of a job file: several lines, or a section.
+fn is_job_file(text: &str) -> bool {
+    text.trim().contains('\n') || text.trim_start().starts_with(['[', ';', '#'])
+}
+
+/// Adds a name and `direct=1` to a command line that lacks them: the device has no page cache above it.
+fn with_defaults(words: Vec<String>) -> Vec<String> {
+    let has = |words: &[String], name: &str| {
+        words.iter().any(|word| word.trim_start_matches('-').split('=').next() == Some(name))
+    };
+    let mut all = Vec::with_capacity(words.len() + 2);
+    if !has(&words, "name") {
+        all.push(format!("--name={JOB_NAME}"));
+    }
+    let direct = !has(&words, "direct") && !has(&words, "buffered");
+    all.extend(words);
+    if direct {
+        all.push("--direct=1".to_owned());
+    }
+    all
+}
+
+/// Gives the parser the text of the plan's job file, and the values of a point as its variables.
+struct Files<'a> {
+    text: Option<&'a str>,
+    variables: &'a [(&'a str, &'a Value)],
+}
+
+impl Loader for Files<'_> {
+    fn load(&self, path: &str) -> Result<Vec<u8>, String> {
+        match self.text {
+            Some(text) if path == JOB_NAME => Ok(text.as_bytes().to_vec()),
+            _ => read_file(path),
+        }
+    }
+    fn variable(&self, name: &str) -> Option<String> {
+        let of_point = self.variables.iter().find(|(known, _)| *known == name);
+        of_point.map(|(_, value)| value.to_string()).or_else(|| std::env::var(name).ok())
+    }
+}
+
+/// Reads a file that a job names.
+fn read_file(path: &str) -> Result<Vec<u8>, String> {
+    read_whole(Path::new(path), iologs::BYTES_MAX).map_err(|error| format!("{path}: {error}"))
+}
+
+fn text(error: impl fmt::Display) -> String {
+    error.to_string()
+}
