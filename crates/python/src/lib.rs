@@ -20,6 +20,7 @@ mod library;
 mod notebook;
 mod result;
 mod server;
+mod sweep;
 
 use pyo3::prelude::*;
 
@@ -40,6 +41,9 @@ fn _flashlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<experiment::Experiment>()?;
     module.add_class::<experiment::ExperimentResult>()?;
     module.add_class::<experiment::Cell>()?;
+    module.add_class::<sweep::Sweep>()?;
+    module.add_class::<sweep::SweepResult>()?;
+    module.add_function(wrap_pyfunction!(sweep::run_chunk, module)?)?;
     module.add_function(wrap_pyfunction!(library::devices, module)?)?;
     module.add_function(wrap_pyfunction!(library::experiments, module)?)
 }

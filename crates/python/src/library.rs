@@ -3,6 +3,7 @@
 use crate::error::error;
 use flashlab_catalogue::library::Library;
 use pyo3::prelude::*;
+use std::borrow::Borrow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -38,6 +39,12 @@ impl LibraryHandle {
             LibraryHandle::BuiltIn => BUILT_IN.get().expect("opened with the handle"),
             LibraryHandle::WithFolders(library) => library,
         }
+    }
+}
+
+impl Borrow<Library> for LibraryHandle {
+    fn borrow(&self) -> &Library {
+        self.get()
     }
 }
 

@@ -8,6 +8,7 @@
 //! - [`run_locally`] runs the missing points on the threads of this machine.
 #![forbid(unsafe_code)]
 
+mod column;
 mod error;
 mod local;
 mod parquet_file;
@@ -18,6 +19,7 @@ mod sample;
 mod store;
 mod sweep;
 
+pub use column::{Column, columns};
 pub use error::SweepError;
 pub use local::run_locally;
 pub use plan::{JobText, Plan};

@@ -4,7 +4,9 @@ use crate::error::SweepError;
 use crate::row::Row;
 use crate::store::Store;
 use crate::sweep::Sweep;
+use flashlab_catalogue::library::Library;
 use flashlab_lab::progress::Progress;
+use std::borrow::Borrow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -17,8 +19,8 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Returns an error if rows cannot be written.
-pub fn run_locally(
-    sweep: &Sweep<'_>,
+pub fn run_locally<L: Borrow<Library> + Sync>(
+    sweep: &Sweep<L>,
     store: &mut Store,
     missing: &[usize],
     threads: usize,

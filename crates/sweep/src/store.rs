@@ -7,7 +7,8 @@
 use crate::error::SweepError;
 use crate::parquet_file::{decode, encode};
 use crate::row::Row;
-use crate::sweep::Sweep;
+use crate::point::Point;
+use crate::sweep::Key;
 use flashlab_catalogue::digest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -65,11 +66,10 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the numbers of the points of `sweep` that have no row. Points whose run failed are among them.
-    pub fn missing(&self, sweep: &Sweep<'_>) -> Vec<usize> {
+    /// Returns the numbers of those of `points` that have no row. Points whose run failed are among them.
+    pub fn missing(&self, points: &[(Key, Point)]) -> Vec<usize> {
         let has_row = |key: &str| self.rows.get(key).is_some_and(|row| row.error().is_none());
-        let points = sweep.points().iter().enumerate();
-        points.filter(|(_, (key, _))| !has_row(&key.0)).map(|(at, _)| at).collect()
+        points.iter().enumerate().filter(|(_, (key, _))| !has_row(&key.0)).map(|(at, _)| at).collect()
     }
 
     /// Adds rows and writes them to disk as a part.
@@ -105,26 +105,25 @@ impl Store {
         encode(rows).map_err(SweepError::Plan)
     }
 
-    /// Writes the rows of `sweep` that exist to [`RESULTS_FILE`] and merges the parts if there are many. Rows of other
+    /// Writes the rows of `points` that exist to [`RESULTS_FILE`] and merges the parts if there are many. Rows of other
     /// sweeps in the same folder stay in the parts. Returns the path of the file.
     ///
     /// # Errors
     /// Returns an error if a file cannot be written.
-    pub fn finish(&mut self, sweep: &Sweep<'_>) -> Result<PathBuf, SweepError> {
-        let rows: Vec<Row> =
-            sweep.points().iter().filter_map(|(key, _)| self.rows.get(&key.0).cloned()).collect();
+    pub fn finish(&mut self, points: &[(Key, Point)]) -> Result<PathBuf, SweepError> {
+        let rows: Vec<Row> = self.rows(points).into_iter().cloned().collect();
         let path = self.folder.join(RESULTS_FILE);
         self.write_file(&path, &Store::encode(&rows)?)?;
         if self.parts.len() > PARTS_MAX {
-            self.merge(sweep)?;
+            self.merge(points)?;
         }
         Ok(path)
     }
 
     /// Replaces all parts by one.
-    fn merge(&mut self, sweep: &Sweep<'_>) -> Result<(), SweepError> {
-        let planned: BTreeSet<&str> = sweep.points().iter().map(|(key, _)| key.0.as_str()).collect();
-        let in_order = sweep.points().iter().filter_map(|(key, _)| self.rows.get(&key.0));
+    fn merge(&mut self, points: &[(Key, Point)]) -> Result<(), SweepError> {
+        let planned: BTreeSet<&str> = points.iter().map(|(key, _)| key.0.as_str()).collect();
+        let in_order = self.rows(points).into_iter();
         let others = self.rows.values().filter(|row| !planned.contains(row.key.as_str()));
         let rows: Vec<Row> = in_order.chain(others).cloned().collect();
         let merged = self.write_part(&rows)?;
@@ -158,16 +157,21 @@ impl Store {
         })
     }
 
-    /// Returns the number of rows of `sweep` and how many of them have errors.
-    pub fn counts(&self, sweep: &Sweep<'_>) -> (usize, usize) {
-        let rows = || sweep.points().iter().filter_map(|(key, _)| self.rows.get(&key.0));
-        (rows().count(), rows().filter(|row| row.error().is_some()).count())
+    /// Returns the rows of `points` that exist.
+    pub fn rows(&self, points: &[(Key, Point)]) -> Vec<&Row> {
+        points.iter().filter_map(|(key, _)| self.rows.get(&key.0)).collect()
     }
 
-    /// Returns the first row of `sweep` with an error.
-    pub fn first_error(&self, sweep: &Sweep<'_>) -> Option<(String, String)> {
-        let rows = sweep.points().iter().filter_map(|(key, point)| Some((self.rows.get(&key.0)?, point)));
-        rows.into_iter().find_map(|(row, point)| Some((point.to_string(), row.error()?.to_owned())))
+    /// Returns the number of rows of `points` and how many of them have errors.
+    pub fn counts(&self, points: &[(Key, Point)]) -> (usize, usize) {
+        let rows = self.rows(points);
+        (rows.len(), rows.iter().filter(|row| row.error().is_some()).count())
+    }
+
+    /// Returns the first row of `points` with an error.
+    pub fn first_error(&self, points: &[(Key, Point)]) -> Option<(String, String)> {
+        let mut rows = points.iter().filter_map(|(key, point)| Some((self.rows.get(&key.0)?, point)));
+        rows.find_map(|(row, point)| Some((point.to_string(), row.error()?.to_owned())))
     }
 }
 

@@ -17,6 +17,7 @@ use flashlab_lab::iologs;
 use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
 use sha2::{Digest, Sha256};
+use std::borrow::Borrow;
 use std::fmt;
 use std::path::Path;
 
@@ -36,10 +37,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// A plan whose points have been checked.
-pub struct Sweep<'a> {
+/// A plan whose points have been checked, with a library of profiles (`L` owns or borrows it).
+pub struct Sweep<L> {
     plan: Plan,
-    library: &'a Library,
+    library: L,
     points: Vec<(Key, Point)>,
 }
 
@@ -52,12 +53,12 @@ struct Inputs {
     seed: u64,
 }
 
-impl<'a> Sweep<'a> {
+impl<L: Borrow<Library>> Sweep<L> {
     /// Checks all points of `plan`: devices, numbers and jobs. Points with equal inputs are kept once.
     ///
     /// # Errors
     /// Returns the first fault with its point.
-    pub fn new(plan: Plan, library: &'a Library) -> Result<Sweep<'a>, SweepError> {
+    pub fn new(plan: Plan, library: L) -> Result<Sweep<L>, SweepError> {
         let all = plan.all_points()?;
         let mut sweep = Sweep { plan, library, points: Vec::with_capacity(all.len()) };
         let mut seen = std::collections::BTreeSet::new();
@@ -136,8 +137,8 @@ impl<'a> Sweep<'a> {
             Some(seed) => seed.to_string().parse().map_err(|_| format!("seed={seed}: expected a whole number"))?,
         };
         let fs = point.get("fs").map(Value::to_string).or_else(|| plan.fs.clone()).filter(|fs| fs != "none");
-        let filesystem = fs.map(|fs| Filesystem::open(&fs, self.library)).transpose().map_err(text)?;
-        let device = Device::open(&argument, self.library).map_err(text)?;
+        let filesystem = fs.map(|fs| Filesystem::open(&fs, self.library.borrow())).transpose().map_err(text)?;
+        let device = Device::open(&argument, self.library.borrow()).map_err(text)?;
         let job = words.with(&options);
         let invocation = Invocation::parse(&job, &Files { text: words.text, variables: &options }).map_err(text)?;
         if let Some(output) = &invocation.output {

@@ -44,9 +44,9 @@ fn library() -> Library {
 fn run(plan: &Plan, library: &Library, folder: &Path, threads: usize) -> Result<usize, SweepError> {
     let sweep = Sweep::new(plan.clone(), library)?;
     let mut store = Store::open(folder)?;
-    let missing = store.missing(&sweep);
+    let missing = store.missing(sweep.points());
     run_locally(&sweep, &mut store, &missing, threads, &Progress::default())?;
-    store.finish(&sweep)?;
+    store.finish(sweep.points())?;
     Ok(missing.len())
 }
 
@@ -64,7 +64,7 @@ fn an_interrupted_extended_or_repeated_sweep_runs_missing_points_only_and_gives_
     let sweep = Sweep::new(plan(LARGE), &library).unwrap();
     // An interruption: one further point is on disk, and no results were written.
     let mut store = Store::open(&pieces.0).unwrap();
-    let missing = store.missing(&sweep);
+    let missing = store.missing(sweep.points());
     assert_eq!(missing.len(), 5);
     store.add(vec![sweep.run(missing[3], &Progress::default()).unwrap()]).unwrap();
     assert_eq!(run(&plan(LARGE), &library, &pieces.0, 2).unwrap(), 4);
@@ -80,10 +80,10 @@ fn many_parts_are_merged_and_rows_of_other_plans_stay() {
         store.add(vec![sweep.run(at, &Progress::default()).unwrap()]).unwrap();
     }
     let small = Sweep::new(plan(SMALL), &library).unwrap();
-    store.finish(&small).unwrap();
+    store.finish(small.points()).unwrap();
     assert_eq!(folder.parts().len(), 1);
     let again = Store::open(&folder.0).unwrap();
-    assert_eq!((again.missing(&small).len(), again.missing(&sweep).len()), (0, 0));
+    assert_eq!((again.missing(small.points()).len(), again.missing(sweep.points()).len()), (0, 0));
 }
 
 #[test]
@@ -166,10 +166,10 @@ fn a_run_that_fails_gives_a_row_with_its_error_and_runs_again() {
     let sweep = Sweep::new(plan.clone(), &library).unwrap();
     run(&plan, &library, &folder.0, 1).unwrap();
     let store = Store::open(&folder.0).unwrap();
-    assert_eq!(store.counts(&sweep), (2, 1));
-    let (point, error) = store.first_error(&sweep).unwrap();
+    assert_eq!(store.counts(sweep.points()), (2, 1));
+    let (point, error) = store.first_error(sweep.points()).unwrap();
     assert!(point.starts_with("read_iolog=") && error.contains("damaged.iolog:3:"), "{point}: {error}");
-    assert_eq!(store.missing(&sweep), [1]);
+    assert_eq!(store.missing(sweep.points()), [1]);
 }
 
 #[test]

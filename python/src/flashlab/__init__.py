@@ -25,12 +25,14 @@ from ._flashlab import (
     JobFigures,
     Latency,
     Result,
+    SweepResult,
     __version__,
     devices,
     experiments,
     fit,
     serve,
 )
+from ._sweep import sweep
 
 __all__ = [
     "BlockDevice",
@@ -45,12 +47,14 @@ __all__ = [
     "JobFigures",
     "Latency",
     "Result",
+    "SweepResult",
     "__version__",
     "devices",
     "experiment",
     "experiments",
     "fit",
     "serve",
+    "sweep",
 ]
 
 

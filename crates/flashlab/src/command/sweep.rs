@@ -61,7 +61,7 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     }
     file::check_output_folder(&folder)?;
     let mut store = Store::open(&folder).map_err(failure)?;
-    let missing = store.missing(&sweep);
+    let missing = store.missing(sweep.points());
     let threads = options.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
     let is_stopped = {
         let progress = progress::ProgressDisplay::new(format!("sweep of {} points", missing.len()));
@@ -69,17 +69,17 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
         run_locally(&sweep, &mut store, &missing, threads, &progress).map_err(failure)?;
         progress.is_stopped()
     };
-    let path = store.finish(&sweep).map_err(failure)?;
+    let path = store.finish(sweep.points()).map_err(failure)?;
     Ok(report(&sweep, &store, missing.len(), &path, is_stopped))
 }
 
 /// Prints what was run and stored, and returns the exit code.
-fn report(sweep: &Checked<'_>, store: &Store, ran: usize, path: &Path, is_stopped: bool) -> ExitCode {
+fn report(sweep: &Checked<&Library>, store: &Store, ran: usize, path: &Path, is_stopped: bool) -> ExitCode {
     let all = sweep.points().len();
-    let (rows, errors) = store.counts(sweep);
+    let (rows, errors) = store.counts(sweep.points());
     let ran = ran - (all - rows).min(ran);
     say(format_args!("{ran} points ran, {} were there; {} has {rows} of {all} rows", rows - ran, path.display()));
-    if let Some((point, error)) = store.first_error(sweep) {
+    if let Some((point, error)) = store.first_error(sweep.points()) {
         say(format_args!("{errors} rows have an error (they run again next time); the first is {point}: {error}"));
     }
     if is_stopped {
@@ -92,7 +92,7 @@ fn report(sweep: &Checked<'_>, store: &Store, ran: usize, path: &Path, is_stoppe
 /// Exit code of a sweep that Ctrl-C stopped.
 const STOPPED: u8 = 130;
 
-fn list(sweep: &Checked<'_>) -> Result<ExitCode, Failure> {
+fn list(sweep: &Checked<&Library>) -> Result<ExitCode, Failure> {
     let mut text = String::new();
     for (key, point) in sweep.points() {
         text.push_str(&format!("{key} {point}\n"));

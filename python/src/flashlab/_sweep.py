@@ -1,0 +1,212 @@
+"""Sweeps: one job at many points, distributed over any executor."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ThreadPoolExecutor, wait
+from typing import Any, Optional, Union
+
+from ._flashlab import Error, Sweep, SweepResult, run_chunk
+
+Path = Union[str, "os.PathLike[str]"]
+Value = Union[str, int, float, bool]
+Space = Union[Mapping[str, Iterable[Value]], Iterable[Mapping[str, Value]]]
+
+# Duration of a chunk. A scheduler that costs two milliseconds per task stays below half a per cent of it.
+CHUNK_SECONDS = 0.5
+# Largest number of points in a chunk: what the death of a worker can cost.
+CHUNK_POINTS = 1000
+# Number of times in a row that a broken executor is replaced without a further row.
+ATTEMPTS = 3
+
+
+def sweep(
+    device: str,
+    job: Union[str, Mapping[str, Value]],
+    space: Space,
+    executor: Union[None, Executor, Callable[[], Executor], Any] = None,
+    *,
+    to: Optional[Path] = None,
+    seed: int = 1,
+    fs: Optional[str] = None,
+    unwritten: bool = False,
+    library: Optional[Path] = None,
+    progress: Optional[Callable[[int, int], object]] = None,
+) -> SweepResult:
+    """Run a job at many points and return one row for each of them.
+
+    ``space`` is a grid, ``{"flash.t_prog": ["250us", "1ms"], "iodepth": [1, 4]}``, of which every combination is a
+    point, or any iterable of points, ``{"iodepth": 4}``, such as the draws of a sampler. A name is an option of the job
+    or a number of the device; ``device``, ``seed`` and ``fs`` vary these. ``job`` is a command line, the text of a job
+    file (whose variables ``${bs}`` are then names), or a dictionary of options.
+
+    ``executor`` is an executor of ``concurrent.futures`` or a client of ``dask.distributed``; the default is one thread
+    per processor. A function that returns an executor is called again when a worker's death breaks the executor.
+
+    ``to`` is a folder. Rows are written to it as they arrive, by the hash of their inputs, so that a sweep that was
+    interrupted, extended or repeated runs only the missing points. ``results.parquet`` in it has all rows. Without
+    ``to``, the rows are in the result alone. ``progress`` is called with the number of stored and of all points.
+
+    >>> result = sweep("sd/kingston", {"rw": "randwrite", "number_ios": 50}, {"iodepth": [1, 4]})
+    >>> len(result)
+    2
+    """
+    plan = {"device": device, "job": _job(job), "seed": seed, "unwritten": unwritten, **_points(space)}
+    if fs is not None:
+        plan["fs"] = fs
+    library = None if library is None else os.fspath(library)
+    if to is not None:
+        return _sweep(plan, to, library, executor, progress)
+    with tempfile.TemporaryDirectory(prefix="flashlab-sweep-") as folder:
+        return _sweep(plan, folder, library, executor, progress)
+
+
+def _job(job: Union[str, Mapping[str, Value]]) -> Union[str, dict[str, Value]]:
+    return job if isinstance(job, str) else dict(job)
+
+
+def _points(space: Space) -> dict[str, Any]:
+    if isinstance(space, Mapping):
+        return {"grid": {name: [_plain(value) for value in values] for name, values in space.items()}}
+    return {"points": [{name: _plain(value) for name, value in point.items()} for point in space]}
+
+
+def _plain(value: Any) -> Value:
+    """Return a number of NumPy as one of Python."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _sweep(
+    plan: dict[str, Any],
+    folder: Path,
+    library: Optional[str],
+    executor: Any,
+    progress: Optional[Callable[[int, int], object]],
+) -> SweepResult:
+    state = Sweep(json.dumps(plan), folder, library)
+    missing = state.missing()
+    run = _Run(state, library, progress, len(missing))
+    if not missing:
+        pass
+    elif executor is None:
+        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+            run.on(threads)
+    elif hasattr(executor, "get_executor"):
+        # A client of Dask.
+        run.on(executor.get_executor(pure=False))
+    elif isinstance(executor, Executor):
+        run.on(executor)
+    elif callable(executor):
+        run.on_replaceable(executor)
+    else:
+        raise TypeError(
+            "executor: expected an executor of concurrent.futures, a function that returns one, or a client of "
+            f"dask.distributed, but this is a {type(executor).__name__}"
+        )
+    return state.finish()
+
+
+class _Run:
+    """The missing points of a sweep, in chunks of about equal duration."""
+
+    def __init__(
+        self,
+        state: Sweep,
+        library: Optional[str],
+        progress: Optional[Callable[[int, int], object]],
+        missing: int,
+    ) -> None:
+        self.state, self.library, self.progress = state, library, progress
+        self.stored = len(state) - missing
+        self.seconds = 0.0
+        self.points = 0
+
+    def on_replaceable(self, make: Callable[[], Executor]) -> None:
+        """Run all points, on a new executor each time that the death of a worker breaks one."""
+        attempts = 0
+        while True:
+            before = self.stored
+            try:
+                with make() as executor:
+                    self.on(executor)
+                return
+            except BrokenExecutor as broken:
+                attempts = 1 if self.stored > before else attempts + 1
+                if attempts == ATTEMPTS:
+                    raise Error(
+                        f"{self._place()}, but the workers died {ATTEMPTS} times in a row without a further row: {broken}"
+                    ) from broken
+
+    def on(self, executor: Executor) -> None:
+        """Run all points on one executor."""
+        missing = iter(self.state.missing())
+        ahead = 2 * _workers(executor)
+        pending: dict[Any, int] = {}
+        try:
+            while True:
+                while len(pending) < ahead:
+                    chunk = [point for point, _ in zip(missing, range(self._chunk_points(ahead)))]
+                    if not chunk:
+                        break
+                    task = executor.submit(_timed_chunk, self.state.chunk(chunk), self.library)
+                    pending[task] = len(chunk)
+                if not pending:
+                    return
+                for task in wait(pending, return_when=FIRST_COMPLETED).done:
+                    rows, seconds = task.result()
+                    self._add(rows, seconds, pending.pop(task))
+        except BrokenExecutor:
+            self._keep_finished(pending)
+            raise
+        except Exception as error:
+            self._keep_finished(pending)
+            if isinstance(error, Error):
+                raise
+            raise Error(
+                f"{self._place()}, then a worker failed: {type(error).__name__}: {error}; call sweep again to continue"
+            ) from error
+        finally:
+            for task in pending:
+                task.cancel()
+
+    def _keep_finished(self, pending: dict[Any, int]) -> None:
+        """Store the rows of chunks that finished beside the one that failed."""
+        for task, points in list(pending.items()):
+            if task.done() and not task.cancelled() and task.exception() is None:
+                self._add(*task.result(), points)
+                del pending[task]
+
+    def _add(self, rows: bytes, seconds: float, points: int) -> None:
+        self.stored += self.state.add(rows)
+        self.seconds += seconds
+        self.points += points
+        if self.progress is not None:
+            self.progress(self.stored, len(self.state))
+
+    def _chunk_points(self, ahead: int) -> int:
+        """Return the number of points in the next chunk: one at first, to learn how long a point takes."""
+        if self.points < ahead:
+            return 1
+        return max(1, min(CHUNK_POINTS, int(CHUNK_SECONDS * self.points / max(self.seconds, 1e-9))))
+
+    def _place(self) -> str:
+        return f"{self.stored} of {len(self.state)} points are stored in {os.fspath(self.state.folder)}"
+
+
+def _timed_chunk(chunk: str, library: Optional[str]) -> tuple[bytes, float]:
+    """Run a chunk in a worker. Return its rows and the seconds that it took."""
+    begin = time.perf_counter()
+    rows = run_chunk(chunk, library)
+    return rows, time.perf_counter() - begin
+
+
+def _workers(executor: Any) -> int:
+    """Return the number of chunks that run at a time."""
+    client = getattr(executor, "_client", None)
+    if client is not None:
+        return max(1, sum(client.nthreads().values()))
+    return getattr(executor, "_max_workers", None) or os.cpu_count() or 1
