@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, of README.md and of the notebooks, as a reader runs them."""
+"""The examples of docs/python.md, docs/sweeps.md, of README.md and of the notebooks, as a reader runs them."""
 
 import ast
 import doctest
@@ -14,7 +14,7 @@ NOTEBOOKS = sorted((ROOT / "python/notebooks").glob("*.ipynb"))
 
 
 def examples():
-    for document in (ROOT / "docs/python.md", ROOT / "python/README.md"):
+    for document in (ROOT / "docs/python.md", ROOT / "docs/sweeps.md", ROOT / "python/README.md"):
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", document.read_text(), re.S), 1):
             yield pytest.param(document, code, id=f"{document.name}-{number}")
 

@@ -31,6 +31,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("c", 15),
     ("lab", 15),
     ("report", 20),
+    ("sweep", 5),
     ("flashlab", 190),
     ("fit", 5),
     ("recording", 5),

@@ -39,6 +39,7 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab load", How::Parsed, "needs a server"),
     ("flashlab web", How::Parsed, "a server; tests/all/web opens its page"),
     ("flashlab record ", How::Parsed, "starts a guest"),
+    ("flashlab sweep", How::Parsed, "needs a plan; cli/sweep runs some"),
     ("flashlab image", How::Parsed, "needs files and programs; cli/image composes disks"),
     ("flashlab volume", How::Parsed, "needs members; tests of the command have some"),
     ("flashlab measure /", How::Parsed, "needs a card"),
@@ -58,6 +59,7 @@ const FEATURES: &[(&str, bool)] = &[
     ("load", cfg!(feature = "serve")),
     ("web", cfg!(feature = "web")),
     ("image", cfg!(feature = "image")),
+    ("sweep", cfg!(feature = "sweep")),
     ("completions", cfg!(feature = "manual")),
     ("man", cfg!(feature = "manual")),
 ];

@@ -18,5 +18,7 @@ mod output;
 mod published;
 mod record;
 mod recording;
+#[cfg(feature = "sweep")]
+mod sweep;
 mod trace;
 mod words;
