@@ -7,9 +7,9 @@ use crate::column::{Column, Kind, columns, point_names};
 use crate::row::{Cell, Row};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::record::Field;
 use parquet::schema::types::Type;
@@ -59,7 +59,8 @@ pub(crate) fn encode(rows: &[Row]) -> Result<Vec<u8>, String> {
                 writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None).map_err(text)?;
             }
             Kind::Text => {
-                let values: Vec<ByteArray> = column.texts().flatten().map(|text| text.as_str().into()).collect();
+                let values: Vec<ByteArray> =
+                    column.texts().flatten().map(|text| text.as_str().into()).collect();
                 writer.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).map_err(text)?;
             }
         }

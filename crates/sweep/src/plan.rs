@@ -34,7 +34,12 @@ pub struct Plan {
     #[serde(default)]
     pub unwritten: bool,
     /// The values of each name; every combination is a point.
-    #[serde(default, deserialize_with = "in_order", serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "in_order",
+        serialize_with = "as_map",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub grid: Vec<(String, Vec<Value>)>,
     /// A random sample of points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,8 +99,16 @@ impl Plan {
         let kinds = [!self.grid.is_empty(), self.sample.is_some(), !self.points.is_empty()];
         match kinds.iter().filter(|is_there| **is_there).count() {
             1 => {}
-            0 => return Err(fault("no points: give [grid] a list of values for each name, or [sample] ranges")),
-            _ => return Err(fault("give the points as a grid, as a sample or as a list, not as several of these")),
+            0 => {
+                return Err(fault(
+                    "no points: give [grid] a list of values for each name, or [sample] ranges",
+                ));
+            }
+            _ => {
+                return Err(fault(
+                    "give the points as a grid, as a sample or as a list, not as several of these",
+                ));
+            }
         }
         let count = match &self.sample {
             Some(sample) => Some(sample.count),

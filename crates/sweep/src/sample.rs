@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn whole_draws_include_both_bounds() {
-        let points = sample("count = 200\n[range]\niodepth = { from = 1, to = 4, whole = true }").points().unwrap();
+        let points =
+            sample("count = 200\n[range]\niodepth = { from = 1, to = 4, whole = true }").points().unwrap();
         let mut seen: Vec<String> = points.iter().map(|point| point.0[0].1.to_string()).collect();
         seen.sort();
         seen.dedup();

@@ -6,8 +6,8 @@
 
 use crate::error::SweepError;
 use crate::parquet_file::{decode, encode};
-use crate::row::Row;
 use crate::point::Point;
+use crate::row::Row;
 use crate::sweep::Key;
 use flashlab_catalogue::digest;
 use std::collections::{BTreeMap, BTreeSet};

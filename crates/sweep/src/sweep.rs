@@ -134,13 +134,17 @@ impl<L: Borrow<Library>> Sweep<L> {
         }
         let seed = match point.get("seed") {
             None => plan.seed,
-            Some(seed) => seed.to_string().parse().map_err(|_| format!("seed={seed}: expected a whole number"))?,
+            Some(seed) => {
+                seed.to_string().parse().map_err(|_| format!("seed={seed}: expected a whole number"))?
+            }
         };
         let fs = point.get("fs").map(Value::to_string).or_else(|| plan.fs.clone()).filter(|fs| fs != "none");
-        let filesystem = fs.map(|fs| Filesystem::open(&fs, self.library.borrow())).transpose().map_err(text)?;
+        let filesystem =
+            fs.map(|fs| Filesystem::open(&fs, self.library.borrow())).transpose().map_err(text)?;
         let device = Device::open(&argument, self.library.borrow()).map_err(text)?;
         let job = words.with(&options);
-        let invocation = Invocation::parse(&job, &Files { text: words.text, variables: &options }).map_err(text)?;
+        let invocation =
+            Invocation::parse(&job, &Files { text: words.text, variables: &options }).map_err(text)?;
         if let Some(output) = &invocation.output {
             return Err(format!("--output={output}: a sweep stores figures only; leave the option out"));
         }

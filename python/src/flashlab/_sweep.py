@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ThreadPoolExecutor, wait
+from itertools import islice
 from typing import Any, Optional, Union
 
 from ._flashlab import Error, Sweep, SweepResult, run_chunk
@@ -149,7 +150,7 @@ class _Run:
         try:
             while True:
                 while len(pending) < ahead:
-                    chunk = [point for point, _ in zip(missing, range(self._chunk_points(ahead)))]
+                    chunk = list(islice(missing, self._chunk_points(ahead)))
                     if not chunk:
                         break
                     task = executor.submit(_timed_chunk, self.state.chunk(chunk), self.library)

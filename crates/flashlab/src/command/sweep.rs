@@ -78,9 +78,15 @@ fn report(sweep: &Checked<&Library>, store: &Store, ran: usize, path: &Path, is_
     let all = sweep.points().len();
     let (rows, errors) = store.counts(sweep.points());
     let ran = ran - (all - rows).min(ran);
-    say(format_args!("{ran} points ran, {} were there; {} has {rows} of {all} rows", rows - ran, path.display()));
+    say(format_args!(
+        "{ran} points ran, {} were there; {} has {rows} of {all} rows",
+        rows - ran,
+        path.display()
+    ));
     if let Some((point, error)) = store.first_error(sweep.points()) {
-        say(format_args!("{errors} rows have an error (they run again next time); the first is {point}: {error}"));
+        say(format_args!(
+            "{errors} rows have an error (they run again next time); the first is {point}: {error}"
+        ));
     }
     if is_stopped {
         say("the sweep was stopped; the same command continues it");

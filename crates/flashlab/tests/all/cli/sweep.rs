@@ -15,7 +15,11 @@ fn a_sweep_runs_once_and_its_threads_do_not_change_the_file() {
     folder.put("plan.toml", PLAN);
     let run = folder.run(&["sweep", "--threads", "1", "plan.toml"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    assert!(run.err.contains("4 points ran, 0 were there; plan/results.parquet has 4 of 4 rows"), "{}", run.err);
+    assert!(
+        run.err.contains("4 points ran, 0 were there; plan/results.parquet has 4 of 4 rows"),
+        "{}",
+        run.err
+    );
     let first = results(&folder);
     let again = folder.run(&["sweep", "plan.toml"]);
     assert!(again.err.contains("0 points ran, 4 were there"), "{}", again.err);
@@ -31,7 +35,8 @@ fn a_sweep_runs_once_and_its_threads_do_not_change_the_file() {
 fn a_job_file_beside_the_plan_has_the_names_as_variables() {
     let folder = Folder::new("sweep-job-file");
     folder.put("job.fio", "[a]\nrw=randwrite\ndirect=1\nsize=4m\nnumber_ios=20\nbs=${block}\n");
-    folder.put("plan.toml", "device = \"sd/kingston\"\njob = \"job.fio\"\n[grid]\nblock = [\"4k\", \"8k\"]\n");
+    folder
+        .put("plan.toml", "device = \"sd/kingston\"\njob = \"job.fio\"\n[grid]\nblock = [\"4k\", \"8k\"]\n");
     let run = folder.run(&["sweep", "plan.toml"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
 }
