@@ -5,7 +5,10 @@
 #![no_main]
 
 use flashlab_sim::{Duration, Geometry, Instant};
-use flashlab_usb::{Carrier, Disk, DiskError, Done, Identity, MassStorage, Operation, usbip, usbredir};
+use flashlab_usb::{
+    Carrier, Disk, DiskError, Done, Identity, MassStorage, Operation, PlannedStickQuirk, StickMoment, StickQuirk, usbip,
+    usbredir,
+};
 use libfuzzer_sys::fuzz_target;
 
 const CAPACITY: u64 = 64 << 10;
@@ -218,6 +221,14 @@ fn ip(request: HostRequest, id: u64) -> Vec<u8> {
     }
 }
 
+const WHEN: StickMoment = StickMoment::Block(20);
+/// Quirks, by the bit of the input's first byte that selects them.
+const QUIRKS: [(u8, PlannedStickQuirk); 3] = [
+    (2, PlannedStickQuirk { quirk: StickQuirk::NeedsReset(Duration::from_us(400)), when: StickMoment::Always }),
+    (32, PlannedStickQuirk { quirk: StickQuirk::Disconnect(Duration::from_us(300)), when: WHEN }),
+    (64, PlannedStickQuirk { quirk: StickQuirk::Capacity(CAPACITY + 512), when: StickMoment::Always }),
+];
+
 fn run<C: Carrier<Device = MassStorage<Small>>>(
     first: &[u8],
     mut input: Input<'_>,
@@ -234,11 +245,22 @@ fn run<C: Carrier<Device = MassStorage<Small>>>(
         serial: text("000000000001"),
     };
     let (mut now, mut output, mut requested_bytes) = (Instant::ZERO, Vec::new(), 0);
-    let mut session = C::begin(now, MassStorage::new(disk, identity), &mut output);
+    let mut stick = MassStorage::new(disk, identity);
+    for (bit, quirk) in QUIRKS {
+        if choice & bit != 0 {
+            stick.add_quirk(now, quirk);
+        }
+    }
+    let mut session = C::begin(now, stick, &mut output);
     let mut open = session.receive(now, first, &mut output).is_ok();
     let mut id = 0;
-    while open && !input.0.is_empty() {
+    while open && !session.is_over() && !input.0.is_empty() {
         id += 1;
+        if input.0[0] == 0xff {
+            let plugged = input.bytes(2)[1..].first().is_some_and(|byte| byte & 1 == 1);
+            session.device_mut().set_plugged(now, plugged);
+            continue;
+        }
         let request = host_request(&mut input);
         if let HostRequest::In(length) = request {
             requested_bytes += length as usize;
@@ -247,7 +269,7 @@ fn run<C: Carrier<Device = MassStorage<Small>>>(
         now = now + Duration::from_us(u64::from(input.byte() & 0x7f) * 3);
         open = session.receive(now, &pack(request, id), &mut output).is_ok();
         session.advance(now, &mut output);
-        assert!(session.next_due().is_none_or(|due| due > now), "what is due is answered");
+        assert!(session.next_due().is_none_or(|due| due > now), "nothing that is due is left");
     }
     assert!(output.len() <= 4096 + requested_bytes + 512 * id as usize + 64 * first.len());
     session.end(now);

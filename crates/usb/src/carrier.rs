@@ -21,6 +21,10 @@ pub trait Carrier: Sized {
     fn next_due(&self) -> Option<Instant>;
     /// Appends the answers of all transfers that complete until `now`.
     fn advance(&mut self, now: Instant, output: &mut Vec<u8>);
+    /// Returns true if the session is over, because the protocol cannot express that the device left the bus.
+    fn is_over(&self) -> bool {
+        false
+    }
     /// Returns the device, for events outside the connection.
     fn device_mut(&mut self) -> &mut Self::Device;
     /// Ends the session because the peer is gone, which also cuts the device's power. Returns the device.

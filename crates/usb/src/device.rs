@@ -112,9 +112,10 @@ pub trait Device {
     fn responds(&self) -> bool {
         true
     }
-    /// Returns false if the device has pulled its own cable. Its session then tells the host that it is gone.
-    fn is_plugged(&self) -> bool {
-        true
+    /// Returns the number of the device's connection to the bus, or `None` while it is not on the bus. A device that has
+    /// left the bus and returned has another number. Its session tells the host.
+    fn connection(&self) -> Option<u32> {
+        Some(0)
     }
     /// Halts the endpoint with this address, or ends the halt, at the host's request (feature ENDPOINT_HALT).
     fn set_halted(&mut self, _now: Instant, _address: u8, _halted: bool) {}

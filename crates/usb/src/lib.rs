@@ -26,7 +26,10 @@ mod vub300;
 pub use carrier::Carrier;
 pub use descriptor::{Descriptors, Endpoint, standard};
 pub use device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
-pub use mass_storage::{Disk, DiskError, Done, Identity, MassStorage, Operation, StickCounters};
+pub use mass_storage::{
+    Disk, DiskError, Done, Identity, MassStorage, Operation, PlannedStickQuirk, STICK_QUIRKS, StickCounters,
+    StickMoment, StickQuirk, StickQuirkEntry, StickQuirkError,
+};
 pub use vub300::{Counters, Vub300};
 
 /// Largest accepted transfer and longest buffered packet, in bytes. The longest transfer of Linux's `vub300` has 255.5

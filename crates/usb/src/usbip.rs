@@ -7,6 +7,10 @@
 //!
 //! A connection either requests the list, or imports the single device and then carries its transfers. A message
 //! outside the protocol ends the connection, because the start of the next message is unknown.
+//!
+//! An import turns on the power of the device's port. If the device appears on the bus later, so does the answer. When
+//! the device leaves the bus, the connection ends, and Linux removes the device; another `usbip attach` brings it back.
+//! Linux' `vhci-hcd` resets its own ports only, so no reset reaches the device.
 
 use crate::descriptor::control;
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Transfer};
@@ -63,6 +67,8 @@ pub enum SessionError {
     TooLong(u32),
     /// Isochronous packets.
     Isochronous,
+    /// Bytes that follow a request for an import which has not been answered.
+    BeforeImport,
 }
 
 impl fmt::Display for SessionError {
@@ -82,6 +88,9 @@ impl fmt::Display for SessionError {
             SessionError::Isochronous => {
                 f.write_str("the peer sent isochronous packets, which no device here supports")
             }
+            SessionError::BeforeImport => {
+                f.write_str("the peer sent a message before its import of the device was answered")
+            }
         }
     }
 }
@@ -93,10 +102,21 @@ impl core::error::Error for SessionError {}
 pub struct Session<D> {
     device: D,
     input: Vec<u8>,
-    imported: bool,
+    import: Import,
     configuration: u8,
     /// Sequence numbers of outstanding transfers.
     waiting: BTreeSet<u64>,
+}
+
+/// State of the import of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Import {
+    /// The peer has not requested it.
+    None,
+    /// The device has power, but is not yet on the bus.
+    Requested,
+    /// The peer has the device, on the bus's connection of this number.
+    Done(u32),
 }
 
 /// Common header of the messages after an import.
@@ -113,7 +133,13 @@ impl<D: Device> Carrier for Session<D> {
     type Error = SessionError;
 
     fn begin(_: Instant, device: D, _: &mut Vec<u8>) -> Session<D> {
-        Session { device, input: Vec::new(), imported: false, configuration: 0, waiting: BTreeSet::new() }
+        Session {
+            device,
+            input: Vec::new(),
+            import: Import::None,
+            configuration: 0,
+            waiting: BTreeSet::new(),
+        }
     }
 
     fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
@@ -122,10 +148,11 @@ impl<D: Device> Carrier for Session<D> {
         let mut reader = Reader(&input);
         loop {
             let mut ahead = reader;
-            let consumed = if self.imported {
-                self.message(now, &mut ahead, output)?
-            } else {
-                self.request(now, &mut ahead, output)?
+            let consumed = match self.import {
+                Import::None => self.request(now, &mut ahead, output)?,
+                Import::Requested if ahead.0.is_empty() => None,
+                Import::Requested => return Err(SessionError::BeforeImport),
+                Import::Done(_) => self.message(now, &mut ahead, output)?,
             };
             if consumed.is_none() {
                 break;
@@ -153,6 +180,11 @@ impl<D: Device> Carrier for Session<D> {
                 Outcome::Stalled => write_submit_reply(id as u32, EPIPE, 0, &[], output),
             }
         }
+        self.answer_import(output);
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.import, Import::Done(number) if self.device.connection() != Some(number))
     }
 
     fn device_mut(&mut self) -> &mut D {
@@ -190,10 +222,9 @@ impl<D: Device> Session<D> {
             (VERSION, OP_REQ_IMPORT) => {
                 let Some(name) = reader.array::<BUS_ID_BYTES>() else { return Ok(None) };
                 if name == padded::<BUS_ID_BYTES>(BUS_ID) {
-                    write_reply(OP_REP_IMPORT, 0, output);
-                    self.describe(output);
-                    self.imported = true;
+                    self.import = Import::Requested;
                     self.device.attach(now, true);
+                    self.answer_import(output);
                 } else {
                     write_reply(OP_REP_IMPORT, 1, output);
                 }
@@ -201,6 +232,25 @@ impl<D: Device> Session<D> {
             _ => return Err(SessionError::InvalidRequest { version, code }),
         }
         Ok(Some(()))
+    }
+
+    /// Answers a request for an import once the device is on the bus, or once it is clear that it will not appear.
+    fn answer_import(&mut self, output: &mut Vec<u8>) {
+        if self.import != Import::Requested {
+            return;
+        }
+        match (self.device.connection(), self.device.next_due()) {
+            (Some(number), _) => {
+                write_reply(OP_REP_IMPORT, 0, output);
+                self.describe(output);
+                self.import = Import::Done(number);
+            }
+            (None, Some(_)) => {}
+            (None, None) => {
+                write_reply(OP_REP_IMPORT, 1, output);
+                self.import = Import::None;
+            }
+        }
     }
 
     fn describe(&self, output: &mut Vec<u8>) {

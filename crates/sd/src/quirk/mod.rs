@@ -11,11 +11,13 @@
 mod quirks;
 mod table;
 mod text;
+mod value;
 
 pub use quirks::Quirks;
 pub(crate) use quirks::{CommandHandling, Location, QuirkEvent};
 pub use table::{Entry, Operand, TABLE};
 pub use text::QuirkError;
+pub use value::LargestUnit;
 
 use flashlab_sim::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 //! Text form of a quirk and its moment: `NAME[=VALUE][@WHEN]`, parsed and formatted.
 
+use super::value::{LargestUnit, number, time};
 use super::{Operand, Planned, Quirk, TABLE, When};
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -32,12 +33,7 @@ impl fmt::Display for QuirkError {
                 }
                 Ok(())
             }
-            QuirkError::Operand { name, expected } => match expected {
-                Operand::None => write!(f, "{name} takes no value"),
-                Operand::Count => write!(f, "{name} needs a number of at least 1, such as {name}=3"),
-                Operand::Time => write!(f, "{name} needs a time, such as {name}=400ms"),
-                Operand::Size => write!(f, "{name} needs a size in blocks of 512B, such as {name}=16MiB"),
-            },
+            QuirkError::Operand { name, expected } => expected.write_expectation(name, f),
             QuirkError::When(when) => write!(
                 f,
                 "{when:?} is not a moment; a moment is a time (2s), a command (CMD25, CMD25#3 for the third), or a \
@@ -64,47 +60,10 @@ impl FromStr for Planned {
         };
         let entry = TABLE.iter().find(|entry| entry.name == name);
         let entry = entry.ok_or_else(|| QuirkError::Unknown(name.to_string()))?;
-        let value = match (entry.operand, operand) {
-            (Operand::None, None) => Some(0),
-            (Operand::Count, Some(text)) => {
-                number(text, &[]).filter(|n| (1..=u64::from(u32::MAX)).contains(n))
-            }
-            (Operand::Time, Some(text)) => time(text),
-            (Operand::Size, Some(text)) => {
-                number(text, SIZES).filter(|size| *size > 0 && size.is_multiple_of(512))
-            }
-            _ => None,
-        };
         let wrong = QuirkError::Operand { name: entry.name, expected: entry.operand };
-        Ok(Planned { quirk: (entry.make)(value.ok_or(wrong)?), when })
+        let value = entry.operand.parse(operand).ok_or(wrong)?;
+        Ok(Planned { quirk: (entry.make)(value), when })
     }
-}
-
-const SIZES: &[(&str, u64)] = &[
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("T", 1 << 40),
-    ("B", 1),
-];
-const TIMES: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-
-fn number(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let stripped = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
-    let (digits, factor) = stripped.unwrap_or((text, 1));
-    // `parse` would accept a sign.
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse::<u64>().ok().filter(|_| plain)?.checked_mul(factor)
-}
-
-/// Parses a time of at most one day. Longer times serve no purpose.
-fn time(text: &str) -> Option<u64> {
-    let has_unit = TIMES.iter().any(|(unit, _)| text.ends_with(unit));
-    number(text, TIMES).filter(|ns| has_unit && *ns <= 86_400_000_000_000)
 }
 
 fn moment(text: &str) -> Option<When> {
@@ -122,14 +81,8 @@ fn moment(text: &str) -> Option<When> {
 
 impl fmt::Display for Quirk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (entry, value) = (self.entry(), self.operand());
-        f.write_str(entry.name)?;
-        match entry.operand {
-            Operand::None => Ok(()),
-            Operand::Count => write!(f, "={value}"),
-            Operand::Time => write!(f, "={}", LargestUnit(value, TIMES)),
-            Operand::Size => write!(f, "={}", LargestUnit(value, SIZES)),
-        }
+        let entry = self.entry();
+        entry.operand.write(entry.name, self.operand(), f)
     }
 }
 
@@ -139,25 +92,11 @@ impl fmt::Display for Planned {
         let quirk = self.quirk;
         match self.when {
             When::Always => quirk.fmt(f),
-            When::At(at) => write!(f, "{quirk}@{}", LargestUnit(at.as_ns(), TIMES)),
+            When::At(at) => write!(f, "{quirk}@{}", LargestUnit::time(at.as_ns())),
             When::Command { index, nth: 1 } => write!(f, "{quirk}@CMD{index}"),
             When::Command { index, nth } => write!(f, "{quirk}@CMD{index}#{nth}"),
             When::Block(count) => write!(f, "{quirk}@block{count}"),
         }
-    }
-}
-
-/// Displays a number in the largest unit of which it is a multiple.
-struct LargestUnit(u64, &'static [(&'static str, u64)]);
-
-impl fmt::Display for LargestUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LargestUnit(value, units) = self;
-        let fits = units.iter().filter(|(_, unit)| value.is_multiple_of(*unit) && *unit <= (*value).max(1));
-        // Of two names for the same unit, the first is used.
-        let (name, unit) =
-            fits.reduce(|best, next| if next.1 > best.1 { next } else { best }).unwrap_or(&("", 1));
-        write!(f, "{}{name}", value / unit)
     }
 }
 

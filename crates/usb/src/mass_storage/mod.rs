@@ -8,31 +8,36 @@
 //!
 //! Timing: the disk decides how long its operations take. Wrappers and descriptive commands take no time.
 //!
+//! The stick can be pulled out of its port and plugged in again while a session lasts, and [`StickQuirk`]s make it a bad
+//! one.
+//!
 //! Not modelled: several logical units, USB Attached SCSI, SuperSpeed, protection information, VERIFY of the medium
 //! (only the range is checked).
 
 mod answer;
 mod bot;
+mod cable;
 mod command;
 mod disk;
 mod exchange;
+mod quirk;
 mod sense;
+mod transport;
 mod unit;
 
 pub use disk::{Disk, DiskError, Done, Operation};
+pub use quirk::{PlannedStickQuirk, STICK_QUIRKS, StickMoment, StickQuirk, StickQuirkEntry, StickQuirkError};
 
 use crate::descriptor::{Descriptors, Endpoint};
-use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
+use crate::device::{Completed, Device, Direction, Setup, Stalled, Transfer};
 use alloc::borrow::Cow;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use bot::{CommandStatus, CommandWrapper, INTERFACE, STATUS_LENGTH, request};
-use command::Command;
-use exchange::{Exchange, Task};
-use flashlab_sim::Instant;
-use sense::Sense;
-use unit::{Unit, sense_of, unmap_ranges};
+use bot::{INTERFACE, request};
+use cable::{Cable, PowerChange};
+use flashlab_sim::{Duration, Instant};
+use quirk::StickQuirks;
+use transport::{Progress, Transport};
 
 /// Largest number of blocks in a descriptor of an UNMAP.
 const UNMAP_BLOCKS_MAX: u32 = 1 << 22;
@@ -40,9 +45,6 @@ const UNMAP_BLOCKS_MAX: u32 = 1 << 22;
 const UNMAP_DESCRIPTORS_MAX: u32 = 64;
 /// Largest read or write of the disk in bytes. A longer command is executed in pieces of this size.
 const PIECE: u64 = 1 << 20;
-/// Largest number of bytes from the host that wait for the device. Further transfers fail.
-const WAITING_MAX: usize = 4 << 20;
-
 const DATA_IN: u8 = 1;
 const DATA_OUT: u8 = 2;
 static ENDPOINTS: [Endpoint; 2] = [
@@ -77,50 +79,21 @@ pub struct StickCounters {
     pub written_bytes: u64,
 }
 
-/// Part of the transport that comes next.
-#[derive(Clone, Debug)]
-enum Phase {
-    /// The device waits for a command.
-    Command,
-    /// A command is being executed.
-    Exchange(Exchange),
-    /// The host has not yet read this status wrapper.
-    Status(Vec<u8>),
-    /// The host sent an invalid wrapper and must perform a reset recovery.
-    Invalid,
-}
-
-/// Use of the disk by the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum DiskUse {
-    Idle,
-    /// An operation of the current command is in progress.
-    Current,
-    /// An operation is in progress whose command was abandoned by a reset.
-    Abandoned,
-}
-
 /// A USB stick with a disk behind it.
 #[derive(Debug)]
 pub struct MassStorage<D> {
-    disk: D,
-    disk_use: DiskUse,
-    identity: Identity,
+    transport: Transport<D>,
     descriptors: Descriptors,
-    unit: Unit,
-    phase: Phase,
-    halted_in: bool,
-    halted_out: bool,
-    /// Transfers from the host that the device has not accepted: identifier and bytes.
-    outgoing: VecDeque<(u64, Vec<u8>)>,
-    /// Transfers to the host that wait for bytes: identifier and length.
-    incoming: VecDeque<(u64, u32)>,
-    completed: VecDeque<Completed>,
-    counters: StickCounters,
+    cable: Cable,
+    quirks: StickQuirks,
+    /// The stick answers, although it has the quirk [`StickQuirk::NeedsReset`].
+    is_awake: bool,
+    /// Instant of the last reset of the port since power-up.
+    last_reset: Option<Instant>,
 }
 
 impl<D: Disk> MassStorage<D> {
-    /// Creates a stick without power.
+    /// Creates a stick that is plugged into a port without power.
     pub fn new(disk: D, identity: Identity) -> MassStorage<D> {
         let [interface_class, interface_subclass, interface_protocol] = INTERFACE;
         let text = |text: &String| Cow::Owned(text.clone());
@@ -135,252 +108,115 @@ impl<D: Disk> MassStorage<D> {
             strings: [text(&identity.vendor), text(&identity.product), text(&identity.serial)],
             endpoints: &ENDPOINTS,
         };
-        let unit = Unit::new(disk.is_read_only());
         MassStorage {
-            disk,
-            disk_use: DiskUse::Idle,
-            identity,
+            transport: Transport::new(disk, identity),
             descriptors,
-            unit,
-            phase: Phase::Command,
-            halted_in: false,
-            halted_out: false,
-            outgoing: VecDeque::new(),
-            incoming: VecDeque::new(),
-            completed: VecDeque::new(),
-            counters: StickCounters::default(),
+            cable: Cable::new(),
+            quirks: StickQuirks::default(),
+            is_awake: false,
+            last_reset: None,
         }
     }
 
     /// Returns the disk.
     pub fn disk(&self) -> &D {
-        &self.disk
+        self.transport.disk()
     }
     /// Returns the disk, for events outside the connection.
     pub fn disk_mut(&mut self) -> &mut D {
-        &mut self.disk
+        self.transport.disk_mut()
     }
     /// Returns the disk of a stick that is no longer used.
     pub fn into_disk(self) -> D {
-        self.disk
+        self.transport.into_disk()
     }
     /// Returns the counters.
     pub fn counters(&self) -> StickCounters {
-        self.counters
+        self.transport.counters()
     }
 
-    /// Ends all transfers and abandons the command.
-    fn forget(&mut self) {
-        self.phase = Phase::Command;
-        (self.halted_in, self.halted_out) = (false, false);
-        self.outgoing.clear();
-        self.incoming.clear();
-        self.completed.clear();
-        self.abandon();
+    /// Returns true if the stick is plugged into its port.
+    pub fn is_plugged(&self) -> bool {
+        self.cable.is_plugged()
+    }
+    /// Plugs the stick into its port, or pulls it out, even in the middle of a transfer.
+    pub fn set_plugged(&mut self, now: Instant, plugged: bool) {
+        let change = self.cable.set_plugged(plugged);
+        self.power_changed(now, change);
+    }
+    /// Cuts the power of a connected stick, which drops off the bus and returns after `time`. Returns false if the host
+    /// does not see the stick, so that nothing happens.
+    pub fn drop_off(&mut self, now: Instant, time: Duration) -> bool {
+        let is_connected = self.cable.connection().is_some();
+        if is_connected {
+            self.power_changed(now, Some(PowerChange::Off));
+            self.cable.drop_off(now, time);
+        }
+        is_connected
     }
 
-    fn abandon(&mut self) {
-        if self.disk_use == DiskUse::Current {
-            self.disk_use = DiskUse::Abandoned;
+    /// Adds a quirk, which is active from its moment on. A quirk that concerns the start of the stick acts from the next
+    /// power-up on.
+    pub fn add_quirk(&mut self, now: Instant, quirk: impl Into<PlannedStickQuirk>) {
+        self.quirks.add(quirk.into());
+        self.reach(now);
+    }
+    /// Removes all quirks.
+    pub fn clear_quirks(&mut self) {
+        self.quirks.clear();
+        self.apply_quirks();
+    }
+    /// Returns the active quirks.
+    pub fn active_quirks(&self) -> &[StickQuirk] {
+        self.quirks.active()
+    }
+    /// Returns the quirks whose moment has not come.
+    pub fn planned_quirks(&self) -> &[PlannedStickQuirk] {
+        self.quirks.planned()
+    }
+
+    /// Passes the quirks that commands see to the logical unit.
+    fn apply_quirks(&mut self) {
+        let is_read_only = self.disk().is_read_only() || self.quirks.is_write_protected();
+        self.transport.unit.reported_capacity = self.quirks.capacity();
+        self.transport.unit.is_read_only = is_read_only;
+    }
+
+    fn power_changed(&mut self, now: Instant, change: Option<PowerChange>) {
+        let Some(change) = change else { return };
+        (self.is_awake, self.last_reset) = (false, None);
+        let ready_at = now.saturating_add(self.quirks.ready_after());
+        self.transport.set_power(now, change == PowerChange::On, ready_at);
+        if change == PowerChange::On {
+            self.cable.start(now, self.quirks.appears_after());
+            self.reach(now);
         }
     }
 
-    fn answer(&mut self, now: Instant, id: u64, outcome: Outcome) {
-        self.completed.push_back(Completed { id, at: now, outcome });
+    /// Returns the instant of the next event that is no transfer: a quirk becomes active, or the stick appears on the
+    /// bus.
+    fn next_event(&self) -> Option<Instant> {
+        self.cable.next_due().into_iter().chain(self.quirks.next_due()).min()
     }
 
-    /// Halts the endpoint of a direction. The transfers that wait on it fail.
-    fn halt(&mut self, now: Instant, direction: Direction) {
-        match direction {
-            Direction::In => {
-                self.halted_in = true;
-                while let Some((id, _)) = self.incoming.pop_front() {
-                    self.answer(now, id, Outcome::Stalled);
-                }
-            }
-            Direction::Out => {
-                self.halted_out = true;
-                while let Some((id, _)) = self.outgoing.pop_front() {
-                    self.answer(now, id, Outcome::Stalled);
-                }
-            }
+    /// Handles the events until `now`.
+    fn handle_events(&mut self, now: Instant) {
+        if self.cable.returns(now) {
+            self.power_changed(now, Some(PowerChange::On));
         }
+        self.cable.appear(now);
+        self.reach(now);
     }
 
-    /// Performs all steps that are possible at `now`.
-    fn advance(&mut self, now: Instant) {
-        while self.step(now) {}
-    }
-
-    /// Performs a step. Returns false if nothing can happen before the host or the disk acts.
-    fn step(&mut self, now: Instant) -> bool {
-        match core::mem::replace(&mut self.phase, Phase::Command) {
-            // The device accepts a command when the disk is free of an abandoned operation.
-            Phase::Command if self.disk_use == DiskUse::Idle => self.accept_command(now),
-            Phase::Command => false,
-            Phase::Status(bytes) => self.send_status(now, bytes),
-            Phase::Invalid => {
-                self.phase = Phase::Invalid;
-                false
-            }
-            Phase::Exchange(exchange) => self.step_exchange(now, exchange),
-        }
-    }
-
-    fn accept_command(&mut self, now: Instant) -> bool {
-        let Some((id, bytes)) = self.outgoing.pop_front() else { return false };
-        let Some(wrapper) = CommandWrapper::parse(&bytes) else {
-            self.phase = Phase::Invalid;
-            self.answer(now, id, Outcome::Out(bytes.len() as u32));
-            self.halt(now, Direction::In);
-            self.halt(now, Direction::Out);
-            return true;
-        };
-        self.answer(now, id, Outcome::Out(bytes.len() as u32));
-        self.counters.commands += 1;
-        let geometry = self.disk.geometry();
-        let work = match wrapper.lun {
-            0 => Command::parse(&wrapper.block, wrapper.block_length)
-                .and_then(|command| self.unit.execute(now, command, &geometry, &self.identity)),
-            _ => Err(Sense::NO_SUCH_LUN),
-        };
-        let mut exchange = Exchange::new(&wrapper);
-        match work {
-            Err(sense) => self.fail(now, exchange, sense),
-            Ok(work) => match exchange.begin(work) {
-                Ok(()) => self.phase = Phase::Exchange(exchange),
-                Err(exchange::PhaseError) => self.finish(now, exchange, CommandStatus::PhaseError),
-            },
-        }
-        true
-    }
-
-    fn send_status(&mut self, now: Instant, mut bytes: Vec<u8>) -> bool {
-        let Some((id, length)) = self.incoming.pop_front() else {
-            self.phase = Phase::Status(bytes);
-            return false;
-        };
-        if length == 0 {
-            self.phase = Phase::Status(bytes);
-            self.answer(now, id, Outcome::In(Vec::new()));
-            return true;
-        }
-        // A host that requests less loses the rest, because a status is a single packet.
-        bytes.truncate(length.min(STATUS_LENGTH) as usize);
-        self.answer(now, id, Outcome::In(bytes));
-        true
-    }
-
-    fn fail(&mut self, now: Instant, exchange: Exchange, sense: Sense) {
-        self.unit.fail(sense);
-        self.finish(now, exchange, CommandStatus::Failed);
-    }
-
-    fn finish(&mut self, now: Instant, exchange: Exchange, status: CommandStatus) {
-        if status != CommandStatus::Passed {
-            self.counters.failed += 1;
-        }
-        self.phase = Phase::Status(exchange.status(status));
-        if exchange.is_short() {
-            self.halt(now, exchange.direction());
-        }
-    }
-
-    fn step_exchange(&mut self, now: Instant, mut exchange: Exchange) -> bool {
-        let is_busy = self.disk_use == DiskUse::Current;
-        let request_max = self.disk.geometry().request_max;
-        let stepped = match &exchange.task {
-            Task::Send { .. } => {
-                if self.send(now, &mut exchange) {
-                    self.phase = Phase::Exchange(exchange);
-                    return true;
-                }
-                exchange.next_read(self.incoming.front().map(|(_, length)| *length), is_busy, request_max)
-            }
-            _ if is_busy => exchange::Next::Wait,
-            Task::Receive { .. } | Task::ReceiveUnmapList { .. } => {
-                if self.receive(now, &mut exchange) {
-                    self.phase = Phase::Exchange(exchange);
-                    return true;
-                }
-                exchange.next_write(request_max)
-            }
-            Task::Flush | Task::Discard(_) => exchange.next_operation(),
-        };
-        match stepped {
-            exchange::Next::Wait => {
-                self.phase = Phase::Exchange(exchange);
-                false
-            }
-            exchange::Next::Start(operation) => {
-                self.disk_use = DiskUse::Current;
-                self.disk.start(now, operation);
-                self.phase = Phase::Exchange(exchange);
-                true
-            }
-            exchange::Next::ParseList(list) => {
-                match unmap_ranges(&list, &self.disk.geometry()) {
-                    Ok(ranges) => {
-                        exchange.task = Task::Discard(ranges);
-                        self.phase = Phase::Exchange(exchange);
-                    }
-                    Err(sense) => self.fail(now, exchange, sense),
-                }
-                true
-            }
-            exchange::Next::End => {
-                self.finish(now, exchange, CommandStatus::Passed);
-                true
-            }
-        }
-    }
-
-    /// Sends bytes to the first waiting transfer. Returns false if none waits, or if its bytes are not ready.
-    fn send(&mut self, now: Instant, exchange: &mut Exchange) -> bool {
-        let Some((id, length)) = self.incoming.front().copied() else { return false };
-        let Some(bytes) = exchange.take(length) else { return false };
-        self.counters.read_bytes += if exchange.is_read { bytes.len() as u64 } else { 0 };
-        self.incoming.pop_front();
-        self.answer(now, id, Outcome::In(bytes));
-        true
-    }
-
-    /// Accepts the first waiting transfer as data of the command. Returns false if none waits, or if the device has no
-    /// room.
-    fn receive(&mut self, now: Instant, exchange: &mut Exchange) -> bool {
-        if !exchange.has_room() {
-            return false;
-        }
-        let Some((id, bytes)) = self.outgoing.pop_front() else { return false };
-        let outcome = match exchange.accept(&bytes) {
-            Ok(()) => Outcome::Out(bytes.len() as u32),
-            Err(exchange::PhaseError) => Outcome::Stalled,
-        };
-        let is_stalled = outcome == Outcome::Stalled;
-        self.answer(now, id, outcome);
-        if is_stalled {
-            self.halt(now, Direction::Out);
-        }
-        true
-    }
-
-    /// Handles the end of the operation in progress.
-    fn operation_ended(&mut self, now: Instant, done: Done) {
-        let was = core::mem::replace(&mut self.disk_use, DiskUse::Idle);
-        let mut exchange = match core::mem::replace(&mut self.phase, Phase::Command) {
-            Phase::Exchange(exchange) if was == DiskUse::Current => exchange,
-            phase => {
-                self.phase = phase;
-                return;
-            }
-        };
-        let is_write = !exchange.is_read;
-        match done.and_then(|bytes| exchange.operation_ended(bytes)) {
-            Ok(written) => {
-                self.counters.written_bytes += written;
-                self.phase = Phase::Exchange(exchange);
-            }
-            Err(error) => self.fail(now, exchange, sense_of(error, is_write)),
+    /// Activates the quirks whose moment has come. A disconnection waits until the host sees the stick.
+    fn reach(&mut self, now: Instant) {
+        let counters = self.counters();
+        self.quirks.reach(now, counters.read_bytes + counters.written_bytes);
+        self.apply_quirks();
+        if self.cable.connection().is_some()
+            && let Some(time) = self.quirks.take_disconnection()
+        {
+            self.drop_off(now, time);
         }
     }
 }
@@ -390,43 +226,34 @@ impl<D: Disk> Device for MassStorage<D> {
         &self.descriptors
     }
 
-    fn reset(&mut self, _: Instant) {
-        self.forget();
-        self.unit.reset();
+    fn reset(&mut self, now: Instant) {
+        if let Some(time) = self.quirks.needs_reset() {
+            let has_rested = |last: Instant| now >= last.saturating_add(time);
+            self.is_awake |= self.last_reset.is_some_and(has_rested);
+        }
+        self.last_reset = Some(now);
+        self.transport.reset_port();
     }
 
     fn attach(&mut self, now: Instant, attached: bool) {
-        self.forget();
-        // An operation does not survive the loss of power.
-        self.disk_use = DiskUse::Idle;
-        self.disk.set_power(now, attached);
-        if attached {
-            self.unit.power_on(now);
-        }
+        let change = self.cable.set_port_power(attached);
+        self.power_changed(now, change);
+    }
+
+    fn responds(&self) -> bool {
+        self.cable.connection().is_some() && (self.is_awake || self.quirks.needs_reset().is_none())
+    }
+
+    fn connection(&self) -> Option<u32> {
+        self.cable.connection()
     }
 
     fn set_halted(&mut self, now: Instant, address: u8, halted: bool) {
-        let direction = match address {
-            0x81 => Direction::In,
-            DATA_OUT => Direction::Out,
-            _ => return,
-        };
-        match (direction, halted) {
-            (_, true) => self.halt(now, direction),
-            // Only a reset recovery ends the halt after an invalid wrapper.
-            _ if matches!(self.phase, Phase::Invalid) => {}
-            (Direction::In, false) => self.halted_in = false,
-            (Direction::Out, false) => self.halted_out = false,
-        }
-        self.advance(now);
+        self.transport.set_halted(now, address, halted);
     }
 
     fn is_halted(&self, address: u8) -> bool {
-        match address {
-            0x81 => self.halted_in,
-            DATA_OUT => self.halted_out,
-            _ => false,
-        }
+        self.transport.is_halted(address)
     }
 
     fn control(&mut self, now: Instant, setup: Setup, _: &[u8]) -> Result<Vec<u8>, Stalled> {
@@ -437,55 +264,37 @@ impl<D: Disk> Device for MassStorage<D> {
                 Ok(answer)
             }
             (0x21, request::RESET) if setup.value == 0 && setup.index == 0 && setup.length == 0 => {
-                // The reset preserves halts, which the host ends next (section 3.1).
-                self.phase = Phase::Command;
-                self.abandon();
-                self.advance(now);
+                self.transport.reset(now);
                 Ok(Vec::new())
             }
             _ => Err(Stalled),
         }
     }
 
-    fn submit(&mut self, now: Instant, Transfer { id, endpoint, payload }: Transfer) {
-        match (endpoint, payload) {
-            (DATA_IN, Payload::In(length)) if !self.halted_in => self.incoming.push_back((id, length)),
-            (DATA_OUT, Payload::Out(bytes)) if !self.halted_out => {
-                let waiting: usize = self.outgoing.iter().map(|(_, bytes)| bytes.len()).sum();
-                if waiting + bytes.len() > WAITING_MAX {
-                    return self.answer(now, id, Outcome::Stalled);
-                }
-                self.outgoing.push_back((id, bytes));
-            }
-            _ => return self.answer(now, id, Outcome::Stalled),
+    fn submit(&mut self, now: Instant, transfer: Transfer) {
+        if !self.responds() {
+            return self.transport.refuse(now, transfer.id);
         }
-        self.advance(now);
+        self.transport.submit(now, transfer);
+        self.reach(now);
     }
 
     fn cancel(&mut self, id: u64) -> bool {
-        let before = self.outgoing.len() + self.incoming.len() + self.completed.len();
-        self.outgoing.retain(|(waiting, _)| *waiting != id);
-        self.incoming.retain(|(waiting, _)| *waiting != id);
-        self.completed.retain(|completed| completed.id != id);
-        self.outgoing.len() + self.incoming.len() + self.completed.len() < before
+        self.transport.cancel(id)
     }
 
     fn next_due(&self) -> Option<Instant> {
-        let disk = if self.disk_use == DiskUse::Idle { None } else { self.disk.next_due() };
-        self.completed.front().map(|completed| completed.at).into_iter().chain(disk).min()
+        self.transport.next_due().into_iter().chain(self.next_event()).min()
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completed> {
         loop {
-            if let Some(completed) = self.completed.pop_front_if(|completed| completed.at <= limit) {
-                return Some(completed);
+            let event = self.next_event().filter(|due| *due <= limit);
+            match self.transport.complete(event.unwrap_or(limit)) {
+                Progress::Completed(completed) => return Some(completed),
+                Progress::Operation(at) => self.reach(at),
+                Progress::None => self.handle_events(event?),
             }
-            if self.disk_use == DiskUse::Idle {
-                return None;
-            }
-            let (at, done) = self.disk.complete(limit)?;
-            self.operation_ended(at, done);
-            self.advance(at);
         }
     }
 }

@@ -4,15 +4,16 @@
 //! The protocol is `usb-redirection-protocol`, version 0.7 of 2014, of the SPICE project; comments cite its sections by
 //! the names of packets. It calls the side with the device usb-host, and the side that uses the device usb-guest.
 //!
-//! The session supports hello with capabilities, device_connect with interface_info and ep_info before it, set and get
-//! of configuration and alternate setting, reset, cancel, filters, control and bulk packets. It does not offer streams
-//! or buffered bulk reception. A packet for an isochronous or interrupt endpoint is answered with "invalid", because no
+//! The session supports hello with capabilities, device_connect with interface_info and ep_info before it,
+//! device_disconnect and its acknowledgement, set and get of configuration and alternate setting, reset, cancel,
+//! filters, control and bulk packets. It does not offer streams or buffered bulk reception. A packet for an isochronous or interrupt endpoint is answered with "invalid", because no
 //! device here has such endpoints.
 //!
 //! A packet of an unknown type, or of a length that its type does not permit, ends the session, because the start of
 //! the next packet is unknown. A well-formed packet that cannot be served (a missing endpoint, too many transfers) is
 //! answered with an error.
 
+mod link;
 mod wire;
 
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Transfer};
@@ -22,6 +23,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 use flashlab_sim::Instant;
+use link::{Announcement, Link};
 use wire::{BulkHeader, Capabilities, ControlHeader, Header, STREAM_HEADER, VERSION, kind, status};
 
 /// Version string of this implementation, in a hello.
@@ -94,6 +96,7 @@ pub struct Session<D> {
     input: Vec<u8>,
     /// Capabilities of both sides; `None` before the peer's hello.
     common: Option<Capabilities>,
+    link: Link,
     configuration: u8,
     waiting: BTreeMap<u64, Waiting>,
 }
@@ -110,7 +113,14 @@ impl<D: Device> Carrier for Session<D> {
         output.extend(version);
         output.extend(Capabilities::OURS.0.to_le_bytes());
         device.attach(now, true);
-        Session { device, input: Vec::new(), common: None, configuration: 0, waiting: BTreeMap::new() }
+        Session {
+            device,
+            input: Vec::new(),
+            common: None,
+            link: Link::default(),
+            configuration: 0,
+            waiting: BTreeMap::new(),
+        }
     }
 
     fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
@@ -118,8 +128,10 @@ impl<D: Device> Carrier for Session<D> {
         input.extend_from_slice(bytes);
         let mut reader = Reader(&input);
         while let Some((header, body)) = self.packet(&mut reader)? {
+            self.announce(output);
             self.handle(now, header, body, output)?;
         }
+        self.announce(output);
         let left = reader.0.len();
         input.drain(..input.len() - left);
         self.input = input;
@@ -134,6 +146,7 @@ impl<D: Device> Carrier for Session<D> {
         while let Some(completed) = self.device.complete(now) {
             self.answer_bulk(completed, output);
         }
+        self.announce(output);
     }
 
     fn device_mut(&mut self) -> &mut D {
@@ -174,9 +187,11 @@ impl<D: Device> Session<D> {
         let with_data = |header: usize| (header..=header + TRANSFER_MAX).contains(&length);
         Ok(match packet_type {
             kind::HELLO => (VERSION..=PACKET_MAX).contains(&length) && length.is_multiple_of(4),
-            kind::RESET | kind::GET_CONFIGURATION | kind::CANCEL_DATA_PACKET | kind::FILTER_REJECT => {
-                length == 0
-            }
+            kind::RESET
+            | kind::GET_CONFIGURATION
+            | kind::CANCEL_DATA_PACKET
+            | kind::FILTER_REJECT
+            | kind::DEVICE_DISCONNECT_ACK => length == 0,
             kind::SET_CONFIGURATION
             | kind::GET_ALT_SETTING
             | kind::STOP_ISO_STREAM
@@ -206,6 +221,12 @@ impl<D: Device> Session<D> {
         let id = header.id;
         match header.kind {
             kind::HELLO => return self.hello(body, output),
+            kind::DEVICE_DISCONNECT_ACK => self.link.acknowledge(),
+            kind::FILTER_REJECT => return Err(SessionError::Rejected),
+            // The peer applies its filter itself when it sees the device.
+            kind::FILTER_FILTER => {}
+            // The peer sent the packet before it learnt that the device is gone, and expects no answer.
+            _ if !self.link.is_connected() => {}
             kind::RESET => {
                 self.device.reset(now);
                 self.waiting.clear();
@@ -246,9 +267,6 @@ impl<D: Device> Session<D> {
                 self.send_packet(kind::INTERRUPT_RECEIVING_STATUS, id, &[status::INVALID, byte(0)], output);
             }
             kind::CANCEL_DATA_PACKET => self.cancel(id, output),
-            kind::FILTER_REJECT => return Err(SessionError::Rejected),
-            // The peer applies its filter itself when it sees the device.
-            kind::FILTER_FILTER => {}
             kind::CONTROL_PACKET => self.control(now, header, body, output)?,
             kind::BULK_PACKET => self.bulk(now, header, body, output)?,
             // Endpoint, status and length, whose presence `admits` has checked. The device has no such endpoints.
@@ -263,13 +281,36 @@ impl<D: Device> Session<D> {
         output.extend_from_slice(body);
     }
 
-    /// Handles the peer's hello. The capabilities of both sides are now known, so the device is announced.
+    /// Handles the peer's hello. The capabilities of both sides are now known, so a device on the bus is announced.
     fn hello(&mut self, body: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
         if self.common.is_some() {
             return Err(SessionError::Unexpected(kind::HELLO));
         }
         let theirs = Reader(&body[VERSION..]).u32_le().unwrap_or(0);
         self.common = Some(Capabilities(theirs & Capabilities::OURS.0));
+        self.announce(output);
+        Ok(())
+    }
+
+    /// Tells the peer that the device appeared on the bus or left it, if it did.
+    fn announce(&mut self, output: &mut Vec<u8>) {
+        if self.common.is_none() {
+            return;
+        }
+        let is_acknowledged = self.supports(Capabilities::DEVICE_DISCONNECT_ACK);
+        while let Some(announcement) = self.link.update(self.device.connection(), is_acknowledged) {
+            match announcement {
+                Announcement::Connect => self.connect(output),
+                Announcement::Disconnect => {
+                    self.waiting.clear();
+                    self.configuration = 0;
+                    self.send_packet(kind::DEVICE_DISCONNECT, 0, &[], output);
+                }
+            }
+        }
+    }
+
+    fn connect(&self, output: &mut Vec<u8>) {
         self.describe(output);
         let device = self.device.descriptors();
         // Class, subclass and protocol are those of the interface, so they are zero here.
@@ -280,7 +321,6 @@ impl<D: Device> Session<D> {
             connect.extend(device.release.to_le_bytes());
         }
         self.send_packet(kind::DEVICE_CONNECT, 0, &connect, output);
-        Ok(())
     }
 
     /// Sends ep_info, then interface_info.

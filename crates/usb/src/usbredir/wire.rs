@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 pub(super) mod kind {
     pub(crate) const HELLO: u32 = 0;
     pub(crate) const DEVICE_CONNECT: u32 = 1;
+    pub(crate) const DEVICE_DISCONNECT: u32 = 2;
     pub(crate) const RESET: u32 = 3;
     pub(crate) const INTERFACE_INFO: u32 = 4;
     pub(crate) const EP_INFO: u32 = 5;
@@ -26,6 +27,7 @@ pub(super) mod kind {
     pub(crate) const CANCEL_DATA_PACKET: u32 = 21;
     pub(crate) const FILTER_REJECT: u32 = 22;
     pub(crate) const FILTER_FILTER: u32 = 23;
+    pub(crate) const DEVICE_DISCONNECT_ACK: u32 = 24;
     pub(crate) const CONTROL_PACKET: u32 = 100;
     pub(crate) const BULK_PACKET: u32 = 101;
     pub(crate) const ISO_PACKET: u32 = 102;
@@ -48,6 +50,7 @@ pub(super) struct Capabilities(pub(super) u32);
 impl Capabilities {
     pub(super) const CONNECT_DEVICE_VERSION: u32 = 1 << 1;
     pub(super) const FILTER: u32 = 1 << 2;
+    pub(super) const DEVICE_DISCONNECT_ACK: u32 = 1 << 3;
     pub(super) const EP_INFO_MAX_PACKET_SIZE: u32 = 1 << 4;
     pub(super) const IDS_OF_64_BITS: u32 = 1 << 5;
     pub(super) const BULK_LENGTH_OF_32_BITS: u32 = 1 << 6;
@@ -55,6 +58,7 @@ impl Capabilities {
     pub(super) const OURS: Capabilities = Capabilities(
         Self::CONNECT_DEVICE_VERSION
             | Self::FILTER
+            | Self::DEVICE_DISCONNECT_ACK
             | Self::EP_INFO_MAX_PACKET_SIZE
             | Self::IDS_OF_64_BITS
             | Self::BULK_LENGTH_OF_32_BITS,

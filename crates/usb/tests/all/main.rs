@@ -2,6 +2,7 @@
 
 mod common;
 mod mass_storage;
+mod quirks;
 mod usbip;
 mod usbredir;
 mod vub300;

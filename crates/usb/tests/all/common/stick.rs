@@ -130,16 +130,22 @@ impl Host {
     pub(crate) fn new(ram: Ram) -> Host {
         let mut stick = MassStorage::new(ram, identity());
         stick.attach(Instant::ZERO, true);
-        let mut host = Host { stick, now: Instant::ZERO, transfer_max: usize::MAX, next_id: 0 };
+        let mut host = Host::with(stick, Instant::ZERO);
         assert_eq!(host.sense(&[0; 6]), [6, 0x29, 0]);
         host
+    }
+
+    /// Creates a host with an attached stick.
+    pub(crate) fn with(stick: MassStorage<Ram>, now: Instant) -> Host {
+        Host { stick, now, transfer_max: usize::MAX, next_id: 0 }
     }
 
     /// Performs a transfer and returns its outcome, or `None` if the device does not answer.
     pub(crate) fn transfer(&mut self, endpoint: u8, payload: Payload) -> Option<Outcome> {
         self.next_id += 1;
+        let connection = self.stick.connection();
         self.stick.submit(self.now, Transfer { id: self.next_id, endpoint, payload });
-        loop {
+        while self.stick.connection() == connection {
             let due = self.stick.next_due()?;
             self.now = self.now.max(due);
             if let Some(completed) = self.stick.complete(due) {
@@ -147,6 +153,7 @@ impl Host {
                 return Some(completed.outcome);
             }
         }
+        None
     }
 
     pub(crate) fn clear_halt(&mut self, address: u8) {

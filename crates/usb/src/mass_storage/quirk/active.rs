@@ -1,0 +1,104 @@
+//! The quirks of one stick, with the amount of data that their moments depend on.
+
+use super::{PlannedStickQuirk, StickMoment, StickQuirk};
+use alloc::vec::Vec;
+use flashlab_sim::{Duration, Instant};
+
+/// Unit of [`StickMoment::Block`] in bytes.
+const BLOCK: u64 = 512;
+
+/// The active and planned quirks of a stick.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StickQuirks {
+    /// Quirks whose moment has not come.
+    planned: Vec<PlannedStickQuirk>,
+    active: Vec<StickQuirk>,
+    /// Time of a disconnection whose moment has come.
+    disconnection: Option<Duration>,
+}
+
+impl StickQuirks {
+    /// Adds a quirk, which is active from its moment on.
+    pub(crate) fn add(&mut self, planned: PlannedStickQuirk) {
+        match planned.when {
+            StickMoment::Always => self.activate(planned.quirk),
+            _ => self.planned.push(planned),
+        }
+    }
+
+    /// Removes all quirks.
+    pub(crate) fn clear(&mut self) {
+        *self = StickQuirks::default();
+    }
+
+    pub(crate) fn active(&self) -> &[StickQuirk] {
+        &self.active
+    }
+    pub(crate) fn planned(&self) -> &[PlannedStickQuirk] {
+        &self.planned
+    }
+
+    fn activate(&mut self, quirk: StickQuirk) {
+        match quirk {
+            StickQuirk::Disconnect(time) => self.disconnection = Some(time),
+            quirk => self.active.push(quirk),
+        }
+    }
+
+    /// Activates the quirks whose moment is `now` or earlier, once the host has read and written `bytes`.
+    pub(crate) fn reach(&mut self, now: Instant, bytes: u64) {
+        let has_come = |planned: &PlannedStickQuirk| match planned.when {
+            StickMoment::Always => true,
+            StickMoment::At(at) => at <= now,
+            StickMoment::Block(count) => bytes / BLOCK >= count,
+        };
+        let (come, left) = core::mem::take(&mut self.planned).into_iter().partition(has_come);
+        self.planned = left;
+        let come: Vec<PlannedStickQuirk> = come;
+        come.into_iter().for_each(|planned| self.activate(planned.quirk));
+    }
+
+    /// Returns the earliest instant at which a quirk becomes active.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let at = |planned: &PlannedStickQuirk| match planned.when {
+            StickMoment::At(at) => Some(at),
+            _ => None,
+        };
+        self.planned.iter().filter_map(at).min()
+    }
+
+    /// Returns the time for which the stick drops off the bus, and forgets it.
+    pub(crate) fn take_disconnection(&mut self) -> Option<Duration> {
+        self.disconnection.take()
+    }
+
+    fn find<T>(&self, what: impl Fn(&StickQuirk) -> Option<T>) -> Option<T> {
+        // A quirk that was added later replaces an earlier one of its kind.
+        self.active.iter().rev().find_map(what)
+    }
+
+    /// Returns the time between two resets after which the stick answers, if it needs a reset.
+    pub(crate) fn needs_reset(&self) -> Option<Duration> {
+        self.find(|quirk| if let StickQuirk::NeedsReset(time) = quirk { Some(*time) } else { None })
+    }
+    /// Returns the time between power-up and appearance on the bus.
+    pub(crate) fn appears_after(&self) -> Duration {
+        let time =
+            self.find(|quirk| if let StickQuirk::AppearsAfter(time) = quirk { Some(*time) } else { None });
+        time.unwrap_or(Duration::ZERO)
+    }
+    /// Returns the time between power-up and the readiness of the medium.
+    pub(crate) fn ready_after(&self) -> Duration {
+        let time =
+            self.find(|quirk| if let StickQuirk::ReadyAfter(time) = quirk { Some(*time) } else { None });
+        time.unwrap_or(Duration::ZERO)
+    }
+    /// Returns the capacity that the stick reports instead of its own, in bytes.
+    pub(crate) fn capacity(&self) -> Option<u64> {
+        self.find(|quirk| if let StickQuirk::Capacity(bytes) = quirk { Some(*bytes) } else { None })
+    }
+    /// Returns true if the stick refuses writes.
+    pub(crate) fn is_write_protected(&self) -> bool {
+        self.active.contains(&StickQuirk::WriteProtected)
+    }
+}

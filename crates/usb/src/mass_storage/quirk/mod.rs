@@ -1,0 +1,111 @@
+//! Quirks of a stick: faults, and deviations of real sticks that hosts stumble over.
+//!
+//! [`StickQuirk`] lists them. [`PlannedStickQuirk`] is a quirk with the moment from which it is active, and can be parsed
+//! from text: `needs-reset`, `appears-after=8s`, `write-protected@block1000`, `disconnect=2s@30s`. Nothing here is
+//! random, so a run repeats.
+//!
+//! Sources of the deviations: the flags of Linux' `drivers/usb/storage/unusual_devs.h` (`FIX_CAPACITY`,
+//! `CAPACITY_HEURISTICS`) and `drivers/usb/core/quirks.c` (`RESET`, `DELAY_INIT`), and reports of sticks that U-Boot
+//! finds only after a pause and `usb reset`.
+
+mod active;
+mod text;
+
+pub(super) use active::StickQuirks;
+pub use text::StickQuirkError;
+
+use flashlab_sd::quirk::Operand;
+use flashlab_sim::{Duration, Instant};
+
+/// A fault or deviation of a stick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StickQuirk {
+    /// The stick is on the bus, but answers nothing until a reset of the port that comes at least this time after the
+    /// reset before: its controller restarts at each reset, and is deaf until it has finished. The first reset after
+    /// power-up never suffices.
+    NeedsReset(Duration),
+    /// The stick appears on the bus this time after power-up.
+    AppearsAfter(Duration),
+    /// The medium is not ready for this time after power-up.
+    ReadyAfter(Duration),
+    /// The stick reports this capacity in bytes. Accesses beyond its true end fail.
+    Capacity(u64),
+    /// The stick refuses writes, like one with a switch, or one whose flash is worn out.
+    WriteProtected,
+    /// The stick loses its power and drops off the bus, in the middle of any transfer, and returns after this time.
+    Disconnect(Duration),
+}
+
+/// Moment from which a quirk of a stick is active.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StickMoment {
+    /// From the start.
+    Always,
+    /// From this instant of the stick's time on.
+    At(Instant),
+    /// From the moment when this many blocks of 512 bytes have been read or written.
+    Block(u64),
+}
+
+/// A quirk and its moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlannedStickQuirk {
+    /// The quirk.
+    pub quirk: StickQuirk,
+    /// The moment from which it is active.
+    pub when: StickMoment,
+}
+
+impl From<StickQuirk> for PlannedStickQuirk {
+    fn from(quirk: StickQuirk) -> PlannedStickQuirk {
+        PlannedStickQuirk { quirk, when: StickMoment::Always }
+    }
+}
+
+/// Entry of the table of quirks.
+#[derive(Clone, Copy, Debug)]
+pub struct StickQuirkEntry {
+    /// Name of the quirk.
+    pub name: &'static str,
+    /// Kind of value that the quirk expects.
+    pub operand: Operand,
+    /// Value of the quirk without `=`, in nanoseconds; `None` if the value is mandatory.
+    pub default: Option<u64>,
+    /// Description in one line.
+    pub about: &'static str,
+    make: fn(u64) -> StickQuirk,
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// All quirks by name, used for parsing and for lists.
+#[rustfmt::skip]
+pub const STICK_QUIRKS: &[StickQuirkEntry] = &[
+    StickQuirkEntry { name: "needs-reset", operand: Operand::Time, default: Some(3 * SECOND), about: "answers nothing until a reset of the port that comes TIME after the reset before", make: |ns| StickQuirk::NeedsReset(Duration::from_ns(ns)) },
+    StickQuirkEntry { name: "appears-after", operand: Operand::Time, default: None, about: "appears on the bus TIME after power-up", make: |ns| StickQuirk::AppearsAfter(Duration::from_ns(ns)) },
+    StickQuirkEntry { name: "ready-after", operand: Operand::Time, default: None, about: "has no ready medium for TIME after power-up", make: |ns| StickQuirk::ReadyAfter(Duration::from_ns(ns)) },
+    StickQuirkEntry { name: "capacity", operand: Operand::Size, default: None, about: "reports this capacity; accesses beyond the true end fail", make: StickQuirk::Capacity },
+    StickQuirkEntry { name: "write-protected", operand: Operand::None, default: None, about: "refuses writes", make: |_| StickQuirk::WriteProtected },
+    StickQuirkEntry { name: "disconnect", operand: Operand::Time, default: Some(SECOND), about: "drops off the bus, and returns after TIME", make: |ns| StickQuirk::Disconnect(Duration::from_ns(ns)) },
+];
+
+impl StickQuirk {
+    /// Returns the table entry of this quirk.
+    pub fn entry(&self) -> &'static StickQuirkEntry {
+        let of = |entry: &&StickQuirkEntry| {
+            core::mem::discriminant(&(entry.make)(1)) == core::mem::discriminant(self)
+        };
+        STICK_QUIRKS.iter().find(of).expect("every quirk has an entry")
+    }
+
+    /// Returns the value of this quirk as a number: nanoseconds for times, bytes for sizes.
+    fn operand(&self) -> u64 {
+        match *self {
+            StickQuirk::NeedsReset(time) | StickQuirk::AppearsAfter(time) => time.as_ns(),
+            StickQuirk::ReadyAfter(time) | StickQuirk::Disconnect(time) => time.as_ns(),
+            StickQuirk::Capacity(bytes) => bytes,
+            StickQuirk::WriteProtected => 0,
+        }
+    }
+}
