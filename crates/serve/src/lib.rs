@@ -5,7 +5,8 @@
 //! - [`load`](mod@load) is a load generator: it sends many requests at a time to any NBD server, and counts and times
 //!   them.
 //! - [`Remote`] is an export of any NBD server as a device whose calls block.
-//! - [`UsbPort`] offers a USB device to the clients of a listener.
+//! - [`UsbPort`] offers a USB device to the clients of a listener; [`BlockDisk`] makes any device that holds bytes the
+//!   disk of a stick.
 //! - [`Address`] is the address of a server; [`Speed`] sets how fast a device's time passes.
 //!
 //! `flashlab-nbd` implements the sessions and `flashlab-block` the devices. This crate moves the bytes: one thread
@@ -44,6 +45,7 @@ mod run;
 mod secure;
 mod server;
 mod session;
+mod stick;
 mod stop;
 mod task_queue;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
@@ -67,6 +69,7 @@ pub use record::Recorder;
 pub use remote::Remote;
 pub use run::run;
 pub use server::Server;
+pub use stick::BlockDisk;
 pub use stop::Stop;
 pub use task_queue::TaskQueue;
 pub use tls::{Tls, TlsError, TlsMode};

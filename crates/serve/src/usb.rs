@@ -98,6 +98,9 @@ impl UsbPort {
         loop {
             session.advance(self.now(), &mut output);
             send(socket, &mut output)?;
+            if session.is_over() {
+                return Ok(());
+            }
             let mut interest = PollFlags::empty();
             interest.set(PollFlags::IN, output.len() < OUTPUT_MAX);
             interest.set(PollFlags::OUT, !output.is_empty());

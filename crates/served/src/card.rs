@@ -11,6 +11,7 @@ use crate::error::{Problem, ServedError};
 use crate::state_writer;
 use flashlab_block::{Memory, Pages};
 use flashlab_catalogue::device::{Device, State};
+use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Store};
@@ -27,6 +28,16 @@ pub struct CardOrigin {
 }
 
 impl CardOrigin {
+    /// Returns true if an argument names an SD card, with or without layers. Opens no file of its state.
+    pub fn is_card(argument: &str, library: &Library) -> bool {
+        let argument = Argument::new(argument);
+        let (part, _) = argument.parts();
+        let is_simulated = !part.word().is_empty() && !bottom::is_registered(part.word());
+        is_simulated
+            && Device::open_or_create(part.text(), library)
+                .is_ok_and(|device| device.hardware::<CardInHost>().is_some())
+    }
+
     /// Opens the card of an argument, without power. `seed` draws its medium. An argument with layers is rejected,
     /// because layers cannot process card commands.
     pub fn open(argument: &str, seed: u64, library: &Library) -> Result<(Card, CardOrigin), ServedError> {

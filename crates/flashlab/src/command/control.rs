@@ -47,7 +47,7 @@ impl<'a> ServerControl<'a> {
         let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
         match (verb, rest.as_str()) {
             ("stats", "") => Ok(self.stats(served)),
-            ("wear", "") => self.wear(place),
+            ("wear", "") => device_wear(served, self.before[place].as_ref()),
             ("cut", "") => {
                 let said = self.unplug(served)?;
                 self.replug(served)?;
@@ -70,34 +70,7 @@ impl<'a> ServerControl<'a> {
     }
 
     fn stats(&self, served: &Served) -> String {
-        let mut text = super::serve::summary(self.server);
-        text.push('\n');
-        for stats in &served.stats {
-            let _ = writeln!(text, "stats layer, at most {} outstanding:", stats.outstanding_max());
-            for kind in Kind::ALL {
-                let tally = stats.tally(kind);
-                if tally.requests > 0 {
-                    let (name, errors) = (kind.name(), tally.errors);
-                    let _ = writeln!(
-                        text,
-                        "  {name}: {} requests, {} bytes, {errors} errors",
-                        tally.requests, tally.bytes
-                    );
-                }
-            }
-        }
-        text
-    }
-
-    fn wear(&self, place: usize) -> ControlReply {
-        let served = &self.served[place];
-        let (Some(timed), Some(before)) = (&served.timed, &self.before[place]) else {
-            return Err("the device is not simulated, so it has no wear".to_owned());
-        };
-        let (after, wear) = timed.with_model(|model| (Counters::of(model), Wear::of(model)));
-        let counted = statistics(before, &after, wear.as_ref());
-        let counted = DeviceStatistics { column: served.description.clone(), ..counted };
-        Ok(flashlab_report::of_device(&counted))
+        super::serve::summary(self.server) + "\n" + &format_stats(served)
     }
 
     fn unplug(&self, served: &Served) -> ControlReply {
@@ -157,7 +130,39 @@ impl PowerSwitch<'_> {
     }
 }
 
-fn fault(served: &Served, rule: &str) -> ControlReply {
+/// Formats the counters of the `stats` layers of a device.
+pub(super) fn format_stats(served: &Served) -> String {
+    let mut text = String::new();
+    for stats in &served.stats {
+        let _ = writeln!(text, "stats layer, at most {} outstanding:", stats.outstanding_max());
+        for kind in Kind::ALL {
+            let tally = stats.tally(kind);
+            if tally.requests > 0 {
+                let (name, errors) = (kind.name(), tally.errors);
+                let _ = writeln!(
+                    text,
+                    "  {name}: {} requests, {} bytes, {errors} errors",
+                    tally.requests, tally.bytes
+                );
+            }
+        }
+    }
+    text
+}
+
+/// Formats the counters of a simulated device. `before` are its counters when it was opened.
+pub(super) fn device_wear(served: &Served, before: Option<&Counters>) -> ControlReply {
+    let (Some(timed), Some(before)) = (&served.timed, before) else {
+        return Err("the device is not simulated, so it has no wear".to_owned());
+    };
+    let (after, wear) = timed.with_model(|model| (Counters::of(model), Wear::of(model)));
+    let counted = statistics(before, &after, wear.as_ref());
+    let counted = DeviceStatistics { column: served.description.clone(), ..counted };
+    Ok(flashlab_report::of_device(&counted))
+}
+
+/// Adds a rule to the uppermost `error` layer of a device, lists its rules or removes them.
+pub(super) fn fault(served: &Served, rule: &str) -> ControlReply {
     let faults = served.faults.last();
     let faults = faults.ok_or("the device has no error layer: serve it with DEVICE+error")?;
     match rule {

@@ -20,7 +20,8 @@ Commands:
   keep              writes the state of a device with state=FILE
 
 For a card behind --usbredir or --usbip, cut cuts its power, unplug and replug remove and insert it, and
-fault QUIRK[=VALUE][@WHEN] adds a fault (fault busy=400ms, fault write-crc=100; see docs/cards.md).
+fault QUIRK[=VALUE][@WHEN] adds a fault (fault busy=400ms, fault write-crc=100; see docs/cards.md). The same holds for
+a stick (fault disconnect=2s, fault write-protected; see docs/sticks.md).
 
 Examples:
   flashlab serve sd/kingston --unix card.sock --control ctl.sock &

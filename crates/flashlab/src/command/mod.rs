@@ -41,8 +41,6 @@ mod tls;
 pub(crate) mod trace;
 #[cfg(feature = "serve")]
 mod usb;
-#[cfg(feature = "serve")]
-mod usb_control;
 #[cfg(feature = "volume")]
 mod volume;
 #[cfg(feature = "web")]

@@ -1,4 +1,5 @@
-//! `flashlab serve`: serves devices as real block devices over NBD, and cards as SD cards over USB ([`super::usb`]).
+//! `flashlab serve`: serves devices as real block devices over NBD, and cards and sticks over USB
+//! ([`super::usb`]).
 
 mod addresses;
 mod options;
@@ -39,7 +40,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     if !options.quirks.is_empty() {
         return Err(Failure::usage(
-            "--quirk: over NBD a card receives no SD commands; use --usbredir or --usbip, or the layer +error",
+            "--quirk: over NBD a card or a stick receives no commands of its own; use --usbredir or --usbip, or the \
+             layer +error",
         ));
     }
     let mut served = Vec::new();
@@ -98,13 +100,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         stop.throw();
         code
     })?;
-    for state_writer in served.iter().filter_map(|served| served.state_writer.as_ref()) {
-        state_writer.close().map_err(Failure::failed)?;
-        state_writer.damage().into_iter().for_each(say);
-    }
-    for closing in served.iter().filter_map(|served| served.closing.as_ref()) {
-        closing.close().map_err(Failure::failed)?;
-    }
+    end_devices(&served)?;
     log_totals(&server);
     if options.stats {
         say(summary(&server));
@@ -129,8 +125,20 @@ fn limits(options: &Options) -> Limits {
     }
 }
 
+/// Writes the states of the devices for the last time, after their last requests.
+pub(super) fn end_devices(served: &[Served]) -> Result<(), Failure> {
+    for state_writer in served.iter().filter_map(|served| served.state_writer.as_ref()) {
+        state_writer.close().map_err(Failure::failed)?;
+        state_writer.damage().into_iter().for_each(say);
+    }
+    for closing in served.iter().filter_map(|served| served.closing.as_ref()) {
+        closing.close().map_err(Failure::failed)?;
+    }
+    Ok(())
+}
+
 /// Writes the states of the devices every `every`, and when a journal has become long. Logs damage of a device once.
-fn write_states_periodically(served: &[Served], every: Duration, stop: &Stop) {
+pub(super) fn write_states_periodically(served: &[Served], every: Duration, stop: &Stop) {
     let (interval, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
     let mut logged = vec![false; served.len()];
     while !stop.wait_up_to(interval) {

@@ -4,7 +4,6 @@ use super::super::tls::TlsOptions;
 use crate::logging;
 use clap::Args;
 use flashlab_catalogue::units::Dimension;
-use flashlab_sd::quirk::Planned;
 use flashlab_serve::{Limits, Speed};
 use flashlab_sim::Duration;
 use std::path::PathBuf;
@@ -18,6 +17,7 @@ Examples:
   flashlab serve sd/kingston --unix card.sock               a card with its speed and its stalls
   flashlab serve sd/kingston:state=card.state               a card with persistent bytes and wear
   flashlab serve sd/kingston --usbredir card.sock           the card itself, for a kernel's SD driver in QEMU
+  flashlab serve usb/usb3-1 --usbredir stick.sock           a USB stick, for a guest in QEMU
   flashlab serve volume:a.img:b.img                         one device of several (flashlab volume --help)
   flashlab serve file:base.img+overlay+error:rate=0.001     layers: discarded changes, and random errors
 
@@ -101,18 +101,19 @@ pub(crate) struct Options {
     /// Serves the counters to Prometheus at http://HOST:PORT/metrics; the default host is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(in crate::command) metrics: Option<String>,
-    /// Emulates a USB SD host controller with the card in its slot, for QEMU's usb-redir on this Unix socket; `-` makes
-    /// a private socket for --run.
+    /// Emulates a USB device for QEMU's usb-redir on this Unix socket; `-` makes a private socket for --run. A card is in
+    /// the slot of a USB SD host controller; any other device is a USB stick.
     #[arg(long, value_name = "PATH", conflicts_with_all = NBD_ONLY)]
     pub(in crate::command) usbredir: Option<PathBuf>,
-    /// Emulates the same controller over USB/IP, for Linux's vhci-hcd: `3240`, `0.0.0.0:3240`; the default host is
+    /// Emulates the same device over USB/IP, for Linux's vhci-hcd: `3240`, `0.0.0.0:3240`; the default host is
     /// localhost.
     #[arg(long, value_name = "[HOST:]PORT", conflicts_with = "usbredir", conflicts_with_all = NBD_ONLY)]
     pub(in crate::command) usbip: Option<String>,
-    /// Faulty behaviour of the card behind --usbredir or --usbip: `busy=400ms`, `stuck-busy@CMD25#3`, `power-cut@2s`;
-    /// docs/cards.md lists all quirks.
+    /// Faulty behaviour of the card or stick behind --usbredir or --usbip: `busy=400ms`, `stuck-busy@CMD25#3`,
+    /// `power-cut@2s` of a card, `needs-reset`, `disconnect@block5000` of a stick; docs/cards.md and docs/sticks.md list
+    /// all quirks.
     #[arg(long = "quirk", value_name = "QUIRK[=VALUE][@WHEN]")]
-    pub(in crate::command) quirks: Vec<Planned>,
+    pub(in crate::command) quirks: Vec<String>,
     /// Speed of a device's time: 10 is ten times as fast as the wall clock.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
     pub(in crate::command) speed: Speed,

@@ -1,20 +1,25 @@
 //! `flashlab serve --usbredir` and `--usbip`: serves a card in the slot of a USB SD host controller, for Linux's own
-//! driver.
+//! driver, or any other device that stores bytes as a USB stick.
+
+mod card;
+mod stick;
 
 use super::serve::{Options, Pidfile, control, private_socket, tcp};
-use super::usb_control::Slot;
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use flashlab_catalogue::library::Library;
-use flashlab_serve::{Address, Listener, PrivateSocket, Speed, Stop, TaskQueue, UsbPort, run as run_beside};
+use flashlab_serve::{
+    Address, ControlReply, Listener, PrivateSocket, Speed, Stop, TaskQueue, UsbPort, run as run_beside,
+};
 use flashlab_served::CardOrigin;
-use flashlab_usb::{Vub300, usbip, usbredir};
+use flashlab_sim::Instant;
+use flashlab_usb::{Device, usbip, usbredir};
 use std::path::Path;
 use std::process::ExitCode;
 use std::{io, thread};
 
-/// Protocol between the server and the machine that uses the card.
+/// Protocol between the server and the machine that uses the device.
 #[derive(Clone, Copy)]
 enum Protocol {
     Usbredir,
@@ -28,16 +33,51 @@ pub(super) fn uses_usb(options: &Options) -> bool {
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let [device] = options.devices.as_slice() else {
-        return Err(Failure::usage("--usbredir and --usbip take one card, for example sd/kingston"));
+        return Err(Failure::usage(
+            "--usbredir and --usbip take one device, for example sd/kingston or usb/usb3-1",
+        ));
     };
-    let (mut card, origin) = CardOrigin::open(device, options.seed, library)?;
-    for quirk in &options.quirks {
-        card.quirks_mut().add(*quirk);
+    if CardOrigin::is_card(device, library) {
+        card::run(device, options, library)
+    } else {
+        stick::run(device, options, library)
     }
-    let errands = TaskQueue::new().map_err(|error| Failure::system("events", &error))?;
-    let slot = Slot::new(device, &card, origin, errands);
-    let mut adapter = Vub300::new(Some(card));
-    adapter.set_read_only(options.read_only);
+}
+
+/// A USB device that is served, and the commands of `flashlab ctl` on it.
+trait Gadget: Sync {
+    type Device: Device + Send;
+    /// Word for the device in messages.
+    const NAME: &'static str;
+
+    fn tasks(&self) -> &TaskQueue<Self::Device>;
+
+    /// Returns the task that executes a command.
+    fn command(
+        &self,
+        command: String,
+    ) -> impl FnOnce(&mut Self::Device, Instant) -> ControlReply + Send + 'static;
+
+    /// Runs beside the service until `stop` is thrown.
+    fn accompany(&self, _stop: &Stop) {}
+
+    /// Executes `line`: an empty export name, since there are no exports, a line feed, and a command.
+    fn answer(&self, line: &str) -> ControlReply {
+        let (export, command) = line.split_once('\n').unwrap_or(("", line));
+        if !export.is_empty() {
+            return Err(format!("a {} behind USB has no exports: leave --export out", Self::NAME));
+        }
+        let told = self.tasks().send(self.command(command.to_owned()));
+        told.unwrap_or_else(|| Err("the server is shutting down".to_owned()))
+    }
+}
+
+/// Serves `device` until the end, and returns it with the exit code.
+fn serve<G: Gadget>(
+    options: &Options,
+    gadget: &G,
+    device: G::Device,
+) -> Result<(G::Device, ExitCode), Failure> {
     let (address, private, protocol) = address(options)?;
     let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
     end_on_signals(&stop);
@@ -52,19 +92,20 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if options.print_uri {
         file::print(&format!("{place}\n"))?;
     } else if options.run.is_none() {
-        say(recipe(&place, protocol));
+        say(recipe(&place, protocol, G::NAME));
     }
     let (served, code) = thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let served = match protocol {
-                Protocol::Usbredir => port.serve::<usbredir::Session<Vub300>>(adapter, &slot.errands),
-                Protocol::Usbip => port.serve::<usbip::Session<Vub300>>(adapter, &slot.errands),
+                Protocol::Usbredir => port.serve::<usbredir::Session<G::Device>>(device, gadget.tasks()),
+                Protocol::Usbip => port.serve::<usbip::Session<G::Device>>(device, gadget.tasks()),
             };
             stop.throw();
             served
         });
+        scope.spawn(|| gadget.accompany(&stop));
         if let Some(control) = &control {
-            scope.spawn(|| control.serve(&stop, |line| slot.answer(line)));
+            scope.spawn(|| control.serve(&stop, |line| gadget.answer(line)));
         }
         let code = match &options.run {
             Some(command) => {
@@ -81,10 +122,9 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         (serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), code)
     });
     drop(private);
-    let adapter = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
-    slot.write_state(adapter).map_err(Failure::failed)?;
-    slot.damage().into_iter().for_each(say);
-    code.map(ExitCode::from).map_err(|error| Failure::system("--run", &error))
+    let device = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
+    let code = code.map_err(|error| Failure::system("--run", &error))?;
+    Ok((device, ExitCode::from(code)))
 }
 
 /// Returns the address to listen on, the private socket if there is one, and the protocol. Dropping the private socket
@@ -108,12 +148,12 @@ fn address(options: &Options) -> Result<(Address, Option<PrivateSocket>, Protoco
     }
 }
 
-/// Returns instructions for attaching the card.
-fn recipe(place: &str, protocol: Protocol) -> String {
+/// Returns instructions for attaching the device.
+fn recipe(place: &str, protocol: Protocol, name: &str) -> String {
     match protocol {
         Protocol::Usbredir => format!(
-            "attach it to a guest: qemu-system-x86_64 ... -chardev socket,path={place},id=card \\\n  \
-             -device qemu-xhci -device usb-redir,chardev=card"
+            "attach it to a guest: qemu-system-x86_64 ... -chardev socket,path={place},id={name} \\\n  \
+             -device qemu-xhci -device usb-redir,chardev={name}"
         ),
         Protocol::Usbip => format!(
             "attach it: modprobe vhci-hcd; usbip --tcp-port {} attach --remote {} --busid {}",

@@ -1,6 +1,10 @@
-//! Execution of the commands of `flashlab ctl` on a card behind USB.
+//! A card in the slot of a USB SD host controller, and the commands of `flashlab ctl` on it.
 
-use super::control::format_power_cut;
+use super::super::control::format_power_cut;
+use super::super::serve::Options;
+use super::{Gadget, serve};
+use crate::failure::{Failure, say};
+use flashlab_catalogue::library::Library;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_sd::Card;
@@ -9,11 +13,30 @@ use flashlab_serve::{ControlReply, TaskQueue};
 use flashlab_served::CardOrigin;
 use flashlab_sim::Instant;
 use flashlab_usb::Vub300;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Serves the card of an argument.
+pub(super) fn run(device: &str, options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let (mut card, origin) = CardOrigin::open(device, options.seed, library)?;
+    for quirk in &options.quirks {
+        let quirk: Planned =
+            quirk.parse().map_err(|error| Failure::usage(format_args!("--quirk {quirk}: {error}")))?;
+        card.quirks_mut().add(quirk);
+    }
+    let tasks = TaskQueue::new().map_err(|error| Failure::system("events", &error))?;
+    let slot = Slot::new(device, &card, origin, tasks);
+    let mut adapter = Vub300::new(Some(card));
+    adapter.set_read_only(options.read_only);
+    let (adapter, code) = serve(options, &slot, adapter)?;
+    slot.write_state(adapter).map_err(Failure::failed)?;
+    slot.damage().into_iter().for_each(say);
+    Ok(code)
+}
+
 /// Access to the slot of the adapter while the adapter is served.
-pub(super) struct Slot {
-    pub(super) errands: TaskQueue<Vub300>,
+struct Slot {
+    tasks: TaskQueue<Vub300>,
     card_control: Arc<CardControl>,
 }
 
@@ -29,33 +52,36 @@ struct CardControl {
 
 impl Slot {
     /// Returns the slot of an adapter with `card`, which was made from the argument `device`.
-    pub(super) fn new(device: &str, card: &Card, origin: CardOrigin, errands: TaskQueue<Vub300>) -> Slot {
+    fn new(device: &str, card: &Card, origin: CardOrigin, tasks: TaskQueue<Vub300>) -> Slot {
         let before = Counters::collect(|to| card.observe(to));
         let card_control = CardControl { device: device.to_owned(), origin, before, out: Mutex::default() };
-        Slot { errands, card_control: Arc::new(card_control) }
-    }
-
-    /// Executes `line`: an empty export name, since there are no exports, a line feed, and a command.
-    pub(super) fn answer(&self, line: &str) -> ControlReply {
-        let (export, command) = line.split_once('\n').unwrap_or(("", line));
-        if !export.is_empty() {
-            return Err("a card behind USB has no exports: leave --export out".to_owned());
-        }
-        let (card_control, command) = (self.card_control.clone(), command.to_owned());
-        let told = self.errands.send(move |adapter, now| card_control.execute(adapter, now, &command));
-        told.unwrap_or_else(|| Err("the server is shutting down".to_owned()))
+        Slot { tasks, card_control: Arc::new(card_control) }
     }
 
     /// Writes the state of the card after the end of the service, if the device has `state=FILE`.
-    pub(super) fn write_state(&self, mut adapter: Vub300) -> Result<(), String> {
+    fn write_state(&self, mut adapter: Vub300) -> Result<(), String> {
         let time = adapter.card_time();
         let card = adapter.remove(time).or_else(|| self.card_control.out().take());
         card.map_or(Ok(()), |card| self.card_control.write_state(&card, time))
     }
 
     /// Returns a message about damaged bytes of the card, if a read found any.
-    pub(super) fn damage(&self) -> Option<String> {
+    fn damage(&self) -> Option<String> {
         self.card_control.origin.damage()
+    }
+}
+
+impl Gadget for Slot {
+    type Device = Vub300;
+    const NAME: &'static str = "card";
+
+    fn tasks(&self) -> &TaskQueue<Vub300> {
+        &self.tasks
+    }
+
+    fn command(&self, command: String) -> impl FnOnce(&mut Vub300, Instant) -> ControlReply + Send + 'static {
+        let card_control = self.card_control.clone();
+        move |adapter, now| card_control.execute(adapter, now, &command)
     }
 }
 
