@@ -36,7 +36,7 @@ pub(crate) const USBREDIR: Wiring = Wiring {
     console: "cat",
 };
 
-const USBIP: Wiring = Wiring {
+pub(crate) const USBIP: Wiring = Wiring {
     modules: "usb-common usbcore usbip-core vhci-hcd virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
               virtio_pci failover net_failover virtio_net",
     devices: "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=",
@@ -166,7 +166,7 @@ fn a_card_of_4_tib_gives_no_response_to_a_linux_that_knows_no_such_cards() {
     let kernel = kernel_in("guest-mmc-6.12", "vub300.ko")
         .filter(|(image, _)| image.to_string_lossy().contains("guest-mmc-6.12"));
     let serve = ["sd/kingston:card.capacity=4TiB"];
-    let Some(printed) = boot(&folder, kernel, &USBREDIR, GIVE_UP, &serve, &[]) else { return };
+    let Some(printed) = boot(&folder, kernel, &USBREDIR, CARD, GIVE_UP, &serve, &[]) else { return };
     let expected = ["Linux 6.12", "timed out", "asked for high capacity", "no card"];
     assert_eq!(steps(&printed), expected, "{printed}");
 }
@@ -201,15 +201,17 @@ pub(crate) fn guest_in(
     serve: &[&str],
     tools: &[&str],
 ) -> Option<String> {
-    boot(folder, kernel_in("guest-mmc", "vub300.ko"), wiring, &format!("{FIND}{what}"), serve, tools)
+    let kernel = kernel_in("guest-mmc", "vub300.ko");
+    boot(folder, kernel, wiring, CARD, &format!("{FIND}{what}"), serve, tools)
 }
 
-/// Boots a guest like [`guest_in`], with the given kernel and the folder of its modules, which does not wait for the
-/// card.
-fn boot(
+/// Boots a guest like [`guest_in`], with the given kernel and the folder of its modules. It loads `drivers` after the
+/// modules of the connection, and waits for no device.
+pub(crate) fn boot(
     folder: &Folder,
     kernel: Option<(PathBuf, PathBuf)>,
     wiring: &Wiring,
+    drivers: &str,
     what: &str,
     serve: &[&str],
     tools: &[&str],
@@ -223,7 +225,7 @@ fn boot(
         return None;
     };
     std::fs::create_dir(folder.path("root")).expect("it is ours");
-    let all: Vec<&str> = wiring.modules.split_whitespace().chain(CARD.split_whitespace()).collect();
+    let all: Vec<&str> = wiring.modules.split_whitespace().chain(drivers.split_whitespace()).collect();
     let init = format!("{BOOT}{what}").replace("MODULES", &all.join(" ")).replace("ATTACH", wiring.attach);
     std::fs::write(folder.path("root/init"), init).expect("the disk has room");
     let names = all.join(".ko -o -name ");

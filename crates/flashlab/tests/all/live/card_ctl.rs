@@ -4,7 +4,7 @@ use super::card::{USBREDIR, Wiring, guest, steps};
 use super::tools::{Folder, with};
 
 /// Connection over usbredir. The host passes the rest of each console line that begins with `HOST` to `flashlab ctl`.
-const CONTROLLED: Wiring = Wiring {
+pub(crate) const CONTROLLED: Wiring = Wiring {
     serve: &["--usbredir", "-", "--control", "ctl.sock"],
     console: concat!(
         "while IFS= read -r line; do

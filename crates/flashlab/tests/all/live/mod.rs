@@ -23,6 +23,9 @@ mod paths;
 mod reference;
 mod run;
 mod serve;
+mod stick;
+#[cfg(feature = "image")]
+mod stick_boot;
 mod tls;
 pub(crate) mod tools;
 mod verify;
