@@ -142,7 +142,7 @@ pub(crate) fn control<D: Device>(
     setup: Setup,
     data: &[u8],
 ) -> Result<Vec<u8>, Stalled> {
-    if !device.responds() {
+    if !device.responds(now) {
         return Err(Stalled);
     }
     if !setup.is_standard() {

@@ -108,8 +108,9 @@ pub trait Device {
     fn reset(&mut self, now: Instant);
     /// Attaches the device or, if `attached` is false, pulls its cable, which cuts its power.
     fn attach(&mut self, now: Instant, attached: bool);
-    /// Returns false if the device does not respond to control transfers, which the host then sees fail.
-    fn responds(&self) -> bool {
+    /// Handles the arrival of a control transfer. Returns false if the device does not respond, which the host sees as a
+    /// failure of the transfer.
+    fn responds(&mut self, _now: Instant) -> bool {
         true
     }
     /// Returns the number of the device's connection to the bus, or `None` while it is not on the bus. A device that has

@@ -88,8 +88,8 @@ pub struct MassStorage<D> {
     quirks: StickQuirks,
     /// The stick answers, although it has the quirk [`StickQuirk::NeedsReset`].
     is_awake: bool,
-    /// Instant of the last reset of the port since power-up.
-    last_reset: Option<Instant>,
+    /// Instant of the last request since power-up that the stick did not answer because of this quirk.
+    ignored_at: Option<Instant>,
 }
 
 impl<D: Disk> MassStorage<D> {
@@ -114,7 +114,7 @@ impl<D: Disk> MassStorage<D> {
             cable: Cable::new(),
             quirks: StickQuirks::default(),
             is_awake: false,
-            last_reset: None,
+            ignored_at: None,
         }
     }
 
@@ -184,7 +184,7 @@ impl<D: Disk> MassStorage<D> {
 
     fn power_changed(&mut self, now: Instant, change: Option<PowerChange>) {
         let Some(change) = change else { return };
-        (self.is_awake, self.last_reset) = (false, None);
+        (self.is_awake, self.ignored_at) = (false, None);
         let ready_at = now.saturating_add(self.quirks.ready_after());
         self.transport.set_power(now, change == PowerChange::On, ready_at);
         if change == PowerChange::On {
@@ -228,10 +228,8 @@ impl<D: Disk> Device for MassStorage<D> {
 
     fn reset(&mut self, now: Instant) {
         if let Some(time) = self.quirks.needs_reset() {
-            let has_rested = |last: Instant| now >= last.saturating_add(time);
-            self.is_awake |= self.last_reset.is_some_and(has_rested);
+            self.is_awake |= self.ignored_at.is_some_and(|ignored| now >= ignored.saturating_add(time));
         }
-        self.last_reset = Some(now);
         self.transport.reset_port();
     }
 
@@ -240,8 +238,15 @@ impl<D: Disk> Device for MassStorage<D> {
         self.power_changed(now, change);
     }
 
-    fn responds(&self) -> bool {
-        self.cable.connection().is_some() && (self.is_awake || self.quirks.needs_reset().is_none())
+    fn responds(&mut self, now: Instant) -> bool {
+        if self.cable.connection().is_none() {
+            return false;
+        }
+        let is_deaf = !self.is_awake && self.quirks.needs_reset().is_some();
+        if is_deaf {
+            self.ignored_at = Some(now);
+        }
+        !is_deaf
     }
 
     fn connection(&self) -> Option<u32> {
@@ -272,7 +277,7 @@ impl<D: Disk> Device for MassStorage<D> {
     }
 
     fn submit(&mut self, now: Instant, transfer: Transfer) {
-        if !self.responds() {
+        if !self.responds(now) {
             return self.transport.refuse(now, transfer.id);
         }
         self.transport.submit(now, transfer);

@@ -32,25 +32,28 @@ fn pass(stick: &mut MassStorage<Ram>, now: Instant) {
 fn a_stick_that_needs_a_reset_is_deaf_until_a_reset_that_follows_a_pause() {
     let mut stick = stick(&["needs-reset=3s"]);
     stick.attach(at(0), true);
-    assert!(stick.connection().is_some() && !stick.responds(), "the host sees a device that does not answer");
+    stick.reset(at(5));
     stick.reset(at(10));
-    assert!(!stick.responds(), "the first reset never suffices");
+    assert!(
+        stick.connection().is_some() && !stick.responds(at(10)),
+        "the host sees a device that does not answer"
+    );
     stick.reset(at(12));
-    stick.reset(at(14));
-    assert!(!stick.responds(), "each reset restarts the controller");
+    assert!(!stick.responds(at(12)), "the pause was too short");
     stick.submit(at(14), Transfer { id: 1, endpoint: 2, payload: Payload::Out(vec![0; 31]) });
     let refused = stick.complete(at(14)).expect("it is answered at once");
     assert_eq!(refused.outcome, flashlab_usb::Outcome::Stalled);
-    stick.reset(at(17));
-    assert!(stick.responds());
-    stick.reset(at(17));
-    assert!(stick.responds(), "once awake, it remains so");
-    stick.attach(at(18), false);
-    stick.attach(at(19), true);
+    assert!(!stick.responds(at(20)), "a pause without a reset does not help");
+    stick.reset(at(23));
+    assert!(stick.responds(at(23)));
+    stick.reset(at(23));
+    assert!(stick.responds(at(23)), "once awake, it remains so");
+    stick.attach(at(24), false);
+    stick.attach(at(25), true);
     stick.reset(at(30));
-    assert!(!stick.responds(), "until the power is cut");
+    assert!(!stick.responds(at(30)), "until the power is cut");
     stick.clear_quirks();
-    assert!(stick.responds());
+    assert!(stick.responds(at(30)));
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn a_slow_stick_appears_late_and_is_ready_later() {
     stick.attach(at(1), true);
     assert_eq!((stick.connection(), stick.next_due()), (None, Some(at(3))));
     pass(&mut stick, at(3));
-    assert!(stick.connection().is_some() && stick.responds());
+    assert!(stick.connection().is_some() && stick.responds(at(3)));
     let mut host = Host::with(stick, at(3));
     assert_eq!(host.sense(&[0; 6]), [6, 0x29, 0]);
     assert_eq!(host.sense(&[0; 6]), [2, 4, 1], "becoming ready");
@@ -135,11 +138,11 @@ fn a_pulled_stick_is_gone_until_it_is_plugged_in_again() {
     host.transfer(2, Payload::Out(crate::common::stick::wrapper(1, 512, 0, &ten(WRITE, 0, 1))));
     host.transfer(2, Payload::Out(vec![5; BLOCK]));
     host.stick.set_plugged(host.now, false);
-    assert!(!host.stick.is_plugged() && !host.stick.responds() && host.stick.next_due().is_none());
+    assert!(!host.stick.is_plugged() && !host.stick.responds(host.now) && host.stick.next_due().is_none());
     assert!(!host.stick.drop_off(host.now, SECOND), "it is not on the bus");
     assert_eq!(host.stick.disk().bytes[..BLOCK], [0; BLOCK], "the write had not ended");
     host.stick.set_plugged(host.now + OPERATION, true);
-    host.now = host.now + OPERATION;
+    host.now += OPERATION;
     assert_eq!(host.sense(&[0; 6]), [6, 0x29, 0]);
     // Without power from the port, plugging in has no effect.
     host.stick.attach(host.now, false);

@@ -77,7 +77,7 @@ impl StickQuirks {
         self.active.iter().rev().find_map(what)
     }
 
-    /// Returns the time between two resets after which the stick answers, if it needs a reset.
+    /// Returns the pause before a reset that wakes the stick, if it needs a reset.
     pub(crate) fn needs_reset(&self) -> Option<Duration> {
         self.find(|quirk| if let StickQuirk::NeedsReset(time) = quirk { Some(*time) } else { None })
     }

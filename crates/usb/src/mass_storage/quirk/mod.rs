@@ -21,9 +21,8 @@ use flashlab_sim::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StickQuirk {
-    /// The stick is on the bus, but answers nothing until a reset of the port that comes at least this time after the
-    /// reset before: its controller restarts at each reset, and is deaf until it has finished. The first reset after
-    /// power-up never suffices.
+    /// The stick is on the bus, but ignores all requests until the host resets the port at least this time after the last
+    /// request: its controller hangs when a request comes too early, and recovers only in a pause.
     NeedsReset(Duration),
     /// The stick appears on the bus this time after power-up.
     AppearsAfter(Duration),
@@ -82,7 +81,7 @@ const SECOND: u64 = 1_000_000_000;
 /// All quirks by name, used for parsing and for lists.
 #[rustfmt::skip]
 pub const STICK_QUIRKS: &[StickQuirkEntry] = &[
-    StickQuirkEntry { name: "needs-reset", operand: Operand::Time, default: Some(3 * SECOND), about: "answers nothing until a reset of the port that comes TIME after the reset before", make: |ns| StickQuirk::NeedsReset(Duration::from_ns(ns)) },
+    StickQuirkEntry { name: "needs-reset", operand: Operand::Time, default: Some(3 * SECOND), about: "ignores all requests until a reset of the port that comes TIME after the last one", make: |ns| StickQuirk::NeedsReset(Duration::from_ns(ns)) },
     StickQuirkEntry { name: "appears-after", operand: Operand::Time, default: None, about: "appears on the bus TIME after power-up", make: |ns| StickQuirk::AppearsAfter(Duration::from_ns(ns)) },
     StickQuirkEntry { name: "ready-after", operand: Operand::Time, default: None, about: "has no ready medium for TIME after power-up", make: |ns| StickQuirk::ReadyAfter(Duration::from_ns(ns)) },
     StickQuirkEntry { name: "capacity", operand: Operand::Size, default: None, about: "reports this capacity; accesses beyond the true end fail", make: StickQuirk::Capacity },
