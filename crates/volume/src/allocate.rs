@@ -3,9 +3,11 @@
 //! - A bucket is filled from its start to its end by one stream, and never written in place.
 //! - A bucket becomes free when no extent refers to it any more. It is reused only after the journal entry that removed
 //!   the last reference is durable: until then, a power loss may bring the reference back.
+//! - Buckets with cached copies are emptied whenever other data needs room: a new generation makes their copies void.
 //! - Each reuse has a new generation. A read that finds another generation after its data arrived reads again.
 
 use crate::extent::Pointer;
+use crate::format::{MemberEntry, MemberState};
 use crate::layout::{COLLECT_RESERVE, Layout};
 use flashlab_sim::fault;
 use std::collections::VecDeque;
@@ -17,9 +19,31 @@ pub(crate) enum Stream {
     Foreground,
     /// Data that garbage collection moves. It also takes the buckets of the reserve.
     Collect,
+    /// Cached copies.
+    Cached,
 }
 
-const STREAMS: usize = 2;
+const STREAMS: usize = 3;
+/// Free buckets beside the reserve that cached copies leave to other data.
+const CACHED_LEAVES: u32 = 2;
+
+/// Space that an extent needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want<'a> {
+    pub(crate) stream: Stream,
+    /// Largest number of blocks.
+    pub(crate) blocks: u32,
+    /// Fewer blocks than these are useless, because the stored extent cannot be split.
+    pub(crate) exact: bool,
+    /// Sum of the durabilities of the copies.
+    pub(crate) copies: usize,
+    /// Members that already have a copy.
+    pub(crate) taken: &'a [u8],
+    /// Members to use first, a bit for each; zero stands for all.
+    pub(crate) prefer: u32,
+    /// No other members are used.
+    pub(crate) only: bool,
+}
 
 /// The space of all members.
 #[derive(Debug)]
@@ -42,6 +66,10 @@ struct MemberSpace {
     credit: i64,
     /// The member takes new data.
     writable: bool,
+    /// Number of copies that a copy on the member counts for.
+    durability: u8,
+    /// Full buckets with cached copies, the oldest first.
+    cached: VecDeque<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +78,8 @@ struct Bucket {
     live: u32,
     generation: u32,
     state: State,
+    /// All copies in the bucket are cached.
+    cached: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,27 +113,32 @@ pub struct BucketUsage {
     pub free: u32,
     /// Buckets with data, or being released.
     pub used: u32,
-    /// Buckets of journal and checkpoints.
+    /// Buckets with cached copies.
+    pub cached: u32,
+    /// Buckets of checkpoints, and those that are reserved for a journal.
     pub metadata: u32,
     /// Blocks to which the map refers.
     pub live_blocks: u64,
 }
 
 impl Allocator {
-    /// Creates the space of empty members, each with its number of buckets and whether it has metadata.
-    pub(crate) fn new(layout: Layout, members: impl Iterator<Item = (u32, bool)>) -> Allocator {
-        let space = |(buckets, metadata): (u32, bool)| {
+    /// Creates the space of empty members.
+    pub(crate) fn new<'a>(layout: Layout, members: impl Iterator<Item = &'a MemberEntry>) -> Allocator {
+        let space = |entry: &MemberEntry| {
             let bucket = |n: u32| {
-                let journal = metadata && n < layout.journal_buckets;
-                Bucket { live: 0, generation: 0, state: if journal { State::Metadata } else { State::Free } }
+                let state = if n < layout.journal_buckets { State::Metadata } else { State::Free };
+                Bucket { live: 0, generation: 0, state, cached: false }
             };
+            let buckets = if entry.state == MemberState::Removed { 0 } else { entry.buckets };
             MemberSpace {
                 buckets: (0..buckets).map(bucket).collect(),
                 free: VecDeque::new(),
                 open: [None; STREAMS],
-                reserve: layout.reserve(metadata),
+                reserve: layout.reserve(entry.metadata),
                 credit: 0,
                 writable: true,
+                durability: entry.durability,
+                cached: VecDeque::new(),
             }
         };
         Allocator { layout, members: members.map(space).collect(), releasing: VecDeque::new() }
@@ -147,6 +182,7 @@ impl Allocator {
     pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) {
         let bucket = &mut self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize];
         bucket.live += blocks;
+        bucket.cached = pointer.cached && (bucket.cached || bucket.state != State::Full);
         bucket.state = State::Full;
     }
 
@@ -160,56 +196,112 @@ impl Allocator {
         for member in &mut self.members {
             let free = member.buckets.iter().zip(0..).filter(|(bucket, _)| bucket.state == State::Free);
             member.free = free.map(|(_, n)| n).collect();
+            let cached = member.buckets.iter().zip(0..).filter(|(bucket, _)| bucket.cached);
+            member.cached = cached.map(|(_, n)| n).collect();
         }
     }
 
-    /// Allocates up to `wanted` blocks in `copies` places on different members, the same number in each. The parts of
-    /// a stored extent that cannot be split need `exact`. The copies avoid the members in `taken`. Calls `opened` for each
-    /// bucket that the stream began. `position` is that of the last change of the map. Returns `None` without free
-    /// buckets.
+    /// Sets whether a member takes new data.
+    pub(crate) fn set_writable(&mut self, member: u8, writable: bool) {
+        self.members[usize::from(member)].writable = writable;
+    }
+
+    /// Returns the members that take new data: a bit for each.
+    pub(crate) fn writable(&self) -> u32 {
+        self.members.iter().zip(0..).map(|(member, n)| u32::from(member.writable) << n).sum()
+    }
+
+    /// Returns the durability of the copies at these places, without cached ones.
+    pub(crate) fn durability(&self, pointers: &[Pointer]) -> usize {
+        let durable = pointers.iter().filter(|pointer| !pointer.cached);
+        durable.map(|pointer| usize::from(self.members[usize::from(pointer.member)].durability)).sum()
+    }
+
+    /// Returns the sum of the durabilities that copies on writable members can have, up to `copies`.
+    pub(crate) fn reachable(&self, copies: usize, taken: &[u8]) -> usize {
+        let members = self.members.iter().zip(0u8..);
+        let usable = members.filter(|(member, n)| member.writable && !taken.contains(n));
+        copies.min(usable.map(|(member, _)| usize::from(member.durability)).sum())
+    }
+
+    /// Returns the members with room for new copies, apart from the reserve: a bit for each.
+    pub(crate) fn roomy(&self) -> u32 {
+        let has_room = |member: &MemberSpace| {
+            member.writable
+                && member.durability > 0
+                && (!member.cached.is_empty() || member.free.len() > (member.reserve + CACHED_LEAVES) as usize)
+        };
+        self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
+    }
+
+    /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls `opened`
+    /// for each bucket that the stream began. `position` is that of the last change of the map. Returns `None` without free
+    /// buckets. If too few members take data, the copies are fewer.
     pub(crate) fn allocate(
         &mut self,
-        stream: Stream,
-        (wanted, exact): (u32, bool),
-        copies: usize,
-        taken: &[u8],
+        want: &Want<'_>,
         position: u64,
         mut opened: impl FnMut(Opened),
     ) -> Option<(Vec<Pointer>, u32)> {
+        let Want { stream, blocks: wanted, exact, .. } = *want;
         let least = if exact { wanted } else { 1 };
-        let mut members: Vec<u8> = Vec::with_capacity(copies);
-        let total: i64 = self.members.iter().map(|member| member.weight(self.layout.bucket_blocks())).sum();
-        for _ in 0..copies {
-            let candidates = self.members.iter().zip(0u8..).filter(|(member, n)| {
-                !members.contains(n) && !taken.contains(n) && member.has_room(stream, least, &self.layout)
-            });
-            let best = candidates.max_by_key(|(member, n)| {
-                (member.credit + member.weight(self.layout.bucket_blocks()), std::cmp::Reverse(*n))
-            });
-            members.push(best?.1);
-        }
-        for member in &mut self.members {
-            member.credit += member.weight(self.layout.bucket_blocks());
-        }
-        for n in &members {
+        let chosen = self.choose(want, least)?;
+        for n in &chosen {
             let member = &mut self.members[usize::from(*n)];
-            member.credit -= total / copies as i64;
             if let Some((bucket, generation, full)) = member.open(stream, least, &self.layout) {
                 opened(Opened { member: *n, bucket, generation });
                 self.releasing.extend(full.map(|full| (position, *n, full)));
             }
         }
         let blocks = self.layout.bucket_blocks();
-        let room = members.iter().map(|n| self.members[usize::from(*n)].room(stream, blocks)).min()?;
+        let room = chosen.iter().map(|n| self.members[usize::from(*n)].room(stream, blocks)).min()?;
         let got = wanted.min(room);
-        let pointers =
-            members.into_iter().map(|n| self.members[usize::from(n)].take(stream, n, got)).collect();
+        let pointers = chosen.into_iter().map(|n| self.members[usize::from(n)].take(stream, n, got)).collect();
         Some((pointers, got))
+    }
+
+    /// Chooses the members for the copies of an extent: those of the target first, weighted by their free space.
+    fn choose(&mut self, want: &Want<'_>, least: u32) -> Option<Vec<u8>> {
+        let Want { stream, copies, taken, prefer, only, .. } = *want;
+        let blocks = self.layout.bucket_blocks();
+        let in_target = |n: u8| prefer == 0 || prefer >> n & 1 == 1;
+        let counts = |member: &MemberSpace| if stream == Stream::Cached { 1 } else { usize::from(member.durability) };
+        let is_usable = |member: &MemberSpace, n: u8| {
+            member.writable && counts(member) > 0 && !taken.contains(&n) && (!only || in_target(n))
+        };
+        let usable = || self.members.iter().zip(0u8..).filter(|(member, n)| is_usable(member, *n));
+        let needed = copies.min(usable().map(|(member, _)| counts(member)).sum());
+        let (mut chosen, mut have): (Vec<u8>, usize) = (Vec::with_capacity(copies), 0);
+        if needed == 0 {
+            return None;
+        }
+        while have < needed {
+            let candidates = usable()
+                .filter(|(member, n)| !chosen.contains(n) && member.has_room(stream, least, &self.layout));
+            let best = candidates.max_by_key(|(member, n)| {
+                (in_target(*n), member.credit + member.weight(blocks), std::cmp::Reverse(*n))
+            });
+            let (member, n) = best?;
+            have += counts(member);
+            chosen.push(n);
+        }
+        let targeted = || self.members.iter().zip(0u8..).filter(|(_, n)| in_target(*n));
+        let total: i64 = targeted().map(|(member, _)| member.weight(blocks)).sum();
+        for (member, n) in self.members.iter_mut().zip(0u8..).filter(|(_, n)| in_target(*n)) {
+            member.credit += member.weight(blocks);
+            if chosen.contains(&n) {
+                member.credit -= total / chosen.len() as i64;
+            }
+        }
+        Some(chosen)
     }
 
     /// Takes a free bucket of a member for a checkpoint.
     pub(crate) fn allocate_metadata(&mut self, member: u8) -> Option<u32> {
         let member = &mut self.members[usize::from(member)];
+        if member.free.is_empty() {
+            member.evict();
+        }
         let bucket = member.free.pop_front()?;
         member.buckets[bucket as usize].state = State::Metadata;
         Some(bucket)
@@ -224,7 +316,9 @@ impl Allocator {
 
     /// Adds a reference to blocks that another extent refers to already.
     pub(crate) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
-        self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize].live += blocks;
+        if self.is_current(pointer) {
+            self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize].live += blocks;
+        }
     }
 
     /// Removes a reference. `position` is that of the change in the journal.
@@ -242,6 +336,9 @@ impl Allocator {
                 return;
             }
             bucket.state = State::Releasing;
+            if std::mem::take(&mut bucket.cached) {
+                member.cached.retain(|cached| *cached != pointer.bucket);
+            }
             self.releasing.push_back((position, pointer.member, pointer.bucket));
         }
     }
@@ -265,7 +362,7 @@ impl Allocator {
                 let Some(open) = member.open[stream] else { continue };
                 let bucket = &mut member.buckets[open.bucket as usize];
                 if open.used > 0 && bucket.live == 0 {
-                    bucket.state = State::Releasing;
+                    (bucket.state, bucket.cached) = (State::Releasing, false);
                     member.open[stream] = None;
                     self.releasing.push_back((position, number, open.bucket));
                 }
@@ -281,18 +378,21 @@ impl Allocator {
     /// Returns true if new data with this number of copies finds free buckets.
     pub(crate) fn has_space(&self, copies: usize) -> bool {
         let may_open = |member: &&MemberSpace| member.writable && member.may_open(Stream::Foreground);
-        self.members.iter().filter(may_open).count() >= copies
+        let room: usize = self.members.iter().filter(may_open).map(|member| usize::from(member.durability)).sum();
+        let needed = self.reachable(copies, &[]);
+        needed > 0 && room >= needed
     }
 
     /// Returns up to `count` full buckets with the fewest references, which garbage collection empties: those with
     /// unreferenced blocks only, and none of `except`.
     pub(crate) fn victims(&self, count: usize, except: &dyn Fn(u8, u32) -> bool) -> Vec<(u8, u32)> {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
-        for (member, number) in self.members.iter().zip(0u8..) {
+        for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {
             // Members with little free space first.
             let free = (member.free.len() as u32).saturating_sub(member.reserve);
             let full = member.buckets.iter().zip(0u32..).filter(|(bucket, n)| {
                 bucket.state == State::Full
+                    && !bucket.cached
                     && bucket.live < self.layout.bucket_blocks()
                     && !except(number, *n)
             });
@@ -311,6 +411,7 @@ impl Allocator {
                 match bucket.state {
                     State::Free => usage.free += 1,
                     State::Metadata => usage.metadata += 1,
+                    State::Open | State::Full if bucket.cached => usage.cached += 1,
                     State::Open | State::Full | State::Releasing => usage.used += 1,
                 }
                 usage.live_blocks += u64::from(bucket.live);
@@ -339,8 +440,20 @@ impl MemberSpace {
     }
 
     fn may_open(&self, stream: Stream) -> bool {
-        let reserve = if stream == Stream::Collect { self.reserve - COLLECT_RESERVE } else { self.reserve };
-        self.free.len() > reserve as usize
+        let reserve = match stream {
+            Stream::Foreground => self.reserve,
+            Stream::Collect => self.reserve - COLLECT_RESERVE,
+            Stream::Cached => self.reserve + CACHED_LEAVES,
+        };
+        self.free.len() > reserve as usize || !self.cached.is_empty()
+    }
+
+    /// Empties the oldest bucket with cached copies: a new generation makes them void.
+    fn evict(&mut self) {
+        let Some(oldest) = self.cached.pop_front() else { return };
+        let bucket = &mut self.buckets[oldest as usize];
+        *bucket = Bucket { live: 0, generation: bucket.generation + 1, state: State::Free, cached: false };
+        self.free.push_back(oldest);
     }
 
     fn has_room(&self, stream: Stream, least: u32, layout: &Layout) -> bool {
@@ -353,15 +466,28 @@ impl MemberSpace {
         if self.room(stream, layout.bucket_blocks()) >= least {
             return None;
         }
+        let reserve = match stream {
+            Stream::Foreground => self.reserve,
+            Stream::Collect => 0,
+            Stream::Cached => self.reserve + CACHED_LEAVES,
+        };
+        if self.free.len() <= reserve as usize {
+            self.evict();
+        }
         let bucket = self.free.pop_front().expect("the caller checked that the stream may open a bucket");
         let mut unused = None;
         if let Some(full) = self.open[stream as usize].replace(OpenBucket { bucket, used: 0 }) {
-            let is_unused = self.buckets[full.bucket as usize].live == 0;
-            self.buckets[full.bucket as usize].state = if is_unused { State::Releasing } else { State::Full };
-            unused = is_unused.then_some(full.bucket);
+            let (n, full) = (full.bucket, &mut self.buckets[full.bucket as usize]);
+            if full.live == 0 {
+                (full.state, full.cached) = (State::Releasing, false);
+                unused = Some(n);
+            } else {
+                full.state = State::Full;
+                self.cached.extend(full.cached.then_some(n));
+            }
         }
         let opened = &mut self.buckets[bucket as usize];
-        opened.state = State::Open;
+        (opened.state, opened.cached) = (State::Open, stream == Stream::Cached);
         opened.generation += 1;
         Some((bucket, opened.generation, unused))
     }
@@ -372,6 +498,6 @@ impl MemberSpace {
         let (offset, generation) = (open.used, bucket.generation);
         open.used += blocks;
         bucket.live += blocks;
-        Pointer { member, cached: false, bucket: open.bucket, offset, generation }
+        Pointer { member, cached: stream == Stream::Cached, bucket: open.bucket, offset, generation }
     }
 }

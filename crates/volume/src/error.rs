@@ -47,6 +47,25 @@ pub enum VolumeError {
         /// Number of members of the volume.
         of: usize,
     },
+    /// A member returned in an older state than another member knows of it, for example from a backup.
+    Stale {
+        /// Place of the member in the list given.
+        member: usize,
+    },
+    /// Two members were changed without each other, so that no common state exists.
+    Diverged {
+        /// Places of the members in the list given.
+        members: (usize, usize),
+    },
+    /// Data of the volume has copies on missing members only.
+    DataMissing {
+        /// Number of missing members.
+        missing: usize,
+        /// Logical bytes without a copy.
+        bytes: u64,
+    },
+    /// The number of a member names no member, or one that cannot be changed in this way.
+    NoMember(String),
     /// A structure on the medium is damaged in all of its copies.
     Damaged(String),
     /// The volume is encrypted, and its key is not available.
@@ -75,7 +94,24 @@ impl fmt::Display for VolumeError {
             VolumeError::Duplicate { member } => {
                 write!(f, "member {member} is given twice, or is a copy of another member given")
             }
-            VolumeError::Missing { missing, of } => write!(f, "{missing} of {of} members are missing"),
+            VolumeError::Missing { missing, of } => {
+                write!(f, "{missing} of {of} members are missing; --degraded yes opens the volume without them")
+            }
+            VolumeError::Stale { member } => write!(
+                f,
+                "member {member} is in an older state than the other members know of it; without it, --degraded yes \
+                 opens the volume"
+            ),
+            VolumeError::Diverged { members: (a, b) } => write!(
+                f,
+                "members {a} and {b} were changed without each other; open the volume with one of them only"
+            ),
+            VolumeError::DataMissing { missing, bytes } => write!(
+                f,
+                "{bytes} bytes have copies on the {missing} missing members only; --degraded very opens the volume \
+                 without them, and reads of these bytes fail"
+            ),
+            VolumeError::NoMember(why) => f.write_str(why),
             VolumeError::Damaged(what) => write!(f, "the volume is damaged: {what}"),
             VolumeError::Key(error) => error.fmt(f),
             VolumeError::NotAuthentic { member } => write!(

@@ -19,6 +19,19 @@ pub struct Pointer {
     pub generation: u32,
 }
 
+/// Result of work on an extent. The number is the byte on the medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum ExtentState {
+    /// Nothing special is known.
+    #[default]
+    Normal = 0,
+    /// All copies were found to be bad. Reads fail until the range is overwritten.
+    Poisoned = 1,
+    /// Background compression does not save a block.
+    Incompressible = 2,
+}
+
 /// A range of blocks of the volume that is stored together, or the part of one that later writes left over.
 ///
 /// The stored extent covers `whole` blocks; the live range are the `length` blocks from block `skip` of it on. The
@@ -35,8 +48,8 @@ pub struct Extent {
     pub whole: u16,
     /// Algorithm that compressed the stored bytes.
     pub compression: Compression,
-    /// All copies were found to be bad. Reads fail until the range is overwritten.
-    pub poisoned: bool,
+    /// Result of work on the extent.
+    pub state: ExtentState,
     /// Stored bytes, without padding.
     pub stored: u32,
     first: Pointer,
@@ -77,7 +90,7 @@ impl Extent {
             skip: 0,
             whole,
             compression,
-            poisoned: false,
+            state: ExtentState::Normal,
             stored,
             first: Pointer { member: 0, cached: false, bucket: 0, offset: 0, generation: 0 },
             sum: 0,
@@ -141,7 +154,7 @@ impl Extent {
     /// Returns the extent without its copies, all of which are bad.
     #[must_use]
     pub fn poison(&self) -> Extent {
-        Extent { poisoned: true, ..self.with_pointers(&[]) }
+        Extent { state: ExtentState::Poisoned, ..self.with_pointers(&[]) }
     }
 
     /// Returns the number of blocks that each copy occupies.
@@ -156,7 +169,7 @@ impl Extent {
         let mut extent = self.clone();
         extent.skip += (keep.start - self.start()) as u16;
         (extent.end, extent.length) = (keep.end, (keep.end - keep.start) as u16);
-        if self.compression != Compression::None || self.poisoned {
+        if self.compression != Compression::None || self.state == ExtentState::Poisoned {
             return extent;
         }
         let per_unit = unit / block;

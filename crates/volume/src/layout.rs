@@ -2,8 +2,11 @@
 
 use crate::encode::{Checksum, Compressor, Encoding};
 use crate::extent::Pointer;
-use crate::format::{ENTRY_HEADER, MEMBERS_MAX, MemberEntry, SUPERBLOCK_SIZE, Superblock};
+use crate::format::{
+    ENTRY_HEADER, ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, SUPERBLOCK_SIZE, Superblock,
+};
 use crate::keys::{Keyring, TAG_LEN};
+use crate::target;
 use crate::{NewMember, Options, VolumeError};
 
 /// Smallest number of buckets of a member, besides those of the journal.
@@ -34,11 +37,19 @@ pub(crate) struct Layout {
     pub(crate) checksum: Checksum,
     /// Compression of new extents.
     pub(crate) compression: Compressor,
+    /// Compression that background work applies.
+    pub(crate) background_compression: Compressor,
+    /// Members for new data: a bit for each. Zero if there is no preference.
+    pub(crate) foreground: u32,
+    /// Members on which data finally rests. Zero if data stays where it is.
+    pub(crate) background: u32,
+    /// Members on which reads leave a cached copy. Zero if reads leave none.
+    pub(crate) promote: u32,
     /// The volume is encrypted.
     pub(crate) is_encrypted: bool,
     /// Logical size in bytes.
     pub(crate) size: u64,
-    /// Number of buckets of the journal on each metadata member. They are the first ones.
+    /// Number of buckets of the journal: the first ones of every member, so that any member can take the journal.
     pub(crate) journal_buckets: u32,
 }
 
@@ -54,10 +65,23 @@ impl Layout {
             replicas: superblock.replicas,
             checksum: superblock.checksum,
             compression: superblock.compression,
+            background_compression: superblock.background_compression,
+            foreground: target::mask(&superblock.targets.foreground, &superblock.members),
+            background: target::mask(&superblock.targets.background, &superblock.members),
+            promote: target::mask(&superblock.targets.promote, &superblock.members),
             is_encrypted: superblock.key.is_some(),
             size: superblock.size,
             journal_buckets: superblock.journal_buckets,
         }
+    }
+
+    /// Returns true if both layouts agree in everything that cannot change.
+    pub(crate) fn has_same_format(&self, other: &Layout) -> bool {
+        let fixed = |layout: &Layout| {
+            let Layout { block, bucket, unit, extent_max, journal_buckets, checksum, .. } = *layout;
+            (block, bucket, unit, extent_max, journal_buckets, checksum, layout.is_encrypted)
+        };
+        fixed(self) == fixed(other)
     }
 
     /// Returns the offset of a bucket on its member.
@@ -131,7 +155,6 @@ pub(crate) fn plan(
         let text = format!("replicas={replicas}: 1 to 4, and at most the number of members, is needed");
         return Err(VolumeError::Option(text));
     }
-    let (bucket, metadata_members) = (u64::from(options.bucket), usize::from(options.replicas));
     let mut layout = Layout {
         volume: options.volume,
         block: options.block,
@@ -141,42 +164,24 @@ pub(crate) fn plan(
         replicas: options.replicas,
         checksum: options.checksum,
         compression: options.compression,
+        background_compression: options.background_compression,
+        foreground: 0,
+        background: 0,
+        promote: 0,
         is_encrypted: options.encryption.is_some(),
         size: 0,
         journal_buckets: 0,
     };
     let mut entries = Vec::new();
     for (n, member) in members.iter().enumerate() {
-        let geometry = member.device.geometry();
-        if !u64::from(options.block).is_multiple_of(geometry.block) {
-            let (block, needed) = (options.block, geometry.block);
-            return Err(VolumeError::Option(format!(
-                "block={block}: member {n} needs a multiple of {needed}"
-            )));
-        }
-        if member.label.len() > 31 || member.label.contains('\0') {
-            return Err(VolumeError::Option(format!(
-                "label {:?}: at most 31 bytes, without NUL",
-                member.label
-            )));
-        }
-        let copy = SUPERBLOCK_SIZE as u64;
-        let end = (geometry.capacity / copy).saturating_sub(1) * copy;
-        let buckets = end.saturating_sub(layout.bucket_offset(0)) / bucket;
-        if buckets < 2 * BUCKETS_MIN {
-            let needed = layout.bucket_offset(0) + 2 * BUCKETS_MIN * bucket + 2 * copy;
-            return Err(VolumeError::TooSmall { member: n, needed });
-        }
-        entries.push(MemberEntry {
-            id: member_id(&options.volume, n),
-            buckets: buckets.min(u64::from(u32::MAX - 1)) as u32,
-            durability: member.durability,
-            metadata: n < metadata_members,
-            label: member.label.clone(),
-        });
+        entries.push(entry(&layout, n, member, member_id(&options.volume, n))?);
     }
-    let smallest = entries.iter().filter(|e| e.metadata).map(|e| u64::from(e.buckets) * bucket).min();
-    let smallest = smallest.expect("the first member has metadata");
+    options.targets.check(&entries)?;
+    let metadata = target::mask(&options.targets.metadata, &entries);
+    choose_metadata(&mut entries, options.replicas, metadata);
+    let bucket = u64::from(layout.bucket);
+    let smallest = entries.iter().map(|entry| u64::from(entry.buckets) * bucket).min();
+    let smallest = smallest.expect("a volume has a member");
     let journal = if options.journal == 0 { (smallest / 64).min(256 << 20) } else { options.journal };
     let journal = journal.max(64 << 10).max(2 * bucket).next_multiple_of(bucket);
     if journal > smallest / 4 {
@@ -188,22 +193,81 @@ pub(crate) fn plan(
     Ok((layout, entries))
 }
 
+/// Returns the entry of a new member in the table.
+pub(crate) fn entry(
+    layout: &Layout,
+    place: usize,
+    member: &NewMember,
+    id: [u8; 16],
+) -> Result<MemberEntry, VolumeError> {
+    let (geometry, bucket) = (member.device.geometry(), u64::from(layout.bucket));
+    if !u64::from(layout.block).is_multiple_of(geometry.block) {
+        let (block, needed) = (layout.block, geometry.block);
+        return Err(VolumeError::Option(format!("block={block}: member {place} needs a multiple of {needed}")));
+    }
+    target::check_label(&member.label)?;
+    let copy = SUPERBLOCK_SIZE as u64;
+    let end = (geometry.capacity / copy).saturating_sub(1) * copy;
+    let buckets = end.saturating_sub(layout.bucket_offset(0)) / bucket;
+    let least = (2 * BUCKETS_MIN).max(u64::from(layout.journal_buckets) + BUCKETS_MIN);
+    if buckets < least {
+        let needed = layout.bucket_offset(0) + least * bucket + 2 * copy;
+        return Err(VolumeError::TooSmall { member: place, needed });
+    }
+    Ok(MemberEntry {
+        id,
+        buckets: buckets.min(u64::from(u32::MAX - 1)) as u32,
+        durability: member.durability,
+        metadata: false,
+        label: member.label.clone(),
+        state: MemberState::Rw,
+        errors: ErrorCounts::default(),
+    })
+}
+
+/// Chooses the members with journal and checkpoints: one for each replica, those of the target first. Members that have
+/// them already keep them if they can.
+pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target: u32) {
+    let rank = |n: usize, entry: &MemberEntry| {
+        let state = match entry.state {
+            MemberState::Rw => 0,
+            MemberState::Spare => 1,
+            MemberState::Ro | MemberState::Evacuating => 2,
+            MemberState::Removed => 3,
+        };
+        let in_target = target == 0 || target >> n & 1 == 1;
+        (state, entry.durability == 0, !in_target, !entry.metadata, n)
+    };
+    let mut order: Vec<_> = entries.iter().enumerate().map(|(n, entry)| rank(n, entry)).collect();
+    order.sort_unstable();
+    // Members that take no data have metadata only if there is no other one.
+    let usable = order.iter().filter(|rank| rank.0 < 2).count().max(1);
+    let chosen: Vec<usize> = order.into_iter().take(usable.min(replicas.into())).map(|rank| rank.4).collect();
+    for (n, entry) in entries.iter_mut().enumerate() {
+        entry.metadata = chosen.contains(&n);
+    }
+}
+
 /// Determines the logical size. The checkpoints of a larger volume need more space, so the size and its reserve are
 /// found together.
-fn size(layout: &mut Layout, entries: &[MemberEntry], wanted: u64) -> Result<u64, VolumeError> {
+pub(crate) fn size(layout: &mut Layout, entries: &[MemberEntry], wanted: u64) -> Result<u64, VolumeError> {
     let bucket = u64::from(layout.bucket);
     let available = |layout: &Layout| {
         let data = |entry: &MemberEntry| {
-            let used = if entry.metadata { layout.journal_buckets + layout.checkpoint_buckets() } else { 0 };
+            if entry.durability == 0 || !matches!(entry.state, MemberState::Rw | MemberState::Ro) {
+                return 0;
+            }
+            let used = if entry.metadata { layout.checkpoint_buckets() } else { 0 };
             // Each stream has a bucket that is partly filled.
-            let reserve = layout.reserve(entry.metadata) + used + 2;
+            let reserve = layout.reserve(entry.metadata) + layout.journal_buckets + used + 2;
             u64::from(entry.buckets.saturating_sub(reserve)) * bucket
         };
         let space: Vec<u64> = entries.iter().map(data).collect();
         let usable = replicated(&space, u64::from(layout.replicas));
         (usable - usable / SPARE) / u64::from(layout.block) * u64::from(layout.block)
     };
-    let raw: u64 = entries.iter().map(|entry| u64::from(entry.buckets) * bucket).sum();
+    let current = entries.iter().filter(|entry| entry.state != MemberState::Removed);
+    let raw: u64 = current.map(|entry| u64::from(entry.buckets) * bucket).sum();
     layout.size = raw;
     // The reserve falls with the size, so a few rounds from both sides meet.
     let (mut low, mut high) = (0, raw);
@@ -232,7 +296,7 @@ fn replicated(space: &[u64], copies: u64) -> u64 {
     low
 }
 
-/// Derives the identifier of a member from that of its volume.
+/// Derives the identifier of a member of a new volume from that of its volume.
 fn member_id(volume: &[u8; 16], member: usize) -> [u8; 16] {
     let (low, high) = (u64::from_le_bytes(half(volume, 0)), u64::from_le_bytes(half(volume, 8)));
     let low = flashlab_sim::mix(low ^ flashlab_sim::mix(member as u64 + 1));

@@ -22,12 +22,16 @@ pub mod keys;
 mod layout;
 mod map;
 mod member;
+mod membership;
 mod options;
 mod recover;
+mod target;
 mod volume;
 
 pub use allocate::BucketUsage;
 pub use error::VolumeError;
-pub use extent::{Extent, Pointer, Writer};
+pub use extent::{Extent, ExtentState, Pointer, Writer};
+pub use format::{ErrorCounts, MemberState};
 pub use options::{Encryption, NewMember, Options};
-pub use volume::{OpenOptions, Report, Scrubbed, Usage, Volume};
+pub use target::Targets;
+pub use volume::{Degraded, MemberUsage, OpenOptions, Report, Requests, Scrubbed, Usage, Volume};

@@ -3,8 +3,7 @@
 use crate::VolumeError;
 use crate::format::{MemberEntry, SUPERBLOCK_SIZE, Superblock, copy_offsets};
 use crate::keys::Keyring;
-use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Payload, Started};
-use futures_util::future::join_all;
+use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Payload, Started};
 use std::sync::Arc;
 
 /// A member: a device and its entry in the table of members.
@@ -12,6 +11,38 @@ use std::sync::Arc;
 pub(crate) struct Member {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) entry: MemberEntry,
+    /// The device is there.
+    pub(crate) present: bool,
+}
+
+impl Member {
+    /// Creates a member whose device is not there: every request fails.
+    pub(crate) fn absent(entry: MemberEntry) -> Member {
+        Member { device: Arc::new(Absent), entry, present: false }
+    }
+}
+
+/// The device of an absent member.
+struct Absent;
+
+impl BlockDevice for Absent {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: 0, block: 512, request_max: 1 << 20 }
+    }
+    fn features(&self) -> Features {
+        Features {
+            read_only: true,
+            discard: false,
+            write_zeroes: false,
+            extents: false,
+            cache: false,
+            rotational: false,
+            timed: false,
+        }
+    }
+    fn start(&self, _: &Context, _: Io) -> Started {
+        Started::Done(Err(IoError::Medium))
+    }
 }
 
 /// Waits for the outcome of a started request.
@@ -68,16 +99,8 @@ pub(crate) async fn flush(device: &dyn BlockDevice, cx: &Context) -> Result<(), 
     outcome(device.start(cx, Io::Flush)).await.map(drop)
 }
 
-/// Flushes several members at the same time. Returns the first error.
-pub(crate) async fn flush_all<'a>(
-    members: impl Iterator<Item = &'a Member>,
-    cx: &Context,
-) -> Result<(), IoError> {
-    join_all(members.map(|member| flush(&*member.device, cx))).await.into_iter().collect()
-}
-
-/// Writes the copies of a superblock in turn, with the authentication code of an encrypted volume. Each copy is durable before the next one is written, so a power loss
-/// damages one copy at most.
+/// Writes the copies of a superblock in turn, with the authentication code of an encrypted volume. Each copy is durable
+/// before the next one is written, so a power loss damages one copy at most.
 pub(crate) async fn write_superblock(
     device: &dyn BlockDevice,
     cx: &Context,

@@ -1,5 +1,6 @@
 //! The options of a volume, chosen when it is formatted.
 
+use crate::target::Targets;
 use crate::VolumeError;
 use crate::encode::{Checksum, Compressor, LEVEL_MAX};
 use crate::keys::{Cipher, Kdf, MasterKey, Passphrase, SALT_LEN};
@@ -27,6 +28,10 @@ pub struct Options {
     pub checksum: Checksum,
     /// Compression of new extents. An extent that does not shrink is stored as it is.
     pub compression: Compressor,
+    /// Compression that background work applies; [`Compressor::None`] leaves extents as they are.
+    pub background_compression: Compressor,
+    /// Members for data of each kind.
+    pub targets: Targets,
     /// Size of the journal on each member that has one, in bytes. Zero means a default by the size of the member.
     pub journal: u64,
     /// Encrypts and authenticates data, journal and map.
@@ -48,6 +53,8 @@ impl Options {
             replicas: 1,
             checksum: Checksum::Crc32c,
             compression: Compressor::None,
+            background_compression: Compressor::None,
+            targets: Targets::default(),
             journal: 0,
             encryption: None,
             size: 0,
@@ -63,12 +70,8 @@ impl Options {
         power_of_two("bucket", self.bucket, 16 << 10, 64 << 20)?;
         power_of_two("checksum_block", self.checksum_block, self.block, 64 << 10)?;
         power_of_two("extent_max", self.extent_max, self.checksum_block, (256 << 10).min(self.bucket / 4))?;
-        match self.compression {
-            Compressor::Zstd(level) if !(1..=LEVEL_MAX).contains(&level) => Err(VolumeError::Option(
-                format!("compression=zstd:{level}: a level from 1 to {LEVEL_MAX} is needed"),
-            )),
-            _ => Ok(()),
-        }
+        check_level("compression", self.compression)?;
+        check_level("background_compression", self.background_compression)
     }
 }
 
@@ -87,6 +90,16 @@ pub struct Encryption {
     pub salt: [u8; SALT_LEN],
 }
 
+/// Checks the level of a compression.
+pub(crate) fn check_level(name: &str, compressor: Compressor) -> Result<(), VolumeError> {
+    match compressor {
+        Compressor::Zstd(level) if !(1..=LEVEL_MAX).contains(&level) => Err(VolumeError::Option(format!(
+            "{name}=zstd:{level}: a level from 1 to {LEVEL_MAX} is needed"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn power_of_two(name: &str, value: u32, min: u32, max: u32) -> Result<(), VolumeError> {
     if value.is_power_of_two() && (min..=max).contains(&value) {
         return Ok(());
@@ -101,7 +114,7 @@ pub struct NewMember {
     pub device: Arc<dyn BlockDevice>,
     /// Label, such as `ssd.a`; targets name a device or a prefix of labels. At most 31 bytes.
     pub label: String,
-    /// Number of copies that a copy on this device counts for; 0 makes it a pure cache.
+    /// Number of copies that a copy on this device counts for; 0 makes it a pure cache, without journal and checkpoints.
     pub durability: u8,
 }
 

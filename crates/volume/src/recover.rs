@@ -7,7 +7,7 @@
 use crate::VolumeError;
 use crate::allocate::Allocator;
 use crate::encode::Compression;
-use crate::extent::Extent;
+use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::{Entry, Fault, Place, Record, Root, Run};
 use crate::keys::Keyring;
 use crate::layout::Layout;
@@ -76,7 +76,7 @@ impl Replay {
         if extent.end > size / u64::from(block) || logical > extent_max {
             return Err(Fault::Field("extent"));
         }
-        if extent.poisoned && extent.pointers().is_empty() {
+        if extent.state == ExtentState::Poisoned && extent.pointers().is_empty() {
             return Ok(());
         }
         let (stored, units) = match extent.compression {
@@ -90,29 +90,41 @@ impl Replay {
         if !extent.pointers().iter().all(|pointer| self.allocator.contains(pointer, blocks)) {
             return Err(Fault::Field("pointer"));
         }
+        // A cached copy may vanish, so it is never the only one.
+        if extent.pointers().iter().all(|pointer| pointer.cached) {
+            return Err(Fault::Field("cached"));
+        }
         Ok(())
     }
 }
 
-/// Recovers the state of a volume. `roots` are the roots of its members, and `keyring` is that of an encrypted volume.
+/// Recovers the state of a volume. `roots` are the roots of the members whose journal and checkpoint may be current, and
+/// `keyring` is that of an encrypted volume.
 pub(crate) async fn recover(
     cx: &Context,
     layout: Layout,
     members: &[Member],
-    roots: &[Root],
+    roots: &[Option<Root>],
     keyring: Option<&Keyring>,
 ) -> Result<Recovered, VolumeError> {
-    let metadata: Vec<usize> = (0..members.len()).filter(|n| members[*n].entry.metadata).collect();
-    let newest = metadata.iter().map(|n| roots[*n].checkpoint).max();
-    let newest = newest.ok_or_else(|| VolumeError::Damaged("no metadata member".into()))?;
-    let current: Vec<usize> = metadata.iter().copied().filter(|n| roots[*n].checkpoint == newest).collect();
-    let mut incomplete = current.len() < metadata.len();
+    let newest = roots.iter().flatten().map(|root| root.checkpoint).max();
+    let newest = newest.ok_or_else(|| VolumeError::Damaged("no member has a current journal".into()))?;
+    let is_metadata = |n: &usize| members[*n].entry.metadata;
+    let root_of = |n: usize| roots[n].filter(|root| root.checkpoint == newest);
+    // A new volume has no checkpoint, and its first members with metadata have the journal.
+    let is_current = |n: &usize| root_of(*n).is_some_and(|root| root.first.is_some() || is_metadata(n));
+    let current: Vec<usize> = (0..members.len()).filter(is_current).collect();
+    let metadata = (0..members.len()).filter(is_metadata);
+    let mut incomplete = metadata.into_iter().any(|n| members[n].present && !current.contains(&n));
+    incomplete |= current.iter().any(|n| !is_metadata(n));
+    let journals = current.clone();
     let (mut loaded, mut checkpoint_buckets, mut why) = (None, Vec::new(), String::new());
     for n in current {
-        match load(cx, (layout, keyring), members, n, &roots[n]).await {
+        let root = root_of(n).expect("a current member has a root");
+        match load(cx, (layout, keyring), members, n, &root).await {
             Ok((replay, buckets)) => {
                 checkpoint_buckets.extend(buckets.into_iter().map(|bucket| (n as u8, bucket)));
-                loaded.get_or_insert((replay, roots[n]));
+                loaded.get_or_insert((replay, root));
             }
             Err(fault) => {
                 incomplete = true;
@@ -121,7 +133,7 @@ pub(crate) async fn recover(
         }
     }
     let (mut replay, root) = loaded.ok_or(VolumeError::Damaged(why))?;
-    let (entries, missing) = read_journals(cx, (&layout, keyring), members, &metadata, root.sequence).await;
+    let (entries, missing) = read_journals(cx, (&layout, keyring), members, &journals, root.sequence).await;
     incomplete |= missing;
     let mut recovered = Recovered {
         map: Map::new(layout.block, layout.unit),
@@ -173,21 +185,32 @@ fn replay_entries(
 
 /// Counts the references of the map, and finds the free buckets.
 fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Recovered, VolumeError> {
-    let Replay { map, mut allocator, salts, .. } = replay;
+    let Replay { mut map, mut allocator, salts, .. } = replay;
     for (member, bucket) in &recovered.checkpoint_buckets {
         allocator.mark_metadata(*member, *bucket);
     }
+    let mut evicted = Vec::new();
     for extent in map.iter() {
         let blocks = extent.stored_blocks(layout.block);
-        for pointer in extent.pointers() {
-            if !allocator.contains(pointer, blocks) || !allocator.is_current(pointer) {
-                return Err(VolumeError::Damaged(format!(
-                    "the extent at block {} refers to a bucket that holds other data",
-                    extent.start()
-                )));
-            }
-            allocator.count(pointer, blocks);
+        let is_void = |pointer: &&Pointer| {
+            !allocator.contains(pointer, blocks) || !allocator.is_current(pointer)
+        };
+        if extent.pointers().iter().filter(is_void).any(|pointer| !pointer.cached) {
+            return Err(VolumeError::Damaged(format!(
+                "the extent at block {} refers to a bucket that holds other data",
+                extent.start()
+            )));
         }
+        if extent.pointers().iter().any(|pointer| is_void(&pointer)) {
+            evicted.push(extent.clone());
+        }
+        let kept: Vec<Pointer> = extent.pointers().iter().filter(|p| !is_void(p)).copied().collect();
+        kept.iter().for_each(|pointer| allocator.count(pointer, blocks));
+    }
+    for extent in evicted {
+        let kept: Vec<Pointer> =
+            extent.pointers().iter().filter(|pointer| allocator.is_current(pointer)).copied().collect();
+        map.insert(extent.with_pointers(&kept), |_, _| {});
     }
     allocator.find_free();
     (recovered.map, recovered.allocator, recovered.salts) = (map, allocator, salts);
@@ -202,8 +225,7 @@ async fn load(
     member: usize,
     root: &Root,
 ) -> Result<(Replay, Vec<u32>), String> {
-    let sizes = members.iter().map(|member| (member.entry.buckets, member.entry.metadata));
-    let allocator = Allocator::new(layout, sizes);
+    let allocator = Allocator::new(layout, members.iter().map(|member| &member.entry));
     let mut replay =
         Replay { layout, map: Map::new(layout.block, layout.unit), allocator, salts: BTreeMap::new() };
     let (mut next, mut buckets) = (root.first, Vec::new());

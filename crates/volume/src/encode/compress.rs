@@ -23,6 +23,15 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// Returns the name of the algorithm, as options give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+
     /// Returns the algorithm with this number, or `None` if the number is unknown.
     pub fn from_byte(byte: u8) -> Option<Compression> {
         match byte {

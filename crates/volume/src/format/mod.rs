@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod journal;
+mod member_entry;
 mod record;
 mod sealed;
 mod superblock;
@@ -12,7 +13,8 @@ mod wire;
 
 pub use checkpoint::{Place, RUN_HEADER, Run};
 pub use journal::{ENTRY_HEADER, Entry};
+pub use member_entry::{ErrorCounts, MemberEntry, MemberState, Seen};
 pub use record::Record;
 pub use sealed::SealWith;
-pub use superblock::{MEMBERS_MAX, MemberEntry, Root, SUPERBLOCK_SIZE, Superblock, VERSION, copy_offsets};
+pub use superblock::{MEMBERS_MAX, Root, SUPERBLOCK_SIZE, Superblock, VERSION, copy_offsets};
 pub use wire::Fault;

@@ -3,7 +3,7 @@
 use super::Fault;
 use super::wire::{Get, Put};
 use crate::encode::{Check, Compression};
-use crate::extent::{Extent, Pointer, Writer};
+use crate::extent::{Extent, ExtentState, Pointer, Writer};
 use crate::keys::TAG_LEN;
 
 const MAP: u8 = 1;
@@ -80,7 +80,7 @@ impl Record {
         to.u16(extent.skip);
         to.u16(extent.whole);
         to.u8(extent.compression as u8);
-        to.u8(u8::from(extent.poisoned));
+        to.u8(extent.state as u8);
         to.u32(extent.stored);
         encode_check(extent, to);
         to.u8(extent.pointers().len() as u8);
@@ -167,7 +167,12 @@ fn decode_check(get: &mut Get<'_>) -> Result<(Check, Writer), Fault> {
 fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
     let (end, length, skip, whole) = (get.u64()?, get.u16()?, get.u16()?, get.u16()?);
     let compression = Compression::from_byte(get.u8()?).ok_or(Fault::Field("compression"))?;
-    let poisoned = flag(get.u8()?, "poisoned")?;
+    let state = match get.u8()? {
+        0 => ExtentState::Normal,
+        1 => ExtentState::Poisoned,
+        2 => ExtentState::Incompressible,
+        _ => return Err(Fault::Field("state")),
+    };
     let stored = get.u32()?;
     let (check, writer) = decode_check(get)?;
     let count = usize::from(get.u8()?);
@@ -187,11 +192,11 @@ fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
     if length == 0 || u64::from(length) > end || u32::from(skip) + u32::from(length) > u32::from(whole) {
         return Err(Fault::Field("live range"));
     }
-    if pointers.is_empty() && !poisoned {
+    if pointers.is_empty() && state != ExtentState::Poisoned {
         return Err(Fault::Field("pointers"));
     }
     let mut extent = Extent::new((end, whole), stored, compression, check, writer, &pointers);
-    (extent.length, extent.skip, extent.poisoned) = (length, skip, poisoned);
+    (extent.length, extent.skip, extent.state) = (length, skip, state);
     Ok(extent)
 }
 

@@ -1,22 +1,22 @@
 //! The superblock of a member: identity of volume and member, options, the table of members, and the root of the last
 //! checkpoint.
 
+use super::member_entry::{LABEL, decode_label};
 use super::wire::{self, Get, Put};
-use super::{Fault, Place};
+use super::{Fault, MemberEntry, MemberState, Place, Seen};
 use crate::encode::{Checksum, Compression, Compressor, LEVEL_MAX};
 use crate::keys::{Keyring, MAC_LEN, WRAPPED_KEY_LEN, WrappedKey};
+use crate::target::Targets;
 
 const MAGIC: &[u8; 8] = b"FLVsuper";
 
 /// Version of the format that this program reads and writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Length of a copy of the superblock in bytes.
 pub const SUPERBLOCK_SIZE: usize = 8192;
 /// Largest number of members of a volume.
 pub const MEMBERS_MAX: usize = 32;
 
-/// Length of a label in bytes, with at least one zero at its end.
-const LABEL: usize = 32;
 /// Offset of the authentication code.
 const MAC: usize = 220;
 
@@ -49,6 +49,17 @@ pub struct Superblock {
     pub checksum: Checksum,
     /// Compression of new extents.
     pub compression: Compressor,
+    /// Compression that background work applies; [`Compressor::None`] leaves extents as they are.
+    pub background_compression: Compressor,
+    /// Members for data of each kind.
+    pub targets: Targets,
+    /// Number of changes of the options and of the table of members. After an interrupted change, members differ, and
+    /// the largest number counts.
+    pub changes: u64,
+    /// Number of times that this member began to take part in changes of the volume.
+    pub clock: u64,
+    /// Knowledge about each member, in the order of the table.
+    pub seen: Vec<Seen>,
     /// Logical size of the volume in bytes.
     pub size: u64,
     /// Number of buckets of the journal on each metadata member.
@@ -63,21 +74,6 @@ pub struct Superblock {
     pub members: Vec<MemberEntry>,
     /// Root of the last checkpoint.
     pub root: Root,
-}
-
-/// A member in the table of members.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MemberEntry {
-    /// Random identifier of the member.
-    pub id: [u8; 16],
-    /// Number of buckets.
-    pub buckets: u32,
-    /// Number of copies that a copy on this member counts for.
-    pub durability: u8,
-    /// The member has the journal and the checkpoints.
-    pub metadata: bool,
-    /// Label of the member.
-    pub label: String,
 }
 
 /// The last checkpoint, and the place where the journal continues.
@@ -110,9 +106,7 @@ impl Superblock {
         bytes.u8(self.members.len() as u8);
         bytes.u8(self.replicas);
         bytes.u8(self.checksum as u8);
-        let level = if let Compressor::Zstd(level) = self.compression { level } else { 0 };
-        bytes.u8(self.compression.compression() as u8);
-        bytes.u8(level);
+        encode_compression(self.compression, &mut bytes);
         bytes.u16(u16::from(self.key.is_some()));
         for value in [self.block, self.bucket, self.checksum_block, self.extent_max, self.journal_buckets] {
             bytes.u32(value);
@@ -129,15 +123,17 @@ impl Superblock {
         bytes.u32(self.key_changes);
         bytes.extend_from_slice(&self.key.as_ref().map_or([0; WRAPPED_KEY_LEN], WrappedKey::to_bytes));
         bytes.extend_from_slice(&self.mac);
-        for member in &self.members {
-            bytes.extend_from_slice(&member.id);
-            bytes.u32(member.buckets);
-            bytes.u8(member.durability);
-            bytes.u8(u8::from(member.metadata));
+        encode_compression(self.background_compression, &mut bytes);
+        bytes.u64(self.changes);
+        bytes.u64(self.clock);
+        for (_, target) in self.targets.all() {
             let mut label = [0; LABEL];
-            let length = member.label.len().min(LABEL - 1);
-            label[..length].copy_from_slice(&member.label.as_bytes()[..length]);
+            let length = target.len().min(LABEL - 1);
+            label[..length].copy_from_slice(&target.as_bytes()[..length]);
             bytes.extend_from_slice(&label);
+        }
+        for (n, member) in self.members.iter().enumerate() {
+            member.encode(self.seen.get(n).copied().unwrap_or_default(), &mut bytes);
         }
         bytes.resize(SUPERBLOCK_SIZE, 0);
         wire::seal(&mut bytes);
@@ -190,7 +186,16 @@ impl Superblock {
         if usize::from(count) > MEMBERS_MAX || member >= count {
             return Err(Fault::Field("members"));
         }
-        let members = (0..count).map(|_| decode_member(&mut get)).collect::<Result<Vec<_>, _>>()?;
+        let background_compression = decode_compression(&mut get)?;
+        let (changes, clock) = (get.u64()?, get.u64()?);
+        let targets = Targets {
+            foreground: decode_label(&mut get)?,
+            background: decode_label(&mut get)?,
+            promote: decode_label(&mut get)?,
+            metadata: decode_label(&mut get)?,
+        };
+        let members = (0..count).map(|_| MemberEntry::decode(&mut get)).collect::<Result<Vec<_>, _>>()?;
+        let (members, seen) = members.into_iter().unzip();
         let superblock = Superblock {
             sequence,
             volume,
@@ -202,6 +207,11 @@ impl Superblock {
             replicas,
             checksum,
             compression,
+            background_compression,
+            targets,
+            changes,
+            clock,
+            seen,
             size,
             journal_buckets,
             key,
@@ -226,11 +236,16 @@ impl Superblock {
                 return Err(Fault::Field(name));
             }
         }
-        let metadata = self.members.iter().filter(|member| member.metadata);
-        if metadata.clone().count() == 0 || metadata.clone().any(|m| m.buckets < self.journal_buckets) {
+        let current = self.members.iter().filter(|member| member.state != MemberState::Removed);
+        if !self.members.iter().any(|member| member.metadata)
+            || current.clone().any(|member| member.buckets < self.journal_buckets)
+        {
             return Err(Fault::Field("metadata members"));
         }
-        if self.replicas == 0 || usize::from(self.replicas) > self.members.len().min(4) {
+        if self.members[usize::from(self.member)].state == MemberState::Removed {
+            return Err(Fault::Field("state of this member"));
+        }
+        if self.replicas == 0 || self.replicas > 4 {
             return Err(Fault::Field("replicas"));
         }
         let journal = u64::from(self.journal_buckets) * u64::from(self.bucket);
@@ -247,6 +262,11 @@ impl Superblock {
 
 /// Largest size of the journal in bytes.
 const JOURNAL_MAX: u64 = 1 << 30;
+
+fn encode_compression(compressor: Compressor, bytes: &mut Vec<u8>) {
+    bytes.u8(compressor.compression() as u8);
+    bytes.u8(if let Compressor::Zstd(level) = compressor { level } else { 0 });
+}
 
 fn decode_compression(get: &mut Get<'_>) -> Result<Compressor, Fault> {
     let (algorithm, level) = (get.u8()?, get.u8()?);
@@ -271,17 +291,4 @@ fn decode_key(get: &mut Get<'_>, is_encrypted: u16) -> Result<Option<WrappedKey>
         1 => WrappedKey::from_bytes(&bytes).map(Some).map_err(Fault::Key),
         _ => Err(Fault::Field("encryption")),
     }
-}
-
-fn decode_member(get: &mut Get<'_>) -> Result<MemberEntry, Fault> {
-    let (id, buckets, durability) = (get.array()?, get.u32()?, get.u8()?);
-    let metadata = match get.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(Fault::Field("metadata")),
-    };
-    let label: [u8; LABEL] = get.array()?;
-    let length = label.iter().position(|byte| *byte == 0).ok_or(Fault::Field("label"))?;
-    let label = String::from_utf8(label[..length].to_vec()).map_err(|_| Fault::Field("label"))?;
-    Ok(MemberEntry { id, buckets, durability, metadata, label })
 }

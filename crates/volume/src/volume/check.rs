@@ -1,7 +1,8 @@
 //! A read-only check of every structure and every copy.
 
 use super::{Inner, Volume};
-use crate::extent::Extent;
+use crate::extent::{Extent, ExtentState, Pointer};
+use crate::format::MemberState;
 use crate::member;
 use flashlab_block::Context;
 
@@ -24,6 +25,12 @@ impl Volume {
     pub async fn check(&self, cx: &Context) -> Report {
         let mut report = Report::default();
         for (n, member) in self.inner.members.iter().enumerate() {
+            if !member.present {
+                if member.entry.state != MemberState::Removed {
+                    report.findings.push(format!("member {n} is missing"));
+                }
+                continue;
+            }
             match member::read_superblock(&*member.device, cx, n).await {
                 Ok((_, true)) => {}
                 Ok((_, false)) => {
@@ -47,10 +54,14 @@ impl Inner {
     async fn check_extent(&self, cx: &Context, extent: &Extent, report: &mut Report) {
         let block = u64::from(self.layout.block);
         let place = || format!("bytes {} to {}", extent.start() * block, extent.end * block);
-        if extent.poisoned {
+        if extent.state == ExtentState::Poisoned {
             report.findings.push(format!("{}: every copy was lost", place()));
         }
         for pointer in extent.pointers() {
+            let is_void = pointer.cached && !self.lock().allocator.is_current(pointer);
+            if is_void || !self.members[usize::from(pointer.member)].present {
+                continue;
+            }
             report.copies += 1;
             report.bytes += u64::from(extent.stored);
             let good = self.read_stored_copy(cx, extent, pointer).await.is_some();
@@ -75,13 +86,14 @@ impl Inner {
             let state = self.lock();
             (state.map.clone(), state.allocator.live())
         };
+        let is_void = |pointer: &Pointer| pointer.cached && !self.lock().allocator.is_current(pointer);
         let mut last = 0;
         for extent in map.iter() {
             if extent.start() < last || extent.end > self.layout.size / u64::from(self.layout.block) {
                 report.findings.push(format!("the map is out of order at block {}", extent.start()));
             }
             last = extent.end;
-            for pointer in extent.pointers() {
+            for pointer in extent.pointers().iter().filter(|pointer| !is_void(pointer)) {
                 let count = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
                 match count.checked_sub(extent.stored_blocks(self.layout.block)) {
                     Some(rest) => *count = rest,

@@ -4,9 +4,9 @@
 //! was overwritten meanwhile. An extent without a good copy becomes poisoned: reads of it fail until it is overwritten.
 
 use super::{Inner, State};
-use crate::allocate::Stream;
+use crate::allocate::{Stream, Want};
 use crate::extent::{Extent, Pointer};
-use crate::member;
+use crate::layout::Layout;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +91,9 @@ impl Inner {
         let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
         let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(true) };
         let Some(stored) = self.read_stored(cx, extent).await else {
+            if self.may_return(extent) {
+                return Ok(false);
+            }
             self.replace_copy(extent, &source, None, 0)?;
             return Ok(true);
         };
@@ -101,11 +104,20 @@ impl Inner {
             let mut state = self.lock();
             let State { allocator, pending, position, .. } = &mut *state;
             let opened = |opened| State::record_opened(pending, opened);
-            allocator.allocate(Stream::Collect, (blocks, true), 1, &taken, *position, opened)
+            let want = Want {
+                stream: Stream::Collect,
+                blocks,
+                exact: true,
+                copies: 1,
+                taken: &taken,
+                prefer: self.tier(source.member),
+                only: false,
+            };
+            allocator.allocate(&want, *position, opened)
         };
         let Some((places, _)) = allocated else { return Ok(false) };
-        let device = &*self.members[usize::from(places[0].member)].device;
-        let written = member::write(device, cx, self.layout.offset(&places[0]), stored.into()).await;
+        let offset = self.layout.offset(&places[0]);
+        let written = self.write_to(cx, places[0].member, offset, stored.into()).await;
         let target = written.is_ok().then_some(places[0]);
         self.replace_copy(extent, &source, target, blocks)?;
         if written.is_err() {
@@ -114,6 +126,13 @@ impl Inner {
             state.allocator.unrefer(&places[0], blocks, position);
         }
         written.map(|()| true)
+    }
+
+    /// Returns the target to which a member belongs, in which garbage collection keeps its data.
+    fn tier(&self, member: u8) -> u32 {
+        let Layout { foreground, background, .. } = self.layout;
+        let is_in = |target: u32| target >> member & 1 == 1;
+        if is_in(background) { background } else if is_in(foreground) { foreground } else { 0 }
     }
 
     /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has. Without
@@ -155,11 +174,8 @@ impl Inner {
             } else {
                 moved
             };
-            for pointer in moved.pointers() {
-                state.touched |= 1 << pointer.member;
-                state.allocator.refer(pointer, moved.stored_blocks(block));
-            }
-            state.map_extent(moved, position, block);
+            state.touch(&moved);
+            state.remap(moved, position, block);
         }
         if let Some(target) = target {
             state.allocator.unrefer(&target, blocks, position);

@@ -1,14 +1,14 @@
-//! Commits: journal entries and checkpoints.
+//! Commits: journal entries.
 
 use super::{Inner, Pending, State};
 use crate::allocate::Opened;
-use crate::format::{ENTRY_HEADER, Entry, Place, RUN_HEADER, Record, Root, Run, Superblock};
+use crate::format::{ENTRY_HEADER, Entry, Superblock};
 use crate::map::Map;
-use crate::member;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The journal and the last checkpoint.
 pub(super) struct Journal {
@@ -22,8 +22,14 @@ pub(super) struct Journal {
     pub(super) at: u64,
     /// Bytes since the last checkpoint, which a recovery reads.
     pub(super) used: u64,
-    /// Superblock of each member.
+    /// Superblock of each member; those of absent members have an old state.
     pub(super) superblocks: Vec<Superblock>,
+    /// Number of changes of the options and of the table of members.
+    pub(super) changes: u64,
+    /// Clock of each member that is known to be durable on it.
+    pub(super) clocks: Vec<u64>,
+    /// Members whose journal is not current, because they were absent or failed: a bit for each.
+    pub(super) lost: u32,
     /// Buckets of the last checkpoint, with their members.
     pub(super) checkpoint_buckets: Vec<(u8, u32)>,
 }
@@ -32,15 +38,15 @@ pub(super) struct Journal {
 struct Batch {
     entries: Vec<Vec<u8>>,
     position: u64,
-    touched: u32,
+    unflushed: Vec<(u32, Range<u64>)>,
     snapshot: Option<Snapshot>,
 }
 
 /// The state that a checkpoint stores.
-struct Snapshot {
-    map: Map,
-    generations: Vec<Opened>,
-    salts: BTreeMap<u32, [u8; 16]>,
+pub(super) struct Snapshot {
+    pub(super) map: Map,
+    pub(super) generations: Vec<Opened>,
+    pub(super) salts: BTreeMap<u32, [u8; 16]>,
 }
 
 impl Journal {
@@ -57,6 +63,21 @@ impl Journal {
             (at + len, used)
         };
         lengths.fold((self.at, self.used), place).1
+    }
+
+    /// Notes the members whose requests failed. Fails if no member is left.
+    pub(super) fn lose(&mut self, members: &[u8], results: &[Result<(), IoError>]) -> Result<(), IoError> {
+        let mut last = Err(IoError::Medium);
+        for (n, result) in members.iter().zip(results) {
+            match result {
+                Ok(()) => last = Ok(()),
+                Err(error) => {
+                    self.lost |= 1 << n;
+                    last = last.or(Err(*error));
+                }
+            }
+        }
+        last
     }
 }
 
@@ -107,12 +128,18 @@ impl Inner {
         journal: &mut Journal,
         checkpoint: bool,
     ) -> Result<(), IoError> {
-        let batch = self.take_batch(journal, checkpoint)?;
-        let result = self.persist(cx, journal, batch).await;
-        if let Err(error) = result {
-            self.lock().failed = Some(error);
+        loop {
+            let batch = self.take_batch(journal, checkpoint)?;
+            let result = self.persist(cx, journal, batch).await;
+            if let Err(error) = result {
+                self.lock().failed = Some(error);
+            }
+            result?;
+            // After the loss of copies, the changes that replace them are pending.
+            if !std::mem::take(&mut self.lock().lost_copies) {
+                return Ok(());
+            }
         }
-        result
     }
 
     /// Takes the pending changes. If they fill the journal to more than a half, the batch has a snapshot for a
@@ -142,20 +169,28 @@ impl Inner {
             generations: state.allocator.generations().collect(),
             salts: state.salts.clone(),
         });
-        let touched = std::mem::take(&mut state.touched);
-        Ok(Batch { entries, position: state.position, touched, snapshot })
+        let unflushed = std::mem::take(&mut state.unflushed);
+        Ok(Batch { entries, position: state.position, unflushed, snapshot })
     }
 
     async fn persist(&self, cx: &Context, journal: &mut Journal, batch: Batch) -> Result<(), IoError> {
-        let Batch { entries, position, touched, snapshot } = batch;
-        let is_touched = |n: u32| touched >> n & 1 == 1;
+        let Batch { mut entries, position, unflushed, mut snapshot } = batch;
+        let touched = unflushed.iter().fold(0, |members, (more, _)| members | more);
         if !fault("volume-entry-before-its-data") {
-            let data = self.members.iter().zip(0..).filter(|(_, n)| is_touched(*n));
-            member::flush_all(data.map(|(member, _)| member), cx).await?;
+            let lost = self.flush_members(cx, touched).await;
+            if lost != 0 {
+                let map = snapshot.as_mut().map(|snapshot| &mut snapshot.map);
+                self.lose_copies(cx, lost, &unflushed, (&mut entries, map)).await?;
+            }
         }
         let by_checkpoint = entries.is_empty();
+        let lost = journal.lost;
         for records in entries {
             self.write_entry(cx, journal, &records).await?;
+        }
+        let unrecorded = self.lock().health.iter().any(|health| health.unrecorded);
+        if lost != journal.lost && !fault("volume-forgets-a-lost-member") || unrecorded {
+            self.record_members(cx, journal).await?;
         }
         if !by_checkpoint {
             self.made_durable(position);
@@ -181,171 +216,26 @@ impl Inner {
         let before = (journal.at, journal.used);
         let len = bytes.len() as u64;
         let (at, used) = Journal::place(before, self.layout.journal_len(), len);
-        self.write_metadata(cx, self.layout.bucket_offset(0) + at, &bytes.into()).await?;
+        let bytes = Payload::from(bytes);
+        let offset = self.layout.bucket_offset(0) + at;
+        let write = |n: u8| self.write_to(cx, n, offset, bytes.clone());
+        let members = self.journal_members(journal);
+        let written = join_all(members.iter().map(|n| write(*n))).await;
+        journal.lose(&members, &written)?;
         if !fault("volume-skips-the-journal-flush") {
-            self.flush_metadata(cx).await?;
+            let members = self.journal_members(journal);
+            let flushed = join_all(members.iter().map(|n| self.flush_member(cx, *n))).await;
+            journal.lose(&members, &flushed)?;
         }
         (journal.sequence, journal.previous) = (numbers.0, sum);
         (journal.at, journal.used) = (at + len, used);
         Ok(())
     }
 
-    fn metadata_members(&self) -> impl Iterator<Item = u8> + Clone {
-        (0..).zip(&self.members).filter(|(_, member)| member.entry.metadata).map(|(n, _)| n)
-    }
-
-    async fn write_metadata(&self, cx: &Context, offset: u64, bytes: &Payload) -> Result<(), IoError> {
-        let write = |n: u8| member::write(&*self.members[usize::from(n)].device, cx, offset, bytes.clone());
-        join_all(self.metadata_members().map(write)).await.into_iter().collect()
-    }
-
-    async fn flush_metadata(&self, cx: &Context) -> Result<(), IoError> {
-        member::flush_all(self.metadata_members().map(|n| &self.members[usize::from(n)]), cx).await
-    }
-
-    /// Stores a checkpoint, and lets the superblocks refer to it. The previous one is free afterwards.
-    async fn write_checkpoint(
-        &self,
-        cx: &Context,
-        journal: &mut Journal,
-        snapshot: Snapshot,
-    ) -> Result<(), IoError> {
-        let members: Vec<u8> = self.metadata_members().collect();
-        let number = members.iter().map(|n| journal.superblocks[usize::from(*n)].root.checkpoint).max();
-        let number = number.expect("a volume has a metadata member") + 1;
-        let mut writer = RunWriter::new(self, number, &members)?;
-        let first = writer.places.clone();
-        // Other mounts have no data left.
-        let used: BTreeSet<u32> = snapshot.map.iter().map(|extent| extent.writer().epoch).collect();
-        let is_used = |mount: &u32| *mount == journal.mount || used.contains(mount);
-        for (mount, salt) in snapshot.salts.into_iter().filter(|(mount, _)| is_used(mount)) {
-            Record::Epoch { mount, salt }.encode(&mut writer.records);
-            writer.write_if_full(cx).await?;
-        }
-        for Opened { member, bucket, generation } in &snapshot.generations {
-            Record::Open { member: *member, bucket: *bucket, generation: *generation }
-                .encode(&mut writer.records);
-            writer.write_if_full(cx).await?;
-        }
-        for extent in snapshot.map.iter() {
-            Record::encode_map(extent, &mut writer.records);
-            writer.write_if_full(cx).await?;
-        }
-        writer.write(cx, None).await?;
-        let RunWriter { index: runs, buckets, .. } = writer;
-        if !fault("volume-skips-the-checkpoint-flush") {
-            self.flush_metadata(cx).await?;
-        }
-        for (n, first) in members.iter().zip(first) {
-            let superblock = &mut journal.superblocks[usize::from(*n)];
-            superblock.sequence += 1;
-            superblock.root = Root {
-                checkpoint: number,
-                sequence: journal.sequence,
-                previous: journal.previous,
-                mount: journal.mount,
-                first: Some(first),
-                runs,
-                journal_at: journal.at,
-            };
-        }
-        let write = |n: &u8| {
-            let superblock = &journal.superblocks[usize::from(*n)];
-            let keyring = self.encoding.keyring.as_ref();
-            member::write_superblock(&*self.members[usize::from(*n)].device, cx, superblock, keyring)
-        };
-        join_all(members.iter().map(write)).await.into_iter().collect::<Result<(), _>>()?;
-        let mut state = self.lock();
-        for (member, bucket) in std::mem::replace(&mut journal.checkpoint_buckets, buckets) {
-            state.allocator.release_metadata(member, bucket);
-        }
-        journal.used = 0;
-        Ok(())
-    }
-}
-
-/// Writes the runs of a checkpoint to all metadata members. A run is written when the place of the next one is known.
-struct RunWriter<'a> {
-    inner: &'a Inner,
-    members: &'a [u8],
-    checkpoint: u64,
-    index: u32,
-    records: Vec<u8>,
-    /// Place of the current run on each member.
-    places: Vec<Place>,
-    buckets: Vec<(u8, u32)>,
-}
-
-impl<'a> RunWriter<'a> {
-    fn new(inner: &'a Inner, checkpoint: u64, members: &'a [u8]) -> Result<RunWriter<'a>, IoError> {
-        let mut writer = RunWriter {
-            inner,
-            members,
-            checkpoint,
-            index: 0,
-            records: Vec::new(),
-            places: Vec::new(),
-            buckets: Vec::new(),
-        };
-        writer.places = writer.next_places()?;
-        Ok(writer)
-    }
-
-    /// Returns the place of the next run on each member.
-    fn next_places(&mut self) -> Result<Vec<Place>, IoError> {
-        let layout = &self.inner.layout;
-        let blocks = layout.run_len() / layout.block;
-        let mut places = Vec::new();
-        for (n, member) in self.members.iter().enumerate() {
-            let next = self.places.get(n).map(|place| Place { offset: place.offset + blocks, ..*place });
-            let next = next.filter(|place| place.offset + blocks <= layout.bucket_blocks());
-            places.push(match next {
-                Some(place) => place,
-                None => {
-                    let bucket = self.inner.lock().allocator.allocate_metadata(*member);
-                    let bucket = bucket.ok_or(IoError::NoSpace)?;
-                    self.buckets.push((*member, bucket));
-                    Place { bucket, offset: 0 }
-                }
-            });
-        }
-        Ok(places)
-    }
-
-    /// Writes the run if another record might not fit into it.
-    async fn write_if_full(&mut self, cx: &Context) -> Result<(), IoError> {
-        // The largest record maps an extent with one authentication tag of 16 bytes for each unit; checksums are shorter.
-        let layout = &self.inner.layout;
-        let record_max = 128 + 16 * (layout.extent_max / layout.unit) as usize;
-        if self.records.len() + record_max + RUN_HEADER <= layout.run_len() as usize {
-            return Ok(());
-        }
-        let next = self.next_places()?;
-        self.write(cx, Some(next)).await
-    }
-
-    async fn write(&mut self, cx: &Context, next: Option<Vec<Place>>) -> Result<(), IoError> {
-        let layout = &self.inner.layout;
-        let mut run = Run {
-            checkpoint: self.checkpoint,
-            index: self.index,
-            next: None,
-            records: std::mem::take(&mut self.records),
-        };
-        let mut writes = Vec::new();
-        for (n, member) in self.members.iter().enumerate() {
-            run.next = next.as_ref().map(|places| places[n]);
-            let Place { bucket, offset } = self.places[n];
-            let offset = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);
-            let bytes = run.encode(&layout.volume, layout.block as usize, self.inner.seal_with()).into();
-            writes.push(member::write(&*self.inner.members[usize::from(*member)].device, cx, offset, bytes));
-        }
-        join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
-        self.index += 1;
-        if let Some(next) = next {
-            self.places = next;
-        }
-        Ok(())
+    /// Returns the members with a current journal.
+    pub(super) fn journal_members(&self, journal: &Journal) -> Vec<u8> {
+        let is_current = |n: &u8| self.members[usize::from(*n)].entry.metadata && journal.lost >> n & 1 == 0;
+        (0..self.members.len() as u8).filter(is_current).collect()
     }
 }
 

@@ -5,31 +5,40 @@
 //! - A flush commits the batch in four steps: flush the members with new data, write the journal entry, flush the
 //!   members of the journal, answer. An entry holds the records of whole requests. So after a power loss the volume
 //!   shows a prefix of the acknowledged requests, not shorter than at the last flush.
-//! - After a failed flush or journal write, nobody knows which of the data is durable. The volume then fails all further
-//!   writes and flushes until it is opened again.
+//! - After a failed flush of a member, nobody knows which of its new data is durable. The extents then lose their copies
+//!   on the member. If an extent has no other copy, or if no journal is left, the volume fails all further writes and
+//!   flushes until it is opened again.
 
 mod check;
 mod collect;
+mod checkpoint;
 mod commit;
+mod health;
+mod loss;
 mod open;
 mod read;
+mod rearrange;
 mod rekey;
 mod scrub;
+mod statistics;
 mod unlock;
 mod write;
 
 pub use check::Report;
-pub use open::OpenOptions;
+pub use open::{Degraded, OpenOptions};
 pub use scrub::Scrubbed;
+pub use statistics::Requests;
 
 use crate::allocate::{Allocator, BucketUsage, Opened};
-use crate::encode::Encoding;
-use crate::extent::Extent;
-use crate::format::{Record, SealWith};
+use crate::encode::{Compressor, Encoding};
+use crate::extent::{Extent, Pointer};
+use crate::format::{ErrorCounts, MemberEntry, MemberState, Record, SealWith};
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
 use commit::Journal;
+use health::Health;
+use statistics::Statistics;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, fault};
 use futures_util::lock::Mutex as AsyncMutex;
@@ -37,7 +46,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -63,6 +72,10 @@ struct Inner {
     /// Number of journal entries and runs of checkpoints that this mount encrypted.
     seals: AtomicU64,
     read_only: bool,
+    /// Members whose writes fail: a bit for each.
+    failing: AtomicU32,
+    /// Requests and times of each member.
+    statistics: Vec<Statistics>,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit.
     journal: AsyncMutex<Journal>,
@@ -79,10 +92,14 @@ struct State {
     position: u64,
     /// Changes up to this one are durable.
     durable: u64,
-    /// Members with data that is not flushed: one bit each.
-    touched: u32,
+    /// Ranges of blocks with data that is not flushed, each with its members: one bit each.
+    unflushed: Vec<(u32, Range<u64>)>,
+    /// Health of each member.
+    health: Vec<Health>,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
+    /// A commit took copies away from extents, and other copies may replace them.
+    lost_copies: bool,
     /// Error of a flush or of the journal. It is final.
     failed: Option<IoError>,
 }
@@ -110,28 +127,90 @@ pub struct Usage {
     pub mapped: u64,
     /// Bytes stored for them, over all copies, without space that awaits garbage collection.
     pub stored: u64,
-    /// Label and buckets of each member.
-    pub members: Vec<(String, BucketUsage)>,
+    /// Number of copies of each extent.
+    pub replicas: u8,
+    /// Compression of new extents.
+    pub compression: Compressor,
+    /// Compression that background work applies.
+    pub background_compression: Compressor,
+    /// Logical and stored bytes of the extents by their compression.
+    pub by_compression: BTreeMap<&'static str, (u64, u64)>,
+    /// Logical bytes by the number of their durable copies on members that are there.
+    pub by_copies: BTreeMap<usize, u64>,
+    /// The members.
+    pub members: Vec<MemberUsage>,
+}
+
+/// Use and state of a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberUsage {
+    /// Label of the member.
+    pub label: String,
+    /// State of the member.
+    pub state: MemberState,
+    /// Number of copies that a copy on the member counts for.
+    pub durability: u8,
+    /// The member has the journal and the checkpoints.
+    pub metadata: bool,
+    /// The device is there.
+    pub present: bool,
+    /// Writes to the member fail at present.
+    pub failing: bool,
+    /// Errors since the device became a member.
+    pub errors: ErrorCounts,
+    /// Requests since the volume was opened.
+    pub requests: Requests,
+    /// Buckets of the member.
+    pub buckets: BucketUsage,
 }
 
 impl Volume {
     /// Returns the use of the space.
     pub fn usage(&self) -> Usage {
-        let Inner { layout, members, .. } = &*self.inner;
-        let (map, buckets) = {
+        let Inner { layout, members, statistics, .. } = &*self.inner;
+        let (map, buckets, health) = {
             let state = self.inner.lock();
-            (state.map.clone(), state.allocator.usage())
+            (state.map.clone(), state.allocator.usage(), state.health.clone())
         };
-        let stored =
-            |extent: &Extent| u64::from(extent.stored_blocks(layout.block)) * extent.pointers().len() as u64;
+        let block = u64::from(layout.block);
+        let (mut by_compression, mut by_copies) = (BTreeMap::new(), BTreeMap::new());
+        let (mut mapped, mut stored) = (0, 0);
+        for extent in map.iter() {
+            let logical = u64::from(extent.length) * block;
+            let one = u64::from(extent.stored_blocks(layout.block)) * block;
+            (mapped, stored) = (mapped + logical, stored + one * extent.pointers().len() as u64);
+            let sums: &mut (u64, u64) = by_compression.entry(extent.compression.name()).or_default();
+            *sums = (sums.0 + logical, sums.1 + one);
+            let is_there = |pointer: &&Pointer| !pointer.cached && members[usize::from(pointer.member)].present;
+            *by_copies.entry(extent.pointers().iter().filter(is_there).count()).or_default() += logical;
+        }
+        let member = |n: usize| {
+            let MemberEntry { label, durability, metadata, .. } = members[n].entry.clone();
+            MemberUsage {
+                label,
+                state: health[n].state,
+                durability,
+                metadata,
+                present: members[n].present,
+                failing: health[n].is_failing(),
+                errors: health[n].errors,
+                requests: statistics[n].requests(),
+                buckets: buckets[n],
+            }
+        };
         Usage {
             size: layout.size,
             bucket: layout.bucket,
             extents: map.len(),
             map_memory: map.memory(),
-            mapped: map.iter().map(|extent| u64::from(extent.length)).sum::<u64>() * u64::from(layout.block),
-            stored: map.iter().map(stored).sum::<u64>() * u64::from(layout.block),
-            members: members.iter().map(|member| member.entry.label.clone()).zip(buckets).collect(),
+            mapped,
+            stored,
+            replicas: layout.replicas,
+            compression: layout.compression,
+            background_compression: layout.background_compression,
+            by_compression,
+            by_copies,
+            members: (0..members.len()).map(member).collect(),
         }
     }
 }
@@ -190,6 +269,12 @@ impl State {
     /// Adds a record of a bucket that a stream began.
     fn record_opened(pending: &mut Pending, Opened { member, bucket, generation }: Opened) {
         Record::Open { member, bucket, generation }.encode(&mut pending.records);
+    }
+
+    /// Notes that the data of an extent is not flushed.
+    fn touch(&mut self, extent: &Extent) {
+        let members = extent.pointers().iter().fold(0, |members, pointer| members | 1 << pointer.member);
+        self.unflushed.push((members, extent.live()));
     }
 
     /// Maps an extent as a part of the change `position`. The allocation counted its own references already.

@@ -2,17 +2,21 @@
 
 use super::commit::Journal;
 use super::unlock::unlock;
+use super::health::Health;
+use super::statistics::Statistics;
 use super::{Inner, Pending, State, Volume};
-use crate::format::{Record, Root, Superblock};
+use crate::extent::{Extent, ExtentState};
+use crate::format::{MemberEntry, MemberState, Record, Root, Seen, Superblock};
 use crate::keys::{EpochSalt, Keyring, MAC_LEN, Passphrase, WrappedKey};
 use crate::layout::{self, Layout};
 use crate::member::{self, Member};
+use crate::membership::{self, Standing};
 use crate::recover::{Recovered, recover};
 use crate::{NewMember, Options, VolumeError};
 use flashlab_block::{BlockDevice, Context, IoError};
 use flashlab_sim::fault;
 use futures_util::lock::Mutex as AsyncMutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 /// Options of opening a volume.
@@ -24,6 +28,33 @@ pub struct OpenOptions {
     pub salt: EpochSalt,
     /// Passphrase of an encrypted volume. A volume without encryption ignores it.
     pub passphrase: Option<Passphrase>,
+    /// Opening without some members.
+    pub degraded: Degraded,
+}
+
+/// Rule for opening a volume when members are missing, unreadable or stale.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Degraded {
+    /// The volume does not open.
+    #[default]
+    Refuse,
+    /// The volume opens if all data has a copy on the members that are there.
+    Yes,
+    /// The volume opens even if data is missing. Reads of this data fail.
+    Very,
+}
+
+impl std::str::FromStr for Degraded {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Degraded, String> {
+        match text {
+            "refuse" => Ok(Degraded::Refuse),
+            "yes" => Ok(Degraded::Yes),
+            "very" => Ok(Degraded::Very),
+            _ => Err(format!("{text}: refuse, yes or very is needed")),
+        }
+    }
 }
 
 /// A member of a volume that is being opened.
@@ -32,8 +63,6 @@ pub(super) struct Found {
     pub(super) given: usize,
     device: Arc<dyn BlockDevice>,
     pub(super) superblock: Superblock,
-    /// All copies of the superblock agree.
-    pub(super) agree: bool,
 }
 
 impl Volume {
@@ -57,6 +86,11 @@ impl Volume {
                 replicas: layout.replicas,
                 checksum: layout.checksum,
                 compression: layout.compression,
+                background_compression: layout.background_compression,
+                targets: options.targets.clone(),
+                changes: 0,
+                clock: 0,
+                seen: vec![Seen::default(); entries.len()],
                 size: layout.size,
                 journal_buckets: layout.journal_buckets,
                 key: key.clone(),
@@ -92,40 +126,28 @@ impl Volume {
         if fault("volume-repeats-a-salt") {
             options.salt = [1; 16];
         }
-        let mut found = find(cx, devices).await?;
+        let mut found = find(cx, devices, options.degraded).await?;
         let unlocked = unlock(&mut found, options.passphrase.as_ref())?;
-        let layout = Layout::of(&found[0].superblock);
-        let entries = found[0].superblock.members.clone();
-        let members: Vec<Member> = found
-            .iter()
-            .zip(entries)
-            .map(|(found, entry)| Member { device: found.device.clone(), entry })
-            .collect();
-        let roots: Vec<Root> = found.iter().map(|found| found.superblock.root).collect();
+        let Assembled { found, table, behind } = assemble_members(found, options.degraded)?;
+        let layout = Layout::of(&table);
+        let member = |(n, entry): (usize, &MemberEntry)| match &found[n] {
+            Some(Found { device, .. }) => Member { device: device.clone(), entry: entry.clone(), present: true },
+            None => Member::absent(entry.clone()),
+        };
+        let members: Vec<Member> = table.members.iter().enumerate().map(member).collect();
+        let root = |(n, found): (usize, &Option<Found>)| {
+            found.as_ref().filter(|_| behind >> n & 1 == 0).map(|found| found.superblock.root)
+        };
+        let roots: Vec<Option<Root>> = found.iter().enumerate().map(root).collect();
         let recovered = recover(cx, layout, &members, &roots, unlocked.as_ref()).await?;
+        check_missing(&layout, &members, &recovered, options.degraded)?;
         let keyring = unlocked.map(|keyring| with_epochs(keyring, &recovered, &options)).transpose()?;
-        let heal = found.iter().any(|found| !found.agree);
-        let superblocks: Vec<Superblock> = found.iter().map(|found| found.superblock.clone()).collect();
-        let (inner, incomplete) =
-            assemble(layout, members, recovered, superblocks, (keyring, options.read_only));
-        if !options.read_only {
-            // Only metadata members get new superblocks with a checkpoint.
-            inner
-                .begin_epoch(cx, options.salt, incomplete || heal)
-                .await
-                .map_err(|error| VolumeError::Damaged(format!("the journal cannot be written: {error}")))?;
-            for (n, found) in found.iter().enumerate() {
-                if !found.agree && !inner.members[n].entry.metadata {
-                    let written = member::write_superblock(
-                        &*found.device,
-                        cx,
-                        &found.superblock,
-                        inner.encoding.keyring.as_ref(),
-                    )
-                    .await;
-                    written.map_err(|error| VolumeError::Member { member: found.given, error })?;
-                }
-            }
+        let read_only = options.read_only;
+        let incomplete = recovered.incomplete || behind != 0;
+        let journal = Journal::open(&recovered, superblocks(&found, &table), behind, &found);
+        let inner = Inner::new(layout, members, recovered, journal, (keyring, read_only));
+        if !read_only {
+            inner.begin_epoch(cx, options.salt, incomplete).await?;
         }
         Ok(Volume { inner: Arc::new(inner) })
     }
@@ -166,88 +188,229 @@ fn with_epochs(
     Ok(keyring)
 }
 
-/// Reads the superblocks and puts the members into the order of their table.
-async fn find(cx: &Context, devices: &[Arc<dyn BlockDevice>]) -> Result<Vec<Found>, VolumeError> {
+/// Reads the superblocks of the devices.
+async fn find(
+    cx: &Context,
+    devices: &[Arc<dyn BlockDevice>],
+    degraded: Degraded,
+) -> Result<Vec<Found>, VolumeError> {
     let mut found: Vec<Found> = Vec::new();
+    let mut unreadable = None;
     for (given, device) in devices.iter().enumerate() {
-        let (superblock, agree) = member::read_superblock(&**device, cx, given).await?;
+        let superblock = match member::read_superblock(&**device, cx, given).await {
+            Ok((superblock, _)) => superblock,
+            Err(error) if degraded == Degraded::Refuse => return Err(error),
+            Err(error) => {
+                unreadable.get_or_insert(error);
+                continue;
+            }
+        };
         if let Some(first) = found.first()
             && (first.superblock.volume != superblock.volume
-                || first.superblock.members != superblock.members
-                || Layout::of(&first.superblock) != Layout::of(&superblock))
+                || !Layout::of(&first.superblock).has_same_format(&Layout::of(&superblock)))
         {
             return Err(VolumeError::Foreign { member: given });
         }
         if found.iter().any(|other| other.superblock.member == superblock.member) {
             return Err(VolumeError::Duplicate { member: given });
         }
-        let layout = Layout::of(&superblock);
-        let entry = &superblock.members[usize::from(superblock.member)];
-        let needed = layout.bucket_offset(entry.buckets);
-        if device.geometry().capacity < needed {
-            return Err(VolumeError::TooSmall { member: given, needed });
-        }
-        found.push(Found { given, device: device.clone(), superblock, agree });
+        found.push(Found { given, device: device.clone(), superblock });
     }
-    let Some(first) = found.first() else { return Err(VolumeError::Missing { missing: 0, of: 0 }) };
-    let of = first.superblock.members.len();
-    if found.len() < of {
-        return Err(VolumeError::Missing { missing: of - found.len(), of });
+    match (found.is_empty(), unreadable) {
+        (true, Some(error)) => Err(error),
+        (true, None) => Err(VolumeError::Missing { missing: 0, of: 0 }),
+        (false, _) => Ok(found),
     }
-    found.sort_by_key(|found| found.superblock.member);
-    Ok(found)
 }
 
-/// Assembles the engine from the recovered state. Returns it, and true if a new checkpoint is due.
-fn assemble(
-    layout: Layout,
-    members: Vec<Member>,
-    recovered: Recovered,
-    superblocks: Vec<Superblock>,
-    (keyring, read_only): (Option<Keyring>, bool),
-) -> (Inner, bool) {
-    let Recovered { map, allocator, salts, mount, sequence, previous, at, used, .. } = recovered;
-    let mount = mount + u32::from(!read_only);
-    let checkpoint_buckets = recovered.checkpoint_buckets;
-    let journal = Journal { sequence, previous, mount, at, used, superblocks, checkpoint_buckets };
-    let state = State {
-        map,
-        allocator,
-        pending: Pending::default(),
-        position: 0,
-        durable: 0,
-        // Data that an earlier mount wrote without a flush may not be durable.
-        touched: u32::MAX,
-        salts,
-        failed: None,
+/// The members of a volume that is being opened.
+struct Assembled {
+    /// The present members, in the order of the table.
+    found: Vec<Option<Found>>,
+    /// The superblock with the current options and table.
+    table: Superblock,
+    /// Members whose journal is not current: a bit for each.
+    behind: u32,
+}
+
+/// Puts the members into the order of the current table. Leaves out the stale ones.
+fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembled, VolumeError> {
+    let given = |found: &[Found], member: u8| {
+        let of = found.iter().find(|found| found.superblock.member == member);
+        of.map_or(0, |found| found.given)
     };
-    let inner = Inner {
-        layout,
-        members,
-        encoding: layout.encoding(keyring),
-        epoch: mount,
-        next_write: AtomicU64::new(0),
-        seals: AtomicU64::new(0),
-        read_only,
-        state: Mutex::new(state),
-        journal: AsyncMutex::new(journal),
-        space: AsyncMutex::new(()),
+    let present: Vec<&Superblock> = found.iter().map(|found| &found.superblock).collect();
+    let standing = membership::judge(&present);
+    let Standing { stale, behind } = standing.map_err(|(a, b)| {
+        let (a, b) = (given(&found, a), given(&found, b));
+        VolumeError::Diverged { members: (a.min(b), a.max(b)) }
+    })?;
+    let is = |found: &Found, members: u32| members >> found.superblock.member & 1 == 1;
+    if let Some(stale) = found.iter().find(|found| is(found, stale))
+        && degraded == Degraded::Refuse
+    {
+        return Err(VolumeError::Stale { member: stale.given });
+    }
+    found.retain(|found| !is(found, stale));
+    let current = found.iter().filter(|found| !is(found, behind)).map(|found| &found.superblock);
+    let table = current.max_by_key(|one| (one.changes, one.root.checkpoint, one.clock)).cloned();
+    let table = table.ok_or_else(|| VolumeError::Damaged("no member has a current state".into()))?;
+    let layout = Layout::of(&table);
+    let of = table.members.iter().filter(|entry| entry.state != MemberState::Removed).count();
+    let mut places: Vec<Option<Found>> = table.members.iter().map(|_| None).collect();
+    for found in found {
+        let place = usize::from(found.superblock.member);
+        let entry = table.members.get(place).filter(|entry| {
+            entry.state != MemberState::Removed && entry.id == found.superblock.members[place].id
+        });
+        let entry = entry.ok_or(VolumeError::Foreign { member: found.given })?;
+        let needed = layout.bucket_offset(entry.buckets);
+        if found.device.geometry().capacity < needed {
+            return Err(VolumeError::TooSmall { member: found.given, needed });
+        }
+        places[place] = Some(found);
+    }
+    let missing = of - places.iter().flatten().count();
+    if missing > 0 && degraded == Degraded::Refuse {
+        return Err(VolumeError::Missing { missing, of });
+    }
+    Ok(Assembled { found: places, table, behind })
+}
+
+/// Checks that all data has a copy on a member that is there, unless missing data is permitted.
+fn check_missing(
+    layout: &Layout,
+    members: &[Member],
+    recovered: &Recovered,
+    degraded: Degraded,
+) -> Result<(), VolumeError> {
+    let is_removed = |member: &&Member| member.entry.state == MemberState::Removed;
+    let missing = members.iter().filter(|member| !member.present && !is_removed(member)).count();
+    if missing == 0 || degraded == Degraded::Very {
+        return Ok(());
+    }
+    let is_lost = |extent: &&Extent| {
+        let mut durable = extent.pointers().iter().filter(|pointer| !pointer.cached);
+        extent.state != ExtentState::Poisoned
+            && !durable.any(|pointer| members[usize::from(pointer.member)].present)
     };
-    (inner, recovered.incomplete)
+    let blocks: u64 = recovered.map.iter().filter(is_lost).map(|extent| u64::from(extent.length)).sum();
+    match blocks * u64::from(layout.block) {
+        0 => Ok(()),
+        bytes => Err(VolumeError::DataMissing { missing, bytes }),
+    }
+}
+
+/// Returns a superblock for each place in the table, with the current options. Those of present members keep what belongs
+/// to the member.
+fn superblocks(found: &[Option<Found>], table: &Superblock) -> Vec<Superblock> {
+    let superblock = |(n, found): (usize, &Option<Found>)| {
+        let current = Superblock { member: n as u8, ..table.clone() };
+        match found {
+            None => Superblock { clock: 0, ..current },
+            Some(Found { superblock: own, .. }) => Superblock {
+                sequence: own.sequence,
+                clock: own.clock,
+                root: own.root,
+                key: own.key.clone(),
+                key_changes: own.key_changes,
+                ..current
+            },
+        }
+    };
+    found.iter().enumerate().map(superblock).collect()
+}
+
+impl Journal {
+    fn open(
+        recovered: &Recovered,
+        superblocks: Vec<Superblock>,
+        behind: u32,
+        found: &[Option<Found>],
+    ) -> Journal {
+        let present: Vec<&Superblock> = found.iter().flatten().map(|found| &found.superblock).collect();
+        let seen = membership::merge(&present, superblocks.len(), 0);
+        let absent = found.iter().zip(0..).filter(|(found, _)| found.is_none());
+        let absent = absent.fold(0, |absent, (_, n)| absent | 1 << n);
+        Journal {
+            sequence: recovered.sequence,
+            previous: recovered.previous,
+            mount: recovered.mount,
+            at: recovered.at,
+            used: recovered.used,
+            changes: superblocks.first().map_or(0, |superblock| superblock.changes),
+            clocks: seen.into_iter().map(|seen| seen.clock).collect(),
+            lost: behind | absent,
+            checkpoint_buckets: recovered.checkpoint_buckets.clone(),
+            superblocks,
+        }
+    }
 }
 
 impl Inner {
-    /// Writes the salt of a new mount to the journal, before the first data of the mount.
-    async fn begin_epoch(&self, cx: &Context, salt: EpochSalt, checkpoint: bool) -> Result<(), IoError> {
+    /// Creates the engine from the recovered state.
+    fn new(
+        layout: Layout,
+        members: Vec<Member>,
+        recovered: Recovered,
+        mut journal: Journal,
+        (keyring, read_only): (Option<Keyring>, bool),
+    ) -> Inner {
+        let Recovered { map, allocator, salts, mount, .. } = recovered;
+        journal.mount = mount + u32::from(!read_only);
+        let state = State {
+            map,
+            allocator,
+            pending: Pending::default(),
+            position: 0,
+            durable: 0,
+            unflushed: Vec::new(),
+            health: members.iter().map(|member| Health::new(&member.entry)).collect(),
+            salts,
+            lost_copies: false,
+            failed: None,
+        };
+        let inner = Inner {
+            layout,
+            encoding: layout.encoding(keyring),
+            epoch: journal.mount,
+            next_write: AtomicU64::new(0),
+            seals: AtomicU64::new(0),
+            read_only,
+            failing: AtomicU32::new(0),
+            statistics: members.iter().map(|_| Statistics::default()).collect(),
+            members,
+            state: Mutex::new(state),
+            journal: AsyncMutex::new(journal),
+            space: AsyncMutex::new(()),
+        };
+        inner.update_writable(&mut inner.lock(), None);
+        inner
+    }
+
+    /// Writes the superblocks of all members that are there, and then the salt of the new mount to the journal, before
+    /// the first data of the mount.
+    async fn begin_epoch(&self, cx: &Context, salt: EpochSalt, checkpoint: bool) -> Result<(), VolumeError> {
+        let damaged = |error| VolumeError::Damaged(format!("the journal cannot be written: {error}"));
         let mut journal = self.journal.lock().await;
+        let present: Vec<u8> =
+            (0..self.members.len() as u8).filter(|n| self.members[usize::from(*n)].present).collect();
+        for n in &present {
+            journal.superblocks[usize::from(*n)].clock += 1;
+        }
+        let results = self.write_superblocks(cx, &mut journal, &present).await;
+        journal.lose(&present, &results).map_err(damaged)?;
+        if results.iter().any(Result::is_err) {
+            self.record_members(cx, &mut journal).await.map_err(damaged)?;
+        }
         {
             let mut state = self.lock();
-            state.change()?;
+            state.change().map_err(damaged)?;
             let mount = self.epoch;
             state.salts.insert(mount, salt);
             Record::Epoch { mount, salt }.encode(&mut state.pending.records);
             state.end_group();
         }
-        self.commit_batch(cx, &mut journal, checkpoint).await
+        self.commit_batch(cx, &mut journal, checkpoint).await.map_err(damaged)
     }
 }

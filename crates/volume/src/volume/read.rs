@@ -3,7 +3,6 @@
 use super::Inner;
 use crate::encode::{Compression, Identity, decode, decode_units};
 use crate::extent::{Extent, Pointer, Writer};
-use crate::member;
 use flashlab_block::{Context, Extent as Part, IoError};
 use futures_util::future::join_all;
 use std::ops::Range;
@@ -87,14 +86,35 @@ impl Inner {
         let from = u32::from(extent.skip) + (blocks.start - extent.start()) as u32;
         let wanted = from..from + (blocks.end - blocks.start) as u32;
         let mut buffer = Some(buffer);
-        for pointer in extent.pointers() {
-            match self.read_copy(cx, extent, pointer, wanted.clone(), buffer.take()).await {
+        if let [pointer] = extent.pointers() {
+            return match self.read_copy(cx, extent, pointer, wanted, buffer.take()).await {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(CopyError::Moved) => Ok(None),
+                Err(CopyError::Bad) => Err(IoError::Medium),
+            };
+        }
+        for pointer in self.by_expected_time(extent) {
+            match self.read_copy(cx, extent, &pointer, wanted.clone(), buffer.take()).await {
                 Ok(bytes) => return Ok(Some(bytes)),
-                Err(CopyError::Moved) => return Ok(None),
-                Err(CopyError::Bad) => {}
+                Err(CopyError::Moved) if !pointer.cached => return Ok(None),
+                Err(CopyError::Moved | CopyError::Bad) => {}
             }
         }
         Err(IoError::Medium)
+    }
+
+    /// Returns the copies of an extent that exist, those with the shortest expected read first.
+    fn by_expected_time(&self, extent: &Extent) -> Vec<Pointer> {
+        let mut pointers: Vec<Pointer> = {
+            let state = self.lock();
+            let is_current = |pointer: &&Pointer| state.allocator.is_current(pointer) || !pointer.cached;
+            extent.pointers().iter().filter(is_current).copied().collect()
+        };
+        pointers.sort_by_key(|pointer| {
+            let n = usize::from(pointer.member);
+            (!self.members[n].present, self.statistics[n].read_ns(), !pointer.cached)
+        });
+        pointers
     }
 
     /// Reads blocks `wanted` of a stored extent from one copy, and verifies them. A buffer of the right length is
@@ -116,9 +136,8 @@ impl Inner {
         };
         let length = (range.end - range.start).next_multiple_of(block) as usize;
         let buffer = buffer.filter(|buffer| buffer.len() == length).unwrap_or_else(|| vec![0; length]);
-        let device = &*self.members[usize::from(pointer.member)].device;
         let offset = self.layout.offset(pointer) + u64::from(range.start);
-        let read = member::read(device, cx, offset, buffer).await;
+        let read = self.read_from(cx, pointer.member, offset, buffer).await;
         if !self.lock().allocator.is_current(pointer) {
             return Err(CopyError::Moved);
         }
@@ -133,7 +152,10 @@ impl Inner {
                 decode_units(stored, first, &extent.check(), &identity, &self.encoding).ok()
             }
         };
-        let decoded = decoded.ok_or(CopyError::Bad)?;
+        let Some(decoded) = decoded else {
+            self.checksum_failed(pointer.member);
+            return Err(CopyError::Bad);
+        };
         let wanted = (wanted.start - base) as usize..(wanted.end - base) as usize;
         if wanted == (0..decoded.len()) {
             return Ok(decoded);
@@ -159,15 +181,20 @@ impl Inner {
         decode(stored, extent.compression, &extent.check(), &self.identity(extent), &self.encoding).ok()
     }
 
-    /// Reads and verifies the stored bytes of an extent from its first good copy. Returns `None` if every copy is bad,
-    /// or if the extent was moved meanwhile.
+    /// Reads and verifies the stored bytes of an extent from its first good copy. Returns `None` if no copy that is there
+    /// is good, or if the extent was moved meanwhile.
     pub(super) async fn read_stored(&self, cx: &Context, extent: &Extent) -> Option<Vec<u8>> {
-        for pointer in extent.pointers() {
-            if let Some(bytes) = self.read_stored_copy(cx, extent, pointer).await {
+        for pointer in self.by_expected_time(extent) {
+            if let Some(bytes) = self.read_stored_copy(cx, extent, &pointer).await {
                 return Some(bytes);
             }
         }
         None
+    }
+
+    /// Returns true if a copy of the extent is on a member that is not there.
+    pub(super) fn may_return(&self, extent: &Extent) -> bool {
+        extent.pointers().iter().any(|pointer| !self.members[usize::from(pointer.member)].present)
     }
 
     /// Reads and verifies the stored bytes of one copy of an extent, with their padding.
@@ -178,10 +205,14 @@ impl Inner {
         pointer: &Pointer,
     ) -> Option<Vec<u8>> {
         let length = (extent.stored_blocks(self.layout.block) * self.layout.block) as usize;
-        let device = &*self.members[usize::from(pointer.member)].device;
-        let stored = member::read(device, cx, self.layout.offset(pointer), vec![0; length]).await.ok()?;
+        let read = self.read_from(cx, pointer.member, self.layout.offset(pointer), vec![0; length]).await;
+        let stored = read.ok()?;
         let bytes = stored[..extent.stored as usize].to_vec();
-        self.decode(extent, bytes).map(|_| stored)
+        let decoded = self.decode(extent, bytes);
+        if decoded.is_none() && self.lock().allocator.is_current(pointer) {
+            self.checksum_failed(pointer.member);
+        }
+        decoded.map(|_| stored)
     }
 
     /// Returns which parts of a range are mapped.

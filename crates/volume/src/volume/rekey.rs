@@ -30,17 +30,23 @@ impl Volume {
         if inner.read_only {
             return Err(VolumeError::Member { member: 0, error: IoError::ReadOnly });
         }
+        let (of, missing) = inner.missing();
+        if missing > 0 {
+            // The old passphrase would still open the missing members.
+            return Err(VolumeError::Missing { missing, of });
+        }
         let (volume, cipher) = (&inner.layout.volume, keyring.cipher());
         let key = WrappedKey::wrap(keyring.master(), cipher, volume, passphrase, kdf, salt);
         let key = key.map_err(VolumeError::Key)?;
         let mut journal = inner.journal.lock().await;
-        for superblock in &mut journal.superblocks {
+        let is_there = |n: usize| inner.members[n].present;
+        for (_, superblock) in journal.superblocks.iter_mut().enumerate().filter(|(n, _)| is_there(*n)) {
             superblock.sequence += 1;
             superblock.key_changes += 1;
             superblock.key = Some(key.clone());
         }
         let last = journal.superblocks.len() - usize::from(fault("volume-keeps-an-old-key"));
-        for (n, superblock) in journal.superblocks.iter().enumerate().take(last) {
+        for (n, superblock) in journal.superblocks.iter().enumerate().take(last).filter(|(n, _)| is_there(*n)) {
             let device = &*inner.members[n].device;
             let written = member::write_superblock(device, cx, superblock, Some(keyring)).await;
             written.map_err(|error| VolumeError::Member { member: n, error })?;

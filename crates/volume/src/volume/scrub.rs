@@ -1,6 +1,7 @@
 //! Scrub: it reads every copy, replaces bad copies by good ones, and poisons extents without a good copy.
 
 use super::Volume;
+use crate::extent::Pointer;
 use flashlab_block::{Context, IoError};
 
 /// Result of a scrub.
@@ -28,8 +29,13 @@ impl Volume {
         let mut scrubbed = Scrubbed::default();
         let map = self.inner.lock().map.clone();
         for extent in map.iter() {
-            let mut bad = Vec::new();
+            let (mut there, mut bad) = (0, Vec::new());
             for pointer in extent.pointers() {
+                let is_void = pointer.cached && !self.inner.lock().allocator.is_current(pointer);
+                if is_void || !self.inner.members[usize::from(pointer.member)].present {
+                    continue;
+                }
+                there += 1;
                 scrubbed.copies += 1;
                 if self.inner.read_stored_copy(cx, extent, pointer).await.is_none() {
                     bad.push(*pointer);
@@ -39,11 +45,18 @@ impl Volume {
             if bad.is_empty() || !is_current {
                 continue;
             }
-            let lost = bad.len() == extent.pointers().len();
+            let lost = bad.len() == there && !self.inner.may_return(extent);
             scrubbed.poisoned += u64::from(lost);
             // One call poisons an extent with all of its copies.
             bad.truncate(if lost { 1 } else { bad.len() });
             for pointer in bad {
+                if pointer.cached && !lost {
+                    let keep: Vec<Pointer> =
+                        extent.pointers().iter().filter(|other| **other != pointer).copied().collect();
+                    self.inner.rearrange(cx, extent, &keep, None).await?;
+                    scrubbed.repaired += 1;
+                    continue;
+                }
                 let moved = self.inner.move_extent(cx, extent, (pointer.member, pointer.bucket)).await?;
                 scrubbed.repaired += u64::from(moved && !lost);
                 scrubbed.pending += u64::from(!moved);

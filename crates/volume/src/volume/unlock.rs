@@ -39,11 +39,8 @@ pub(super) fn unlock(
     let newest = found.iter().map(|found| &found.superblock).max_by_key(|superblock| superblock.key_changes);
     let newest = newest.expect("a volume has a member");
     let (key, key_changes) = (newest.key.clone(), newest.key_changes);
-    for Found { superblock, agree, .. } in found {
-        if superblock.key != key {
-            superblock.sequence += 1;
-            (superblock.key, superblock.key_changes, *agree) = (key.clone(), key_changes, false);
-        }
+    for Found { superblock, .. } in found {
+        (superblock.key, superblock.key_changes) = (key.clone(), key_changes);
     }
     Ok(Some(keyring))
 }

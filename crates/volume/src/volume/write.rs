@@ -1,11 +1,10 @@
 //! Writes, discards and zeroes.
 
 use super::{Inner, State};
-use crate::allocate::Stream;
+use crate::allocate::{Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Identity, compress, seal};
 use crate::extent::{Extent, Pointer, Writer};
 use crate::format::Record;
-use crate::member;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
@@ -21,7 +20,7 @@ impl Inner {
         let mut extents = Vec::new();
         let mut rest = self.blocks(offset, data.len() as u64);
         while !rest.is_empty() {
-            let next = self.next_extent(offset, &data, rest.clone());
+            let next = self.next_extent(cx, offset, &data, rest.clone());
             match next.inspect_err(|_| self.drop_extents(&extents))? {
                 Some(next) => {
                     rest.start = next.0.end;
@@ -47,20 +46,88 @@ impl Inner {
     }
 
     /// Writes the data of extents to the members and maps the extents as one change. Returns its position.
-    async fn store(&self, cx: &Context, extents: Vec<(Extent, Payload)>) -> Result<u64, IoError> {
+    async fn store(&self, cx: &Context, mut extents: Vec<(Extent, Payload)>) -> Result<u64, IoError> {
         let mut writes = extents.iter().map(|(extent, bytes)| self.write_copies(cx, extent, bytes));
-        let written: Result<(), IoError> = match extents.len() {
-            1 => writes.next().expect("one write").await,
-            _ => join_all(writes).await.into_iter().collect(),
+        let failed = match extents.len() {
+            1 => vec![writes.next().expect("one write").await],
+            _ => join_all(writes).await,
         };
-        written.inspect_err(|_| self.drop_extents(&extents))?;
+        for n in (0..extents.len()).filter(|n| failed[*n] != 0) {
+            let (extent, bytes) = &extents[n];
+            match self.replace_failed(cx, extent.clone(), bytes, failed[n]).await {
+                Ok(replaced) => extents[n].0 = replaced,
+                Err((rest, error)) => {
+                    extents[n].0 = rest;
+                    self.drop_extents(&extents);
+                    return Err(error);
+                }
+            }
+        }
         self.lock().map_all(extents, self.layout.block)
+    }
+
+    /// Writes further copies of a new extent in place of those on the `failed` members, as long as writable members are
+    /// left. Fails, with the extent that remains, if no copy was written.
+    async fn replace_failed(
+        &self,
+        cx: &Context,
+        mut extent: Extent,
+        bytes: &Payload,
+        mut failed: u32,
+    ) -> Result<Extent, (Extent, IoError)> {
+        let blocks = extent.stored_blocks(self.layout.block);
+        let mut tried = failed;
+        loop {
+            let is_bad = |pointer: &Pointer| failed >> pointer.member & 1 == 1;
+            let (bad, good): (Vec<Pointer>, Vec<Pointer>) =
+                extent.pointers().iter().partition(|pointer| is_bad(pointer));
+            self.unrefer_all(&bad, blocks);
+            let taken: Vec<u8> = (0..self.members.len() as u8)
+                .filter(|n| tried >> n & 1 == 1 || good.iter().any(|pointer| pointer.member == *n))
+                .collect();
+            let allocated = {
+                let mut state = self.lock();
+                let State { allocator, pending, position, .. } = &mut *state;
+                let missing = usize::from(self.layout.replicas).saturating_sub(allocator.durability(&good));
+                let want = Want { taken: &taken, copies: missing, ..self.want(blocks, true) };
+                match missing {
+                    0 => None,
+                    _ => allocator.allocate(&want, *position, |opened| State::record_opened(pending, opened)),
+                }
+            };
+            let Some((places, _)) = allocated else {
+                return match good.is_empty() {
+                    true => Err((extent.with_pointers(&good), IoError::Medium)),
+                    false => Ok(extent.with_pointers(&good)),
+                };
+            };
+            failed = self.write_copies(cx, &extent.with_pointers(&places), bytes).await;
+            tried |= failed;
+            extent = extent.with_pointers(&[good, places].concat());
+            if failed == 0 {
+                return Ok(extent);
+            }
+        }
+    }
+
+    /// Describes the space for new data.
+    fn want(&self, blocks: u32, exact: bool) -> Want<'static> {
+        Want {
+            stream: Stream::Foreground,
+            blocks,
+            exact,
+            copies: usize::from(self.layout.replicas),
+            taken: &[],
+            prefer: self.layout.foreground,
+            only: false,
+        }
     }
 
     /// Encodes the first part of `blocks`, a part of the data of a write that begins at `offset`, and takes space for it.
     /// Returns `None` without free buckets.
     fn next_extent(
         &self,
+        cx: &Context,
         offset: u64,
         data: &Payload,
         blocks: Range<u64>,
@@ -76,27 +143,34 @@ impl Inner {
             && let Some(compressed) = compress(&part(&blocks), &self.encoding)
         {
             let wanted = (compressed.len() as u32).div_ceil(self.layout.block);
-            let Some((places, _)) = self.allocate((wanted, true))? else { return Ok(None) };
+            let Some((places, _)) = self.allocate(cx, (wanted, true))? else { return Ok(None) };
             let compression = self.encoding.compressor.compression();
             return Ok(Some(self.seal(blocks, &places, compressed.into(), compression)));
         }
         let wanted = (blocks.end - blocks.start) as u32;
-        let Some((places, got)) = self.allocate((wanted, false))? else { return Ok(None) };
+        let Some((places, got)) = self.allocate(cx, (wanted, false))? else { return Ok(None) };
         let blocks = blocks.start..blocks.start + u64::from(got);
         let bytes = part(&blocks);
         Ok(Some(self.seal(blocks, &places, bytes, Compression::None)))
     }
 
     /// Takes space for the copies of up to `wanted` blocks. Returns `None` without free buckets.
-    fn allocate(&self, wanted: (u32, bool)) -> Result<Option<(Vec<Pointer>, u32)>, IoError> {
+    fn allocate(
+        &self,
+        cx: &Context,
+        (blocks, exact): (u32, bool),
+    ) -> Result<Option<(Vec<Pointer>, u32)>, IoError> {
         let mut state = self.lock();
         if let Some(error) = state.failed {
             return Err(error);
         }
+        self.attempt_failing(cx, &mut state);
         let State { allocator, pending, position, .. } = &mut *state;
-        let copies = usize::from(self.layout.replicas);
+        if allocator.reachable(1, &[]) == 0 {
+            return Err(IoError::Medium);
+        }
         let opened = |opened| State::record_opened(pending, opened);
-        Ok(allocator.allocate(Stream::Foreground, wanted, copies, &[], *position, opened))
+        Ok(allocator.allocate(&self.want(blocks, exact), *position, opened))
     }
 
     /// Encrypts the bytes of an extent, or computes their checksums. Returns the extent, and its bytes padded to whole
@@ -128,20 +202,15 @@ impl Inner {
         (Extent::new(whole, stored, compression, check, writer, places), bytes)
     }
 
-    /// Writes the copies of an extent.
-    pub(super) async fn write_copies(
-        &self,
-        cx: &Context,
-        extent: &Extent,
-        bytes: &Payload,
-    ) -> Result<(), IoError> {
-        let write = |pointer: &Pointer| {
-            let device = &*self.members[usize::from(pointer.member)].device;
-            member::write(device, cx, self.layout.offset(pointer), bytes.clone())
+    /// Writes the copies of an extent. Returns the members that failed: a bit for each.
+    pub(super) async fn write_copies(&self, cx: &Context, extent: &Extent, bytes: &Payload) -> u32 {
+        let write = async |pointer: &Pointer| {
+            let written = self.write_to(cx, pointer.member, self.layout.offset(pointer), bytes.clone()).await;
+            u32::from(written.is_err()) << pointer.member
         };
         match extent.pointers() {
             [pointer] => write(pointer).await,
-            pointers => join_all(pointers.iter().map(write)).await.into_iter().collect(),
+            pointers => join_all(pointers.iter().map(write)).await.into_iter().sum(),
         }
     }
 
@@ -192,7 +261,7 @@ impl State {
     fn map_all(&mut self, extents: Vec<(Extent, Payload)>, block: u32) -> Result<u64, IoError> {
         let position = self.change()?;
         for (extent, _) in extents {
-            extent.pointers().iter().for_each(|pointer| self.touched |= 1 << pointer.member);
+            self.touch(&extent);
             self.map_extent(extent, position, block);
             if fault("volume-splits-a-write") {
                 self.end_group();

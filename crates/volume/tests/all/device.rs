@@ -83,7 +83,7 @@ fn data_is_striped_over_the_members_by_their_space() {
         assert!(execute(&volume, Io::Write { offset: n * 8192, data: data.into(), durable: false }).is_ok());
     }
     let usage = volume.usage();
-    let [a, b] = [0, 1].map(|n| usage.members[n].1.live_blocks);
+    let [a, b] = [0, 1].map(|n| usage.members[n].buckets.live_blocks);
     assert_eq!(a + b, 64 * 16);
     assert!(a.abs_diff(b) <= 64, "{a} and {b} blocks");
     assert_eq!((usage.mapped, usage.stored), (64 * 8192, 64 * 8192));
@@ -121,9 +121,9 @@ fn a_discard_of_everything_frees_all_buckets() {
     for offset in (0..capacity / 2).step_by(8192) {
         assert!(execute(&volume, Io::Write { offset, data: vec![1; 8192].into(), durable: false }).is_ok());
     }
-    let before = volume.usage().members[0].1;
+    let before = volume.usage().members[0].buckets;
     assert!(execute(&volume, Io::Discard { offset: 0, length: capacity, durable: true }).is_ok());
-    let after = volume.usage().members[0].1;
+    let after = volume.usage().members[0].buckets;
     assert_eq!((after.live_blocks, after.used), (0, 0));
     assert!(after.free > before.free);
     assert!(read(&volume, 0, 8192).iter().all(|byte| *byte == 0));

@@ -105,7 +105,7 @@ fn a_thousand_mounts_need_no_space() {
     assert!(read(&open(&disks).expect("the passphrase is right"), 0, 4096) == text(4096));
     // 1,000 salts have 21,000 bytes.
     let volume = open(&disks).expect("the passphrase is right");
-    assert!(volume.usage().members[0].1.metadata <= 5, "{:?}", volume.usage());
+    assert!(volume.usage().members[0].buckets.metadata <= 5, "{:?}", volume.usage());
 }
 
 /// Two versions of a volume, of which the second one is closed.

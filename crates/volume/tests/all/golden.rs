@@ -1,4 +1,4 @@
-//! The golden images: volumes of version 2 open for ever, and the same requests give the same bytes.
+//! The golden images: volumes of version 3 open for ever, and the same requests give the same bytes.
 
 use crate::pool;
 use crate::pool::{BLOCK, disks, encrypted, open, open_options, open_with, options, run};
@@ -12,8 +12,8 @@ use std::fmt::Write;
 
 /// The bytes of the golden images that are not zero, with their names.
 const GOLDEN: [(&str, &str); 2] = [
-    ("volume-2.hex", include_str!("../golden/volume-2.hex")),
-    ("volume-2-encrypted.hex", include_str!("../golden/volume-2-encrypted.hex")),
+    ("volume-3.hex", include_str!("../golden/volume-3.hex")),
+    ("volume-3-encrypted.hex", include_str!("../golden/volume-3-encrypted.hex")),
 ];
 /// Bytes in a line of a golden image.
 const LINE: usize = 32;
@@ -67,7 +67,7 @@ fn from_text(text: &str) -> Image {
 }
 
 #[test]
-fn volumes_of_version_2_open_with_their_contents() {
+fn volumes_of_version_3_open_with_their_contents() {
     for ((_, golden), base) in GOLDEN.into_iter().zip([options(), encrypted()]) {
         let golden = Disk::new(from_text(golden), BLOCK);
         assert!(contents(golden) == contents(create(base)));
@@ -77,7 +77,7 @@ fn volumes_of_version_2_open_with_their_contents() {
 /// Extents, records, entries and superblocks are encoded as before. A change of the bytes needs a new version of the
 /// format; `FLASHLAB_WRITE_GOLDEN=1` writes the images of a new version.
 #[test]
-fn the_same_requests_give_the_bytes_of_version_2() {
+fn the_same_requests_give_the_bytes_of_version_3() {
     for ((name, golden), base) in GOLDEN.into_iter().zip([options(), encrypted()]) {
         let text = to_text(&create(base).image());
         if std::env::var_os("FLASHLAB_WRITE_GOLDEN").is_some() {
@@ -91,14 +91,14 @@ fn the_same_requests_give_the_bytes_of_version_2() {
 }
 
 #[test]
-fn a_volume_of_version_1_is_refused_by_name() {
+fn a_volume_of_version_2_is_refused_by_name() {
     let mut image = create(options()).image();
     for offset in copy_offsets(image.size()) {
-        image.write(offset + 12, &1u32.to_le_bytes());
+        image.write(offset + 12, &2u32.to_le_bytes());
     }
     let error = open(&[Disk::new(image, BLOCK)]).map(drop).expect_err("another version").to_string();
     assert!(
-        error.contains("format version 1, which this program cannot read: it knows version 2"),
+        error.contains("format version 2, which this program cannot read: it knows version 3"),
         "{error}"
     );
 }

@@ -1,0 +1,61 @@
+//! Knowledge of the members about each other: which of them took part in the last changes.
+//!
+//! Each superblock has the clock of its own member, which counts the openings and losses of members in which it took
+//! part, and the last clock that it knows of every other member: a vector clock. It also marks the members without which
+//! the volume went on. From the superblocks of the present members follows:
+//!
+//! - A member with a smaller clock than another one knows of it returned to an older state (*stale*): it is never used.
+//! - A member without which another one went on is *behind*: its journal and checkpoint are not current. Its data is,
+//!   because nothing is reused on a member that is absent, and the map of the others knows what was replaced.
+//! - Two members that went on without each other *diverged*: no order of their changes exists.
+
+use crate::format::{Seen, Superblock};
+use flashlab_sim::fault;
+
+/// Result of a comparison of superblocks; members are bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) stale: u32,
+    pub(crate) behind: u32,
+}
+
+/// Compares the superblocks of the present members.
+///
+/// # Errors
+/// Returns the numbers of two members that diverged.
+pub(crate) fn judge(present: &[&Superblock]) -> Result<Standing, (u8, u8)> {
+    let mut standing = Standing::default();
+    for one in present {
+        for other in present.iter().filter(|other| other.member != one.member) {
+            if other.clock < seen(one, other.member).clock && !fault("volume-accepts-a-stale-member") {
+                standing.stale |= 1 << other.member;
+            }
+            if went_on_without(one, other) && !fault("volume-reads-a-journal-that-is-behind") {
+                standing.behind |= 1 << other.member;
+                if went_on_without(other, one) && !fault("volume-accepts-diverged-members") {
+                    return Err((one.member.min(other.member), one.member.max(other.member)));
+                }
+            }
+        }
+    }
+    Ok(standing)
+}
+
+/// Returns the knowledge of all members together: the largest clocks, and `absent` as the marks.
+pub(crate) fn merge(present: &[&Superblock], members: usize, absent: u32) -> Vec<Seen> {
+    let merged = |n: usize| {
+        let own = present.iter().filter(|one| usize::from(one.member) == n).map(|one| one.clock);
+        let known = present.iter().map(|one| seen(one, n as u8).clock);
+        Seen { clock: own.chain(known).max().unwrap_or(0), absent: absent >> n & 1 == 1 }
+    };
+    (0..members).map(merged).collect()
+}
+
+fn seen(superblock: &Superblock, member: u8) -> Seen {
+    superblock.seen.get(usize::from(member)).copied().unwrap_or_default()
+}
+
+/// Returns true if `one` marked `other` as absent, and `other` does not know of it.
+fn went_on_without(one: &Superblock, other: &Superblock) -> bool {
+    seen(one, other.member).absent && one.clock > seen(other, one.member).clock
+}

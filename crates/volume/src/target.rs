@@ -1,0 +1,93 @@
+//! Targets: the members on which data of some kind belongs.
+//!
+//! A target is a preference. When its members have no room, the allocator uses any other member.
+
+use crate::VolumeError;
+use crate::format::{MemberEntry, MemberState};
+
+/// Largest length of a label or a target in bytes.
+const LABEL_MAX: usize = 31;
+
+/// Targets of a volume. An empty target stands for all members.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Targets {
+    /// Members for new data.
+    pub foreground: String,
+    /// Members on which data finally rests. Without one, data stays where it is.
+    pub background: String,
+    /// Members on which reads leave a cached copy. Without one, they leave none.
+    pub promote: String,
+    /// Members for the journal and the checkpoints.
+    pub metadata: String,
+}
+
+impl Targets {
+    /// Returns the targets with their names, in the order of the superblock.
+    pub fn all(&self) -> [(&'static str, &str); 4] {
+        let Targets { foreground, background, promote, metadata } = self;
+        [
+            ("foreground", foreground),
+            ("background", background),
+            ("promote", promote),
+            ("metadata", metadata),
+        ]
+    }
+
+    /// Checks that each target names a member.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError::Option`] with the first one that does not.
+    pub fn check(&self, members: &[MemberEntry]) -> Result<(), VolumeError> {
+        for (name, target) in self.all() {
+            check_label(target)?;
+            if !target.is_empty() && mask(target, members) == 0 {
+                return Err(VolumeError::Option(format!(
+                    "{name}={target}: no member has this label, and no label begins with {target:?} and a dot"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a label fits into the superblock.
+pub(crate) fn check_label(label: &str) -> Result<(), VolumeError> {
+    if label.len() <= LABEL_MAX && !label.contains('\0') {
+        return Ok(());
+    }
+    Err(VolumeError::Option(format!("label {label:?}: at most {LABEL_MAX} bytes, without NUL")))
+}
+
+/// Returns a bit for each member to which a target applies: those with the label, with a label that continues it behind
+/// a dot, or with the number.
+pub(crate) fn mask(target: &str, members: &[MemberEntry]) -> u32 {
+    let is_meant = |(n, member): (usize, &MemberEntry)| {
+        let rest = member.label.strip_prefix(target);
+        let by_label = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let by_number = target.parse() == Ok(n);
+        member.state != MemberState::Removed && !target.is_empty() && (by_label || by_number)
+    };
+    (0..).zip(members).filter(|(n, member)| is_meant((*n, member))).map(|(n, _)| 1 << n).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_label_or_a_prefix_of_labels_or_a_number() {
+        let member = |label: &str| MemberEntry {
+            id: [0; 16],
+            buckets: 32,
+            durability: 1,
+            metadata: false,
+            label: label.into(),
+            state: MemberState::Rw,
+            errors: crate::format::ErrorCounts::default(),
+        };
+        let members = ["ssd.a", "ssd.b", "ssdx", "hdd"].map(member);
+        assert_eq!(["ssd", "ssd.a", "hdd", "3", "s", ""].map(|target| mask(target, &members)), [3, 1, 8, 8, 0, 0]);
+        let wrong = Targets { promote: "nvme".into(), ..Targets::default() };
+        assert!(wrong.check(&members).expect_err("no such label").to_string().starts_with("promote=nvme"));
+    }
+}

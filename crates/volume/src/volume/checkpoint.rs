@@ -1,0 +1,191 @@
+//! Checkpoints: the whole map in runs, on every member with metadata.
+//!
+//! A member whose requests fail is left out, as long as another one remains. A member that was absent, or that failed
+//! earlier, has a current journal again after a checkpoint.
+
+use super::Inner;
+use super::commit::{Journal, Snapshot};
+use crate::allocate::Opened;
+use crate::format::{Place, RUN_HEADER, Record, Root, Run};
+use flashlab_block::{Context, IoError};
+use flashlab_sim::fault;
+use futures_util::future::join_all;
+use std::collections::BTreeSet;
+
+impl Inner {
+    /// Stores a checkpoint, and lets the superblocks refer to it. The previous one is free afterwards.
+    pub(super) async fn write_checkpoint(
+        &self,
+        cx: &Context,
+        journal: &mut Journal,
+        snapshot: Snapshot,
+    ) -> Result<(), IoError> {
+        let members: Vec<u8> = (0..self.members.len() as u8)
+            .filter(|n| self.members[usize::from(*n)].entry.metadata && self.may_have_metadata(*n))
+            .collect();
+        let number = journal.superblocks.iter().map(|superblock| superblock.root.checkpoint).max();
+        let number = number.expect("a volume has a member") + 1;
+        let mut writer = RunWriter::new(self, number, &members)?;
+        let first = writer.places.clone();
+        writer.write_state(cx, journal.mount, snapshot).await?;
+        if !fault("volume-skips-the-checkpoint-flush") {
+            let flushed = join_all(members.iter().map(|n| self.flush_member(cx, *n))).await;
+            writer.note(&members, &flushed)?;
+        }
+        let RunWriter { index: runs, buckets, failed, .. } = writer;
+        let works = |n: &u8| failed >> n & 1 == 0;
+        journal.lost = 0;
+        for (n, first) in members.iter().zip(first).filter(|(n, _)| works(n)) {
+            journal.superblocks[usize::from(*n)].root = Root {
+                checkpoint: number,
+                sequence: journal.sequence,
+                previous: journal.previous,
+                mount: journal.mount,
+                first: Some(first),
+                runs,
+                journal_at: journal.at,
+            };
+        }
+        journal.lost |= failed;
+        for n in 0..self.members.len() as u8 {
+            let is_out = self.members[usize::from(n)].entry.metadata && !members.contains(&n);
+            journal.lost |= u32::from(is_out) << n;
+        }
+        let members: Vec<u8> = members.into_iter().filter(works).collect();
+        let results = self.write_superblocks(cx, journal, &members).await;
+        let lost = journal.lost;
+        journal.lose(&members, &results)?;
+        if journal.lost != lost {
+            self.record_members(cx, journal).await?;
+        }
+        let mut state = self.lock();
+        for (member, bucket) in std::mem::replace(&mut journal.checkpoint_buckets, buckets) {
+            state.allocator.release_metadata(member, bucket);
+        }
+        journal.used = 0;
+        Ok(())
+    }
+}
+
+/// Writes the runs of a checkpoint to all metadata members. A run is written when the place of the next one is known.
+struct RunWriter<'a> {
+    inner: &'a Inner,
+    members: &'a [u8],
+    checkpoint: u64,
+    index: u32,
+    records: Vec<u8>,
+    /// Place of the current run on each member.
+    places: Vec<Place>,
+    buckets: Vec<(u8, u32)>,
+    /// Members that failed: a bit for each.
+    failed: u32,
+}
+
+impl<'a> RunWriter<'a> {
+    fn new(inner: &'a Inner, checkpoint: u64, members: &'a [u8]) -> Result<RunWriter<'a>, IoError> {
+        let mut writer = RunWriter {
+            inner,
+            members,
+            checkpoint,
+            index: 0,
+            records: Vec::new(),
+            places: Vec::new(),
+            buckets: Vec::new(),
+            failed: 0,
+        };
+        writer.places = writer.next_places()?;
+        Ok(writer)
+    }
+
+    /// Writes all runs.
+    async fn write_state(&mut self, cx: &Context, mount: u32, snapshot: Snapshot) -> Result<(), IoError> {
+        // Other mounts have no data left.
+        let used: BTreeSet<u32> = snapshot.map.iter().map(|extent| extent.writer().epoch).collect();
+        let is_used = |other: &u32| *other == mount || used.contains(other);
+        for (mount, salt) in snapshot.salts.into_iter().filter(|(mount, _)| is_used(mount)) {
+            Record::Epoch { mount, salt }.encode(&mut self.records);
+            self.write_if_full(cx).await?;
+        }
+        for Opened { member, bucket, generation } in &snapshot.generations {
+            Record::Open { member: *member, bucket: *bucket, generation: *generation }
+                .encode(&mut self.records);
+            self.write_if_full(cx).await?;
+        }
+        for extent in snapshot.map.iter() {
+            Record::encode_map(extent, &mut self.records);
+            self.write_if_full(cx).await?;
+        }
+        self.write(cx, None).await
+    }
+
+    /// Returns the place of the next run on each member.
+    fn next_places(&mut self) -> Result<Vec<Place>, IoError> {
+        let layout = &self.inner.layout;
+        let blocks = layout.run_len() / layout.block;
+        let mut places = Vec::new();
+        for (n, member) in self.members.iter().enumerate() {
+            let next = self.places.get(n).map(|place| Place { offset: place.offset + blocks, ..*place });
+            let next = next.filter(|place| place.offset + blocks <= layout.bucket_blocks());
+            places.push(match next {
+                Some(place) => place,
+                None => {
+                    let bucket = self.inner.lock().allocator.allocate_metadata(*member);
+                    let bucket = bucket.ok_or(IoError::NoSpace)?;
+                    self.buckets.push((*member, bucket));
+                    Place { bucket, offset: 0 }
+                }
+            });
+        }
+        Ok(places)
+    }
+
+    /// Notes the members that failed. Fails if no member is left.
+    fn note(&mut self, members: &[u8], results: &[Result<(), IoError>]) -> Result<(), IoError> {
+        for (member, _) in members.iter().zip(results).filter(|(_, result)| result.is_err()) {
+            self.failed |= 1 << member;
+        }
+        let works = |member: &u8| self.failed >> member & 1 == 0;
+        if self.members.iter().any(works) { Ok(()) } else { Err(IoError::Medium) }
+    }
+
+    /// Writes the run if another record might not fit into it.
+    async fn write_if_full(&mut self, cx: &Context) -> Result<(), IoError> {
+        // The largest record maps an extent with one authentication tag of 16 bytes for each unit; checksums are shorter.
+        let layout = &self.inner.layout;
+        let record_max = 128 + 16 * (layout.extent_max / layout.unit) as usize;
+        if self.records.len() + record_max + RUN_HEADER <= layout.run_len() as usize {
+            return Ok(());
+        }
+        let next = self.next_places()?;
+        self.write(cx, Some(next)).await
+    }
+
+    async fn write(&mut self, cx: &Context, next: Option<Vec<Place>>) -> Result<(), IoError> {
+        let layout = &self.inner.layout;
+        let mut run = Run {
+            checkpoint: self.checkpoint,
+            index: self.index,
+            next: None,
+            records: std::mem::take(&mut self.records),
+        };
+        let mut writes = Vec::new();
+        let failed = self.failed;
+        let works = |member: &&u8| failed >> **member & 1 == 0;
+        let members: Vec<u8> = self.members.iter().filter(works).copied().collect();
+        for member in &members {
+            let n = self.members.iter().position(|other| other == member).expect("a member of the checkpoint");
+            run.next = next.as_ref().map(|places| places[n]);
+            let Place { bucket, offset } = self.places[n];
+            let offset = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);
+            let bytes = run.encode(&layout.volume, layout.block as usize, self.inner.seal_with()).into();
+            writes.push(self.inner.write_to(cx, *member, offset, bytes));
+        }
+        let results = join_all(writes).await;
+        self.note(&members, &results)?;
+        self.index += 1;
+        if let Some(next) = next {
+            self.places = next;
+        }
+        Ok(())
+    }
+}

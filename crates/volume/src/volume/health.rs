@@ -1,0 +1,130 @@
+//! Errors of members at run time.
+//!
+//! A member whose write or flush failed takes no new data, apart from one attempt in a second. When its writes have failed
+//! for [`FAILING_MAX`], it becomes read-only for ever. Errors are counted, and the counts persist.
+
+use super::{Inner, State};
+use crate::format::{ErrorCounts, MemberEntry, MemberState};
+use flashlab_block::{Context, IoError};
+use flashlab_sim::{Duration, Instant};
+use std::sync::atomic::Ordering;
+
+/// Time for which the writes of a member fail until it becomes read-only.
+const FAILING_MAX: Duration = Duration::from_secs(30);
+/// Time between two attempts to write to a failing member.
+const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
+
+/// Health of a member.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Health {
+    /// State of the member.
+    pub(super) state: MemberState,
+    /// Errors of the member.
+    pub(super) errors: ErrorCounts,
+    /// Series of failed writes, and of failed flushes: the instants of the first failure and of the next attempt.
+    failing: [Option<(Instant, Instant)>; 2],
+    /// The member became read-only, and no superblock says so yet.
+    pub(super) unrecorded: bool,
+}
+
+impl Health {
+    pub(super) fn new(entry: &MemberEntry) -> Health {
+        Health { state: entry.state, errors: entry.errors, ..Health::default() }
+    }
+
+    /// Returns true if the last write or the last flush failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.iter().any(Option::is_some)
+    }
+
+    /// Returns true if the member works, or if another attempt is due.
+    fn works(&self, now: Option<Instant>) -> bool {
+        let is_due = |(_, next): &(Instant, Instant)| now.is_some_and(|now| now >= *next);
+        self.failing.iter().flatten().all(is_due)
+    }
+}
+
+impl Inner {
+    /// Notes the result of a write, or of a flush.
+    pub(super) fn note_write(
+        &self,
+        cx: &Context,
+        member: u8,
+        is_flush: bool,
+        result: Result<(), IoError>,
+    ) -> Result<(), IoError> {
+        let was_failing = self.failing.load(Ordering::Relaxed) >> member & 1 == 1;
+        if result.is_ok() && !was_failing {
+            return result;
+        }
+        let (mut state, now) = (self.lock(), cx.now());
+        let health = &mut state.health[usize::from(member)];
+        let series = &mut health.failing[usize::from(is_flush)];
+        if result.is_ok() {
+            *series = None;
+        } else {
+            let first = series.map_or(now, |(first, _)| first);
+            *series = Some((first, now + ATTEMPT_EVERY));
+            health.errors.write = health.errors.write.saturating_add(1);
+            if now >= first + FAILING_MAX && matches!(health.state, MemberState::Rw | MemberState::Spare) {
+                (health.state, health.unrecorded) = (MemberState::Ro, true);
+            }
+        }
+        if health.is_failing() {
+            self.failing.fetch_or(1 << member, Ordering::Relaxed);
+        } else {
+            self.failing.fetch_and(!(1 << member), Ordering::Relaxed);
+        }
+        self.update_writable(&mut state, None);
+        result
+    }
+
+    /// Counts a failed read.
+    pub(super) fn read_failed(&self, member: u8) {
+        if self.members[usize::from(member)].present {
+            let count = &mut self.lock().health[usize::from(member)].errors.read;
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Counts a copy that does not agree with its checksum.
+    pub(super) fn checksum_failed(&self, member: u8) {
+        let count = &mut self.lock().health[usize::from(member)].errors.checksum;
+        *count = count.saturating_add(1);
+    }
+
+    /// Lets a failing member take data again if an attempt is due. Call it before an allocation.
+    pub(super) fn attempt_failing(&self, cx: &Context, state: &mut State) {
+        if self.failing.load(Ordering::Relaxed) != 0 {
+            self.update_writable(state, Some(cx.now()));
+        }
+    }
+
+    /// Returns the number of members in the table, and of those that are missing.
+    pub(super) fn missing(&self) -> (usize, usize) {
+        let current = self.members.iter().filter(|member| member.entry.state != MemberState::Removed);
+        (current.clone().count(), current.filter(|member| !member.present).count())
+    }
+
+    /// Returns true if the member may be tried as a place for metadata.
+    pub(super) fn may_have_metadata(&self, member: u8) -> bool {
+        let health = self.lock().health[usize::from(member)];
+        let state = matches!(health.state, MemberState::Rw | MemberState::Spare | MemberState::Evacuating);
+        self.members[usize::from(member)].present && state
+    }
+
+    /// Tells the allocator which members take data. A spare member does if the others are too few for all copies.
+    pub(super) fn update_writable(&self, state: &mut State, now: Option<Instant>) {
+        let State { health, allocator, .. } = state;
+        let works = |n: usize| self.members[n].present && health[n].works(now);
+        let is = |n: &usize, wanted| health[*n].state == wanted && works(*n);
+        let durability = |n: usize| u32::from(self.members[n].entry.durability);
+        let members = 0..self.members.len();
+        let copies: u32 = members.clone().filter(|n| is(n, MemberState::Rw)).map(durability).sum();
+        let spares = copies < u32::from(self.layout.replicas);
+        for n in members {
+            let writable = is(&n, MemberState::Rw) || spares && is(&n, MemberState::Spare);
+            allocator.set_writable(n as u8, writable);
+        }
+    }
+}

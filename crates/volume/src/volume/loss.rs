@@ -1,0 +1,179 @@
+//! The loss of a member while the volume is open.
+//!
+//! A flush that fails leaves the new data of its member in doubt. The extents of the batch then lose their copies on the
+//! member, in the journal entry and in the map, and get other copies where members are left. A member whose journal
+//! failed is marked in the superblocks of the others before anything is answered that its journal lacks.
+
+use super::commit::Journal;
+use super::{Inner, State};
+use crate::extent::{Extent, ExtentState, Pointer};
+use crate::format::{Record, Seen};
+use crate::map::Map;
+use crate::member;
+use flashlab_block::{Context, IoError};
+use flashlab_sim::fault;
+use futures_util::future::join_all;
+use std::ops::Range;
+
+impl Inner {
+    /// Flushes members, given as bits. Returns those that failed.
+    pub(super) async fn flush_members(&self, cx: &Context, members: u32) -> u32 {
+        let members: Vec<u8> = (0..self.members.len() as u8).filter(|n| members >> n & 1 == 1).collect();
+        let results = join_all(members.iter().map(|n| self.flush_member(cx, *n))).await;
+        let failed = members.iter().zip(results).filter(|(_, result)| result.is_err());
+        failed.fold(0, |failed, (n, _)| failed | 1 << n)
+    }
+
+    /// Removes the copies on the `lost` members from the extents that were written since the last flush, and lets other
+    /// members take their place. `entries` and the map of a snapshot are what the commit is about to store.
+    ///
+    /// # Errors
+    /// Fails if an extent has no other copy.
+    pub(super) async fn lose_copies(
+        &self,
+        cx: &Context,
+        lost: u32,
+        unflushed: &[(u32, Range<u64>)],
+        (entries, snapshot): (&mut [Vec<u8>], Option<&mut Map>),
+    ) -> Result<(), IoError> {
+        if fault("volume-keeps-unflushed-copies") {
+            return Ok(());
+        }
+        for records in entries {
+            *records = remaining_records(records, lost)?;
+        }
+        let ranges = || unflushed.iter().filter(|(members, _)| members & lost != 0).map(|(_, range)| range);
+        if let Some(map) = snapshot {
+            for range in ranges() {
+                let parts: Vec<Extent> = map.overlapping(range.clone()).cloned().collect();
+                for part in parts {
+                    if let Some(rest) = remaining(&part, lost)? {
+                        map.insert(rest, |_, _| {});
+                    }
+                }
+            }
+        }
+        {
+            let mut state = self.lock();
+            let position = state.change()?;
+            for range in ranges() {
+                let parts: Vec<Extent> = state.map.overlapping(range.clone()).cloned().collect();
+                // A newer extent without another copy is left to the next flush.
+                let parts = parts.iter().filter_map(|part| remaining(part, lost).ok().flatten());
+                parts.for_each(|rest| state.remap(rest, position, self.layout.block));
+            }
+            state.end_group();
+            state.lost_copies = true;
+        }
+        for range in ranges() {
+            let parts: Vec<Extent> = self.lock().map.overlapping(range.clone()).cloned().collect();
+            for part in parts {
+                self.replicate(cx, &part).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the superblocks of members, with the present table and the knowledge about the others. Returns the results
+    /// in the same order.
+    pub(super) async fn write_superblocks(
+        &self,
+        cx: &Context,
+        journal: &mut Journal,
+        members: &[u8],
+    ) -> Vec<Result<(), IoError>> {
+        let health = {
+            let mut state = self.lock();
+            for health in &mut state.health {
+                let is_new = std::mem::take(&mut health.unrecorded);
+                journal.changes += u64::from(is_new);
+            }
+            state.health.clone()
+        };
+        let seen = self.seen(journal);
+        for n in members {
+            let superblock = &mut journal.superblocks[usize::from(*n)];
+            superblock.sequence += 1;
+            superblock.changes = journal.changes;
+            superblock.seen.clone_from(&seen);
+            for (entry, health) in superblock.members.iter_mut().zip(&health) {
+                (entry.state, entry.errors) = (health.state, health.errors);
+            }
+        }
+        let write = |n: &u8| {
+            let superblock = &journal.superblocks[usize::from(*n)];
+            let device = &*self.members[usize::from(*n)].device;
+            member::write_superblock(device, cx, superblock, self.encoding.keyring.as_ref())
+        };
+        let results = join_all(members.iter().map(write)).await;
+        for (n, result) in members.iter().zip(&results) {
+            if self.note_write(cx, *n, false, *result).is_ok() {
+                journal.clocks[usize::from(*n)] = journal.superblocks[usize::from(*n)].clock;
+            }
+        }
+        results
+    }
+
+    /// Returns the knowledge about all members.
+    fn seen(&self, journal: &Journal) -> Vec<Seen> {
+        let seen = |(n, clock): (usize, &u64)| Seen {
+            clock: *clock,
+            absent: !self.members[n].present || journal.lost >> n & 1 == 1,
+        };
+        journal.clocks.iter().enumerate().map(seen).collect()
+    }
+
+    /// Records in the superblocks of the members with a current journal that the volume goes on without others, and which
+    /// members became read-only.
+    pub(super) async fn record_members(&self, cx: &Context, journal: &mut Journal) -> Result<(), IoError> {
+        loop {
+            let (members, lost) = (self.journal_members(journal), journal.lost);
+            for n in &members {
+                journal.superblocks[usize::from(*n)].clock += 1;
+            }
+            let results = self.write_superblocks(cx, journal, &members).await;
+            journal.lose(&members, &results)?;
+            if journal.lost == lost {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl State {
+    /// Maps an extent that has some of its copies already, as a part of the change `position`.
+    pub(super) fn remap(&mut self, extent: Extent, position: u64, block: u32) {
+        for pointer in extent.pointers() {
+            self.allocator.refer(pointer, extent.stored_blocks(block));
+        }
+        self.map_extent(extent, position, block);
+    }
+}
+
+/// Returns the extent without its copies on `lost` members, or `None` if it has none there.
+fn remaining(extent: &Extent, lost: u32) -> Result<Option<Extent>, IoError> {
+    let is_kept = |pointer: &&Pointer| lost >> pointer.member & 1 == 0;
+    let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
+    if kept.len() == extent.pointers().len() || extent.state == ExtentState::Poisoned {
+        return Ok(None);
+    }
+    let is_safe = kept.iter().any(|pointer| !pointer.cached);
+    if is_safe { Ok(Some(extent.with_pointers(&kept))) } else { Err(IoError::Medium) }
+}
+
+/// Returns records without the copies on `lost` members.
+fn remaining_records(records: &[u8], lost: u32) -> Result<Vec<u8>, IoError> {
+    let (mut rest, mut error) = (Vec::with_capacity(records.len()), None);
+    let decoded = Record::decode_all(records, |record| {
+        match record {
+            Record::Map(extent) => match remaining(&extent, lost) {
+                Ok(changed) => Record::encode_map(&changed.unwrap_or(extent), &mut rest),
+                Err(why) => error = Some(why),
+            },
+            record => record.encode(&mut rest),
+        }
+        Ok(())
+    });
+    decoded.expect("the engine encoded these records");
+    error.map_or(Ok(rest), Err)
+}

@@ -1,0 +1,118 @@
+//! Changes of the copies of an extent: additional copies, moves and removals.
+//!
+//! A change commits only in the parts of the extent that the map still has with the same copies: data that was
+//! overwritten meanwhile never returns.
+
+use super::{Inner, State};
+use crate::allocate::{Stream, Want};
+use crate::extent::{Extent, ExtentState, Pointer};
+use flashlab_block::{Context, IoError};
+use flashlab_sim::fault;
+
+/// Result of a change of copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rearranged {
+    /// The map has the new copies, in the parts of the extent that were still there.
+    Done,
+    /// No good copy can be read.
+    Unreadable,
+    /// There is no room for the new copies.
+    NoSpace,
+    /// Writing the new copies failed.
+    Failed,
+}
+
+impl Inner {
+    /// Gives an extent as many copies as the writable members permit.
+    pub(super) async fn replicate(&self, cx: &Context, extent: &Extent) -> Result<(), IoError> {
+        let taken: Vec<u8> = extent.pointers().iter().map(|pointer| pointer.member).collect();
+        let missing = {
+            let state = self.lock();
+            let copies = usize::from(self.layout.replicas);
+            let missing = copies.saturating_sub(state.allocator.durability(extent.pointers()));
+            state.allocator.reachable(missing, &taken)
+        };
+        if missing == 0 || extent.state == ExtentState::Poisoned {
+            return Ok(());
+        }
+        let want = Want {
+            stream: Stream::Collect,
+            blocks: extent.stored_blocks(self.layout.block),
+            exact: true,
+            copies: missing,
+            taken: &taken,
+            prefer: self.layout.foreground,
+            only: false,
+        };
+        self.rearrange(cx, extent, extent.pointers(), Some(want)).await.map(drop)
+    }
+
+    /// Gives an extent the copies `keep`, some of its own, and further ones at places that `want` describes.
+    pub(super) async fn rearrange(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        keep: &[Pointer],
+        want: Option<Want<'_>>,
+    ) -> Result<Rearranged, IoError> {
+        let Some(want) = want else {
+            self.swap_copies(extent, keep, &[])?;
+            return Ok(Rearranged::Done);
+        };
+        let Some(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
+        let allocated = {
+            let mut state = self.lock();
+            let State { allocator, pending, position, .. } = &mut *state;
+            allocator.allocate(&want, *position, |opened| State::record_opened(pending, opened))
+        };
+        let Some((places, _)) = allocated else { return Ok(Rearranged::NoSpace) };
+        let copy = extent.with_pointers(&places);
+        let failed = self.write_copies(cx, &copy, &stored.into()).await;
+        let is_good = |pointer: &&Pointer| failed >> pointer.member & 1 == 0;
+        let good: Vec<Pointer> = places.iter().filter(is_good).copied().collect();
+        if good.is_empty() {
+            self.unrefer_all(&places, want.blocks);
+            return Ok(Rearranged::Failed);
+        }
+        let swapped = self.swap_copies(extent, keep, &good);
+        self.unrefer_all(&places, want.blocks);
+        swapped.map(|()| if good.len() == places.len() { Rearranged::Done } else { Rearranged::Failed })
+    }
+
+    /// Gives back the references of an allocation.
+    pub(super) fn unrefer_all(&self, places: &[Pointer], blocks: u32) {
+        let mut state = self.lock();
+        let position = state.position;
+        places.iter().for_each(|place| state.allocator.unrefer(place, blocks, position));
+    }
+
+    /// Replaces the copies of an extent by `keep` and `added`, in every part of it that the map still has.
+    fn swap_copies(&self, extent: &Extent, keep: &[Pointer], added: &[Pointer]) -> Result<(), IoError> {
+        let mut state = self.lock();
+        let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
+        let position = state.change()?;
+        for part in parts {
+            let revives = fault("volume-reconcile-revives-old-data");
+            let shift = shift(extent, &part).or(revives.then_some(0));
+            let Some(shift) = shift else { continue };
+            let place = |pointer: &Pointer| Pointer { offset: pointer.offset + shift, ..*pointer };
+            let pointers: Vec<Pointer> = keep.iter().chain(added).map(place).collect();
+            let same = if revives { extent } else { &part };
+            let changed = same.with_pointers(&pointers);
+            state.touch(&changed);
+            state.remap(changed, position, self.layout.block);
+        }
+        state.end_group();
+        Ok(())
+    }
+}
+
+/// Returns the distance in blocks of the stored bytes of `part` from those of `extent` if `part` is what later writes left
+/// of it, with the same copies.
+fn shift(extent: &Extent, part: &Extent) -> Option<u32> {
+    let (before, after) = (extent.pointers(), part.pointers());
+    let shift = after.first()?.offset.checked_sub(before.first()?.offset)?;
+    let is_same = |(old, new): (&Pointer, &Pointer)| Pointer { offset: old.offset + shift, ..*old } == *new;
+    let is_inside = part.start() >= extent.start() && part.end <= extent.end;
+    (before.len() == after.len() && before.iter().zip(after).all(is_same) && is_inside).then_some(shift)
+}

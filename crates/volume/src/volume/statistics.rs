@@ -1,0 +1,110 @@
+//! Requests of the engine to its members: their numbers, bytes, times and errors.
+
+use super::Inner;
+use crate::member;
+use flashlab_block::{Context, IoError, Payload};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Weight of a new time in the moving average: one eighth.
+const WEIGHT: u64 = 8;
+
+/// Counters of the requests to a member.
+#[derive(Debug, Default)]
+pub(super) struct Statistics {
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    writes: AtomicU64,
+    written_bytes: AtomicU64,
+    flushes: AtomicU64,
+    read_ns: AtomicU64,
+}
+
+/// Requests to a member since the volume was opened, without those of the opening.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Requests {
+    /// Number of reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Number of writes, without superblocks.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Number of flushes.
+    pub flushes: u64,
+    /// Moving average of the time of a read. Zero if the contexts of the requests have no executor.
+    pub read_ns: u64,
+}
+
+impl Statistics {
+    pub(super) fn requests(&self) -> Requests {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Requests {
+            reads: get(&self.reads),
+            read_bytes: get(&self.read_bytes),
+            writes: get(&self.writes),
+            written_bytes: get(&self.written_bytes),
+            flushes: get(&self.flushes),
+            read_ns: get(&self.read_ns),
+        }
+    }
+
+    /// Returns the expected time of a read.
+    pub(super) fn read_ns(&self) -> u64 {
+        self.read_ns.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, counts: [(&AtomicU64, u64); 2]) {
+        for (counter, n) in counts {
+            counter.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Inner {
+    /// Reads from a member, and counts an error.
+    pub(super) async fn read_from(
+        &self,
+        cx: &Context,
+        member: u8,
+        offset: u64,
+        buffer: Vec<u8>,
+    ) -> Result<Vec<u8>, IoError> {
+        let (statistics, began, length) = (&self.statistics[usize::from(member)], cx.now(), buffer.len());
+        let device = &*self.members[usize::from(member)].device;
+        let read = member::read(device, cx, offset, buffer).await;
+        statistics.add([(&statistics.reads, 1), (&statistics.read_bytes, length as u64)]);
+        let taken = cx.now().as_ns().saturating_sub(began.as_ns());
+        let average = statistics.read_ns();
+        if taken != average {
+            let average = if average == 0 { taken } else { average - average / WEIGHT + taken / WEIGHT };
+            statistics.read_ns.store(average, Ordering::Relaxed);
+        }
+        if read.is_err() {
+            self.read_failed(member);
+        }
+        read
+    }
+
+    /// Writes to a member. Notes an error, or the end of a series of errors.
+    pub(super) async fn write_to(
+        &self,
+        cx: &Context,
+        member: u8,
+        offset: u64,
+        data: Payload,
+    ) -> Result<(), IoError> {
+        let statistics = &self.statistics[usize::from(member)];
+        statistics.add([(&statistics.writes, 1), (&statistics.written_bytes, data.len() as u64)]);
+        let written = member::write(&*self.members[usize::from(member)].device, cx, offset, data).await;
+        self.note_write(cx, member, false, written)
+    }
+
+    /// Flushes a member. Notes an error, or the end of a series of errors.
+    pub(super) async fn flush_member(&self, cx: &Context, member: u8) -> Result<(), IoError> {
+        let statistics = &self.statistics[usize::from(member)];
+        statistics.add([(&statistics.flushes, 1), (&statistics.writes, 0)]);
+        let flushed = member::flush(&*self.members[usize::from(member)].device, cx).await;
+        self.note_write(cx, member, true, flushed)
+    }
+}
