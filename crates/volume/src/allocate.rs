@@ -206,9 +206,9 @@ impl Allocator {
         self.members[usize::from(member)].writable = writable;
     }
 
-    /// Returns the members that take new data: a bit for each.
-    pub(crate) fn writable(&self) -> u32 {
-        self.members.iter().zip(0..).map(|(member, n)| u32::from(member.writable) << n).sum()
+    /// Sets whether a member has checkpoints, for which it needs a larger reserve.
+    pub(crate) fn set_metadata(&mut self, member: u8, metadata: bool) {
+        self.members[usize::from(member)].reserve = self.layout.reserve(metadata);
     }
 
     /// Returns the durability of the copies at these places, without cached ones.

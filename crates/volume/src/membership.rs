@@ -1,7 +1,8 @@
 //! Knowledge of the members about each other: which of them took part in the last changes.
 //!
 //! Each superblock has the clock of its own member, which counts the openings and losses of members in which it took
-//! part, and the last clock that it knows of every other member: a vector clock. It also marks the members without which
+//! part, and the last clock that it knows of every other member: a vector clock. A clock is known (*shared*) to all members
+//! that take part in a change when it begins, and known to be durable when its superblock was written. The superblock also marks the members without which
 //! the volume went on. From the superblocks of the present members follows:
 //!
 //! - A member with a smaller clock than another one knows of it returned to an older state (*stale*): it is never used.
@@ -41,12 +42,14 @@ pub(crate) fn judge(present: &[&Superblock]) -> Result<Standing, (u8, u8)> {
     Ok(standing)
 }
 
-/// Returns the knowledge of all members together: the largest clocks, and `absent` as the marks.
-pub(crate) fn merge(present: &[&Superblock], members: usize, absent: u32) -> Vec<Seen> {
+/// Returns the knowledge of all present members together, without marks.
+pub(crate) fn merge(present: &[&Superblock], members: usize) -> Vec<Seen> {
     let merged = |n: usize| {
         let own = present.iter().filter(|one| usize::from(one.member) == n).map(|one| one.clock);
-        let known = present.iter().map(|one| seen(one, n as u8).clock);
-        Seen { clock: own.chain(known).max().unwrap_or(0), absent: absent >> n & 1 == 1 }
+        let known = || present.iter().map(|one| seen(one, n as u8));
+        let clock = known().map(|seen| seen.clock).chain(own.clone()).max().unwrap_or(0);
+        let shared = known().map(|seen| seen.shared).chain(own).max().unwrap_or(0);
+        Seen { clock, shared, absent: false }
     };
     (0..members).map(merged).collect()
 }
@@ -57,5 +60,5 @@ fn seen(superblock: &Superblock, member: u8) -> Seen {
 
 /// Returns true if `one` marked `other` as absent, and `other` does not know of it.
 fn went_on_without(one: &Superblock, other: &Superblock) -> bool {
-    seen(one, other.member).absent && one.clock > seen(other, one.member).clock
+    seen(one, other.member).absent && one.clock > seen(other, one.member).shared
 }

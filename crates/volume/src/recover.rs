@@ -118,6 +118,9 @@ pub(crate) async fn recover(
     let mut incomplete = metadata.into_iter().any(|n| members[n].present && !current.contains(&n));
     incomplete |= current.iter().any(|n| !is_metadata(n));
     let journals = current.clone();
+    if current.is_empty() {
+        return Err(VolumeError::Damaged("no member that is there has a current journal".into()));
+    }
     let (mut loaded, mut checkpoint_buckets, mut why) = (None, Vec::new(), String::new());
     for n in current {
         let root = root_of(n).expect("a current member has a root");

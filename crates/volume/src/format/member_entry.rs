@@ -80,6 +80,8 @@ pub struct MemberEntry {
 pub struct Seen {
     /// Largest clock of the member that is known to be durable on it.
     pub clock: u64,
+    /// Largest clock of the member in whose changes this superblock's member took part, or of which it learned.
+    pub shared: u64,
     /// The volume was changed without the member since.
     pub absent: bool,
 }
@@ -99,6 +101,7 @@ impl MemberEntry {
         let ErrorCounts { read, write, checksum } = self.errors;
         [read, write, checksum].into_iter().for_each(|count| bytes.u32(count));
         bytes.u64(seen.clock);
+        bytes.u64(seen.shared);
     }
 
     pub(super) fn decode(get: &mut Get<'_>) -> Result<(MemberEntry, Seen), Fault> {
@@ -110,7 +113,7 @@ impl MemberEntry {
         let label = decode_label(get)?;
         let errors = ErrorCounts { read: get.u32()?, write: get.u32()?, checksum: get.u32()? };
         let entry = MemberEntry { id, buckets, durability, metadata, label, state, errors };
-        Ok((entry, Seen { clock: get.u64()?, absent }))
+        Ok((entry, Seen { clock: get.u64()?, shared: get.u64()?, absent }))
     }
 }
 

@@ -20,9 +20,7 @@ impl Inner {
         journal: &mut Journal,
         snapshot: Snapshot,
     ) -> Result<(), IoError> {
-        let members: Vec<u8> = (0..self.members.len() as u8)
-            .filter(|n| self.members[usize::from(*n)].entry.metadata && self.may_have_metadata(*n))
-            .collect();
+        let members = self.choose_metadata();
         let number = journal.superblocks.iter().map(|superblock| superblock.root.checkpoint).max();
         let number = number.expect("a volume has a member") + 1;
         let mut writer = RunWriter::new(self, number, &members)?;
@@ -47,9 +45,9 @@ impl Inner {
             };
         }
         journal.lost |= failed;
-        for n in 0..self.members.len() as u8 {
-            let is_out = self.members[usize::from(n)].entry.metadata && !members.contains(&n);
-            journal.lost |= u32::from(is_out) << n;
+        let metadata: Vec<bool> = self.lock().health.iter().map(|health| health.metadata).collect();
+        for (n, metadata) in (0u8..).zip(metadata) {
+            journal.lost |= u32::from(metadata && !members.contains(&n)) << n;
         }
         let members: Vec<u8> = members.into_iter().filter(works).collect();
         let results = self.write_superblocks(cx, journal, &members).await;
@@ -128,12 +126,17 @@ impl<'a> RunWriter<'a> {
             let next = next.filter(|place| place.offset + blocks <= layout.bucket_blocks());
             places.push(match next {
                 Some(place) => place,
-                None => {
-                    let bucket = self.inner.lock().allocator.allocate_metadata(*member);
-                    let bucket = bucket.ok_or(IoError::NoSpace)?;
-                    self.buckets.push((*member, bucket));
-                    Place { bucket, offset: 0 }
-                }
+                None if self.failed >> member & 1 == 1 => Place { bucket: 0, offset: 0 },
+                None => match self.inner.lock().allocator.allocate_metadata(*member) {
+                    Some(bucket) => {
+                        self.buckets.push((*member, bucket));
+                        Place { bucket, offset: 0 }
+                    }
+                    None => {
+                        self.note(&[*member], &[Err(IoError::NoSpace)])?;
+                        Place { bucket: 0, offset: 0 }
+                    }
+                },
             });
         }
         Ok(places)

@@ -2,7 +2,7 @@
 
 use super::{Inner, Pending, State};
 use crate::allocate::Opened;
-use crate::format::{ENTRY_HEADER, Entry, Superblock};
+use crate::format::{ENTRY_HEADER, Entry, Seen, Superblock};
 use crate::map::Map;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
@@ -22,12 +22,14 @@ pub(super) struct Journal {
     pub(super) at: u64,
     /// Bytes since the last checkpoint, which a recovery reads.
     pub(super) used: u64,
+    /// A member lost its journal, and another one may take its place.
+    pub(super) renew: bool,
     /// Superblock of each member; those of absent members have an old state.
     pub(super) superblocks: Vec<Superblock>,
     /// Number of changes of the options and of the table of members.
     pub(super) changes: u64,
-    /// Clock of each member that is known to be durable on it.
-    pub(super) clocks: Vec<u64>,
+    /// Knowledge about the members.
+    pub(super) seen: Vec<Seen>,
     /// Members whose journal is not current, because they were absent or failed: a bit for each.
     pub(super) lost: u32,
     /// Buckets of the last checkpoint, with their members.
@@ -65,6 +67,14 @@ impl Journal {
         lengths.fold((self.at, self.used), place).1
     }
 
+    /// Advances the clocks of members that take part in a change of the members.
+    pub(super) fn tick(&mut self, members: &[u8]) {
+        for n in members.iter().map(|n| usize::from(*n)) {
+            self.superblocks[n].clock += 1;
+            self.seen[n].shared = self.superblocks[n].clock;
+        }
+    }
+
     /// Notes the members whose requests failed. Fails if no member is left.
     pub(super) fn lose(&mut self, members: &[u8], results: &[Result<(), IoError>]) -> Result<(), IoError> {
         let mut last = Err(IoError::Medium);
@@ -72,7 +82,7 @@ impl Journal {
             match result {
                 Ok(()) => last = Ok(()),
                 Err(error) => {
-                    self.lost |= 1 << n;
+                    (self.lost, self.renew) = (self.lost | 1 << n, true);
                     last = last.or(Err(*error));
                 }
             }
@@ -126,7 +136,7 @@ impl Inner {
         &self,
         cx: &Context,
         journal: &mut Journal,
-        checkpoint: bool,
+        mut checkpoint: bool,
     ) -> Result<(), IoError> {
         loop {
             let batch = self.take_batch(journal, checkpoint)?;
@@ -135,10 +145,13 @@ impl Inner {
                 self.lock().failed = Some(error);
             }
             result?;
-            // After the loss of copies, the changes that replace them are pending.
-            if !std::mem::take(&mut self.lock().lost_copies) {
+            // After the loss of copies, the changes that replace them are pending; after the loss of a journal, a checkpoint
+            // gives another member one.
+            let renew = std::mem::take(&mut journal.renew) && self.can_replace_metadata();
+            if !std::mem::take(&mut self.lock().lost_copies) && !renew {
                 return Ok(());
             }
+            checkpoint = renew;
         }
     }
 
@@ -234,7 +247,8 @@ impl Inner {
 
     /// Returns the members with a current journal.
     pub(super) fn journal_members(&self, journal: &Journal) -> Vec<u8> {
-        let is_current = |n: &u8| self.members[usize::from(*n)].entry.metadata && journal.lost >> n & 1 == 0;
+        let state = self.lock();
+        let is_current = |n: &u8| state.health[usize::from(*n)].metadata && journal.lost >> n & 1 == 0;
         (0..self.members.len() as u8).filter(is_current).collect()
     }
 }

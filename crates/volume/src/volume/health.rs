@@ -5,6 +5,7 @@
 
 use super::{Inner, State};
 use crate::format::{ErrorCounts, MemberEntry, MemberState};
+use crate::member::Member;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, Instant};
 use std::sync::atomic::Ordering;
@@ -21,6 +22,8 @@ pub(super) struct Health {
     pub(super) state: MemberState,
     /// Errors of the member.
     pub(super) errors: ErrorCounts,
+    /// The member has the journal and the checkpoints.
+    pub(super) metadata: bool,
     /// Series of failed writes, and of failed flushes: the instants of the first failure and of the next attempt.
     failing: [Option<(Instant, Instant)>; 2],
     /// The member became read-only, and no superblock says so yet.
@@ -29,7 +32,7 @@ pub(super) struct Health {
 
 impl Health {
     pub(super) fn new(entry: &MemberEntry) -> Health {
-        Health { state: entry.state, errors: entry.errors, ..Health::default() }
+        Health { state: entry.state, errors: entry.errors, metadata: entry.metadata, ..Health::default() }
     }
 
     /// Returns true if the last write or the last flush failed.
@@ -100,17 +103,55 @@ impl Inner {
         }
     }
 
+    /// Returns true if the device of a member is not there.
+    pub(super) fn is_missing(&self, member: usize) -> bool {
+        let Member { present, entry, .. } = &self.members[member];
+        !present && entry.state != MemberState::Removed
+    }
+
     /// Returns the number of members in the table, and of those that are missing.
     pub(super) fn missing(&self) -> (usize, usize) {
         let current = self.members.iter().filter(|member| member.entry.state != MemberState::Removed);
         (current.clone().count(), current.filter(|member| !member.present).count())
     }
 
-    /// Returns true if the member may be tried as a place for metadata.
-    pub(super) fn may_have_metadata(&self, member: u8) -> bool {
-        let health = self.lock().health[usize::from(member)];
-        let state = matches!(health.state, MemberState::Rw | MemberState::Spare | MemberState::Evacuating);
-        self.members[usize::from(member)].present && state
+    /// Returns true if the member can have a journal, apart from failures that may end.
+    fn may_have_metadata(&self, health: &Health, member: usize) -> bool {
+        let has_state = matches!(health.state, MemberState::Rw | MemberState::Spare);
+        self.members[member].present && has_state && self.members[member].entry.durability > 0
+    }
+
+    /// Chooses the members for the journal and the checkpoints, before a checkpoint: those that have them and work, and
+    /// then others that work, up to the number of replicas. Returns the ones to write to.
+    pub(super) fn choose_metadata(&self) -> Vec<u8> {
+        let mut state = self.lock();
+        let State { health, allocator, .. } = &mut *state;
+        let roomy = allocator.roomy();
+        let works = |n: &usize| self.may_have_metadata(&health[*n], *n) && !health[*n].is_failing();
+        let mut chosen: Vec<usize> = (0..health.len()).filter(|n| health[*n].metadata && works(n)).collect();
+        let others = (0..health.len()).filter(|n| !health[*n].metadata && works(n) && roomy >> n & 1 == 1);
+        chosen.extend(others);
+        chosen.truncate(self.layout.replicas.into());
+        // Without enough of them, those that fail or are absent keep their part.
+        let rest = (0..health.len()).filter(|n| health[*n].metadata && !chosen.contains(n));
+        let rest: Vec<usize> = rest.take(usize::from(self.layout.replicas) - chosen.len()).collect();
+        let tried = rest.iter().copied().filter(|n| self.may_have_metadata(&health[*n], *n));
+        let tried: Vec<u8> = chosen.iter().copied().chain(tried).map(|n| n as u8).collect();
+        for n in 0..health.len() {
+            health[n].metadata = chosen.contains(&n) || rest.contains(&n);
+            allocator.set_metadata(n as u8, health[n].metadata);
+        }
+        tried
+    }
+
+    /// Returns true if a member could take the place of one whose journal is lost.
+    pub(super) fn can_replace_metadata(&self) -> bool {
+        let state = self.lock();
+        let roomy = state.allocator.roomy();
+        let is_free = |(n, health): (usize, &Health)| {
+            !health.metadata && self.may_have_metadata(health, n) && !health.is_failing() && roomy >> n & 1 == 1
+        };
+        state.health.iter().enumerate().any(is_free)
     }
 
     /// Tells the allocator which members take data. A spare member does if the others are too few for all copies.

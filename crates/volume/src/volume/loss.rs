@@ -97,7 +97,7 @@ impl Inner {
             superblock.changes = journal.changes;
             superblock.seen.clone_from(&seen);
             for (entry, health) in superblock.members.iter_mut().zip(&health) {
-                (entry.state, entry.errors) = (health.state, health.errors);
+                (entry.state, entry.errors, entry.metadata) = (health.state, health.errors, health.metadata);
             }
         }
         let write = |n: &u8| {
@@ -108,7 +108,7 @@ impl Inner {
         let results = join_all(members.iter().map(write)).await;
         for (n, result) in members.iter().zip(&results) {
             if self.note_write(cx, *n, false, *result).is_ok() {
-                journal.clocks[usize::from(*n)] = journal.superblocks[usize::from(*n)].clock;
+                journal.seen[usize::from(*n)].clock = journal.superblocks[usize::from(*n)].clock;
             }
         }
         results
@@ -116,23 +116,30 @@ impl Inner {
 
     /// Returns the knowledge about all members.
     fn seen(&self, journal: &Journal) -> Vec<Seen> {
-        let seen = |(n, clock): (usize, &u64)| Seen {
-            clock: *clock,
-            absent: !self.members[n].present || journal.lost >> n & 1 == 1,
+        let seen = |(n, seen): (usize, &Seen)| Seen {
+            absent: self.is_missing(n) || journal.lost >> n & 1 == 1,
+            ..*seen
         };
-        journal.clocks.iter().enumerate().map(seen).collect()
+        journal.seen.iter().enumerate().map(seen).collect()
     }
 
-    /// Records in the superblocks of the members with a current journal that the volume goes on without others, and which
-    /// members became read-only.
+    /// Records in the superblocks of all members that work that the volume goes on without others, and which members
+    /// became read-only. Fails if no member with a current journal is left.
     pub(super) async fn record_members(&self, cx: &Context, journal: &mut Journal) -> Result<(), IoError> {
         loop {
-            let (members, lost) = (self.journal_members(journal), journal.lost);
-            for n in &members {
-                journal.superblocks[usize::from(*n)].clock += 1;
-            }
+            let lost = journal.lost;
+            let members: Vec<u8> = {
+                let state = self.lock();
+                let works = |n: &usize| self.members[*n].present && !state.health[*n].is_failing();
+                let current = (0..self.members.len()).filter(works).map(|n| n as u8);
+                current.filter(|n| lost >> n & 1 == 0).collect()
+            };
+            journal.tick(&members);
             let results = self.write_superblocks(cx, journal, &members).await;
             journal.lose(&members, &results)?;
+            if self.journal_members(journal).is_empty() {
+                return Err(IoError::Medium);
+            }
             if journal.lost == lost {
                 return Ok(());
             }

@@ -185,12 +185,12 @@ impl Volume {
             *by_copies.entry(extent.pointers().iter().filter(is_there).count()).or_default() += logical;
         }
         let member = |n: usize| {
-            let MemberEntry { label, durability, metadata, .. } = members[n].entry.clone();
+            let MemberEntry { label, durability, .. } = members[n].entry.clone();
             MemberUsage {
                 label,
                 state: health[n].state,
                 durability,
-                metadata,
+                metadata: health[n].metadata,
                 present: members[n].present,
                 failing: health[n].is_failing(),
                 errors: health[n].errors,

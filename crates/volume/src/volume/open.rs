@@ -143,7 +143,10 @@ impl Volume {
         check_missing(&layout, &members, &recovered, options.degraded)?;
         let keyring = unlocked.map(|keyring| with_epochs(keyring, &recovered, &options)).transpose()?;
         let read_only = options.read_only;
-        let incomplete = recovered.incomplete || behind != 0;
+        // Another member may take the place of a missing one that has a journal.
+        let is_gap = |(found, entry): (&Option<Found>, &MemberEntry)| found.is_none() && entry.metadata;
+        let has_gap = found.iter().zip(&table.members).any(is_gap);
+        let incomplete = recovered.incomplete || behind != 0 || has_gap;
         let journal = Journal::open(&recovered, superblocks(&found, &table), behind, &found);
         let inner = Inner::new(layout, members, recovered, journal, (keyring, read_only));
         if !read_only {
@@ -329,7 +332,7 @@ impl Journal {
         found: &[Option<Found>],
     ) -> Journal {
         let present: Vec<&Superblock> = found.iter().flatten().map(|found| &found.superblock).collect();
-        let seen = membership::merge(&present, superblocks.len(), 0);
+        let seen = membership::merge(&present, superblocks.len());
         let absent = found.iter().zip(0..).filter(|(found, _)| found.is_none());
         let absent = absent.fold(0, |absent, (_, n)| absent | 1 << n);
         Journal {
@@ -339,8 +342,9 @@ impl Journal {
             at: recovered.at,
             used: recovered.used,
             changes: superblocks.first().map_or(0, |superblock| superblock.changes),
-            clocks: seen.into_iter().map(|seen| seen.clock).collect(),
+            seen,
             lost: behind | absent,
+            renew: false,
             checkpoint_buckets: recovered.checkpoint_buckets.clone(),
             superblocks,
         }
@@ -395,9 +399,7 @@ impl Inner {
         let mut journal = self.journal.lock().await;
         let present: Vec<u8> =
             (0..self.members.len() as u8).filter(|n| self.members[usize::from(*n)].present).collect();
-        for n in &present {
-            journal.superblocks[usize::from(*n)].clock += 1;
-        }
+        journal.tick(&present);
         let results = self.write_superblocks(cx, &mut journal, &present).await;
         journal.lose(&present, &results).map_err(damaged)?;
         if results.iter().any(Result::is_err) {

@@ -7,6 +7,7 @@ mod encode;
 mod encrypted;
 mod faulty;
 mod golden;
+mod members;
 mod nonces;
 mod pool;
 mod rekey;

@@ -1,11 +1,11 @@
 //! Small volumes on disks of the crash library.
 
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{BlockDevice, Context, Executor};
+use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Duration;
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
 use flashlab_volume::{Encryption, NewMember, OpenOptions, Options, Volume, VolumeError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of a member in bytes.
@@ -97,4 +97,67 @@ where
     let mut executor = Executor::new(1);
     let cx = executor.context();
     executor.block_on(future(cx))
+}
+
+/// A disk that can fail. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Switched {
+    disk: Disk,
+    faults: Arc<Mutex<Faults>>,
+}
+
+#[derive(Default)]
+struct Faults {
+    dead: bool,
+    changes: u64,
+    /// The write or flush with this number fails, and all later ones if the flag is set.
+    fails: Option<(u64, bool)>,
+}
+
+/// Returns a disk that can fail, with the contents of `disk`.
+pub(crate) fn switched(disk: &Disk) -> Switched {
+    Switched { disk: disk.clone(), faults: Arc::default() }
+}
+
+impl Switched {
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().expect("no code panics with the lock")
+    }
+
+    /// Makes every request fail from now on.
+    pub(crate) fn die(&self) {
+        self.faults().dead = true;
+    }
+
+    /// Makes the write or flush after `n` further ones fail, and all later ones if `for_ever`.
+    pub(crate) fn fail_change(&self, n: u64, for_ever: bool) {
+        let mut faults = self.faults();
+        faults.fails = Some((faults.changes + n, for_ever));
+    }
+
+    /// Ends all failures.
+    pub(crate) fn repair(&self) {
+        *self.faults() = Faults::default();
+    }
+}
+
+impl BlockDevice for Switched {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn features(&self) -> Features {
+        self.disk.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let mut faults = self.faults();
+        let is_change = !matches!(io, Io::Read { .. });
+        let n = faults.changes;
+        faults.changes += u64::from(is_change);
+        let fails = |(at, for_ever): (u64, bool)| is_change && (n == at || for_ever && n > at);
+        if faults.dead || faults.fails.is_some_and(fails) {
+            return Started::Done(Err(IoError::Medium));
+        }
+        drop(faults);
+        self.disk.start(cx, io)
+    }
 }
