@@ -152,13 +152,14 @@ impl Allocator {
         fits && bucket.is_some_and(|bucket| bucket.state != State::Metadata)
     }
 
-    /// Sets the generation of a bucket, read from the journal or a checkpoint. Returns false if there is no such bucket.
+    /// Sets the generation of a bucket, read from the journal or a checkpoint. Ignores buckets that a removed member had.
+    /// Returns false if there is no such member.
     pub(crate) fn set_generation(&mut self, member: u8, bucket: u32, generation: u32) -> bool {
-        let bucket = self
-            .members
-            .get_mut(usize::from(member))
-            .and_then(|member| member.buckets.get_mut(bucket as usize));
-        bucket.map(|bucket| bucket.generation = generation).is_some()
+        let Some(member) = self.members.get_mut(usize::from(member)) else { return false };
+        if let Some(bucket) = member.buckets.get_mut(bucket as usize) {
+            bucket.generation = generation;
+        }
+        true
     }
 
     /// Returns the generations of all buckets that were used at least once.
@@ -206,6 +207,11 @@ impl Allocator {
         self.members[usize::from(member)].writable = writable;
     }
 
+    /// Returns the members that take new data: a bit for each.
+    pub(crate) fn writable(&self) -> u32 {
+        self.members.iter().zip(0..).map(|(member, n)| u32::from(member.writable) << n).sum()
+    }
+
     /// Sets whether a member has checkpoints, for which it needs a larger reserve.
     pub(crate) fn set_metadata(&mut self, member: u8, metadata: bool) {
         self.members[usize::from(member)].reserve = self.layout.reserve(metadata);
@@ -213,7 +219,8 @@ impl Allocator {
 
     /// Returns the durability of the copies at these places, without cached ones.
     pub(crate) fn durability(&self, pointers: &[Pointer]) -> usize {
-        let durable = pointers.iter().filter(|pointer| !pointer.cached);
+        let durable =
+            pointers.iter().filter(|pointer| !pointer.cached || fault("volume-counts-cached-copies"));
         durable.map(|pointer| usize::from(self.members[usize::from(pointer.member)].durability)).sum()
     }
 
@@ -229,7 +236,8 @@ impl Allocator {
         let has_room = |member: &MemberSpace| {
             member.writable
                 && member.durability > 0
-                && (!member.cached.is_empty() || member.free.len() > (member.reserve + CACHED_LEAVES) as usize)
+                && (!member.cached.is_empty()
+                    || member.free.len() > (member.reserve + CACHED_LEAVES) as usize)
         };
         self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
     }
@@ -256,7 +264,8 @@ impl Allocator {
         let blocks = self.layout.bucket_blocks();
         let room = chosen.iter().map(|n| self.members[usize::from(*n)].room(stream, blocks)).min()?;
         let got = wanted.min(room);
-        let pointers = chosen.into_iter().map(|n| self.members[usize::from(n)].take(stream, n, got)).collect();
+        let pointers =
+            chosen.into_iter().map(|n| self.members[usize::from(n)].take(stream, n, got)).collect();
         Some((pointers, got))
     }
 
@@ -265,7 +274,8 @@ impl Allocator {
         let Want { stream, copies, taken, prefer, only, .. } = *want;
         let blocks = self.layout.bucket_blocks();
         let in_target = |n: u8| prefer == 0 || prefer >> n & 1 == 1;
-        let counts = |member: &MemberSpace| if stream == Stream::Cached { 1 } else { usize::from(member.durability) };
+        let counts =
+            |member: &MemberSpace| if stream == Stream::Cached { 1 } else { usize::from(member.durability) };
         let is_usable = |member: &MemberSpace, n: u8| {
             member.writable && counts(member) > 0 && !taken.contains(&n) && (!only || in_target(n))
         };
@@ -378,7 +388,8 @@ impl Allocator {
     /// Returns true if new data with this number of copies finds free buckets.
     pub(crate) fn has_space(&self, copies: usize) -> bool {
         let may_open = |member: &&MemberSpace| member.writable && member.may_open(Stream::Foreground);
-        let room: usize = self.members.iter().filter(may_open).map(|member| usize::from(member.durability)).sum();
+        let room: usize =
+            self.members.iter().filter(may_open).map(|member| usize::from(member.durability)).sum();
         let needed = self.reachable(copies, &[]);
         needed > 0 && room >= needed
     }

@@ -95,7 +95,10 @@ impl fmt::Display for VolumeError {
                 write!(f, "member {member} is given twice, or is a copy of another member given")
             }
             VolumeError::Missing { missing, of } => {
-                write!(f, "{missing} of {of} members are missing; --degraded yes opens the volume without them")
+                write!(
+                    f,
+                    "{missing} of {of} members are missing; --degraded yes opens the volume without them"
+                )
             }
             VolumeError::Stale { member } => write!(
                 f,

@@ -157,6 +157,12 @@ impl Extent {
         Extent { state: ExtentState::Poisoned, ..self.with_pointers(&[]) }
     }
 
+    /// Returns the extent with the mark that compression saves nothing.
+    #[must_use]
+    pub fn incompressible(&self) -> Extent {
+        Extent { state: ExtentState::Incompressible, ..self.clone() }
+    }
+
     /// Returns the number of blocks that each copy occupies.
     pub fn stored_blocks(&self, block: u32) -> u32 {
         self.stored.div_ceil(block)

@@ -203,7 +203,9 @@ pub(crate) fn entry(
     let (geometry, bucket) = (member.device.geometry(), u64::from(layout.bucket));
     if !u64::from(layout.block).is_multiple_of(geometry.block) {
         let (block, needed) = (layout.block, geometry.block);
-        return Err(VolumeError::Option(format!("block={block}: member {place} needs a multiple of {needed}")));
+        return Err(VolumeError::Option(format!(
+            "block={block}: member {place} needs a multiple of {needed}"
+        )));
     }
     target::check_label(&member.label)?;
     let copy = SUPERBLOCK_SIZE as u64;

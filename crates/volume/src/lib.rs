@@ -24,6 +24,7 @@ mod map;
 mod member;
 mod membership;
 mod options;
+mod reconcile;
 mod recover;
 mod target;
 mod volume;
@@ -33,5 +34,9 @@ pub use error::VolumeError;
 pub use extent::{Extent, ExtentState, Pointer, Writer};
 pub use format::{ErrorCounts, MemberState};
 pub use options::{Encryption, NewMember, Options};
+pub use reconcile::{Reason, Work};
 pub use target::Targets;
-pub use volume::{Degraded, MemberUsage, OpenOptions, Report, Requests, Scrubbed, Usage, Volume};
+pub use volume::{
+    Amount, Backlog, Change, Degraded, MemberUsage, OpenOptions, Reconciled, Report, Requests, Scrubbed,
+    Usage, Volume,
+};

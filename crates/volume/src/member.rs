@@ -3,7 +3,9 @@
 use crate::VolumeError;
 use crate::format::{MemberEntry, SUPERBLOCK_SIZE, Superblock, copy_offsets};
 use crate::keys::Keyring;
-use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Payload, Started};
+use flashlab_block::{
+    Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Payload, Started,
+};
 use std::sync::Arc;
 
 /// A member: a device and its entry in the table of members.

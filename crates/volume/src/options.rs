@@ -1,9 +1,9 @@
 //! The options of a volume, chosen when it is formatted.
 
-use crate::target::Targets;
 use crate::VolumeError;
 use crate::encode::{Checksum, Compressor, LEVEL_MAX};
 use crate::keys::{Cipher, Kdf, MasterKey, Passphrase, SALT_LEN};
+use crate::target::Targets;
 use flashlab_block::BlockDevice;
 use std::fmt;
 use std::sync::Arc;
@@ -93,9 +93,9 @@ pub struct Encryption {
 /// Checks the level of a compression.
 pub(crate) fn check_level(name: &str, compressor: Compressor) -> Result<(), VolumeError> {
     match compressor {
-        Compressor::Zstd(level) if !(1..=LEVEL_MAX).contains(&level) => Err(VolumeError::Option(format!(
-            "{name}=zstd:{level}: a level from 1 to {LEVEL_MAX} is needed"
-        ))),
+        Compressor::Zstd(level) if !(1..=LEVEL_MAX).contains(&level) => {
+            Err(VolumeError::Option(format!("{name}=zstd:{level}: a level from 1 to {LEVEL_MAX} is needed")))
+        }
         _ => Ok(()),
     }
 }

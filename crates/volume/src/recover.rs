@@ -98,13 +98,13 @@ impl Replay {
     }
 }
 
-/// Recovers the state of a volume. `roots` are the roots of the members whose journal and checkpoint may be current, and
-/// `keyring` is that of an encrypted volume.
+/// Recovers the state of a volume. `roots` are the roots of the members whose journal and checkpoint may be current, with
+/// the number of the newest checkpoint of which any member knows, and `keyring` is that of an encrypted volume.
 pub(crate) async fn recover(
     cx: &Context,
     layout: Layout,
     members: &[Member],
-    roots: &[Option<Root>],
+    (roots, newest_checkpoint): (&[Option<Root>], u64),
     keyring: Option<&Keyring>,
 ) -> Result<Recovered, VolumeError> {
     let newest = roots.iter().flatten().map(|root| root.checkpoint).max();
@@ -118,7 +118,7 @@ pub(crate) async fn recover(
     let mut incomplete = metadata.into_iter().any(|n| members[n].present && !current.contains(&n));
     incomplete |= current.iter().any(|n| !is_metadata(n));
     let journals = current.clone();
-    if current.is_empty() {
+    if current.is_empty() || newest < newest_checkpoint && !fault("volume-opens-with-an-old-checkpoint") {
         return Err(VolumeError::Damaged("no member that is there has a current journal".into()));
     }
     let (mut loaded, mut checkpoint_buckets, mut why) = (None, Vec::new(), String::new());
@@ -195,9 +195,8 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
     let mut evicted = Vec::new();
     for extent in map.iter() {
         let blocks = extent.stored_blocks(layout.block);
-        let is_void = |pointer: &&Pointer| {
-            !allocator.contains(pointer, blocks) || !allocator.is_current(pointer)
-        };
+        let is_void =
+            |pointer: &&Pointer| !allocator.contains(pointer, blocks) || !allocator.is_current(pointer);
         if extent.pointers().iter().filter(is_void).any(|pointer| !pointer.cached) {
             return Err(VolumeError::Damaged(format!(
                 "the extent at block {} refers to a bucket that holds other data",

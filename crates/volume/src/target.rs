@@ -25,12 +25,7 @@ impl Targets {
     /// Returns the targets with their names, in the order of the superblock.
     pub fn all(&self) -> [(&'static str, &str); 4] {
         let Targets { foreground, background, promote, metadata } = self;
-        [
-            ("foreground", foreground),
-            ("background", background),
-            ("promote", promote),
-            ("metadata", metadata),
-        ]
+        [("foreground", foreground), ("background", background), ("promote", promote), ("metadata", metadata)]
     }
 
     /// Checks that each target names a member.
@@ -86,7 +81,10 @@ mod tests {
             errors: crate::format::ErrorCounts::default(),
         };
         let members = ["ssd.a", "ssd.b", "ssdx", "hdd"].map(member);
-        assert_eq!(["ssd", "ssd.a", "hdd", "3", "s", ""].map(|target| mask(target, &members)), [3, 1, 8, 8, 0, 0]);
+        assert_eq!(
+            ["ssd", "ssd.a", "hdd", "3", "s", ""].map(|target| mask(target, &members)),
+            [3, 1, 8, 8, 0, 0]
+        );
         let wrong = Targets { promote: "nvme".into(), ..Targets::default() };
         assert!(wrong.check(&members).expect_err("no such label").to_string().starts_with("promote=nvme"));
     }

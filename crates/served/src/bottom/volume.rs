@@ -11,11 +11,25 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
     use std::sync::Arc;
     let missing = Problem::Missing { key: "the list of members", example: "volume:a.img:b.img" };
     let list = part.first().ok_or_else(|| part.error(missing))?;
-    part.read("volume", &["passphrase-file", "passphrase-fd"], "passphrase-file=secret")?;
-    let options = OpenOptions { passphrase: passphrase(&part)?, ..open_options(opening.read_only_bytes)? };
+    part.read("volume", &["passphrase-file", "passphrase-fd", "degraded"], "passphrase-file=secret")?;
+    let degraded = degraded(&part)?;
+    let options =
+        OpenOptions { passphrase: passphrase(&part)?, degraded, ..open_options(opening.read_only_bytes)? };
     let volume = Pool::parse(list)?.open(opening.seed, options, opening.library)?;
     let closing = Arc::new(volume.clone());
     Ok(Bottom { bytes: Box::new(volume), simulated: None, made: None, closing: Some(closing) })
+}
+
+/// Returns the rule for opening the volume without some members.
+#[cfg(feature = "volume")]
+fn degraded(part: &Part<'_>) -> Result<flashlab_volume::Degraded, ServedError> {
+    use flashlab_volume::Degraded;
+    const RULES: &[&str] = &["refuse", "yes", "very"];
+    Ok(match part.choice("degraded", RULES)? {
+        Some(1) => Degraded::Yes,
+        Some(2) => Degraded::Very,
+        _ => Degraded::Refuse,
+    })
 }
 
 /// Reads the passphrase of an encrypted volume.

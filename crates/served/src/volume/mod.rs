@@ -6,6 +6,7 @@
 //! [[member]]
 //! device = "file:a.img,size=1GiB"  # any device of `flashlab serve`
 //! label = "ssd.a"                  # for a new volume
+//! durability = 1                   # for a new volume; 0 makes a pure cache
 //! ```
 
 mod opened;
@@ -16,7 +17,7 @@ use crate::{Served, ServedError};
 use flashlab_block::{BlockDevice, Context, read_whole_text};
 use flashlab_catalogue::library::Library;
 use flashlab_sim::Instant;
-use flashlab_volume::{NewMember, OpenOptions, Volume, VolumeError};
+use flashlab_volume::{Degraded, NewMember, OpenOptions, Volume, VolumeError};
 use serde::Deserialize;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -40,6 +41,20 @@ pub struct PoolMember {
     /// Label of the member in a new volume.
     #[serde(default)]
     pub label: String,
+    /// Number of copies that a copy on the member counts for in a new volume: 1 by default, 0 for a pure cache.
+    #[serde(default = "one")]
+    pub durability: u8,
+}
+
+fn one() -> u8 {
+    1
+}
+
+impl PoolMember {
+    /// Creates a member without a label, of durability 1.
+    pub fn new(device: String) -> PoolMember {
+        PoolMember { device, label: String::new(), durability: 1 }
+    }
 }
 
 #[derive(Deserialize)]
@@ -64,6 +79,7 @@ impl std::fmt::Display for PoolError {
             | VolumeError::TooSmall { member, .. }
             | VolumeError::NoSuperblock { member, .. }
             | VolumeError::Foreign { member }
+            | VolumeError::Stale { member }
             | VolumeError::NotAuthentic { member }
             | VolumeError::Duplicate { member } => self.members.get(*member),
             _ => None,
@@ -91,7 +107,7 @@ impl Pool {
         if list.ends_with(".toml") && !list.contains(':') {
             return Pool::read(Path::new(list));
         }
-        let member = |path: &str| PoolMember { device: file_of(path), label: String::new() };
+        let member = |path: &str| PoolMember::new(file_of(path));
         Ok(Pool { members: list.split(':').map(member).collect() })
     }
 
@@ -124,6 +140,7 @@ impl Pool {
         let served = self.serve_members(seed, read_only, library)?;
         let member = |(member, served): (&PoolMember, Served)| NewMember {
             label: member.label.clone(),
+            durability: member.durability,
             ..NewMember::new(served.device)
         };
         Ok(self.members.iter().zip(served).map(member).collect())
@@ -139,16 +156,26 @@ impl Pool {
         self.members.iter().map(open).collect()
     }
 
-    /// Opens the volume.
+    /// Opens the volume. With [`Degraded::Yes`] or [`Degraded::Very`], a device that cannot be opened counts as missing.
     ///
     /// # Errors
     /// Returns the error of a device, or the reason why the devices are not a volume.
     pub fn open(&self, seed: u64, options: OpenOptions, library: &Library) -> Result<OpenPool, ServedError> {
-        let members = self.serve_members(seed, options.read_only, library)?;
+        let (mut opened, mut members) = (Pool { members: Vec::new() }, Vec::new());
+        for member in &self.members {
+            match Served::open(&member.device, seed, options.read_only, library) {
+                Ok(served) => {
+                    opened.members.push(member.clone());
+                    members.push(served);
+                }
+                Err(error) if options.degraded == Degraded::Refuse => return Err(error),
+                Err(_) => {}
+            }
+        }
         let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
         let cx = Context::new(Instant::ZERO);
         let volume = wait(Volume::open(&cx, &devices, options), &devices);
-        let volume = volume.map_err(|error| ServedError::Volume(self.error(error)))?;
+        let volume = volume.map_err(|error| ServedError::Volume(opened.error(error)))?;
         let state_writers = members.into_iter().filter_map(|member| member.state_writer).collect();
         Ok(OpenPool { volume, state_writers })
     }
@@ -164,7 +191,7 @@ impl Pool {
 /// # Errors
 /// Returns an error if the system has no random numbers.
 pub fn open_options(read_only: bool) -> Result<OpenOptions, ServedError> {
-    Ok(OpenOptions { read_only, salt: random()?, passphrase: None })
+    Ok(OpenOptions { read_only, salt: random()?, ..OpenOptions::default() })
 }
 
 /// Returns random bytes of the system.

@@ -25,13 +25,8 @@ pub enum MemberState {
 
 impl MemberState {
     /// All states.
-    pub const ALL: [MemberState; 5] = [
-        MemberState::Rw,
-        MemberState::Ro,
-        MemberState::Evacuating,
-        MemberState::Spare,
-        MemberState::Removed,
-    ];
+    pub const ALL: [MemberState; 5] =
+        [MemberState::Rw, MemberState::Ro, MemberState::Evacuating, MemberState::Spare, MemberState::Removed];
 
     /// Returns the name of the state, as commands show it.
     pub fn name(self) -> &'static str {

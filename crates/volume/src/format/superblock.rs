@@ -58,6 +58,8 @@ pub struct Superblock {
     pub changes: u64,
     /// Number of times that this member began to take part in changes of the volume.
     pub clock: u64,
+    /// Number of the newest checkpoint of all members when the superblock was written. An older one is not current.
+    pub newest_checkpoint: u64,
     /// Knowledge about each member, in the order of the table.
     pub seen: Vec<Seen>,
     /// Logical size of the volume in bytes.
@@ -126,6 +128,7 @@ impl Superblock {
         encode_compression(self.background_compression, &mut bytes);
         bytes.u64(self.changes);
         bytes.u64(self.clock);
+        bytes.u64(self.newest_checkpoint);
         for (_, target) in self.targets.all() {
             let mut label = [0; LABEL];
             let length = target.len().min(LABEL - 1);
@@ -187,7 +190,7 @@ impl Superblock {
             return Err(Fault::Field("members"));
         }
         let background_compression = decode_compression(&mut get)?;
-        let (changes, clock) = (get.u64()?, get.u64()?);
+        let (changes, clock, newest_checkpoint) = (get.u64()?, get.u64()?, get.u64()?);
         let targets = Targets {
             foreground: decode_label(&mut get)?,
             background: decode_label(&mut get)?,
@@ -211,6 +214,7 @@ impl Superblock {
             targets,
             changes,
             clock,
+            newest_checkpoint,
             seen,
             size,
             journal_buckets,

@@ -21,8 +21,7 @@ impl Inner {
         snapshot: Snapshot,
     ) -> Result<(), IoError> {
         let members = self.choose_metadata();
-        let number = journal.superblocks.iter().map(|superblock| superblock.root.checkpoint).max();
-        let number = number.expect("a volume has a member") + 1;
+        let number = journal.newest_checkpoint() + 1;
         let mut writer = RunWriter::new(self, number, &members)?;
         let first = writer.places.clone();
         writer.write_state(cx, journal.mount, snapshot).await?;
@@ -56,12 +55,28 @@ impl Inner {
         if journal.lost != lost {
             self.record_members(cx, journal).await?;
         }
+        self.forget_checkpoints(cx, journal, &members).await;
         let mut state = self.lock();
         for (member, bucket) in std::mem::replace(&mut journal.checkpoint_buckets, buckets) {
             state.allocator.release_metadata(member, bucket);
         }
         journal.used = 0;
         Ok(())
+    }
+
+    /// Removes the old checkpoint from members that are there and have none any more, so that it never counts as current.
+    async fn forget_checkpoints(&self, cx: &Context, journal: &mut Journal, except: &[u8]) {
+        let has_old = |n: &u8| {
+            let root = &journal.superblocks[usize::from(*n)].root;
+            root.first.is_some() && !except.contains(n) && self.members[usize::from(*n)].present
+        };
+        let members: Vec<u8> = (0..self.members.len() as u8).filter(has_old).collect();
+        for n in &members {
+            let root = &mut journal.superblocks[usize::from(*n)].root;
+            (root.checkpoint, root.first, root.runs) = (0, None, 0);
+        }
+        // A member that fails here is marked as absent, or its number of the newest checkpoint is too small.
+        let _ = self.write_superblocks(cx, journal, &members).await;
     }
 }
 
@@ -176,7 +191,8 @@ impl<'a> RunWriter<'a> {
         let works = |member: &&u8| failed >> **member & 1 == 0;
         let members: Vec<u8> = self.members.iter().filter(works).copied().collect();
         for member in &members {
-            let n = self.members.iter().position(|other| other == member).expect("a member of the checkpoint");
+            let n =
+                self.members.iter().position(|other| other == member).expect("a member of the checkpoint");
             run.next = next.as_ref().map(|places| places[n]);
             let Place { bucket, offset } = self.places[n];
             let offset = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);

@@ -132,7 +132,13 @@ impl Inner {
     fn tier(&self, member: u8) -> u32 {
         let Layout { foreground, background, .. } = self.layout;
         let is_in = |target: u32| target >> member & 1 == 1;
-        if is_in(background) { background } else if is_in(foreground) { foreground } else { 0 }
+        if is_in(background) {
+            background
+        } else if is_in(foreground) {
+            foreground
+        } else {
+            0
+        }
     }
 
     /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has. Without

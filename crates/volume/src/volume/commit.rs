@@ -67,6 +67,11 @@ impl Journal {
         lengths.fold((self.at, self.used), place).1
     }
 
+    /// Returns the number of the newest checkpoint.
+    pub(super) fn newest_checkpoint(&self) -> u64 {
+        self.superblocks.iter().map(|superblock| superblock.root.checkpoint).max().unwrap_or(0)
+    }
+
     /// Advances the clocks of members that take part in a change of the members.
     pub(super) fn tick(&mut self, members: &[u8]) {
         for n in members.iter().map(|n| usize::from(*n)) {
@@ -195,6 +200,10 @@ impl Inner {
                 let map = snapshot.as_mut().map(|snapshot| &mut snapshot.map);
                 self.lose_copies(cx, lost, &unflushed, (&mut entries, map)).await?;
             }
+        }
+        if snapshot.is_some() && self.journal_members(journal).is_empty() {
+            // No member has a current journal yet: the checkpoint gives one to some.
+            entries.clear();
         }
         let by_checkpoint = entries.is_empty();
         let lost = journal.lost;

@@ -127,6 +127,7 @@ impl Inner {
         let mut state = self.lock();
         let State { health, allocator, .. } = &mut *state;
         let roomy = allocator.roomy();
+        let is_there = |n: &usize| self.members[*n].present && health[*n].state != MemberState::Removed;
         let works = |n: &usize| self.may_have_metadata(&health[*n], *n) && !health[*n].is_failing();
         let mut chosen: Vec<usize> = (0..health.len()).filter(|n| health[*n].metadata && works(n)).collect();
         let others = (0..health.len()).filter(|n| !health[*n].metadata && works(n) && roomy >> n & 1 == 1);
@@ -136,12 +137,18 @@ impl Inner {
         let rest = (0..health.len()).filter(|n| health[*n].metadata && !chosen.contains(n));
         let rest: Vec<usize> = rest.take(usize::from(self.layout.replicas) - chosen.len()).collect();
         let tried = rest.iter().copied().filter(|n| self.may_have_metadata(&health[*n], *n));
-        let tried: Vec<u8> = chosen.iter().copied().chain(tried).map(|n| n as u8).collect();
-        for n in 0..health.len() {
-            health[n].metadata = chosen.contains(&n) || rest.contains(&n);
-            allocator.set_metadata(n as u8, health[n].metadata);
+        let mut tried: Vec<usize> = chosen.iter().copied().chain(tried).collect();
+        if tried.is_empty() {
+            // Members in other states are better than no journal.
+            let last = (0..health.len()).filter(is_there).max_by_key(|n| (health[*n].metadata, !n));
+            tried.extend(last);
+            chosen.extend(last.filter(|n| !rest.contains(n)));
         }
-        tried
+        for (n, health) in health.iter_mut().enumerate() {
+            health.metadata = chosen.contains(&n) || rest.contains(&n);
+            allocator.set_metadata(n as u8, health.metadata);
+        }
+        tried.into_iter().map(|n| n as u8).collect()
     }
 
     /// Returns true if a member could take the place of one whose journal is lost.
@@ -149,7 +156,10 @@ impl Inner {
         let state = self.lock();
         let roomy = state.allocator.roomy();
         let is_free = |(n, health): (usize, &Health)| {
-            !health.metadata && self.may_have_metadata(health, n) && !health.is_failing() && roomy >> n & 1 == 1
+            !health.metadata
+                && self.may_have_metadata(health, n)
+                && !health.is_failing()
+                && roomy >> n & 1 == 1
         };
         state.health.iter().enumerate().any(is_free)
     }

@@ -64,6 +64,7 @@ impl Inner {
             }
             state.end_group();
             state.lost_copies = true;
+            state.losses += 1;
         }
         for range in ranges() {
             let parts: Vec<Extent> = self.lock().map.overlapping(range.clone()).cloned().collect();
@@ -90,11 +91,12 @@ impl Inner {
             }
             state.health.clone()
         };
-        let seen = self.seen(journal);
+        let (seen, newest_checkpoint) = (self.seen(journal), journal.newest_checkpoint());
         for n in members {
             let superblock = &mut journal.superblocks[usize::from(*n)];
             superblock.sequence += 1;
             superblock.changes = journal.changes;
+            superblock.newest_checkpoint = newest_checkpoint;
             superblock.seen.clone_from(&seen);
             for (entry, health) in superblock.members.iter_mut().zip(&health) {
                 (entry.state, entry.errors, entry.metadata) = (health.state, health.errors, health.metadata);
@@ -115,9 +117,9 @@ impl Inner {
     }
 
     /// Returns the knowledge about all members.
-    fn seen(&self, journal: &Journal) -> Vec<Seen> {
+    pub(super) fn seen(&self, journal: &Journal) -> Vec<Seen> {
         let seen = |(n, seen): (usize, &Seen)| Seen {
-            absent: self.is_missing(n) || journal.lost >> n & 1 == 1,
+            absent: n < self.members.len() && self.is_missing(n) || journal.lost >> n & 1 == 1,
             ..*seen
         };
         journal.seen.iter().enumerate().map(seen).collect()

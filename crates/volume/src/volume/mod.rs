@@ -10,14 +10,16 @@
 //!   flushes until it is opened again.
 
 mod check;
-mod collect;
 mod checkpoint;
+mod collect;
 mod commit;
+mod configure;
 mod health;
 mod loss;
 mod open;
 mod read;
 mod rearrange;
+mod reconcile;
 mod rekey;
 mod scrub;
 mod statistics;
@@ -25,7 +27,9 @@ mod unlock;
 mod write;
 
 pub use check::Report;
+pub use configure::Change;
 pub use open::{Degraded, OpenOptions};
+pub use reconcile::{Amount, Backlog, Reconciled};
 pub use scrub::Scrubbed;
 pub use statistics::Requests;
 
@@ -37,12 +41,12 @@ use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
 use commit::Journal;
-use health::Health;
-use statistics::Statistics;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, fault};
 use futures_util::lock::Mutex as AsyncMutex;
-use std::collections::BTreeMap;
+use health::Health;
+use statistics::Statistics;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
@@ -74,6 +78,8 @@ struct Inner {
     read_only: bool,
     /// Members whose writes fail: a bit for each.
     failing: AtomicU32,
+    /// Number of requests of clients in flight.
+    requests: AtomicU32,
     /// Requests and times of each member.
     statistics: Vec<Statistics>,
     state: Mutex<State>,
@@ -98,8 +104,12 @@ struct State {
     health: Vec<Health>,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
+    /// Extents that were read and wait for a cached copy.
+    promotions: VecDeque<Extent>,
     /// A commit took copies away from extents, and other copies may replace them.
     lost_copies: bool,
+    /// Number of commits that took copies away.
+    losses: u64,
     /// Error of a flush or of the journal. It is final.
     failed: Option<IoError>,
 }
@@ -181,7 +191,8 @@ impl Volume {
             (mapped, stored) = (mapped + logical, stored + one * extent.pointers().len() as u64);
             let sums: &mut (u64, u64) = by_compression.entry(extent.compression.name()).or_default();
             *sums = (sums.0 + logical, sums.1 + one);
-            let is_there = |pointer: &&Pointer| !pointer.cached && members[usize::from(pointer.member)].present;
+            let is_there =
+                |pointer: &&Pointer| !pointer.cached && members[usize::from(pointer.member)].present;
             *by_copies.entry(extent.pointers().iter().filter(is_there).count()).or_default() += logical;
         }
         let member = |n: usize| {
@@ -235,6 +246,7 @@ impl Inner {
     }
 
     async fn execute(self: Arc<Inner>, cx: Context, io: Io) -> Outcome {
+        let _counted = Counted::new(&self.requests);
         match io {
             Io::Read { offset, buffer } => self.read(&cx, offset, buffer).await.map(Answer::Read),
             Io::Write { offset, data, durable } => self.write(&cx, offset, data, durable).await,
@@ -245,6 +257,22 @@ impl Inner {
             Io::Cache { .. } => Ok(Answer::Done),
             Io::Extents { offset, length } => Ok(Answer::Extents(self.extents(offset, length))),
         }
+    }
+}
+
+/// A request of a client in flight.
+struct Counted<'a>(&'a AtomicU32);
+
+impl Counted<'_> {
+    fn new(requests: &AtomicU32) -> Counted<'_> {
+        requests.fetch_add(1, Ordering::Relaxed);
+        Counted(requests)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Formatting, opening and closing.
 
 use super::commit::Journal;
-use super::unlock::unlock;
 use super::health::Health;
 use super::statistics::Statistics;
+use super::unlock::unlock;
 use super::{Inner, Pending, State, Volume};
 use crate::extent::{Extent, ExtentState};
 use crate::format::{MemberEntry, MemberState, Record, Root, Seen, Superblock};
@@ -16,6 +16,7 @@ use crate::{NewMember, Options, VolumeError};
 use flashlab_block::{BlockDevice, Context, IoError};
 use flashlab_sim::fault;
 use futures_util::lock::Mutex as AsyncMutex;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -90,6 +91,7 @@ impl Volume {
                 targets: options.targets.clone(),
                 changes: 0,
                 clock: 0,
+                newest_checkpoint: 0,
                 seen: vec![Seen::default(); entries.len()],
                 size: layout.size,
                 journal_buckets: layout.journal_buckets,
@@ -128,10 +130,13 @@ impl Volume {
         }
         let mut found = find(cx, devices, options.degraded).await?;
         let unlocked = unlock(&mut found, options.passphrase.as_ref())?;
-        let Assembled { found, table, behind } = assemble_members(found, options.degraded)?;
+        let Assembled { found, table, behind, newest_checkpoint } =
+            assemble_members(found, options.degraded)?;
         let layout = Layout::of(&table);
         let member = |(n, entry): (usize, &MemberEntry)| match &found[n] {
-            Some(Found { device, .. }) => Member { device: device.clone(), entry: entry.clone(), present: true },
+            Some(Found { device, .. }) => {
+                Member { device: device.clone(), entry: entry.clone(), present: true }
+            }
             None => Member::absent(entry.clone()),
         };
         let members: Vec<Member> = table.members.iter().enumerate().map(member).collect();
@@ -139,7 +144,7 @@ impl Volume {
             found.as_ref().filter(|_| behind >> n & 1 == 0).map(|found| found.superblock.root)
         };
         let roots: Vec<Option<Root>> = found.iter().enumerate().map(root).collect();
-        let recovered = recover(cx, layout, &members, &roots, unlocked.as_ref()).await?;
+        let recovered = recover(cx, layout, &members, (&roots, newest_checkpoint), unlocked.as_ref()).await?;
         check_missing(&layout, &members, &recovered, options.degraded)?;
         let keyring = unlocked.map(|keyring| with_epochs(keyring, &recovered, &options)).transpose()?;
         let read_only = options.read_only;
@@ -234,6 +239,8 @@ struct Assembled {
     table: Superblock,
     /// Members whose journal is not current: a bit for each.
     behind: u32,
+    /// Number of the newest checkpoint of which the members know.
+    newest_checkpoint: u64,
 }
 
 /// Puts the members into the order of the current table. Leaves out the stale ones.
@@ -256,6 +263,7 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
     }
     found.retain(|found| !is(found, stale));
     let current = found.iter().filter(|found| !is(found, behind)).map(|found| &found.superblock);
+    let newest_checkpoint = current.clone().map(|one| one.newest_checkpoint).max().unwrap_or(0);
     let table = current.max_by_key(|one| (one.changes, one.root.checkpoint, one.clock)).cloned();
     let table = table.ok_or_else(|| VolumeError::Damaged("no member has a current state".into()))?;
     let layout = Layout::of(&table);
@@ -277,7 +285,7 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
     if missing > 0 && degraded == Degraded::Refuse {
         return Err(VolumeError::Missing { missing, of });
     }
-    Ok(Assembled { found: places, table, behind })
+    Ok(Assembled { found: places, table, behind, newest_checkpoint })
 }
 
 /// Checks that all data has a copy on a member that is there, unless missing data is permitted.
@@ -371,7 +379,9 @@ impl Inner {
             unflushed: Vec::new(),
             health: members.iter().map(|member| Health::new(&member.entry)).collect(),
             salts,
+            promotions: VecDeque::new(),
             lost_copies: false,
+            losses: 0,
             failed: None,
         };
         let inner = Inner {
@@ -382,6 +392,7 @@ impl Inner {
             seals: AtomicU64::new(0),
             read_only,
             failing: AtomicU32::new(0),
+            requests: AtomicU32::new(0),
             statistics: members.iter().map(|_| Statistics::default()).collect(),
             members,
             state: Mutex::new(state),

@@ -29,6 +29,9 @@ impl Inner {
         let blocks = self.blocks(offset, buffer.len() as u64);
         for _ in 0..ATTEMPTS_MAX {
             let extents: Vec<Extent> = self.lock().map.overlapping(blocks.clone()).cloned().collect();
+            if self.layout.promote != 0 {
+                extents.iter().for_each(|extent| self.note_promotion(extent));
+            }
             if let [extent] = &*extents
                 && extent.start() <= blocks.start
                 && extent.end >= blocks.end
@@ -76,7 +79,7 @@ impl Inner {
 
     /// Reads `blocks`, a part of the live range of an extent, from one of its copies, into a buffer of that length.
     /// Returns `None` if the extent was moved meanwhile.
-    async fn read_extent(
+    pub(super) async fn read_extent(
         &self,
         cx: &Context,
         extent: &Extent,

@@ -46,7 +46,8 @@ impl Volume {
             superblock.key = Some(key.clone());
         }
         let last = journal.superblocks.len() - usize::from(fault("volume-keeps-an-old-key"));
-        for (n, superblock) in journal.superblocks.iter().enumerate().take(last).filter(|(n, _)| is_there(*n)) {
+        for (n, superblock) in journal.superblocks.iter().enumerate().take(last).filter(|(n, _)| is_there(*n))
+        {
             let device = &*inner.members[n].device;
             let written = member::write_superblock(device, cx, superblock, Some(keyring)).await;
             written.map_err(|error| VolumeError::Member { member: n, error })?;

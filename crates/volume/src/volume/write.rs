@@ -175,7 +175,7 @@ impl Inner {
 
     /// Encrypts the bytes of an extent, or computes their checksums. Returns the extent, and its bytes padded to whole
     /// blocks.
-    fn seal(
+    pub(super) fn seal(
         &self,
         blocks: Range<u64>,
         places: &[Pointer],

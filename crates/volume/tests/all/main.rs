@@ -10,4 +10,5 @@ mod golden;
 mod members;
 mod nonces;
 mod pool;
+mod reconcile;
 mod rekey;

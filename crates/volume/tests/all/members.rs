@@ -1,7 +1,9 @@
 //! Members that are missing, that fail, and that return: degraded opening, stale members (I11), and the copies behind an
 //! acknowledged flush (I4).
 
-use crate::pool::{BLOCK, Switched, devices, disks, format, open, open_options, open_with, options, run, switched};
+use crate::pool::{
+    BLOCK, Switched, devices, disks, format, open, open_options, open_with, options, run, switched,
+};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
 use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, IoError, Started};
@@ -72,7 +74,11 @@ fn a_mirror_opens_without_a_member_if_asked_and_takes_it_back() {
         assert!(read(&volume, 0, 1024) == [1; 1024]);
         assert!(read(&volume, 8 * BLOCK, 1024) == [4; 1024]);
         let lost = Io::Read { offset: 4 * BLOCK, buffer: vec![0; 1024] };
-        assert_eq!(execute(&volume, lost).err(), Some(IoError::Medium), "it has a copy on the other member only");
+        assert_eq!(
+            execute(&volume, lost).err(),
+            Some(IoError::Medium),
+            "it has a copy on the other member only"
+        );
     }
 }
 
@@ -204,7 +210,8 @@ fn an_acknowledged_flush_has_its_copies_although_a_member_fails() {
                     images.iter().map(|image| Disk::new(image.clone(), BLOCK)).collect();
                 left.remove(missing);
                 let volume = open_degraded(&left, Degraded::Very);
-                let volume = volume.unwrap_or_else(|error| panic!("{members} members, request {at}: {error}"));
+                let volume =
+                    volume.unwrap_or_else(|error| panic!("{members} members, request {at}: {error}"));
                 let block = |n: u64| {
                     let read = Io::Read { offset: n * BLOCK, buffer: vec![0; BLOCK as usize] };
                     match execute(&volume, read) {
@@ -231,7 +238,11 @@ fn a_member_whose_writes_fail_for_30_seconds_becomes_read_only() {
     executor.block_on(async move {
         for second in 0..33u64 {
             let state = writing.usage().members[1].state;
-            assert_eq!(state, if second <= 30 { MemberState::Rw } else { MemberState::Ro }, "second {second}");
+            assert_eq!(
+                state,
+                if second <= 30 { MemberState::Rw } else { MemberState::Ro },
+                "second {second}"
+            );
             for _ in 0..3 {
                 let write = Io::Write { offset: 0, data: vec![second as u8; 512].into(), durable: true };
                 wait(writing.start(&cx, write)).await;
@@ -288,9 +299,8 @@ fn come_and_go(seed: u64) -> Result<(), String> {
         let switches: Vec<Switched> = disks.iter().map(switched).collect();
         let (all, absent) = ((0..3).collect::<Vec<usize>>(), rng.below(4) as usize);
         let some: Vec<usize> = all.iter().copied().filter(|n| *n != absent).collect();
-        let open = |list: &[usize]| {
-            open_switched(&list.iter().map(|n| switches[*n].clone()).collect::<Vec<_>>())
-        };
+        let open =
+            |list: &[usize]| open_switched(&list.iter().map(|n| switches[*n].clone()).collect::<Vec<_>>());
         // Old data may have its only copies on a member that is absent.
         let (volume, present) = match open(&some) {
             Ok(volume) => (volume, some),

@@ -5,8 +5,8 @@ use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoE
 use flashlab_sim::Duration;
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
 use flashlab_volume::{Encryption, NewMember, OpenOptions, Options, Volume, VolumeError};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Size of a member in bytes.
 pub(crate) const MEMBER: u64 = 896 << 10;
@@ -133,11 +133,6 @@ impl Switched {
     pub(crate) fn fail_change(&self, n: u64, for_ever: bool) {
         let mut faults = self.faults();
         faults.fails = Some((faults.changes + n, for_ever));
-    }
-
-    /// Ends all failures.
-    pub(crate) fn repair(&self) {
-        *self.faults() = Faults::default();
     }
 }
 

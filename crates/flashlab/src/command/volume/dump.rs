@@ -60,6 +60,9 @@ fn describe(superblock: &Superblock, text: &mut String) {
         ("compression", superblock.compression.to_string()),
         ("checksum", superblock.checksum.name().to_owned()),
         ("encryption", encryption(superblock)),
+        ("background", superblock.background_compression.to_string()),
+        ("changes", superblock.changes.to_string()),
+        ("clock", superblock.clock.to_string()),
         ("journal", format!("{} buckets", superblock.journal_buckets)),
         (
             "checkpoint",
@@ -70,13 +73,17 @@ fn describe(superblock: &Superblock, text: &mut String) {
     for (name, value) in lines {
         let _ = writeln!(text, "    {name:<15} {value}");
     }
+    for (name, target) in superblock.targets.all().iter().filter(|(_, target)| !target.is_empty()) {
+        let _ = writeln!(text, "    {name:<15} {target}");
+    }
     for (n, member) in superblock.members.iter().enumerate() {
         let label = if member.label.is_empty() { "-" } else { &member.label };
         let metadata = if member.metadata { ", metadata" } else { "" };
         let _ = writeln!(
             text,
-            "    member {n:<8} {} {label}: {} buckets, durability {}{metadata}",
+            "    member {n:<8} {} {label}: {}, {} buckets, durability {}{metadata}",
             hex(&member.id),
+            member.state.name(),
             member.buckets,
             member.durability
         );

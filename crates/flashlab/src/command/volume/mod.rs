@@ -14,7 +14,7 @@ use flashlab_catalogue::library::Library;
 use flashlab_served::ServedError;
 use flashlab_served::volume::{OpenPool, Pool, PoolError, PoolMember, file_of, open_options};
 use flashlab_volume::keys::KeyError;
-use flashlab_volume::{OpenOptions, VolumeError};
+use flashlab_volume::{Degraded, OpenOptions, VolumeError};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -82,6 +82,10 @@ struct Name {
     volume: String,
     #[command(flatten)]
     secret: secret::Secret,
+    /// Opens a volume without missing, unreadable or stale members: refuse, yes if all data has a copy on the others, or
+    /// very even if data is missing.
+    #[arg(long, value_name = "RULE", default_value = "refuse")]
+    degraded: Degraded,
 }
 
 impl Name {
@@ -96,13 +100,14 @@ impl Name {
     /// Opens the volume. Asks for the passphrase of an encrypted volume if no option names it.
     fn open(&self, read_only: bool, library: &Library) -> Result<OpenPool, Failure> {
         let pool = self.pool()?;
-        let options = OpenOptions { passphrase: self.secret.read()?, ..open_options(read_only)? };
+        let degraded = self.degraded;
+        let options = OpenOptions { passphrase: self.secret.read()?, degraded, ..open_options(read_only)? };
         match pool.open(1, options, library) {
             Err(ServedError::Volume(PoolError {
                 error: VolumeError::Key(KeyError::NotAvailable), ..
             })) => {
                 let passphrase = Some(secret::prompt("passphrase: ")?);
-                Ok(pool.open(1, OpenOptions { passphrase, ..open_options(read_only)? }, library)?)
+                Ok(pool.open(1, OpenOptions { passphrase, degraded, ..open_options(read_only)? }, library)?)
             }
             opened => Ok(opened?),
         }
@@ -121,7 +126,7 @@ fn member(text: &str) -> PoolMember {
         _ => ("", text),
     };
     let device = if device.contains(':') { device.to_owned() } else { file_of(device) };
-    PoolMember { device, label: label.to_owned() }
+    PoolMember { label: label.to_owned(), ..PoolMember::new(device) }
 }
 
 /// Writes a number of bytes with the largest binary unit that keeps it exact to a tenth.
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn members_are_paths_or_devices_with_labels() {
         let parse = |text| {
-            let PoolMember { device, label } = member(text);
+            let PoolMember { device, label, .. } = member(text);
             (label, device)
         };
         let pair = |label: &str, device: &str| (label.to_owned(), device.to_owned());

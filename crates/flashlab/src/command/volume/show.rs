@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::file;
 use clap::Args;
 use flashlab_catalogue::library::Library;
+use flashlab_volume::{MemberUsage, Usage};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -26,14 +27,26 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             .members
             .iter()
             .enumerate()
-            .map(|(member, (label, use_))| {
+            .map(|(number, member)| {
+                let MemberUsage { errors, requests, buckets, .. } = member;
                 json!({
-                    "member": member,
-                    "label": label,
-                    "free_bytes": u64::from(use_.free) * bucket,
-                    "used_bytes": u64::from(use_.used) * bucket,
-                    "metadata_bytes": u64::from(use_.metadata) * bucket,
-                    "live_blocks": use_.live_blocks,
+                    "member": number,
+                    "label": member.label,
+                    "state": member.state.name(),
+                    "present": member.present,
+                    "failing": member.failing,
+                    "durability": member.durability,
+                    "metadata": member.metadata,
+                    "read_errors": errors.read,
+                    "write_errors": errors.write,
+                    "checksum_errors": errors.checksum,
+                    "reads": requests.reads,
+                    "writes": requests.writes,
+                    "free_bytes": u64::from(buckets.free) * bucket,
+                    "used_bytes": u64::from(buckets.used) * bucket,
+                    "cached_bytes": u64::from(buckets.cached) * bucket,
+                    "metadata_bytes": u64::from(buckets.metadata) * bucket,
+                    "live_blocks": buckets.live_blocks,
                 })
             })
             .collect();
@@ -41,6 +54,11 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             "size_bytes": usage.size,
             "mapped_bytes": usage.mapped,
             "stored_bytes": usage.stored,
+            "replicas": usage.replicas,
+            "compression": usage.compression.to_string(),
+            "background_compression": usage.background_compression.to_string(),
+            "by_compression": by_compression(&usage),
+            "by_copies": by_copies(&usage),
             "extents": usage.extents,
             "map_memory_bytes": usage.map_memory,
             "bucket_bytes": bucket,
@@ -49,21 +67,50 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!(
-        "size       {}\nmapped     {}\nstored     {}, over all copies\nextents    {}\nmap memory {}\n\n",
+        "size       {}\nmapped     {}\nstored     {}, over all copies\nextents    {}\nmap memory {}\n",
         size(usage.size),
         size(usage.mapped),
         size(usage.stored),
         usage.extents,
         size(usage.map_memory as u64),
     );
-    let _ =
-        writeln!(text, "{:<6} {:<16} {:>12} {:>12} {:>12}", "member", "label", "free", "used", "metadata");
-    for (member, (label, use_)) in usage.members.iter().enumerate() {
-        let [free, used, metadata] =
-            [use_.free, use_.used, use_.metadata].map(|n| size(u64::from(n) * bucket));
-        let label = if label.is_empty() { "-" } else { label };
-        let _ = writeln!(text, "{member:<6} {label:<16} {free:>12} {used:>12} {metadata:>12}");
+    for (name, (logical, stored)) in &usage.by_compression {
+        let _ = writeln!(text, "{name:<10} {} in {} per copy", size(*logical), size(*stored));
+    }
+    for (copies, bytes) in &usage.by_copies {
+        let _ =
+            writeln!(text, "{copies} {:<8} {}", if *copies == 1 { "copy" } else { "copies" }, size(*bytes));
+    }
+    let _ = writeln!(
+        text,
+        "\n{:<6} {:<16} {:<10} {:>12} {:>12} {:>12} {:>12} {:>10}",
+        "member", "label", "state", "free", "used", "cached", "metadata", "errors"
+    );
+    for (number, member) in usage.members.iter().enumerate() {
+        let MemberUsage { buckets, errors, .. } = member;
+        let [free, used, cached, metadata] = [buckets.free, buckets.used, buckets.cached, buckets.metadata]
+            .map(|n| size(u64::from(n) * bucket));
+        let label = if member.label.is_empty() { "-" } else { &member.label };
+        let state = if member.present { member.state.name() } else { "missing" };
+        let errors = u64::from(errors.read) + u64::from(errors.write) + u64::from(errors.checksum);
+        let _ = writeln!(
+            text,
+            "{number:<6} {label:<16} {state:<10} {free:>12} {used:>12} {cached:>12} {metadata:>12} {errors:>10}"
+        );
     }
     file::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns logical and stored bytes by compression.
+fn by_compression(usage: &Usage) -> Value {
+    let sums = |(name, (logical, stored)): (&&str, &(u64, u64))| {
+        ((*name).to_owned(), json!({ "mapped_bytes": logical, "stored_bytes_per_copy": stored }))
+    };
+    Value::Object(usage.by_compression.iter().map(sums).collect())
+}
+
+/// Returns logical bytes by the number of copies.
+fn by_copies(usage: &Usage) -> Value {
+    Value::Object(usage.by_copies.iter().map(|(copies, bytes)| (copies.to_string(), json!(bytes))).collect())
 }

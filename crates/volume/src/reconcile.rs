@@ -1,0 +1,276 @@
+//! The comparison of an extent with the options of the volume: the difference is work, or pending work with a reason.
+//!
+//! The decision is a pure function of the extent and of what is known about the members. An action is wanted only if it
+//! brings the extent nearer to the goal and if room for it is known, so an unreachable goal costs nothing: the extent is
+//! pending until options, members or free space change.
+
+use crate::encode::{Compression, Compressor};
+use crate::extent::{Extent, ExtentState, Pointer};
+use flashlab_sim::fault;
+
+/// Largest number of copies of an extent.
+const POINTERS_MAX: usize = 4;
+
+/// Kind of background work, in the order of priority.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Work {
+    /// Further copies of extents that have too few.
+    Replicate,
+    /// Data on evacuating members moves to others.
+    Evacuate,
+    /// Data moves to the background target.
+    Move,
+    /// Data is compressed as the option for background compression says.
+    Recompress,
+    /// Copies beyond the number of replicas disappear.
+    Drop,
+}
+
+impl Work {
+    /// Returns the name of the work, as commands show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Replicate => "replicate",
+            Work::Evacuate => "evacuate",
+            Work::Move => "move",
+            Work::Recompress => "recompress",
+            Work::Drop => "drop",
+        }
+    }
+}
+
+/// The reason why work cannot be done now.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// No further member takes data.
+    NoMember,
+    /// The members that take data have no room.
+    NoSpace,
+    /// The background target has no room.
+    TargetFull,
+    /// All copies are on missing members.
+    Missing,
+    /// No copy can be read.
+    Unreadable,
+    /// Writes to other members fail.
+    WriteFailed,
+}
+
+impl Reason {
+    /// Returns the reason as text, as commands show it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Reason::NoMember => "no other member takes data",
+            Reason::NoSpace => "no space on other members",
+            Reason::TargetFull => "no space on the background target",
+            Reason::Missing => "all copies are on missing members",
+            Reason::Unreadable => "no copy can be read",
+            Reason::WriteFailed => "writes to other members fail",
+        }
+    }
+}
+
+/// The options that determine where and how an extent is stored finally.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal {
+    pub(crate) replicas: usize,
+    pub(crate) foreground: u32,
+    pub(crate) background: u32,
+    pub(crate) compression: Compressor,
+}
+
+/// The members; masks have a bit for each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) present: u32,
+    /// Members that take new data.
+    pub(crate) writable: u32,
+    /// Members with room for new data.
+    pub(crate) roomy: u32,
+    pub(crate) evacuating: u32,
+    pub(crate) durability: Vec<u8>,
+}
+
+/// The next step for an extent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    Nothing,
+    /// Some copies stay, and others are added.
+    Copies {
+        work: Work,
+        keep: Vec<Pointer>,
+        add: usize,
+        prefer: u32,
+        only: bool,
+    },
+    /// The live range is encoded anew.
+    Recompress,
+    Pending(Work, Reason),
+}
+
+/// The copies of an extent by the state of their members.
+struct Copies {
+    good: Vec<Pointer>,
+    leaving: Vec<Pointer>,
+    missing: Vec<Pointer>,
+    cached: Vec<Pointer>,
+}
+
+impl View {
+    fn durability(&self, pointers: &[Pointer]) -> usize {
+        pointers.iter().map(|pointer| usize::from(self.durability[usize::from(pointer.member)])).sum()
+    }
+
+    /// Returns the sum of the durabilities of members.
+    fn durability_of(&self, members: u32) -> usize {
+        let durability = self.durability.iter().enumerate().filter(|(n, _)| members >> n & 1 == 1);
+        durability.map(|(_, durability)| usize::from(*durability)).sum()
+    }
+
+    fn sort(&self, extent: &Extent) -> Copies {
+        let mut copies = Copies { good: vec![], leaving: vec![], missing: vec![], cached: vec![] };
+        for pointer in extent.pointers() {
+            let is_in = |members: u32| members >> pointer.member & 1 == 1;
+            let list = match () {
+                () if pointer.cached => &mut copies.cached,
+                () if !is_in(self.present) => &mut copies.missing,
+                () if is_in(self.evacuating) => &mut copies.leaving,
+                () => &mut copies.good,
+            };
+            list.push(*pointer);
+        }
+        copies
+    }
+}
+
+/// Returns the members that have one of the copies: a bit for each.
+fn holders(pointers: &[Pointer]) -> u32 {
+    pointers.iter().fold(0, |members, pointer| members | 1 << pointer.member)
+}
+
+/// Decides the next step for an extent.
+pub(crate) fn want(goal: &Goal, view: &View, extent: &Extent) -> Wanted {
+    if extent.state == ExtentState::Poisoned {
+        return Wanted::Nothing;
+    }
+    let copies = view.sort(extent);
+    let steps = [want_copies, want_target, want_compression, want_fewer];
+    let mut pending = Wanted::Nothing;
+    for step in steps {
+        match step(goal, view, extent, &copies) {
+            Wanted::Nothing => {}
+            Wanted::Pending(work, reason) if pending == Wanted::Nothing => {
+                pending = Wanted::Pending(work, reason);
+            }
+            Wanted::Pending(..) => {}
+            wanted => return wanted,
+        }
+    }
+    pending
+}
+
+/// Too few copies on members that stay, or copies on members that are evacuated.
+fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
+    let Copies { good, leaving, missing, cached } = copies;
+    let have = view.durability(good);
+    let work = if leaving.is_empty() { Work::Replicate } else { Work::Evacuate };
+    if have >= goal.replicas {
+        let keep = [&good[..], missing, cached].concat();
+        return match leaving.is_empty() {
+            true => Wanted::Nothing,
+            false => Wanted::Copies { work, keep, add: 0, prefer: 0, only: false },
+        };
+    }
+    if good.is_empty() && leaving.is_empty() && cached.is_empty() {
+        return Wanted::Pending(work, Reason::Missing);
+    }
+    let held = holders(good) | holders(leaving) | holders(missing);
+    let candidates = view.writable & !held;
+    let roomy = candidates & view.roomy;
+    if view.durability_of(candidates) == 0 {
+        return Wanted::Pending(work, Reason::NoMember);
+    }
+    if view.durability_of(roomy) == 0 {
+        return Wanted::Pending(work, Reason::NoSpace);
+    }
+    let add = (goal.replicas - have).min(view.durability_of(roomy));
+    let mut keep = good.clone();
+    for pointer in leaving {
+        // A copy on an evacuating member stays until others take its place.
+        if view.durability(&keep) + add < goal.replicas {
+            keep.push(*pointer);
+        }
+    }
+    keep.extend(missing);
+    keep.extend(cached);
+    keep.truncate(POINTERS_MAX.saturating_sub(add).max(good.len()));
+    let prefer = if goal.background != 0 { goal.background } else { goal.foreground };
+    Wanted::Copies { work, keep, add, prefer, only: false }
+}
+
+/// Copies outside of the background target.
+fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
+    let Copies { good, leaving, missing, cached } = copies;
+    let is_outside = |pointer: &&Pointer| {
+        let counts = view.durability[usize::from(pointer.member)] > 0;
+        counts && (goal.background >> pointer.member & 1 == 0 || fault("volume-moves-for-ever"))
+    };
+    let outside = good.iter().find(is_outside);
+    let Some(outside) = outside.filter(|_| goal.background != 0) else { return Wanted::Nothing };
+    let rest: Vec<Pointer> = good.iter().filter(|pointer| *pointer != outside).copied().collect();
+    // New copies have to make the old one superfluous: otherwise they would be the superfluous ones.
+    let add = goal.replicas.saturating_sub(view.durability(&rest)).max(1);
+    let held = holders(good) | holders(leaving) | holders(missing);
+    let others = goal.background & !held & view.present & !view.evacuating;
+    let candidates = others & view.writable;
+    if view.durability_of(others) < add {
+        return Wanted::Nothing;
+    }
+    if view.durability_of(candidates) < add {
+        return Wanted::Pending(Work::Move, Reason::NoMember);
+    }
+    if view.durability_of(candidates & view.roomy) < add {
+        return Wanted::Pending(Work::Move, Reason::TargetFull);
+    }
+    let mut keep = [&rest[..], leaving, missing, cached].concat();
+    if keep.len() + add > POINTERS_MAX {
+        keep.retain(|pointer| !pointer.cached);
+    }
+    if keep.len() + add > POINTERS_MAX {
+        return Wanted::Nothing;
+    }
+    Wanted::Copies { work: Work::Move, keep, add, prefer: goal.background, only: true }
+}
+
+/// Another compression than that of the background.
+fn want_compression(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) -> Wanted {
+    let wanted = goal.compression.compression();
+    let is_done = wanted == Compression::None
+        || extent.compression == wanted
+        || extent.state == ExtentState::Incompressible
+        || extent.length == 1;
+    if is_done || copies.good.is_empty() {
+        return Wanted::Nothing;
+    }
+    match view.durability_of(view.writable & view.roomy) {
+        0 => Wanted::Pending(Work::Recompress, Reason::NoSpace),
+        room if room < goal.replicas.min(view.durability_of(view.writable)) => {
+            Wanted::Pending(Work::Recompress, Reason::NoSpace)
+        }
+        _ => Wanted::Recompress,
+    }
+}
+
+/// More copies than needed.
+fn want_fewer(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) -> Wanted {
+    let have = view.durability(&copies.good);
+    let is_surplus = |pointer: &&Pointer| {
+        let durability = usize::from(view.durability[usize::from(pointer.member)]);
+        have - durability >= goal.replicas
+    };
+    let in_background = |pointer: &&Pointer| goal.background >> pointer.member & 1;
+    let surplus = copies.good.iter().rev().filter(is_surplus).min_by_key(in_background);
+    let Some(surplus) = surplus else { return Wanted::Nothing };
+    let keep = extent.pointers().iter().filter(|pointer| *pointer != surplus).copied().collect();
+    Wanted::Copies { work: Work::Drop, keep, add: 0, prefer: 0, only: false }
+}

@@ -1,0 +1,310 @@
+//! Changes of the options and of the table of members.
+//!
+//! A change is written to the superblocks of all members that are there, after a checkpoint. It takes effect when the
+//! volume is opened again: the open volume answers no further writes. After a power loss in the middle, the superblock with
+//! the most changes counts, so a change happens completely or not at all.
+
+use super::commit::Journal;
+use super::{Inner, Volume};
+use crate::encode::Compressor;
+use crate::extent::Extent;
+use crate::format::{MEMBERS_MAX, MemberState, Seen, Superblock};
+use crate::layout::{self, Layout};
+use crate::member;
+use crate::options::check_level;
+use crate::target;
+use crate::{NewMember, VolumeError};
+use flashlab_block::{Context, IoError};
+
+/// A change of options; `None` and empty lists leave them as they are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Change {
+    /// Number of copies of each extent.
+    pub replicas: Option<u8>,
+    /// Compression of new extents.
+    pub compression: Option<Compressor>,
+    /// Compression that background work applies.
+    pub background_compression: Option<Compressor>,
+    /// Target for new data.
+    pub foreground: Option<String>,
+    /// Target on which data finally rests.
+    pub background: Option<String>,
+    /// Target for cached copies.
+    pub promote: Option<String>,
+    /// Target for the journal and the checkpoints.
+    pub metadata: Option<String>,
+    /// Logical size in bytes; zero stands for all of the space.
+    pub size: Option<u64>,
+    /// New labels of members, by their numbers.
+    pub labels: Vec<(u8, String)>,
+    /// New durabilities of members, by their numbers.
+    pub durability: Vec<(u8, u8)>,
+    /// New states of members, by their numbers.
+    pub states: Vec<(u8, MemberState)>,
+}
+
+impl Volume {
+    /// Changes options. The change takes effect when the volume is opened again; until then, it answers no writes.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError`] if an option is out of range or names no member, or if no member can be written. An option
+    /// that is out of range changes nothing.
+    pub async fn set(&self, cx: &Context, change: &Change) -> Result<(), VolumeError> {
+        self.inner.configure(cx, |inner, table| change.apply(inner, table)).await
+    }
+
+    /// Makes a device another member, with a random identifier. All its contents are lost. The volume grows by its space.
+    /// The change takes effect when the volume is opened again.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError`] if the device does not fit the volume or cannot be written, or if the table is full.
+    pub async fn add(&self, cx: &Context, new: &NewMember, id: [u8; 16]) -> Result<(), VolumeError> {
+        let inner = &self.inner;
+        let members = &inner.members;
+        let free = members.iter().position(|member| member.entry.state == MemberState::Removed);
+        let place = free.unwrap_or(members.len());
+        if place == MEMBERS_MAX {
+            return Err(VolumeError::NoMember(format!("a volume has at most {MEMBERS_MAX} members")));
+        }
+        let entry = layout::entry(&inner.layout, place, new, id)?;
+        inner
+            .configure_with(cx, Some((new, place)), |_, table| {
+                match table.members.get_mut(place) {
+                    Some(old) => *old = entry.clone(),
+                    None => table.members.push(entry.clone()),
+                }
+                grow(table, Some(0))
+            })
+            .await
+    }
+
+    /// Removes a member that holds no data any more: its data was evacuated, or other members have copies of it. The change
+    /// takes effect when the volume is opened again without the member.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError::NoMember`] if the member has the only copies of data or of the journal.
+    pub async fn remove(&self, cx: &Context, member: u8) -> Result<(), VolumeError> {
+        self.inner.drop_copies_on(member)?;
+        self.inner
+            .configure(cx, |inner, table| {
+                let entry = table.members.get_mut(usize::from(member));
+                let entry = entry.ok_or_else(|| no_member(member))?;
+                (entry.state, entry.metadata) = (MemberState::Removed, false);
+                let is_journal = inner.lock().health[usize::from(member)].metadata;
+                if is_journal && inner.members[usize::from(member)].present {
+                    return Err(VolumeError::NoMember(format!(
+                        "member {member} has the journal; evacuate it first, with another member that can take it"
+                    )));
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+impl Change {
+    fn apply(&self, inner: &Inner, table: &mut Superblock) -> Result<(), VolumeError> {
+        let texts = [
+            (&self.foreground, &mut table.targets.foreground),
+            (&self.background, &mut table.targets.background),
+            (&self.promote, &mut table.targets.promote),
+            (&self.metadata, &mut table.targets.metadata),
+        ];
+        for (new, target) in texts {
+            if let Some(new) = new {
+                target.clone_from(new);
+            }
+        }
+        table.replicas = self.replicas.unwrap_or(table.replicas);
+        table.compression = self.compression.unwrap_or(table.compression);
+        table.background_compression = self.background_compression.unwrap_or(table.background_compression);
+        check_level("compression", table.compression)?;
+        check_level("background_compression", table.background_compression)?;
+        let current = |table: &mut Superblock, n: u8| match table.members.get(usize::from(n)) {
+            Some(entry) if entry.state != MemberState::Removed => Ok(usize::from(n)),
+            _ => Err(no_member(n)),
+        };
+        for (n, label) in &self.labels {
+            target::check_label(label)?;
+            let n = current(table, *n)?;
+            table.members[n].label.clone_from(label);
+        }
+        for (n, durability) in &self.durability {
+            let n = current(table, *n)?;
+            table.members[n].durability = *durability;
+        }
+        for (n, state) in &self.states {
+            let n = current(table, *n)?;
+            if *state == MemberState::Removed {
+                return Err(VolumeError::Option("state=removed: remove the member instead".into()));
+            }
+            table.members[n].state = *state;
+        }
+        table.targets.check(&table.members)?;
+        let takes = |n: &usize| {
+            let entry = &table.members[*n];
+            matches!(entry.state, MemberState::Rw | MemberState::Spare) && entry.durability > 0
+        };
+        let takes = (0..table.members.len()).filter(takes).count();
+        if takes == 0 {
+            return Err(VolumeError::Option("no member would take data any more".into()));
+        }
+        if self.replicas.is_some_and(|replicas| replicas == 0 || usize::from(replicas) > takes.min(4)) {
+            return Err(VolumeError::Option(format!(
+                "replicas={}: 1 to 4, and at most the number of members that take data, which is {takes}, is needed",
+                table.replicas
+            )));
+        }
+        match self.size {
+            Some(size) if size > 0 && size < inner.end() => Err(VolumeError::Option(format!(
+                "size={size}: the volume has data up to {}; discard it first",
+                inner.end()
+            ))),
+            size => grow(table, size),
+        }
+    }
+}
+
+fn no_member(member: u8) -> VolumeError {
+    VolumeError::NoMember(format!("there is no member {member}"))
+}
+
+/// Sets the logical size, if one is given; zero stands for all of the space, but never less than before.
+fn grow(table: &mut Superblock, size: Option<u64>) -> Result<(), VolumeError> {
+    let Some(size) = size else { return Ok(()) };
+    let mut layout = Layout::of(table);
+    match layout::size(&mut layout, &table.members, size) {
+        Ok(largest) => table.size = if size == 0 { largest.max(table.size) } else { largest },
+        Err(_) if size == 0 => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+impl Inner {
+    /// Returns the first byte behind all data.
+    fn end(&self) -> u64 {
+        self.lock().map.end() * u64::from(self.layout.block)
+    }
+
+    /// Removes the copies on a member from all extents that have enough other ones.
+    fn drop_copies_on(&self, member: u8) -> Result<(), VolumeError> {
+        if usize::from(member) >= self.members.len() {
+            return Err(no_member(member));
+        }
+        let mut state = self.lock();
+        let is_on = |extent: &&Extent| extent.pointers().iter().any(|pointer| pointer.member == member);
+        let affected: Vec<Extent> = state.map.iter().filter(is_on).cloned().collect();
+        let mut rest = Vec::new();
+        for extent in &affected {
+            let kept: Vec<_> =
+                extent.pointers().iter().filter(|pointer| pointer.member != member).copied().collect();
+            let there: Vec<_> = kept
+                .iter()
+                .filter(|pointer| self.members[usize::from(pointer.member)].present)
+                .copied()
+                .collect();
+            let had = state.allocator.durability(extent.pointers()).min(usize::from(self.layout.replicas));
+            let needed = if self.members[usize::from(member)].present { had } else { 1 };
+            if state.allocator.durability(&there) < needed.max(1) {
+                return Err(VolumeError::NoMember(format!(
+                    "member {member} has copies of data that others lack; evacuate it first"
+                )));
+            }
+            rest.push(extent.with_pointers(&kept));
+        }
+        let position = state.change().map_err(|error| self.failed(error))?;
+        for extent in rest {
+            state.remap(extent, position, self.layout.block);
+        }
+        state.end_group();
+        Ok(())
+    }
+
+    fn failed(&self, error: IoError) -> VolumeError {
+        VolumeError::Damaged(format!("the volume cannot be changed: {error}"))
+    }
+
+    async fn configure(
+        &self,
+        cx: &Context,
+        change: impl FnOnce(&Inner, &mut Superblock) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        self.configure_with(cx, None, change).await
+    }
+
+    /// Stores a checkpoint, and then the changed table in the superblocks: first in that of a new member at its place, if
+    /// there is one.
+    async fn configure_with(
+        &self,
+        cx: &Context,
+        new: Option<(&NewMember, usize)>,
+        change: impl FnOnce(&Inner, &mut Superblock) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        if self.read_only {
+            return Err(self.failed(IoError::ReadOnly));
+        }
+        let mut journal = self.journal.lock().await;
+        let first = self.journal_members(&journal).first().copied();
+        let first = first.ok_or_else(|| self.failed(IoError::Medium))?;
+        self.commit_batch(cx, &mut journal, true).await.map_err(|error| self.failed(error))?;
+        let mut table = journal.superblocks[usize::from(first)].clone();
+        change(self, &mut table)?;
+        let metadata = target::mask(&table.targets.metadata, &table.members);
+        layout::choose_metadata(&mut table.members, table.replicas, metadata);
+        self.lock().failed = Some(IoError::ShuttingDown);
+        journal.changes += 1;
+        if let Some((new, place)) = new {
+            // The place may have had another member, whose clock others know.
+            journal.seen.resize(table.members.len(), Seen::default());
+            let seen = &mut journal.seen[place];
+            seen.shared = seen.shared.max(seen.clock) + 1;
+            let clock = seen.shared;
+            let superblock = Superblock {
+                member: place as u8,
+                sequence: 1,
+                clock,
+                changes: journal.changes,
+                seen: self.seen(&journal),
+                root: crate::format::Root { checkpoint: 0, first: None, runs: 0, ..table.root },
+                ..table.clone()
+            };
+            let keyring = self.encoding.keyring.as_ref();
+            let written = member::write_superblock(&*new.device, cx, &superblock, keyring).await;
+            written.map_err(|error| VolumeError::Member { member: place, error })?;
+        }
+        self.write_table(cx, &mut journal, &table).await
+    }
+
+    /// Writes a changed table to all members that are there.
+    async fn write_table(
+        &self,
+        cx: &Context,
+        journal: &mut Journal,
+        table: &Superblock,
+    ) -> Result<(), VolumeError> {
+        {
+            let mut state = self.lock();
+            for (health, entry) in state.health.iter_mut().zip(&table.members) {
+                (health.state, health.metadata) = (entry.state, entry.metadata);
+            }
+        }
+        journal.seen.resize(table.members.len(), Seen::default());
+        for superblock in &mut journal.superblocks {
+            superblock.members.clone_from(&table.members);
+            superblock.targets.clone_from(&table.targets);
+            superblock.replicas = table.replicas;
+            superblock.compression = table.compression;
+            superblock.background_compression = table.background_compression;
+            superblock.size = table.size;
+        }
+        let is_there = |n: &u8| {
+            let n = usize::from(*n);
+            self.members[n].present && table.members[n].state != MemberState::Removed
+        };
+        let present: Vec<u8> = (0..self.members.len() as u8).filter(is_there).collect();
+        let results = self.write_superblocks(cx, journal, &present).await;
+        let written = results.iter().any(Result::is_ok);
+        if written { Ok(()) } else { Err(self.failed(IoError::Medium)) }
+    }
+}

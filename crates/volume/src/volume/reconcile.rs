@@ -1,0 +1,375 @@
+//! Reconcile: background work that brings every extent to the state that the options ask for.
+//!
+//! The work is the result of [`crate::reconcile`] for every extent. It is done in passes over a frozen map, by priority,
+//! until a pass changes nothing. A change commits only if the extent is still the one that was read. Work gives way to
+//! the requests of clients, and keeps to a limit of bytes per second, if the context has an executor.
+
+use super::rearrange::Rearranged;
+use super::{Inner, State, Volume};
+use crate::allocate::{Stream, Want};
+use crate::encode::{Encoding, compress};
+use crate::extent::Extent;
+use crate::format::MemberState;
+use crate::reconcile::{Goal, Reason, View, Wanted, Work, want};
+use flashlab_block::{Context, IoError};
+use flashlab_sim::{Duration, fault};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// Largest number of passes of one call. Each pass that changes something brings extents nearer to the goal.
+const PASSES_MAX: u32 = 64;
+/// Longest time for which the work waits for the requests of clients, before each extent.
+const YIELD_MAX: Duration = Duration::from_ms(20);
+
+/// Numbers of extents and their logical bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amount {
+    /// Number of extents.
+    pub extents: u64,
+    /// Logical bytes of these extents.
+    pub bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, bytes: u64) {
+        *self = Amount { extents: self.extents + 1, bytes: self.bytes + bytes };
+    }
+}
+
+/// Work that is left.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Work that can be done.
+    pub current: BTreeMap<Work, Amount>,
+    /// Work that waits for a change of options, members or free space, with its reason.
+    pub pending: BTreeMap<(Work, Reason), Amount>,
+}
+
+impl Backlog {
+    /// Returns the logical bytes of the work that can be done.
+    pub fn current_bytes(&self) -> u64 {
+        self.current.values().map(|amount| amount.bytes).sum()
+    }
+}
+
+/// Result of background work.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reconciled {
+    /// Stored bytes that were written.
+    pub moved_bytes: u64,
+    /// Work that was done.
+    pub done: BTreeMap<Work, Amount>,
+    /// Work that is pending, with its reason.
+    pub pending: BTreeMap<(Work, Reason), Amount>,
+}
+
+impl Volume {
+    /// Returns the background work that is left. Reads the map only.
+    pub fn backlog(&self) -> Backlog {
+        let inner = &self.inner;
+        let (map, view) = inner.view();
+        let mut backlog = Backlog::default();
+        for extent in map.iter() {
+            let bytes = inner.bytes(extent);
+            match want(&inner.goal(), &view, extent) {
+                Wanted::Nothing => {}
+                Wanted::Copies { work, .. } => backlog.current.entry(work).or_default().add(bytes),
+                Wanted::Recompress => backlog.current.entry(Work::Recompress).or_default().add(bytes),
+                Wanted::Pending(work, reason) => {
+                    backlog.pending.entry((work, reason)).or_default().add(bytes);
+                }
+            }
+        }
+        backlog
+    }
+
+    /// Does all background work that can be done, and calls `progress` with the result so far after each extent. `rate`
+    /// limits the stored bytes that are written per second; zero means no limit.
+    ///
+    /// # Errors
+    /// Returns [`IoError::ReadOnly`] on a read-only volume, and the error of a volume that failed.
+    pub async fn reconcile(
+        &self,
+        cx: &Context,
+        rate: u64,
+        mut progress: impl FnMut(&Reconciled) + Send,
+    ) -> Result<Reconciled, IoError> {
+        let inner = &self.inner;
+        if inner.read_only {
+            return Err(IoError::ReadOnly);
+        }
+        let mut result = Reconciled::default();
+        let mut given_up: BTreeMap<u64, Reason> = BTreeMap::new();
+        for _ in 0..PASSES_MAX {
+            let (map, view) = inner.view();
+            result.pending.clear();
+            let mut list: Vec<(Work, Extent)> = Vec::new();
+            for extent in map.iter() {
+                match want(&inner.goal(), &view, extent) {
+                    Wanted::Nothing => {}
+                    Wanted::Copies { work, .. } => list.push((work, extent.clone())),
+                    Wanted::Recompress => list.push((Work::Recompress, extent.clone())),
+                    Wanted::Pending(work, reason) => {
+                        result.pending.entry((work, reason)).or_default().add(inner.bytes(extent));
+                    }
+                }
+            }
+            list.sort_by_key(|(work, _)| *work);
+            let mut changed = false;
+            for (work, extent) in list {
+                if let Some(reason) = given_up.get(&extent.end) {
+                    result.pending.entry((work, *reason)).or_default().add(inner.bytes(&extent));
+                    continue;
+                }
+                inner.give_way(cx).await;
+                let before = result.moved_bytes;
+                match inner.reconcile_extent(cx, &extent, &mut result).await? {
+                    Ok(()) => {
+                        changed = true;
+                        result.done.entry(work).or_default().add(inner.bytes(&extent));
+                    }
+                    Err(reason) => {
+                        given_up.insert(extent.end, reason);
+                        result.pending.entry((work, reason)).or_default().add(inner.bytes(&extent));
+                    }
+                }
+                progress(&result);
+                inner.keep_to_rate(cx, rate, result.moved_bytes - before).await;
+            }
+            let (position, losses) = {
+                let state = inner.lock();
+                (state.position, state.losses)
+            };
+            inner.commit(cx, position).await?;
+            if !changed && inner.lock().losses == losses {
+                break;
+            }
+        }
+        Ok(result)
+    }
+
+    /// Stores a cached copy of the extents that were read since the last call, if the volume has a target for them.
+    ///
+    /// # Errors
+    /// Returns the error of a volume that failed.
+    pub async fn promote(&self, cx: &Context) -> Result<(), IoError> {
+        loop {
+            let Some(extent) = self.inner.lock().promotions.pop_front() else { return Ok(()) };
+            self.inner.promote(cx, &extent).await?;
+        }
+    }
+
+    /// Does background work for ever: promotion, and reconcile after each change of the map. The context needs an
+    /// executor. Ends with the error of a volume that failed.
+    pub async fn background(&self, cx: &Context, rate: u64) -> IoError {
+        let mut seen = None;
+        loop {
+            let position = self.inner.lock().position;
+            let result = match seen == Some(position) {
+                true => self.promote(cx).await,
+                false => self.reconcile(cx, rate, |_| {}).await.map(drop),
+            };
+            if let Err(error) = result {
+                return error;
+            }
+            // Reconcile itself changes the map: the next round finds nothing more to do.
+            seen = Some(position);
+            cx.sleep_until(cx.now() + Duration::from_secs(1)).await;
+        }
+    }
+}
+
+impl Inner {
+    fn goal(&self) -> Goal {
+        Goal {
+            replicas: self.layout.replicas.into(),
+            foreground: self.layout.foreground,
+            background: self.layout.background,
+            compression: self.layout.background_compression,
+        }
+    }
+
+    /// Returns the logical bytes of an extent.
+    fn bytes(&self, extent: &Extent) -> u64 {
+        u64::from(extent.length) * u64::from(self.layout.block)
+    }
+
+    /// Returns the map and the state of the members.
+    fn view(&self) -> (crate::map::Map, View) {
+        let state = self.lock();
+        let mask = |is: &dyn Fn(usize) -> bool| {
+            (0..self.members.len()).filter(|n| is(*n)).fold(0, |members, n| members | 1 << n)
+        };
+        let view = View {
+            present: mask(&|n| self.members[n].present),
+            writable: state.allocator.writable(),
+            roomy: state.allocator.roomy(),
+            evacuating: mask(&|n| state.health[n].state == MemberState::Evacuating),
+            durability: self.members.iter().map(|member| member.entry.durability).collect(),
+        };
+        (state.map.clone(), view)
+    }
+
+    /// Does the next step for an extent, if it is still in the map. Returns the reason if the step is not possible.
+    async fn reconcile_extent(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        result: &mut Reconciled,
+    ) -> Result<Result<(), Reason>, IoError> {
+        let (map, view) = self.view();
+        if !map.overlapping(extent.live()).any(|other| other == extent) {
+            return Ok(Ok(()));
+        }
+        let blocks = extent.stored_blocks(self.layout.block);
+        let bytes = u64::from(blocks) * u64::from(self.layout.block);
+        match want(&self.goal(), &view, extent) {
+            Wanted::Nothing => Ok(Ok(())),
+            Wanted::Pending(_, reason) => Ok(Err(reason)),
+            Wanted::Recompress => self.recompress(cx, extent, result).await,
+            Wanted::Copies { keep, add, prefer, only, .. } => {
+                let taken: Vec<u8> = extent.pointers().iter().map(|pointer| pointer.member).collect();
+                let stream = Stream::Collect;
+                let want = Want { stream, blocks, exact: true, copies: add, taken: &taken, prefer, only };
+                let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
+                result.moved_bytes += if done == Rearranged::Done { bytes * add as u64 } else { 0 };
+                Ok(match done {
+                    Rearranged::Done => Ok(()),
+                    Rearranged::Unreadable => Err(Reason::Unreadable),
+                    Rearranged::NoSpace => Err(Reason::NoSpace),
+                    Rearranged::Failed => Err(Reason::WriteFailed),
+                })
+            }
+        }
+    }
+
+    /// Encodes the live range of an extent with the background compression. If this saves no block, the extent is marked,
+    /// so that nobody tries again.
+    async fn recompress(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        result: &mut Reconciled,
+    ) -> Result<Result<(), Reason>, IoError> {
+        let buffer = vec![0; self.bytes(extent) as usize];
+        let data = match self.read_extent(cx, extent, extent.live(), buffer).await {
+            Ok(Some(data)) => data,
+            Ok(None) => return Ok(Ok(())),
+            Err(_) => return Ok(Err(Reason::Unreadable)),
+        };
+        let compressor = self.layout.background_compression;
+        let how = Encoding { compressor, ..self.encoding.clone() };
+        let Some(compressed) = compress(&data, &how) else {
+            self.swap_extent(extent, extent.incompressible())?;
+            return Ok(Ok(()));
+        };
+        let prefer =
+            if self.layout.background != 0 { self.layout.background } else { self.layout.foreground };
+        let blocks = (compressed.len() as u32).div_ceil(self.layout.block);
+        let want = Want {
+            stream: Stream::Collect,
+            blocks,
+            exact: true,
+            copies: self.layout.replicas.into(),
+            taken: &[],
+            prefer,
+            only: false,
+        };
+        let allocated = {
+            let mut state = self.lock();
+            let State { allocator, pending, position, .. } = &mut *state;
+            allocator.allocate(&want, *position, |opened| State::record_opened(pending, opened))
+        };
+        let Some((places, _)) = allocated else { return Ok(Err(Reason::NoSpace)) };
+        let (new, bytes) = self.seal(extent.live(), &places, compressed.into(), compressor.compression());
+        let failed = self.write_copies(cx, &new, &bytes).await;
+        let swapped = match failed {
+            0 => self.swap_extent(extent, new),
+            _ => Ok(()),
+        };
+        self.unrefer_all(&places, blocks);
+        swapped?;
+        if failed != 0 {
+            return Ok(Err(Reason::WriteFailed));
+        }
+        result.moved_bytes += bytes.len() as u64 * places.len() as u64;
+        Ok(Ok(()))
+    }
+
+    /// Replaces an extent in the map by `new`, unless it changed meanwhile.
+    fn swap_extent(&self, extent: &Extent, new: Extent) -> Result<(), IoError> {
+        let mut state = self.lock();
+        let is_current = state.map.overlapping(extent.live()).any(|other| other == extent);
+        if is_current || fault("volume-recompression-revives-old-data") {
+            let position = state.change()?;
+            state.touch(&new);
+            state.remap(new, position, self.layout.block);
+            state.end_group();
+        }
+        Ok(())
+    }
+
+    /// Notes an extent that was read, so that it gets a cached copy.
+    pub(super) fn note_promotion(&self, extent: &Extent) {
+        let promote = self.layout.promote;
+        if promote == 0 || self.read_only {
+            return;
+        }
+        let mut state = self.lock();
+        let State { allocator, promotions, .. } = &mut *state;
+        let is_there = extent.pointers().iter().any(|pointer| {
+            promote >> pointer.member & 1 == 1 && (!pointer.cached || allocator.is_current(pointer))
+        });
+        if !is_there && promotions.len() < PROMOTIONS_MAX && !promotions.contains(extent) {
+            promotions.push_back(extent.clone());
+        }
+    }
+
+    /// Adds a cached copy to an extent. Does nothing without room.
+    async fn promote(&self, cx: &Context, extent: &Extent) -> Result<(), IoError> {
+        let keep: Vec<_> = {
+            let state = self.lock();
+            if !state.map.overlapping(extent.live()).any(|other| other == extent) {
+                return Ok(());
+            }
+            let is_kept = |pointer: &&_| state.allocator.is_current(pointer);
+            extent.pointers().iter().filter(is_kept).copied().collect()
+        };
+        if keep.len() >= 4 {
+            return Ok(());
+        }
+        let taken: Vec<u8> = keep.iter().map(|pointer| pointer.member).collect();
+        let want = Want {
+            stream: Stream::Cached,
+            blocks: extent.stored_blocks(self.layout.block),
+            exact: true,
+            copies: 1,
+            taken: &taken,
+            prefer: self.layout.promote,
+            only: true,
+        };
+        self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
+    }
+
+    /// Waits while clients have requests in flight, for a limited time.
+    async fn give_way(&self, cx: &Context) {
+        if !cx.has_executor() {
+            return;
+        }
+        let until = cx.now() + YIELD_MAX;
+        while self.requests.load(Ordering::Relaxed) > 0 && cx.now() < until {
+            cx.sleep_until(cx.now() + Duration::from_ms(1)).await;
+        }
+    }
+
+    /// Waits for as long as `bytes` take at a rate in bytes per second.
+    async fn keep_to_rate(&self, cx: &Context, rate: u64, bytes: u64) {
+        if rate > 0 && bytes > 0 && cx.has_executor() {
+            let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+            cx.sleep_until(cx.now() + Duration::from_ns(ns as u64)).await;
+        }
+    }
+}
+
+/// Largest number of extents that wait for a cached copy.
+const PROMOTIONS_MAX: usize = 64;
