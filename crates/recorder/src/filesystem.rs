@@ -15,17 +15,19 @@ pub enum Filesystem {
     Exfat,
     /// Btrfs.
     Btrfs,
+    /// No filesystem: the workload uses the raw device, through the page cache unless it opens the device with O_DIRECT.
+    Raw,
 }
 
 /// A UUID, so that ext4's hashes of names are the same in every recording.
 const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
 impl Filesystem {
-    /// All filesystems.
+    /// All filesystems, without the raw device.
     pub const ALL: [Filesystem; 5] =
         [Filesystem::Vfat, Filesystem::Exfat, Filesystem::Ext4, Filesystem::F2fs, Filesystem::Btrfs];
 
-    /// Returns the name that `mount -t` takes.
+    /// Returns the name that `mount -t` takes; `none` for the raw device.
     pub fn name(self) -> &'static str {
         match self {
             Filesystem::Ext4 => "ext4",
@@ -33,18 +35,20 @@ impl Filesystem {
             Filesystem::Vfat => "vfat",
             Filesystem::Exfat => "exfat",
             Filesystem::Btrfs => "btrfs",
+            Filesystem::Raw => "none",
         }
     }
 
-    /// Returns the program that makes the filesystem.
-    pub(crate) fn program(self) -> &'static str {
-        match self {
+    /// Returns the program that makes the filesystem, or `None` for the raw device.
+    pub(crate) fn program(self) -> Option<&'static str> {
+        Some(match self {
             Filesystem::Ext4 => "mkfs.ext4",
             Filesystem::F2fs => "mkfs.f2fs",
             Filesystem::Vfat => "mkfs.vfat",
             Filesystem::Exfat => "mkfs.exfat",
             Filesystem::Btrfs => "mkfs.btrfs",
-        }
+            Filesystem::Raw => return None,
+        })
     }
 
     /// Returns the options that stand before the user's. They keep recordings alike, and let ext4 finish its inode tables
@@ -56,7 +60,7 @@ impl Filesystem {
             }
             Filesystem::F2fs => "-q -f".into(),
             Filesystem::Vfat => "-i 12345678".into(),
-            Filesystem::Exfat => String::new(),
+            Filesystem::Exfat | Filesystem::Raw => String::new(),
             Filesystem::Btrfs => format!("-q -f -U {UUID}"),
         }
     }
@@ -69,13 +73,17 @@ impl Filesystem {
             Filesystem::Vfat => &["nls_cp437", "nls_ascii", "vfat"],
             Filesystem::Exfat => &["exfat"],
             Filesystem::Btrfs => &["crc32c_generic", "xxhash_generic", "btrfs"],
+            Filesystem::Raw => &[],
         }
     }
 }
 
 impl fmt::Display for Filesystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Filesystem::Raw => "no filesystem (raw device)",
+            _ => self.name(),
+        })
     }
 }
 

@@ -73,10 +73,18 @@ fn header(plan: &Plan, console: &str, qemu: &Path) -> Header {
         kernel: plan.kernel.release.clone(),
         filesystem: plan.format.to_string(),
         workload: plan.workload.text(),
-        host: plan.host(scheduler.unwrap_or("unknown").trim()),
+        host: plan.host(scheduler.unwrap_or("unknown").trim(), &dirty_limits(console)),
         compressibility_percent: None,
         origin: format!("flashlab record {}, {}", env!("CARGO_PKG_VERSION"), version_of(qemu)),
     }
+}
+
+/// Returns the pages of the page cache at which the guest's kernel begins to write back, and at which it throttles
+/// writers, as its console states them.
+fn dirty_limits(console: &str) -> String {
+    let line = console.lines().find_map(|line| line.strip_prefix("flashlab: dirty limits: "));
+    let mut limits = line.unwrap_or_default().split_whitespace();
+    format!("{} and {}", limits.next().unwrap_or("unknown"), limits.next().unwrap_or("unknown"))
 }
 
 /// Returns the first line of `qemu --version`.

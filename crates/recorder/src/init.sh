@@ -28,8 +28,10 @@ Q=/sys/block/nullb0/queue
 echo $((SECTORS_MAX / 2)) >$Q/max_sectors_kb || fail "no requests of $((SECTORS_MAX / 2)) KiB"
 echo $SCHEDULER >$Q/scheduler || fail "no scheduler $SCHEDULER"
 say scheduler: $(sed 's/.*\[\(.*\)\].*/\1/' $Q/scheduler)
-eval "$MKFS" >/tmp/mkfs.txt 2>&1 || { cat /tmp/mkfs.txt; fail "mkfs failed"; }
-eval "mount -t $FILESYSTEM $MOUNT /dev/nullb0 /mnt" || fail "mount failed"
+if [ $FILESYSTEM != none ]; then
+    eval "$MKFS" >/tmp/mkfs.txt 2>&1 || { cat /tmp/mkfs.txt; fail "mkfs failed"; }
+    eval "mount -t $FILESYSTEM $MOUNT /dev/nullb0 /mnt" || fail "mount failed"
+fi
 
 T=/sys/kernel/tracing
 echo 0 >$T/tracing_on; echo $TRACE_KIB >$T/buffer_size_kb; echo x86-tsc >$T/trace_clock
@@ -39,13 +41,14 @@ cd /mnt
 say stage: preparing the workload
 ! type prepare >/dev/null 2>&1 || prepare || fail "the preparation ended with status $?"
 sync; sleep 1; sync; echo 3 >/proc/sys/vm/drop_caches; sleep 1
+say dirty limits: $(sed -n 's/nr_dirty.*threshold //p' /proc/vmstat | sort -n)
 echo >$T/trace
 
 say stage: running the workload
 echo 1 >$T/tracing_on; mark run-begins
 run || fail "the workload ended with status $?"
 mark run-ends
-cd /; umount /mnt || fail "the workload still uses the filesystem after its end"
+cd /; [ $FILESYSTEM = none ] || umount /mnt || fail "the workload still uses the filesystem after its end"
 echo 0 >$T/tracing_on
 say stage: writing the trace
 cat $T/trace >$(ls /dev/vport* | head -n 1) && sync && say done

@@ -1,7 +1,7 @@
 //! Everything that a recording depends on.
 
 use crate::error::RecordError;
-use crate::filesystem::Format;
+use crate::filesystem::{Filesystem, Format};
 use crate::kernel::Kernel;
 use crate::workload::Workload;
 
@@ -93,6 +93,11 @@ impl Plan {
         {
             return refuse(format!("{:?} is no name of a scheduler", limits.scheduler));
         }
+        if self.format.filesystem == Filesystem::Raw
+            && !(self.format.mkfs.is_empty() && self.format.mount.is_empty())
+        {
+            return refuse("options of a filesystem: there is none on the raw device".into());
+        }
         for options in [&self.format.mkfs, &self.format.mount] {
             if options.contains(['\n', ';', '`', '$', '&', '|']) {
                 return refuse(format!("the options {options:?} contain characters of the shell"));
@@ -105,13 +110,17 @@ impl Plan {
     pub(crate) fn variables(&self) -> String {
         let Plan { format, disk, limits, .. } = self;
         let filesystem = format.filesystem;
-        let mkfs = format!("{} {} {} /dev/nullb0", filesystem.program(), filesystem.options(), format.mkfs);
+        let mkfs = filesystem.program().map_or_else(String::new, |program| {
+            format!("{program} {} {} /dev/nullb0", filesystem.options(), format.mkfs)
+        });
+        let place = if filesystem == Filesystem::Raw { "--filename=/dev/nullb0" } else { "--directory=/mnt" };
         let mount = if format.mount.is_empty() { String::new() } else { format!("-o {}", format.mount) };
         let mut text = String::new();
         for (name, value) in [
             ("FILESYSTEM", filesystem.name().into()),
             ("MKFS", mkfs),
             ("MOUNT", mount),
+            ("FIO_PLACE", place.into()),
             ("DISK_MIB", disk.size_mib.to_string()),
             ("LATENCY_NS", disk.latency_ns.to_string()),
             ("SECTORS_MAX", (limits.request_max / 512).to_string()),
@@ -127,12 +136,12 @@ impl Plan {
     }
 
     /// Returns the limits of the host as a recording states them.
-    pub(crate) fn host(&self, scheduler: &str) -> String {
+    pub(crate) fn host(&self, scheduler: &str, dirty_limits: &str) -> String {
         let Plan { disk, limits, .. } = self;
         let has = |feature: bool| if feature { "" } else { "no " };
         format!(
             "requests of at most {} KiB, {}discard, {}volatile write cache, scheduler {scheduler}, {} MiB of memory beside \
-             the trace, one processor of 1e9 instructions/s; recorded on null_blk with {} us per request",
+             the trace, dirty limits of {dirty_limits} pages, one processor of 1e9 instructions/s; recorded on null_blk with {} us per request",
             limits.request_max >> 10,
             has(limits.discard),
             has(limits.write_cache),

@@ -19,7 +19,8 @@ const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "null_blk"];
 
 /// Returns the names of the programs that a plan needs in the guest.
 pub(crate) fn programs_of(plan: &Plan) -> Vec<&str> {
-    let mut names = vec!["busybox", plan.format.filesystem.program()];
+    let mut names = vec!["busybox"];
+    names.extend(plan.format.filesystem.program());
     names.extend(plan.workload.programs.iter().map(String::as_str));
     names
 }

@@ -66,11 +66,12 @@ impl Workload {
         }
     }
 
-    /// Returns the workload of a job file of fio. Files of the job lie on the filesystem unless it names a folder.
+    /// Returns the workload of a job file of fio. Files of the job lie on the filesystem unless it names a folder;
+    /// without a filesystem, the job uses the raw device.
     pub fn fio(name: &str, job: &str) -> Workload {
         Workload {
             name: name.to_owned(),
-            script: "run() { fio --directory=/mnt --output=/tmp/fio.txt /job.fio || \
+            script: "run() { fio $FIO_PLACE --output=/tmp/fio.txt /job.fio || \
                      { cat /tmp/fio.txt; return 1; }; }\n"
                 .into(),
             job: Some(job.to_owned()),

@@ -20,7 +20,7 @@ const KERNELS: [&str; 2] = ["target/guest-mmc", "/"];
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Filesystem to make and mount.
+    /// Filesystem to make and mount; `none` gives the workload the raw device /dev/nullb0.
     #[arg(long, value_enum)]
     fs: Name,
     /// Options for mkfs, such as '-O ^has_journal'.
@@ -77,6 +77,8 @@ enum Name {
     Ext4,
     F2fs,
     Btrfs,
+    /// The raw device.
+    None,
 }
 
 impl From<Name> for Filesystem {
@@ -87,6 +89,7 @@ impl From<Name> for Filesystem {
             Name::Ext4 => Filesystem::Ext4,
             Name::F2fs => Filesystem::F2fs,
             Name::Btrfs => Filesystem::Btrfs,
+            Name::None => Filesystem::Raw,
         }
     }
 }
