@@ -9,6 +9,7 @@ mod durability;
 pub mod fs;
 mod host;
 mod machine;
+pub mod page_cache;
 mod queued;
 mod usb;
 
@@ -17,5 +18,6 @@ pub use fs::vfat::VfatParameters;
 pub use fs::{Filesystem, FilesystemParameters};
 pub use host::{Host, Software};
 pub use machine::{Machine, Stack};
+pub use page_cache::{PageCache, PageCacheParameters};
 pub use queued::QueuedHost;
 pub use usb::{Stick, UsbHost, UsbSpeed};

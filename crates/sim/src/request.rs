@@ -113,7 +113,8 @@ pub enum Mechanism {
     Fold,
     /// Periodic work of the controller that no single request causes.
     Housekeeping,
-    /// Waiting for a volatile cache: for room in it, for its drain before a flush, or for the page that it programs.
+    /// Waiting for a volatile cache: for room in it, for its drain before a flush, or for the page that it programs. The
+    /// page cache of the host, in which a writer waits for room for dirty pages, is one too.
     Cache,
 }
 

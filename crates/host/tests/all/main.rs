@@ -5,6 +5,7 @@ mod common;
 mod mmc_model;
 mod mmc_recovery;
 mod mmc_stack;
+mod page_cache;
 mod prepare;
 mod queued;
 mod usb;

@@ -1,0 +1,397 @@
+//! The page cache: buffered reads and writes become requests to a device (Linux 6.1, mm/ and fs/fs-writeback.c).
+//!
+//! - A write copies its pages into the cache and returns. If the cache lacks a page that it writes in part, it reads
+//!   that page first.
+//! - A timer looks for files whose oldest dirty page is 30 s old. Above the background threshold, the flusher writes
+//!   back at once. Between the thresholds, writers pause so that the amount of dirty data stays below the limit
+//!   (`dirty_limits`).
+//! - `fsync` and `fdatasync` write the dirty pages of a file, wait for them, and flush the cache of the device.
+//! - Adjacent pages merge into requests (`writer`), read-ahead follows streams (`read_ahead`), and reads precede writes
+//!   in the queue (`queue`).
+//!
+//! Calls of one processor take turns; `Settings` states the processor time of each part. The same calls give the same
+//! results.
+//!
+//! Not modelled: metadata of filesystems, memory that programs take from the cache, write-back by the memory reclaim,
+//! large folios, and io_uring's workers.
+
+mod bandwidth;
+mod cached;
+mod call;
+mod dirty_limits;
+mod flusher;
+mod pages;
+mod parameters;
+mod queue;
+mod read_ahead;
+mod writer;
+
+pub use cached::Cached;
+pub use parameters::{PAGE, PageCacheParameters, Settings};
+pub use read_ahead::Advice;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use bandwidth::Bandwidth;
+use call::{Call, CallId};
+use dirty_limits::DirtyLimits;
+use flashlab_sim::{Agenda, Completion, Duration, FileId, Instant, Model, Op, Status};
+use flusher::Flusher;
+use pages::{IoId, PageKey, Pages};
+use queue::{Io, Queue};
+use read_ahead::{ReadLimits, Window};
+use writer::Run;
+
+/// Most writes in flight that a call waits for, that the flusher makes, and that it makes while writers pause
+/// (block/blk-wbt.c at its default depth; recorded).
+const SYNC_WRITES: usize = 16;
+const BACKGROUND_WRITES: usize = 4;
+const THROTTLED_WRITES: usize = 48;
+/// Time for which a pause counts (`wb_recent_wait`).
+const RECENT: Duration = Duration::from_secs(1);
+/// Open files whose streams are told apart.
+const WINDOWS: usize = 64;
+/// Longest read that completes as a whole: 256 pages (`BIO_MAX_VECS`).
+const BIO_PAGES: u64 = 256;
+
+/// A file that jobs use through the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct CachedFile {
+    size: u64,
+    /// True if the device has data in all of the file, so that a write of a part of a page reads the page first.
+    has_data: bool,
+}
+
+/// An event of the cache itself; completions of the device are not among them.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A call goes on.
+    Step(CallId),
+    /// The flusher goes on.
+    Flusher,
+    /// The flusher's timer expires.
+    Timer,
+}
+
+/// Requests that complete as a whole, and the calls that wait for them.
+#[derive(Clone, Debug)]
+struct Group {
+    outstanding: u32,
+    /// First page and number of pages.
+    pages: (PageKey, u64),
+    file: FileId,
+    op: Op,
+    status: Status,
+    waiters: Vec<CallId>,
+}
+
+/// Counters of pages of 4 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Pages that calls read.
+    pub read: u64,
+    /// Pages read from the device.
+    pub from_device: u64,
+    /// Pages that calls wrote.
+    pub written: u64,
+    /// Pages written back to the device.
+    pub written_back: u64,
+    /// Pauses of writers above the dirty limits.
+    pub pauses: u64,
+}
+
+/// The page cache of a host.
+#[derive(Clone, Debug)]
+pub struct PageCache {
+    settings: Settings,
+    advice: Advice,
+    limits: DirtyLimits,
+    bandwidth: Bandwidth,
+    pages: Pages,
+    queue: Queue,
+    files: BTreeMap<FileId, CachedFile>,
+    windows: VecDeque<(FileId, Window)>,
+    calls: BTreeMap<CallId, Call>,
+    next_call: u64,
+    groups: BTreeMap<IoId, Group>,
+    next_group: IoId,
+    flusher: Flusher,
+    agenda: Agenda<Event>,
+    completed: VecDeque<Completion>,
+    /// Calls that wait for room among the writes in flight.
+    awaiting_room: Vec<CallId>,
+    /// Writes in flight, and the limit of the submitter that waits for room.
+    writes_in_flight: usize,
+    /// Instant until which the processor is busy, if there is only one.
+    busy_until: Instant,
+    /// Pages dirtied since the last check of the limits, and the number at which the next check comes.
+    dirtied: u64,
+    check_at: u64,
+    /// End of the last pause of a writer.
+    last_pause: Option<Instant>,
+    /// Errors of write-back that no call has reported.
+    errors: BTreeMap<FileId, Status>,
+    counters: Counters,
+}
+
+impl PageCache {
+    /// Returns an empty cache.
+    pub fn new(settings: Settings) -> PageCache {
+        let limits = DirtyLimits::new(&settings);
+        PageCache {
+            settings,
+            advice: Advice::Normal,
+            limits,
+            bandwidth: Bandwidth::new(),
+            pages: Pages::new(settings.pages()),
+            queue: Queue::new(settings.tags),
+            files: BTreeMap::new(),
+            windows: VecDeque::new(),
+            calls: BTreeMap::new(),
+            next_call: 0,
+            groups: BTreeMap::new(),
+            next_group: 0,
+            flusher: Flusher::default(),
+            agenda: Agenda::new(),
+            completed: VecDeque::new(),
+            awaiting_room: Vec::new(),
+            writes_in_flight: 0,
+            busy_until: Instant::ZERO,
+            dirtied: 0,
+            check_at: 32,
+            last_pause: None,
+            errors: BTreeMap::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns the counters since the last call of this function.
+    pub fn take_counters(&mut self) -> Counters {
+        core::mem::take(&mut self.counters)
+    }
+
+    /// Sets the advice of the jobs that follow.
+    pub fn set_advice(&mut self, advice: Advice) {
+        self.advice = advice;
+    }
+
+    /// Describes a file. With `has_data`, a write of a part of a page reads the page first if it is not cached;
+    /// otherwise, as for space that a filesystem has only allocated, zeros fill the rest of the page.
+    pub fn set_file(&mut self, file: FileId, size: u64, has_data: bool) {
+        self.files.insert(file, CachedFile { size, has_data });
+    }
+
+    /// Returns the cache above `device`.
+    pub fn over<'a>(&'a mut self, device: &'a mut dyn Model) -> Cached<'a> {
+        Cached::new(self, device)
+    }
+
+    /// Writes back all dirty pages at `now`, as the last close of a block device does, and forgets all pages. The
+    /// device's own cache is not flushed. Returns the instant at which nothing is in flight. No call is in flight.
+    pub fn close(&mut self, device: &mut dyn Model, now: Instant) -> Instant {
+        assert!(self.calls.is_empty(), "the jobs have ended");
+        self.catch_up(device, now);
+        let mut at = now;
+        if self.flusher.begin_close() {
+            self.agenda.insert(now, Event::Flusher);
+        }
+        while self.pages.dirty_or_in_writeback() > 0 || self.queue.len() > 0 {
+            at = self.next_event(device, Instant::MAX).expect("write-back goes on until all pages are clean");
+        }
+        self.pages.drop_clean();
+        self.agenda.clear();
+        self.windows.clear();
+        self.files.clear();
+        self.flusher.end_close();
+        at.max(now)
+    }
+
+    /// Executes the events up to `now`.
+    fn catch_up(&mut self, device: &mut dyn Model, now: Instant) {
+        while self.next_event(device, now).is_some() {}
+    }
+
+    /// Returns the instant of the next event.
+    fn next_due(&self, device: &dyn Model) -> Option<Instant> {
+        let device = if self.queue.is_busy() { device.next_due() } else { None };
+        let own = self.completed.front().map(|done| done.at).or(self.agenda.next_due());
+        [device, own].into_iter().flatten().min()
+    }
+
+    /// Executes the next event at or before `limit`. Returns its instant.
+    fn next_event(&mut self, device: &mut dyn Model, limit: Instant) -> Option<Instant> {
+        let bound = self.agenda.next_due().map_or(limit, |due| due.min(limit));
+        if self.queue.is_busy()
+            && let Some(done) = device.complete(bound)
+        {
+            self.handle_completion(device, &done);
+            return Some(done.at);
+        }
+        let (at, event) = self.agenda.pop(limit)?;
+        match event {
+            Event::Step(call) => self.step(device, call, at),
+            Event::Flusher => self.step_flusher(device, at),
+            Event::Timer => self.handle_timer(at),
+        }
+        Some(at)
+    }
+
+    /// Reserves the processor for `time` from `at` on. Returns the instants between which it works.
+    fn work(&mut self, at: Instant, time: Duration) -> (Instant, Instant) {
+        if self.settings.processors > 1 {
+            return (at, at + time);
+        }
+        let begin = at.max(self.busy_until);
+        self.busy_until = begin + time;
+        (begin, begin + time)
+    }
+
+    /// Makes a group of requests for adjacent pages, and adds them to `plug`. They reach the queue later. Returns the
+    /// number of the group.
+    fn stage(
+        &mut self,
+        device: &dyn Model,
+        op: Op,
+        file: FileId,
+        (start, count): (PageKey, u64),
+        plug: &mut Vec<Io>,
+    ) -> IoId {
+        let group = self.next_group;
+        self.next_group += 1;
+        let before = plug.len();
+        if op.is_flush() {
+            plug.push(Io { group, op, file, offset: 0, length: 0 });
+        } else {
+            let (mut from, most) = (start.index() * PAGE, self.request_max(device));
+            let end = (from + count * PAGE).min(device.geometry().capacity);
+            while from < end {
+                let length = most.min(end - from);
+                plug.push(Io { group, op, file, offset: from, length });
+                from += length;
+            }
+        }
+        let outstanding = (plug.len() - before) as u32;
+        if op.is_write() {
+            self.writes_in_flight += outstanding as usize;
+        }
+        let group_of =
+            Group { outstanding, pages: (start, count), file, op, status: Status::Ok, waiters: Vec::new() };
+        self.groups.insert(group, group_of);
+        group
+    }
+
+    /// Makes the requests that write back a run of dirty pages, and adds them to `plug`.
+    fn stage_write(&mut self, device: &dyn Model, file: FileId, run: Run, plug: &mut Vec<Io>) {
+        let group = self.stage(device, Op::Write, file, (run.start, run.pages), plug);
+        self.pages.begin_writeback(run.start, run.pages, group);
+        self.note_written(file);
+    }
+
+    /// Returns the size of the largest request in bytes, in whole pages.
+    fn request_max(&self, device: &dyn Model) -> u64 {
+        (self.settings.request_max.min(device.geometry().request_max) & !(PAGE - 1)).max(PAGE)
+    }
+
+    fn handle_completion(&mut self, device: &mut dyn Model, done: &Completion) {
+        let io = self.queue.completed(done.id);
+        self.queue.dispatch(done.at, device);
+        let group = self.groups.get_mut(&io.group).expect("a request belongs to a group");
+        group.outstanding -= 1;
+        if done.status != Status::Ok {
+            group.status = done.status;
+        }
+        let is_last = group.outstanding == 0;
+        if io.op.is_write() {
+            self.writes_in_flight -= 1;
+            self.bandwidth.count(io.length.div_ceil(PAGE), done.at);
+        }
+        if is_last {
+            self.end_group(io.group, done);
+        }
+        if io.op.is_write() {
+            self.wake_for_room(done.at);
+        }
+    }
+
+    fn end_group(&mut self, id: IoId, done: &Completion) {
+        let Group { pages: (start, count), file, op, status, waiters, .. } =
+            self.groups.remove(&id).expect("the group was in flight");
+        match op {
+            Op::Read => self.pages.end_read(start, count, id, status == Status::Ok),
+            op if op.is_write() => {
+                self.pages.end_writeback(start, count);
+                self.counters.written_back += count;
+                self.flusher.has_written();
+                if status != Status::Ok {
+                    self.errors.insert(file, status);
+                }
+            }
+            _ => {}
+        }
+        for call in waiters {
+            self.wake(call, status, done);
+        }
+    }
+
+    /// Lets submitters go on once the limit of writes in flight leaves room for a few (`wbt_done`: half of the background
+    /// limit, which is a quarter of the limit), or nothing is in flight.
+    fn wake_for_room(&mut self, now: Instant) {
+        let has_room =
+            |limit: usize, in_flight: usize| in_flight == 0 || in_flight + (limit / 8).max(2) <= limit;
+        if has_room(self.sync_limit(now), self.writes_in_flight) {
+            for call in core::mem::take(&mut self.awaiting_room) {
+                self.agenda.insert(now, Event::Step(call));
+            }
+        }
+        if self.flusher.awaits_room() && has_room(self.background_limit(now), self.writes_in_flight) {
+            self.flusher.resume();
+            self.agenda.insert(now, Event::Flusher);
+        }
+    }
+
+    /// Returns the limit of the flusher's writes in flight.
+    fn background_limit(&self, now: Instant) -> usize {
+        if self.has_paused(now) { THROTTLED_WRITES } else { BACKGROUND_WRITES }
+    }
+
+    /// Returns the limit of writes in flight that a call waits for.
+    fn sync_limit(&self, now: Instant) -> usize {
+        if self.has_paused(now) { THROTTLED_WRITES } else { SYNC_WRITES }
+    }
+
+    /// Returns true if a writer has paused within the last second.
+    fn has_paused(&self, now: Instant) -> bool {
+        self.last_pause.is_some_and(|pause| now < pause.saturating_add(RECENT))
+    }
+
+    /// Returns the limits of read-ahead windows.
+    fn read_limits(&self, device: &dyn Model) -> ReadLimits {
+        let window = self.settings.read_ahead / PAGE;
+        ReadLimits {
+            window: if self.advice == Advice::Sequential { window * 2 } else { window },
+            request: self.request_max(device) / PAGE,
+            advice: self.advice,
+        }
+    }
+
+    /// Takes the window of the stream that a read at page `index` of `file` continues, or of the one that has been idle
+    /// for longest.
+    fn take_window(&mut self, file: FileId, index: u64) -> Window {
+        let continues = |(of, window): &(FileId, Window)| {
+            *of == file && window.previous().is_some_and(|previous| index.wrapping_sub(previous) <= 1)
+        };
+        let known = self.windows.iter().rposition(continues);
+        if let Some(place) = known {
+            return self.windows.remove(place).expect("the place was found").1;
+        }
+        if self.windows.len() >= WINDOWS {
+            self.windows.pop_front();
+        }
+        Window::default()
+    }
+}

@@ -1,0 +1,138 @@
+//! The scheduler between the cache and the driver (Linux 6.1, block/mq-deadline.c).
+//!
+//! The driver takes a few requests at a time. Waiting reads precede waiting writes; after two batches of reads, a batch
+//! of writes has its turn. Flushes precede both.
+//!
+//! Not modelled: deadlines, and the order by sector: the cache writes in ascending order anyway.
+
+use super::pages::IoId;
+use alloc::collections::{BTreeMap, VecDeque};
+use flashlab_sim::{FileId, Instant, Model, Op, Request, RequestId};
+
+/// Requests of one direction before the other one is considered (`fifo_batch`).
+const BATCH: u32 = 16;
+/// Batches of reads before a batch of writes (`writes_starved`).
+const STARVED: u32 = 2;
+
+/// A request with the group that waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Io {
+    pub(super) group: IoId,
+    pub(super) op: Op,
+    pub(super) file: FileId,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+/// Requests that wait for the driver or are in the device.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    tags: usize,
+    reads: VecDeque<Io>,
+    writes: VecDeque<Io>,
+    flushes: VecDeque<Io>,
+    in_device: BTreeMap<u64, Io>,
+    next_id: u64,
+    /// Reads since the last write that had to wait.
+    reads_ahead: u32,
+    /// Writes left of the current batch.
+    writes_left: u32,
+}
+
+impl Queue {
+    pub(super) fn new(tags: u32) -> Queue {
+        Queue {
+            tags: tags.max(1) as usize,
+            reads: VecDeque::new(),
+            writes: VecDeque::new(),
+            flushes: VecDeque::new(),
+            in_device: BTreeMap::new(),
+            next_id: 0,
+            reads_ahead: 0,
+            writes_left: 0,
+        }
+    }
+
+    /// Returns the number of requests that are not complete.
+    pub(super) fn len(&self) -> usize {
+        self.reads.len() + self.writes.len() + self.flushes.len() + self.in_device.len()
+    }
+
+    /// Returns true if a request is in the device.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.in_device.is_empty()
+    }
+
+    pub(super) fn push(&mut self, io: Io) {
+        match io.op {
+            Op::Read => self.reads.push_back(io),
+            op if op.is_flush() => self.flushes.push_back(io),
+            _ => self.writes.push_back(io),
+        }
+    }
+
+    /// Passes requests to the driver while it takes some.
+    pub(super) fn dispatch(&mut self, now: Instant, device: &mut dyn Model) {
+        while self.in_device.len() < self.tags
+            && let Some(Io { group: _, op, file, offset, length }) = self.peek_next()
+        {
+            let io = self.pop_next().expect("the queue is not empty");
+            let id = self.next_id;
+            self.next_id += 1;
+            self.in_device.insert(id, io);
+            device.submit(now, Request { id: RequestId(id), op, file, offset, length });
+        }
+    }
+
+    /// Returns the request that a completion belongs to.
+    pub(super) fn completed(&mut self, id: RequestId) -> Io {
+        self.in_device.remove(&id.0).expect("the device completes requests of this queue")
+    }
+
+    fn takes_write(&self) -> bool {
+        let turn = self.writes_left > 0 || self.reads_ahead >= STARVED * BATCH;
+        !self.writes.is_empty() && (self.reads.is_empty() || turn)
+    }
+
+    fn peek_next(&self) -> Option<Io> {
+        let next = self.flushes.front();
+        next.or(if self.takes_write() { self.writes.front() } else { self.reads.front() }).copied()
+    }
+
+    fn pop_next(&mut self) -> Option<Io> {
+        if let Some(flush) = self.flushes.pop_front() {
+            return Some(flush);
+        }
+        if self.takes_write() {
+            self.writes_left = if self.writes_left > 0 { self.writes_left - 1 } else { BATCH - 1 };
+            self.reads_ahead = 0;
+            return self.writes.pop_front();
+        }
+        self.reads_ahead = if self.writes.is_empty() { 0 } else { self.reads_ahead + 1 };
+        self.writes_left = 0;
+        self.reads.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn io(op: Op) -> Io {
+        Io { group: 0, op, file: FileId::DEVICE, offset: 0, length: 4096 }
+    }
+
+    #[test]
+    fn reads_precede_writes_until_writes_have_starved() {
+        let mut queue = Queue::new(1);
+        (0..20).for_each(|_| queue.push(io(Op::Write)));
+        (0..40).for_each(|_| queue.push(io(Op::Read)));
+        queue.push(io(Op::Flush));
+        let order: Vec<Op> = core::iter::from_fn(|| queue.pop_next()).map(|io| io.op).collect();
+        assert_eq!(order[0], Op::Flush);
+        let runs: Vec<(Op, usize)> =
+            order[1..].chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();
+        assert_eq!(runs, [(Op::Read, 32), (Op::Write, 16), (Op::Read, 8), (Op::Write, 4)]);
+    }
+}
