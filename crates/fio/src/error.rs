@@ -239,13 +239,6 @@ pub enum Problem {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Contradiction {
-    /// The job has neither `direct=1` nor `ioengine=null`, so its I/O is buffered.
-    Buffered {
-        /// True if the job requests buffered I/O by `direct=0` or `buffered=1`, false if fio's default applies.
-        requested: bool,
-        /// Option to add, with dashes if the job is on a command line.
-        correction: &'static str,
-    },
     /// `time_based` without `runtime`.
     TimeBasedWithoutRuntime,
     /// `rate` with `rate_iops`.
@@ -287,18 +280,6 @@ pub enum Contradiction {
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Contradiction::Buffered { requested: true, correction } => {
-                write!(
-                    f,
-                    "this requests buffered I/O, and no page cache is modelled: write\n    {correction}"
-                )
-            }
-            Contradiction::Buffered { requested: false, correction } => {
-                write!(
-                    f,
-                    "it uses buffered I/O (fio's default), and no page cache is modelled: add\n    {correction}"
-                )
-            }
             Contradiction::TimeBasedWithoutRuntime => {
                 write!(f, "time_based needs a runtime: add runtime=60, or remove time_based")
             }

@@ -188,8 +188,8 @@ const JOB_FILES: &str = "\
 - `[global]` applies to the sections below it and may occur again; every other section is a job.
 - After `;` or `#` the rest of a line is a comment. Blanks around `=` are ignored.
 - A second job file starts from fio's defaults, and its jobs start after those of the first have ended.
-- A job without `direct=1` is refused (except with `ioengine=null`): fio's default is buffered I/O, and no page cache is
-  modelled. This applies to replays too.
+- A job without `direct=1` is buffered, as in fio (except with `ioengine=null`): a model of Linux' page cache lies between
+  the job and the device. [Buffered jobs](buffered.md) lists the jobs that are refused.
 ";
 
 const NUMBERS: &str = "\

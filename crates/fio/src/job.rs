@@ -129,6 +129,19 @@ pub enum SyncWrites {
     Data,
 }
 
+/// The advice on its pattern that a job gives for its files: `fadvise_hint=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FadviseHint {
+    /// No advice.
+    None,
+    /// Advice by the job's pattern (fio's default): sequential or random.
+    Pattern,
+    /// Sequential access.
+    Sequential,
+    /// Random access.
+    Random,
+}
+
 /// The effect of `fallocate=` when a file is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallocate {
@@ -253,6 +266,14 @@ pub struct Job {
     pub end_fsync: bool,
     /// `sync=sync` or `sync=dsync`: every write is durable before it completes.
     pub sync: Option<SyncWrites>,
+    /// True if the I/O passes through the page cache: `direct=0`, fio's default. False for `ioengine=null`.
+    pub buffered: bool,
+    /// `fadvise_hint=`
+    pub fadvise_hint: FadviseHint,
+    /// `invalidate=` (true by default): cached pages of the files are dropped before the job.
+    pub invalidate: bool,
+    /// `sync_file_range=`
+    pub sync_file_range: bool,
 
     /// `random_distribution=`
     pub distribution: Distribution,
@@ -307,6 +328,16 @@ pub struct Job {
     pub kb_base: u32,
 }
 
+impl Job {
+    /// Returns true if the job has one request in flight, whatever `iodepth` says: under a synchronous engine, and under
+    /// libaio and posixaio with buffered I/O. `io_submit` of a buffered request returns after the request, and glibc has
+    /// one thread per file.
+    pub fn has_one_request_at_a_time(&self) -> bool {
+        self.engine == Engine::Synchronous
+            || (self.buffered && matches!(self.engine_name.as_str(), "libaio" | "posixaio"))
+    }
+}
+
 impl Default for Job {
     /// Returns the defaults of fio 3.33: sequential 4 KiB reads, one at a time, by the engine `psync`.
     fn default() -> Self {
@@ -350,6 +381,10 @@ impl Default for Job {
             fsync_on_close: false,
             end_fsync: false,
             sync: None,
+            buffered: false,
+            fadvise_hint: FadviseHint::Pattern,
+            invalidate: true,
+            sync_file_range: false,
             distribution: Distribution::Uniform,
             no_random_map: false,
             rand_repeat: true,

@@ -234,12 +234,7 @@ impl Plan {
         resolve_sizes(&settings, &mut job);
         resolve_depth(&settings, &mut job);
         check(&settings, &job, self.read_only).map_err(|(option, reason)| contradiction(option, reason))?;
-        if !settings.direct && job.engine_name != "null" {
-            let last = if settings.places.contains_key("buffered") { "buffered" } else { "direct" };
-            let requested = settings.places.contains_key(last);
-            let correction = if matches!(place, Place::File { .. }) { "direct=1" } else { "--direct=1" };
-            return Err(contradiction(last, Contradiction::Buffered { requested, correction }));
-        }
+        job.buffered = !settings.direct && job.engine_name != "null";
 
         let files =
             if settings.filenames.is_empty() { job.nr_files as usize } else { settings.filenames.len() };
@@ -282,6 +277,26 @@ impl Plan {
         {
             let reason = "a synchronous ioengine has one request at a time";
             self.list_irrelevant("iodepth", Some(job.depth.to_string()), place, reason);
+        } else if job.has_one_request_at_a_time()
+            && job.depth > 1
+            && let Some(place) = settings.places.get("iodepth")
+        {
+            let reason = "this ioengine serves buffered requests one after the other";
+            self.list_irrelevant("iodepth", Some(job.depth.to_string()), place, reason);
+        }
+        for option in ["fadvise_hint", "sync_file_range"] {
+            if !job.buffered
+                && let Some(place) = settings.places.get(option)
+            {
+                let value =
+                    job.options.iter().find(|(name, _)| name == option).map(|(_, value)| value.clone());
+                self.list_irrelevant(
+                    option,
+                    value,
+                    place,
+                    "it concerns the page cache, which direct I/O bypasses",
+                );
+            }
         }
     }
 }

@@ -133,8 +133,8 @@ pub(super) const DURABILITY: &[Entry] = &[
         &[],
         "0",
         Kind::Boolean(|s, on| s.direct = on),
-        "I/O that bypasses the page cache. fio's default is 0; no page cache is modelled, so a job needs direct=1 \
-         (except with ioengine=null).",
+        "I/O that bypasses the page cache. With 0, fio's default, a model of Linux' page cache lies between the job and the \
+         device (docs/buffered.md); ioengine=null always bypasses it.",
     ),
     modelled(
         "buffered",
@@ -189,7 +189,19 @@ pub(super) const DURABILITY: &[Entry] = &[
         "With sync or dsync every write is durable before it completes: its flush is part of its latency.",
     ),
     refused("write_barrier", &["0"], "there are no barrier writes; fsync and sync order writes"),
-    irrelevant("sync_file_range", "it writes back pages of the page cache, and direct I/O leaves none there"),
+    modelled(
+        "sync_file_range",
+        &[],
+        "",
+        Kind::Form {
+            form: "wait_before, write or wait_after with a number of blocks: write:8",
+            read: |s, text| {
+                s.job.sync_file_range = !matches!(text.trim_end(), "" | "0");
+                Ok(())
+            },
+        },
+        "Writes back pages of the page cache. Direct I/O leaves none there; a job with direct=0 is refused with this option.",
+    ),
     irrelevant(
         "write_hint",
         "no device here takes hints about the lifetime of data, and Linux then drops them",
@@ -220,7 +232,7 @@ pub(super) const ENGINE_DETAILS: &[Entry] = &[
         "requests are submitted by system calls; a polling thread has other costs",
     )
     .switch(),
-    refused("uncached", &["0"], "it is buffered I/O, and no page cache is modelled"),
+    refused("uncached", &["0"], "the page cache here keeps every page that was read or written"),
     refused("nowait", &["0"], "requests are not rejected when the device is busy"),
     refused("cmdprio_percentage", &["0"], "the queue has no priorities"),
     refused("cmdprio_class", &[], "the queue has no priorities"),

@@ -1,7 +1,7 @@
 //! Options of files, devices and traces of requests.
 
 use super::{Entry, Kind, form, irrelevant, modelled, refused};
-use crate::job::Fallocate;
+use crate::job::{FadviseHint, Fallocate};
 
 pub(super) const FILES: &[Entry] = &[
     modelled(
@@ -74,7 +74,25 @@ pub(super) const FILES: &[Entry] = &[
         "How space is allocated for new files before the timed part of the run. It matters on vfat, which fills \
          allocated space with zeros: with none, this happens while the job writes.",
     ),
-    irrelevant("fadvise_hint", "it advises the page cache, which direct I/O bypasses"),
+    modelled(
+        "fadvise_hint",
+        &["fadvise"],
+        "1",
+        Kind::Word {
+            words: &["0", "1", "none", "random", "sequential"],
+            set: |s, word| {
+                s.job.fadvise_hint = [
+                    FadviseHint::None,
+                    FadviseHint::Pattern,
+                    FadviseHint::None,
+                    FadviseHint::Random,
+                    FadviseHint::Sequential,
+                ][word];
+            },
+        },
+        "Advice to the page cache: with 1, by the pattern of the job. Sequential access doubles the largest read-ahead window, \
+         random access turns read-ahead off. Without effect on direct I/O.",
+    ),
     modelled(
         "overwrite",
         &[],
@@ -86,8 +104,9 @@ pub(super) const FILES: &[Entry] = &[
         "invalidate",
         &[],
         "1",
-        Kind::Boolean(|_, _| {}),
-        "Drops cached pages of the files before the run. With direct I/O there are none, so both values do the same.",
+        Kind::Boolean(|s, on| s.job.invalidate = on),
+        "Drops cached pages of the files before the run. Without effect on direct I/O, and on a raw device, whose last close \
+         drops its pages; 0 is refused for buffered jobs on files.",
     ),
     irrelevant("create_serialize", "files are laid out before the timed part, one after the other"),
     irrelevant("create_fsync", "the layout of files is durable before the timed part"),
@@ -95,7 +114,7 @@ pub(super) const FILES: &[Entry] = &[
     refused("create_only", &["0"], "a job that only creates files has nothing to report"),
     refused("allow_file_create", &["1"], "files that do not exist are created"),
     irrelevant("allow_mounted_write", "nothing is mounted on a simulated device"),
-    refused("pre_read", &["0"], "there is no page cache to read files into"),
+    refused("pre_read", &["0"], "files are not read into the page cache before a job"),
     modelled(
         "unlink",
         &[],

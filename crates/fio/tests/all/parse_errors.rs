@@ -132,9 +132,6 @@ fn options_that_are_not_modelled() {
 #[test]
 fn options_that_contradict_each_other() {
     assert_snapshot!(messages(&[
-        "rw=read",
-        "direct=0",
-        "direct=1\nbuffered=1",
         "direct=1\ntime_based",
         "direct=1\nrate=1m\nrate_iops=100",
         "direct=1\nbsrange=4k-8k\nbssplit=4k:8k",
@@ -146,12 +143,6 @@ fn options_that_contradict_each_other() {
         "direct=1\nnumjobs=4096\nnrfiles=4096",
         "direct=1\nnumjobs=4096\n[more]\ndirect=1",
     ]), @r#"
-    job.fio:1:1: job "job": it uses buffered I/O (fio's default), and no page cache is modelled: add
-        direct=1
-    job.fio:2:1: job "job": this requests buffered I/O, and no page cache is modelled: write
-        direct=1
-    job.fio:3:1: job "job": this requests buffered I/O, and no page cache is modelled: write
-        direct=1
     job.fio:3:1: job "job": time_based needs a runtime: add runtime=60, or remove time_based
     job.fio:4:1: job "job": rate and rate_iops exclude each other; keep one of them
     job.fio:4:1: job "job": bsrange and bssplit exclude each other; keep one of them
@@ -180,7 +171,6 @@ fn invalid_command_lines() {
         "--name=x --bs=4.5k",
         "--name=x --bs 4.5k",
         "--name=x --time_based 0",
-        "--name=x --direct=0",
         "--name=x --rw=write --readonly --direct=1",
         "--terse-version=6 --name=x",
         "--output-format=json,xml --name=x",
@@ -203,8 +193,6 @@ fn invalid_command_lines() {
     argument 2, character 7: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
     argument 3, character 2: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
     argument 3, character 1: "0" is the name of a job file to fio; did you mean --time_based=0?
-    argument 2, character 1: job "x": this requests buffered I/O, and no page cache is modelled: write
-        --direct=1
     argument 2, character 1: job "x": it writes or trims, and --readonly forbids both; remove --readonly
     argument 1, character 17: terse-version=6: it must be one of 2, 3, 4, 5; did you mean 2?
     argument 1, character 22: output-format=json,xml: it must be one of normal, json, json+, terse

@@ -2,7 +2,7 @@
 
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::job::{
-    BlockSize, Distribution, Engine, Extent, Fallocate, Job, Mix, Pattern, SizeShare, SyncWrites,
+    BlockSize, Distribution, Engine, Extent, FadviseHint, Fallocate, Job, Mix, Pattern, SizeShare, SyncWrites,
 };
 use flashlab_fio::jobfile::JobFile;
 use flashlab_fio::loader::NoFiles;
@@ -235,10 +235,30 @@ fn irrelevant_options_are_listed_with_their_position() {
 }
 
 #[test]
-fn null_needs_no_direct_io_and_buffered_0_is_direct() {
-    assert_eq!(jobs("[a]\nioengine=null\n")[0].engine_name, "null");
-    assert_eq!(jobs("[a]\nbuffered=0\n").len(), 1);
-    assert_eq!(jobs("[a]\nbuffered=1\ndirect=1\n").len(), 1);
+fn jobs_are_buffered_unless_they_are_direct_or_run_on_the_engine_null() {
+    let buffered = |options: &str| jobs(&format!("[a]\n{options}\n"))[0].buffered;
+    assert!(buffered("rw=read") && buffered("direct=0") && buffered("direct=1\nbuffered=1"));
+    assert!(!buffered("direct=1") && !buffered("buffered=0") && !buffered("buffered=1\ndirect=1"));
+    assert!(!buffered("ioengine=null") && !buffered("direct=0\nioengine=null"));
+}
+
+#[test]
+fn options_of_the_page_cache_are_listed_where_direct_io_bypasses_it() {
+    let listed = |text: &str| {
+        let file = JobFile::parse("job.fio", text.as_bytes(), &NoFiles).unwrap();
+        file.irrelevant.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let text = "[a]\nfadvise_hint=random\ninvalidate=0\n";
+    let job = &jobs(text)[0];
+    assert_eq!((job.fadvise_hint, job.invalidate), (FadviseHint::Random, false));
+    assert_eq!(listed(text), [""; 0]);
+    let direct = "job.fio:2:1: fadvise_hint=random: it concerns the page cache, which direct I/O bypasses";
+    assert_eq!(listed(&format!("{text}direct=1\n")), [direct]);
+    let text = "[a]\nioengine=libaio\niodepth=8\n";
+    let one = "job.fio:3:1: iodepth=8: this ioengine serves buffered requests one after the other";
+    assert_eq!(listed(text), [one]);
+    assert_eq!(listed(&format!("{text}direct=1\n")), [""; 0]);
+    assert!(jobs("[a]\nsync_file_range=write:8\n")[0].sync_file_range);
 }
 
 #[test]

@@ -10,7 +10,7 @@
 mod reap;
 
 use crate::iolog::Iolog;
-use crate::job::{Direction, Engine, Job, SyncWrites};
+use crate::job::{Direction, Job, SyncWrites};
 use crate::workload::pace::Pace;
 use crate::workload::region::File;
 use crate::workload::replay::{Replay, Replayed};
@@ -126,7 +126,7 @@ impl Submitter {
         start: Instant,
     ) -> Result<Submitter, WorkloadError> {
         let start = start.saturating_add(job.start_delay);
-        let synchronous = job.engine == Engine::Synchronous;
+        let synchronous = job.has_one_request_at_a_time();
         let option = |value: u32| value as usize;
         let depth = if synchronous { 1 } else { option(job.depth).max(1) };
         let reap_min = if synchronous { 1 } else { option(job.batch_complete_min).clamp(1, depth) };
