@@ -298,7 +298,8 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Host => (
             "The host's own work: building commands, interrupts, copies, the filesystem.",
-            "host.command_max, host.t_request, host.t_command, host.t_block, host.prepare, vfat.t_unexplained",
+            "host.command_max, host.t_request, host.t_command, host.t_block, host.prepare, vfat.t_unexplained; \
+             cache.t_call, cache.t_page, cache.t_writeback, cache.t_submit",
         ),
         Mechanism::Firmware => (
             "The controller's processor: decoding a command and planning its execution.",
@@ -341,8 +342,8 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Cache => (
             "Waiting for a volatile cache: a write for room in it, a flush or a forced write for its drain, a read for \
-             the page that the drain programs.",
-            "card.cache, flash.t_prog, ftl.t_commit, ftl.t_write",
+             the page that the drain programs; a buffered write for room below the dirty limits of the page cache.",
+            "card.cache, flash.t_prog, ftl.t_commit, ftl.t_write; cache.memory, cache.dirty, cache.dirty_background",
         ),
     }
 }

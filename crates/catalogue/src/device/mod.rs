@@ -22,7 +22,7 @@ use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::provenance;
 use argument::{Argument, Scope, Settings};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
-use flashlab_host::FilesystemParameters;
+use flashlab_host::{FilesystemParameters, PageCacheParameters};
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Model, Store};
 use std::any::Any;
@@ -49,6 +49,7 @@ pub struct Device {
     pub state_path: Option<PathBuf>,
     kind: Kind,
     hardware: Arc<dyn Hardware>,
+    page_cache: PageCacheParameters,
     numbers: Vec<SourcedNumber>,
     none: Vec<RemovedParameter>,
 }
@@ -170,6 +171,7 @@ impl Device {
             state_path: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
             kind: profile.kind,
             hardware: hardware.into(),
+            page_cache: *parts.get(),
             numbers,
             none,
         };
@@ -301,6 +303,11 @@ impl Device {
             LevelingPolicy::Static { threshold, .. } => Some(threshold),
             _ => None,
         }
+    }
+
+    /// Returns the page cache of the host.
+    pub fn page_cache(&self) -> &PageCacheParameters {
+        &self.page_cache
     }
 
     /// Returns the addressable bytes.

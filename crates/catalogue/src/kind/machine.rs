@@ -1,6 +1,6 @@
 //! Hosts with an SD slot.
 
-use super::{Definition, Parts, Role};
+use super::{Definition, Parts, Role, page_cache};
 use crate::profile::parameter::*;
 use flashlab_host::{Machine, Stack};
 use flashlab_sim::Duration;
@@ -11,14 +11,15 @@ pub(super) static KIND: Definition = Definition {
     noun: "a host",
     subject: "host",
     folder: "host/",
-    sections: &["host"],
-    tables: || &[TABLE],
+    sections: &["host", "cache"],
+    tables: || &[TABLE, page_cache::TABLE],
     role: Role::Host,
     blank,
-    check: |parts| parts.get::<Machine>().check(),
+    check: |parts| page_cache::check(parts).and(parts.get::<Machine>().check()),
 };
 
 fn blank(parts: &mut Parts) {
+    page_cache::blank(parts);
     parts.insert(Machine {
         modes: Vec::new(),
         bus_clock_hz: None,

@@ -7,6 +7,7 @@ mod card;
 mod emmc;
 mod filesystem;
 mod machine;
+mod page_cache;
 mod pc;
 mod ssd;
 mod usb_port;

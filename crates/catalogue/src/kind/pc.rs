@@ -1,6 +1,6 @@
 //! Hosts with NVMe drives.
 
-use super::{Definition, Role};
+use super::{Definition, Parts, Role, page_cache};
 use crate::profile::parameter::*;
 use flashlab_nvme::SsdParameters;
 
@@ -10,12 +10,17 @@ pub(super) static KIND: Definition = Definition {
     noun: "a pc",
     subject: "host",
     folder: "host/",
-    sections: &["pc"],
-    tables: || &[TABLE],
+    sections: &["pc", "cache"],
+    tables: || &[TABLE, page_cache::TABLE],
     role: Role::Host,
-    blank: super::ssd::blank,
-    check: |_| Ok(()),
+    blank,
+    check: page_cache::check,
 };
+
+fn blank(parts: &mut Parts) {
+    page_cache::blank(parts);
+    super::ssd::blank(parts);
+}
 
 const TABLE: &[Parameter] = &[mandatory!("pc.hmb", Size SsdParameters.lend_max, (0, 64 * GIB),
         "Maximum host memory in bytes that the driver lends to a drive; Linux: nvme.max_host_mem_size_mb.")];

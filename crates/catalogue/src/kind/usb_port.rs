@@ -1,6 +1,6 @@
 //! Hosts with USB ports.
 
-use super::{Definition, Parts, Role};
+use super::{Definition, Parts, Role, page_cache};
 use crate::profile::parameter::*;
 use flashlab_host::{UsbHost, UsbSpeed};
 use flashlab_sim::Duration;
@@ -11,14 +11,15 @@ pub(super) static KIND: Definition = Definition {
     noun: "a USB port",
     subject: "USB port",
     folder: "host/",
-    sections: &["port"],
-    tables: || &[TABLE],
+    sections: &["port", "cache"],
+    tables: || &[TABLE, page_cache::TABLE],
     role: Role::Host,
     blank,
-    check: |parts| parts.get::<UsbHost>().check(),
+    check: |parts| page_cache::check(parts).and(parts.get::<UsbHost>().check()),
 };
 
 fn blank(parts: &mut Parts) {
+    page_cache::blank(parts);
     parts.insert(UsbHost {
         speed: UsbSpeed::High,
         high_speed_max: 0,
