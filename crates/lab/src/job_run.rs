@@ -28,6 +28,8 @@ pub struct JobRun {
 pub struct Notes {
     /// Note on the placement of the jobs' files on a bare device.
     pub files: Option<String>,
+    /// Note on the page cache of buffered jobs.
+    pub page_cache: Option<String>,
     /// Bytes that were written before the jobs began because the jobs read them.
     pub written_first: u64,
     /// Simulated time after which the user ended the run.
@@ -50,6 +52,7 @@ impl JobRun {
         let counted = statistics(&before, &bench.counters(), bench.wear().as_ref());
         let notes = Notes {
             files: if bench.has_filesystem() { None } else { files_on_bare_device(invocation) },
+            page_cache: bench.page_cache_note(jobs),
             written_first,
             stopped_after: bench.is_stopped().then(|| bench.now().since(begin)),
         };

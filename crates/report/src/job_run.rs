@@ -43,7 +43,7 @@ pub fn written_first_note(notes: &Notes) -> Option<String> {
 /// Returns the notes as paragraphs of fio's normal output.
 fn paragraphs(notes: &Notes) -> String {
     let written_first = written_first_note(notes);
-    let notes = [&notes.files, &written_first].into_iter().flatten();
+    let notes = [&notes.files, &notes.page_cache, &written_first].into_iter().flatten();
     notes.map(|note| format!("\n{note}\n")).collect()
 }
 
@@ -51,6 +51,9 @@ fn with_device(mut document: serde_json::Value, run: &JobRun) -> String {
     document["flashlab"] = serde_json::to_value(&run.counted).expect("names are text and figures are finite");
     if let Some(files) = &run.notes.files {
         document["flashlab"]["files"] = files.as_str().into();
+    }
+    if let Some(page_cache) = &run.notes.page_cache {
+        document["flashlab"]["page_cache"] = page_cache.as_str().into();
     }
     document["flashlab"]["written_first_bytes"] = run.notes.written_first.into();
     if run.notes.stopped_after.is_some() {

@@ -1,6 +1,6 @@
 //! Errors of the bench: jobs that cannot run, and jobs that ended early.
 
-use super::YEARS;
+use super::{Unmodelled, YEARS};
 use flashlab_fio::job::Direction;
 use flashlab_fio::stats::Report;
 use flashlab_fio::workload::{Cause, WorkloadError};
@@ -43,6 +43,15 @@ pub enum BenchError {
         size: u64,
         /// Free bytes after the other files.
         left: u64,
+    },
+    /// A buffered job has no model.
+    Unmodelled {
+        /// The job.
+        job: String,
+        /// The reason.
+        why: Unmodelled,
+        /// Command that records the job under a real kernel.
+        record: Option<String>,
     },
     /// The device is too small for the filesystem.
     TooSmall,
@@ -173,6 +182,16 @@ impl fmt::Display for BenchError {
                 f,
                 "{file}: a file of {size} B does not fit on the device, which has {left} B left; lower size= or filesize="
             ),
+            BenchError::Unmodelled { job, why, record } => {
+                write!(f, "job `{job}` is buffered (direct=0, fio's default): {why}")?;
+                match record {
+                    Some(command) => write!(
+                        f,
+                        ". To record the job under a real kernel and replay it on any device:\n    {command}"
+                    ),
+                    None => Ok(()),
+                }
+            }
             BenchError::TooSmall => write!(f, "the device is too small for a FAT32 filesystem"),
             BenchError::NotWholeBlocks { job, option, bytes, block } => write!(
                 f,

@@ -3,6 +3,7 @@
 //! The device keeps its state from one run to the next, and simulated time continues. As in fio, files are laid out
 //! before a wave of jobs begins: outside the timed window, but simulated like everything else.
 
+mod buffered;
 mod error;
 mod hints;
 mod steps;
@@ -10,6 +11,7 @@ mod stoppable;
 mod trace;
 mod work;
 
+pub use buffered::Unmodelled;
 pub use error::{BenchError, refusal};
 pub(crate) use hints::reads_unwritten;
 pub use hints::{Hint, hints};
@@ -30,7 +32,7 @@ use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mi
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
 use flashlab_host::fs::Allocate;
-use flashlab_host::{Filesystem, FilesystemParameters};
+use flashlab_host::{Filesystem, FilesystemParameters, PageCache, PageCacheParameters};
 use flashlab_recording::{Replay, ReplayJob, Source};
 use flashlab_sim::{Duration, FileId, Instant, Model, Workload};
 use std::collections::BTreeMap;
@@ -56,6 +58,10 @@ pub struct Bench {
     /// it prepared did.
     written: Ranges,
     progress: Progress,
+    /// Page cache of the host, as its profile describes it.
+    page_cache: PageCacheParameters,
+    /// The page cache of buffered jobs. Between two waves it holds no pages.
+    cache: Option<Box<PageCache>>,
 }
 
 #[derive(Clone)]
@@ -77,6 +83,8 @@ impl Bench {
             has_bytes: false,
             written: Ranges::default(),
             progress: Progress::default(),
+            page_cache: PageCacheParameters::default(),
+            cache: None,
         }
     }
 
@@ -89,6 +97,18 @@ impl Bench {
     /// names.
     pub fn with(device: &Device, seed: u64) -> Self {
         Bench { used_before: device.used_time(), ..Bench::new(device.build(seed)) }
+            .with_page_cache(*device.page_cache())
+    }
+
+    /// Returns this bench with the page cache of a host, for buffered jobs.
+    pub fn with_page_cache(self, page_cache: PageCacheParameters) -> Self {
+        Bench { page_cache, ..self }
+    }
+
+    /// Returns true if a job replays a recording, whose requests are those below the page cache.
+    fn replays_recording(&self, job: &Job) -> bool {
+        let trace = job.read_iolog.as_ref().and_then(|name| self.traces.get(name));
+        trace.is_some_and(|trace| trace.recording().is_some())
     }
 
     /// Adds an iolog that jobs refer to as `read_iolog=name`.
@@ -243,11 +263,14 @@ impl Bench {
         wave: Range<usize>,
     ) -> Result<Vec<Task<'a>>, BenchError> {
         let mut tasks = Vec::new();
+        self.prepare_cache(&jobs[wave.clone()])?;
         for (number, job) in wave.clone().zip(&jobs[wave]) {
             if job.verify.method().is_some() && !self.has_bytes {
                 return Err(BenchError::NoBytes { job: job.name.clone() });
             }
-            self.check_blocks(job)?;
+            if !job.buffered {
+                self.check_blocks(job)?;
+            }
             let files = self.files_of(job)?;
             let iolog = job.read_iolog.as_ref().and_then(|name| self.traces.get(name)?.iolog()).cloned();
             tasks.push(Task { job, files, number: number as u32, entropy: self.used().as_ns(), iolog });
@@ -414,11 +437,19 @@ impl Bench {
             return Err(BenchError::TooLong);
         }
         let capacity = self.device().geometry().capacity;
+        let is_buffered = tasks.iter().any(|task| task.job.buffered);
         let work = tasks.iter().map(|task| work_of(task.job, capacity)).sum();
         let jobs = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
         let progress = WaveProgress::new(self.progress.clone(), work, begin);
-        let (jobs, last) = self.run_workload(jobs, progress, runner)?;
+        let (jobs, last) = if is_buffered {
+            self.run_buffered(jobs, progress, runner)?
+        } else {
+            self.run_workload(jobs, progress, runner)?
+        };
         self.now = jobs.end().unwrap_or(last).max(last);
+        if is_buffered {
+            self.close_cache();
+        }
         Ok(jobs.into_record())
     }
 
@@ -571,6 +602,7 @@ impl Bench {
                     self.fill(File { id, size })?;
                 }
             }
+            self.describe_file(job, id, size.max(there), there >= size);
             found.push(File { id, size: size.max(there) });
         }
         Ok(found)

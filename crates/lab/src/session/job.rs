@@ -26,6 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
             (job.verify.method().is_some(), "verify="),
             (job.directory.is_some(), "directory="),
             (job.read_iolog.is_some(), "read_iolog="),
+            (job.buffered, "buffered I/O (add direct=1)"),
         ];
         if let Some((_, option)) = unsupported.into_iter().find(|(is_set, _)| *is_set) {
             return Err(SessionError::JobOption { job: job.name.clone(), option });

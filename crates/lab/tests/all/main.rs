@@ -1,5 +1,6 @@
 //! Tests of experiments and devices of the library, one module per subject.
 
+mod buffered;
 mod conformance;
 mod experiments;
 mod follows;

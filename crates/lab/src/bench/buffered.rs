@@ -1,0 +1,204 @@
+//! Buffered jobs: the page cache above the device, and the jobs that have no model.
+
+use super::stoppable::{StoppableWave, Wave, WaveProgress};
+use super::{Bench, BenchError, Runner, Stack, is_read_or_overwritten};
+use flashlab_fio::job::{Engine, FadviseHint, Job, Mix};
+use flashlab_host::page_cache::{Advice, Counters, PAGE, PageCache};
+use flashlab_sim::{FileId, Instant};
+use std::fmt;
+
+/// The reason why a buffered job has no model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unmodelled {
+    /// The job runs on a filesystem, whose metadata is written back too.
+    Filesystem,
+    /// The host of the device has no page cache in its profile.
+    Host,
+    /// The device moves bytes.
+    Bytes,
+    /// The device's blocks are larger than pages.
+    Blocks,
+    /// io_uring with several requests in flight.
+    IoUring,
+    /// Trims.
+    Trim,
+    /// `verify=`
+    Verify,
+    /// `loops=` or `io_size=` beyond `size=`: between two passes the files are closed.
+    Loops,
+    /// `sync_file_range=`
+    SyncFileRange,
+    /// `invalidate=0` on files, which the layout leaves in the cache.
+    Invalidate,
+    /// Another job at the same time has `direct=1`.
+    Direct,
+    /// Another job at the same time gives the kernel other advice on its pattern.
+    Advice,
+}
+
+impl Unmodelled {
+    /// Returns true if a recording of the job under a real kernel answers the question instead.
+    fn can_be_recorded(self) -> bool {
+        !matches!(self, Unmodelled::Host | Unmodelled::Bytes | Unmodelled::Blocks | Unmodelled::Verify)
+    }
+}
+
+impl fmt::Display for Unmodelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unmodelled::Filesystem => {
+                "the write-back of a filesystem's metadata is not modelled: leave --fs out, or add direct=1"
+            }
+            Unmodelled::Host => {
+                "the host's profile states no memory for its page cache: append cache.memory=1GiB to the device, or add \
+                 direct=1"
+            }
+            Unmodelled::Bytes => {
+                "devices that move bytes have no host with a page cache: add direct=1, or choose a device without layers"
+            }
+            Unmodelled::Blocks => "the device's blocks are larger than a page of 4 KiB: add direct=1",
+            Unmodelled::IoUring => {
+                "the workers of io_uring are not modelled: write iodepth=1, another ioengine, or direct=1"
+            }
+            Unmodelled::Trim => "trims under a page cache are not modelled: add direct=1",
+            Unmodelled::Verify => "verify= would read the page cache: add direct=1",
+            Unmodelled::Loops => "the close of the file between two loops is not modelled: leave loops= out, or add direct=1",
+            Unmodelled::SyncFileRange => "sync_file_range= is not modelled: remove it",
+            Unmodelled::Invalidate => {
+                "invalidate=0 would find the files in the page cache that laid them out, which is not modelled: remove it"
+            }
+            Unmodelled::Direct => {
+                "another job with direct=1 runs at the same time, and its effect on the page cache is not modelled: add \
+                 stonewall between the two"
+            }
+            Unmodelled::Advice => {
+                "jobs with random and with sequential patterns run at the same time, and read-ahead is modelled for one kind \
+                 at a time: add stonewall between them"
+            }
+        })
+    }
+}
+
+/// Returns the error of a buffered job without a model, with the command that answers the question under a real kernel.
+pub(super) fn refused(job: &Job, filesystem: Option<&str>, why: Unmodelled) -> BenchError {
+    let filesystem = filesystem.unwrap_or(if job.directory.is_some() { "ext4" } else { "none" });
+    let record = why
+        .can_be_recorded()
+        .then(|| format!("flashlab record --fs {filesystem} --fio job.fio --to run.rec"));
+    BenchError::Unmodelled { job: job.name.clone(), why, record }
+}
+
+/// Returns the advice that fio gives the kernel for a job.
+fn advice(job: &Job) -> Advice {
+    match job.fadvise_hint {
+        FadviseHint::None => Advice::Normal,
+        FadviseHint::Sequential => Advice::Sequential,
+        FadviseHint::Random => Advice::Random,
+        FadviseHint::Pattern if job.pattern.random => Advice::Random,
+        FadviseHint::Pattern => Advice::Sequential,
+    }
+}
+
+/// Returns the first reason for which a job alone has no model.
+fn unmodelled(job: &Job) -> Option<Unmodelled> {
+    let is_io_uring = job.engine == Engine::Asynchronous && !job.has_one_request_at_a_time();
+    [
+        (is_io_uring && job.depth > 1, Unmodelled::IoUring),
+        (matches!(job.pattern.mix, Mix::Trim | Mix::TrimWrite), Unmodelled::Trim),
+        (job.verify.method().is_some(), Unmodelled::Verify),
+        (job.loops > 1, Unmodelled::Loops),
+        (job.sync_file_range, Unmodelled::SyncFileRange),
+        (!job.invalidate && job.directory.is_some(), Unmodelled::Invalidate),
+    ]
+    .into_iter()
+    .find_map(|(applies, why)| applies.then_some(why))
+}
+
+impl Bench {
+    /// Checks the buffered jobs of a wave, and makes the page cache that they use. Returns false if the wave has none.
+    pub(super) fn prepare_cache(&mut self, wave: &[Job]) -> Result<bool, BenchError> {
+        let is_buffered = |job: &&Job| job.buffered && !self.replays_recording(job);
+        let Some(first) = wave.iter().find(is_buffered) else { return Ok(false) };
+        let filesystem = match &self.stack {
+            Stack::Filesystem(filesystem) => Some(filesystem.name()),
+            Stack::Device(_) | Stack::Files(_) => None,
+        };
+        let refuse = |job: &Job, why| Err(refused(job, filesystem, why));
+        if wave.iter().any(|job| !job.buffered) {
+            return refuse(first, Unmodelled::Direct);
+        }
+        if let Some((job, why)) = wave.iter().find_map(|job| Some((job, unmodelled(job)?))) {
+            return refuse(job, why);
+        }
+        let reads = |job: &&Job| job.pattern.mix != Mix::Write;
+        let advices = || wave.iter().filter(reads).map(advice);
+        if advices().any(|advice| Some(advice) != advices().next()) {
+            return refuse(first, Unmodelled::Advice);
+        }
+        if filesystem.is_some() {
+            return refuse(first, Unmodelled::Filesystem);
+        }
+        if self.has_bytes {
+            return refuse(first, Unmodelled::Bytes);
+        }
+        let Some(settings) = self.page_cache.settings() else { return refuse(first, Unmodelled::Host) };
+        if self.device().geometry().block > PAGE {
+            return refuse(first, Unmodelled::Blocks);
+        }
+        let cache = self.cache.get_or_insert_with(|| Box::new(PageCache::new(settings)));
+        cache.set_advice(advices().next().unwrap_or_default());
+        Ok(true)
+    }
+
+    /// Runs a workload like [`Bench::run_workload`], through the page cache.
+    pub(super) fn run_buffered<W: Wave>(
+        &mut self,
+        workload: W,
+        progress: WaveProgress,
+        runner: impl Runner,
+    ) -> Result<(W, Instant), BenchError> {
+        let begin = self.now;
+        let mut workload = StoppableWave::new(workload, progress);
+        let mut cache = self.cache.take().expect("the tasks of buffered jobs have a cache");
+        let last = runner.run(&mut cache.over(self.model()), &mut workload, begin);
+        self.cache = Some(cache);
+        let workload = workload.finish(last).ok_or(BenchError::TooLong)?;
+        Ok((workload, last))
+    }
+
+    /// Writes back the dirty pages that buffered jobs left, as the close of their files does on a raw device.
+    pub(super) fn close_cache(&mut self) {
+        if let Some(mut cache) = self.cache.take() {
+            let now = self.now;
+            self.now = cache.close(self.model(), now);
+            self.cache = Some(cache);
+        }
+    }
+
+    /// Returns a note on the page cache and its counters since the last note, if one of `jobs` used it.
+    pub(crate) fn page_cache_note(&mut self, jobs: &[Job]) -> Option<String> {
+        let job = jobs.iter().find(|job| job.buffered && !self.replays_recording(job))?;
+        let memory = self.page_cache.memory? >> 20;
+        let Counters { read, from_device, written, written_back, pauses } =
+            self.cache.as_mut()?.take_counters();
+        let mut note = format!(
+            "{}: buffered (no direct=1), through a model of Linux' page cache of {memory} MiB. Pages of 4 KiB: {read} read, \
+             {from_device} from the device; {written} written, {written_back} written back; {pauses} pauses of writers at \
+             the dirty limits.",
+            job.name
+        );
+        if job.directory.is_some() {
+            note.push_str(
+                " The metadata of a filesystem is not modelled; flashlab record --fs ext4 records it.",
+            );
+        }
+        Some(note)
+    }
+
+    /// Describes a job's file to the page cache. `existed` is true if the file was not laid out for this job.
+    pub(super) fn describe_file(&mut self, job: &Job, file: FileId, size: u64, existed: bool) {
+        if let Some(cache) = self.cache.as_mut().filter(|_| job.buffered && job.directory.is_some()) {
+            cache.set_file(file, size, existed || is_read_or_overwritten(job));
+        }
+    }
+}

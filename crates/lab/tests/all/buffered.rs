@@ -1,0 +1,121 @@
+//! Buffered jobs: the model of the page cache beside recordings under a real kernel, and the jobs without a model.
+
+mod compare;
+
+use compare::{Run, first_difference, span_ms};
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::job::Direction;
+use flashlab_fio::loader::NoFiles;
+use flashlab_fio::stats::{Report, Settings};
+use flashlab_lab::bench::{Bench, BenchError};
+use flashlab_sim::{Mechanism, Op};
+
+macro_rules! recordings {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_bytes!(concat!("buffered/recordings/", $name, ".rec")).as_slice())),+]
+    };
+}
+
+/// Recordings by `flashlab record --fs none --fio buffered/jobs/NAME.fio --latency TIME`. Their streams are equal to
+/// those of the model to the last request.
+const RECORDINGS: [(&str, &[u8]); 9] = recordings![
+    "end-fsync-100us",
+    "end-fsync-4ms",
+    "fdatasync-log-4ms",
+    "fsync-stride-100us",
+    "fsync-stride-4ms",
+    "o-sync-4ms",
+    "read-large-4ms",
+    "read-stream-4ms",
+    "read-stride-100us",
+];
+
+#[test]
+fn the_requests_are_those_of_linux_and_take_its_time_within_10_percent() {
+    for (name, bytes) in RECORDINGS {
+        let run = Run::read(bytes);
+        let (simulated, _) = run.simulate();
+        assert_eq!(first_difference(&run.requests, &simulated), None, "{name}");
+        let (recorded, simulated) = (span_ms(&run.requests), span_ms(&simulated));
+        let error = simulated / recorded - 1.0;
+        assert!(error.abs() < 0.10, "{name}: {simulated:.1} ms, recorded {recorded:.1} ms");
+    }
+}
+
+#[test]
+fn the_timers_write_the_same_pages_in_three_bursts() {
+    let run = Run::read(include_bytes!("buffered/recordings/timers-stride-4ms.rec"));
+    let (simulated, _) = run.simulate();
+    // fio wakes late from its sleeps, so that it ends with one write more than the model.
+    assert_eq!(first_difference(&run.requests, &simulated), Some(840));
+    assert_eq!((run.requests.len(), simulated.len()), (841, 840));
+    let bursts = |requests: &[compare::Logged]| -> Vec<u64> {
+        let pauses = requests.windows(2).filter(|pair| pair[1].0 - pair[0].0 > 1_000_000_000);
+        requests.iter().take(1).map(|r| r.0).chain(pauses.map(|pair| pair[1].0)).collect()
+    };
+    let (was, is) = (bursts(&run.requests), bursts(&simulated));
+    assert_eq!((was.len(), is.len()), (3, 3));
+    // The start of fio, and the place of the run on the grid of the timers, are up to 0.5 s.
+    assert!(was.iter().zip(&is).all(|(was, is)| was.abs_diff(*is) < 500_000_000), "{was:?} and {is:?}");
+}
+
+#[test]
+fn a_recording_with_fsync_flushes_as_often_as_the_model_reports_syncs() {
+    let run = Run::read(RECORDINGS[2].1);
+    let flushes = run.requests.iter().filter(|r| r.1 == Op::Flush).count() as u64;
+    let (_, statistics) = run.simulate();
+    let text = run.job.as_bytes().to_vec();
+    let jobs = Invocation::parse(&["job.fio"], &|_: &str| Ok(text.clone())).unwrap().jobs;
+    let report = &statistics.reports(&jobs)[0];
+    assert_eq!(report.stats.sync.count(), flushes);
+    let writes = report.stats.direction(Direction::Write);
+    assert!(writes.mechanism_ns(Mechanism::Host) > 0, "a write takes processor time");
+}
+
+/// Runs a job of fio on a card. Returns its reports.
+fn bench(device: &str, job: &str) -> Result<Vec<Report>, BenchError> {
+    let library = Library::built_in().expect("the repository's own library");
+    let device = Device::open(device, &library).unwrap();
+    let words: Vec<&str> = job.split_whitespace().collect();
+    let jobs = Invocation::parse(&words, &NoFiles).unwrap().jobs;
+    let mut bench = Bench::with(&device, 1);
+    Ok(bench.run(&jobs, &Settings::default())?.reports(&jobs))
+}
+
+#[test]
+fn read_ahead_gives_a_stream_of_small_reads_the_rate_of_large_direct_ones() {
+    let rate = |job: &str| {
+        let reports = bench("sd/kingston", job).unwrap();
+        reports[0].stats.direction(Direction::Read).bytes_per_second() as f64
+    };
+    let direct = rate("--name=r --rw=read --bs=128k --size=64m --direct=1");
+    let buffered = rate("--name=r --rw=read --bs=4k --size=64m");
+    assert!((buffered / direct - 1.0).abs() < 0.1, "{buffered} beside {direct} bytes a second");
+}
+
+#[test]
+fn jobs_without_a_model_name_the_command_that_records_them() {
+    let refused = |device: &str, job: &str| match bench(device, job) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{job} runs"),
+    };
+    let card = "sd/kingston";
+    let base = "--name=a --size=1m --bs=4k";
+    for (job, filesystem) in [
+        ("--rw=write --ioengine=io_uring --iodepth=4", "none"),
+        ("--rw=randtrim", "none"),
+        ("--rw=write --loops=2", "none"),
+        ("--rw=write --sync_file_range=write:8", "none"),
+        ("--rw=read --directory=/data --invalidate=0", "ext4"),
+        ("--rw=read --name=b --rw=write --size=1m --direct=1", "none"),
+        ("--rw=read --name=b --rw=randread --size=1m", "none"),
+    ] {
+        let message = refused(card, &format!("{base} {job}"));
+        let command = format!("flashlab record --fs {filesystem} --fio job.fio --to run.rec");
+        assert!(message.ends_with(&command), "{job}: {message}");
+    }
+    let message = refused("sd/qemu-sdsc", &format!("{base} --rw=write"));
+    assert!(message.contains("cache.memory=1GiB"), "{message}");
+}
