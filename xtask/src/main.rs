@@ -35,7 +35,8 @@ cargo xtask <task>
   deb           packs the command as a .deb, with cargo-deb
   sbom FILE     writes a bill of materials of the command: CycloneDX, JSON
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
-  recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR
+  recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR;
+                           PART `buffered`: those of buffered jobs on a raw device
   golden        rewrites the golden tables of the experiments and the README's picture
 ";
 
@@ -62,6 +63,8 @@ fn main() -> ExitCode {
         ["deb"] => packages::deb(),
         ["sbom", path] => packages::sbom(path),
         ["install-c", prefix] => install_c(prefix),
+        ["recordings", "buffered"] => recordings::record_buffered(None),
+        ["recordings", "buffered", folder] => recordings::record_buffered(Some(folder)),
         ["recordings"] => recordings::record("", None),
         ["recordings", part] => recordings::record(part, None),
         ["recordings", part, folder] => recordings::record(part, Some(folder)),

@@ -19,6 +19,36 @@ const FILESYSTEMS: [(&str, &str, &str); 6] = [
 /// Shipped workloads, which are the second part of the names.
 const WORKLOADS: [&str; 6] = ["sqlite", "sqlite-wal", "logger", "unpack", "fio-random", "fio-sequential"];
 
+/// Folder of the buffered jobs on the raw device, with which the page cache's model is compared.
+const BUFFERED: &str = "crates/lab/tests/all/buffered";
+
+/// Recordings of buffered jobs: the job and the latency of the device.
+const BUFFERED_JOBS: [(&str, &str); 10] = [
+    ("end-fsync", "100us"),
+    ("end-fsync", "4ms"),
+    ("fdatasync-log", "4ms"),
+    ("fsync-stride", "100us"),
+    ("fsync-stride", "4ms"),
+    ("o-sync", "4ms"),
+    ("read-large", "4ms"),
+    ("read-stream", "4ms"),
+    ("read-stride", "100us"),
+    ("timers-stride", "4ms"),
+];
+
+/// Makes the recordings of buffered jobs, in `folder`.
+pub(crate) fn record_buffered(folder: Option<&str>) -> Outcome {
+    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
+    let folder = folder.map_or_else(|| format!("{BUFFERED}/recordings"), str::to_owned);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{folder}: {error}"))?;
+    for (job, latency) in BUFFERED_JOBS {
+        let (fio, to) = (format!("{BUFFERED}/jobs/{job}.fio"), format!("{folder}/{job}-{latency}.rec"));
+        let mut command = Command::new("target/release/flashlab");
+        run(command.args(["record", "--fs", "none", "--fio", &fio, "--latency", latency, "--to", &to]))?;
+    }
+    Ok(())
+}
+
 /// Makes the recordings whose names contain `part`, in `folder`.
 pub(crate) fn record(part: &str, folder: Option<&str>) -> Outcome {
     run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
