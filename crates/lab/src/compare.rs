@@ -3,7 +3,7 @@
 use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
 use crate::dependence::{dependence, figures as compared_figures};
 use crate::experiment::map_parallel::map_parallel;
-use crate::figures::{DeviceFigures, JobFigures, figures};
+use crate::figures::{DeviceFigures, JobFigures, figures, sync_note};
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -102,6 +102,8 @@ pub fn compare(
         }
         let t_read = device.t_read();
         let ran = reports.as_deref().unwrap_or_default();
+        let syncs = ran.iter().filter_map(sync_note);
+        remarks.extend(syncs.map(|note| format!("{}: {note}", device.argument)));
         let hints = hints(ran, t_read);
         let figures = ran.iter().flat_map(|report| figures(report, Some(t_read))).collect();
         let lines = reports

@@ -82,6 +82,23 @@ pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
     report.shown().iter().filter_map(figure).collect()
 }
 
+/// Returns a note on the latency of `fsync` and `fdatasync` of a buffered job, whose writes only reach the page cache.
+pub fn sync_note(report: &Report) -> Option<String> {
+    let sync = &report.stats.sync;
+    if !report.job.buffered || sync.count() == 0 {
+        return None;
+    }
+    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
+    Some(format!(
+        "job `{}`: {} calls of fsync or fdatasync took {} on average, p99 {}, at most {}",
+        report.job.name,
+        sync.count(),
+        ms(sync.mean_ns()),
+        ms(sync.percentile(99.0).min(sync.max()).as_ns() as f64),
+        ms(sync.max().as_ns() as f64),
+    ))
+}
+
 fn figure(report: &Report, direction: Direction, name: &'static str) -> Option<JobFigures> {
     let stats = report.stats.direction(direction);
     let clat = &stats.clat;

@@ -232,7 +232,7 @@ fn is_job_file(text: &str) -> bool {
     text.trim().contains('\n') || text.trim_start().starts_with(['[', ';', '#'])
 }
 
-/// Adds a name and `direct=1` to a command line that lacks them: the device has no page cache above it.
+/// Adds a name and `direct=1` to a command line that lacks them: a sweep measures the device rather than the page cache.
 fn with_defaults(words: Vec<String>) -> Vec<String> {
     let has = |words: &[String], name: &str| {
         words.iter().any(|word| word.trim_start_matches('-').split('=').next() == Some(name))

@@ -14,7 +14,7 @@ use flashlab_fio::output::logs;
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
-use flashlab_lab::figures::{DeviceFigures, figures};
+use flashlab_lab::figures::{DeviceFigures, figures, sync_note};
 use flashlab_lab::job_run::{JobRun, Notes};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_report::html::{JobPage, jobs_page};
@@ -193,7 +193,8 @@ const STOPPED: u8 = 128;
 
 /// Writes the page of one device to `path`.
 fn write_page(path: &Path, options: &Options, figures: DeviceFigures, notes: &Notes) -> Result<(), Failure> {
-    let remarks: Vec<String> = notes.files.clone().into_iter().chain(incomplete_note(notes)).collect();
+    let facts = notes.files.clone().into_iter().chain(notes.page_cache.clone());
+    let remarks: Vec<String> = facts.chain(incomplete_note(notes)).collect();
     let page = JobPage {
         title: &options.device,
         version: env!("CARGO_PKG_VERSION"),
@@ -289,7 +290,12 @@ impl Target {
             title,
             written_first_bytes: notes.written_first,
             jobs: reports.iter().flat_map(|report| figures(report, t_read)).collect(),
-            notes: self.hints(reports).iter().map(Hint::to_string).collect(),
+            notes: self
+                .hints(reports)
+                .iter()
+                .map(Hint::to_string)
+                .chain(reports.iter().filter_map(sync_note))
+                .collect(),
             error: refusal(reports).as_ref().map(ToString::to_string),
         }
     }

@@ -217,6 +217,9 @@ pub(crate) fn print_notes(medium: &Medium, invocation: &Invocation) {
     if medium.fs.is_none() {
         files_on_bare_device(invocation).iter().for_each(say);
     }
+    if let Some(job) = invocation.jobs.iter().find(|job| job.buffered && job.read_iolog.is_none()) {
+        say(format_args!("{}: buffered (no direct=1), through a model of Linux' page cache", job.name));
+    }
 }
 
 /// Prints the notes of [`print_notes`], and one more if the jobs ask for logs, which `command` does not write.

@@ -42,10 +42,11 @@ use queue::{Io, Queue};
 use read_ahead::{ReadLimits, Window};
 use writer::Run;
 
-/// Most writes in flight that a call waits for, that the flusher makes, and that it makes while writers pause
-/// (block/blk-wbt.c at its default depth; recorded).
+/// Most writes in flight while a call waits for them (recorded; block/blk-wbt.c derives it from the depth of the queue).
 const SYNC_WRITES: usize = 16;
+/// Most writes in flight while only the flusher writes (recorded; blk-wbt.c: a quarter of its default depth).
 const BACKGROUND_WRITES: usize = 4;
+/// Most writes in flight after a writer has paused (recorded; blk-wbt.c: the largest depth, which sustained writes reach).
 const THROTTLED_WRITES: usize = 48;
 /// Time for which a pause counts (`wb_recent_wait`).
 const RECENT: Duration = Duration::from_secs(1);
@@ -120,7 +121,7 @@ pub struct PageCache {
     completed: VecDeque<Completion>,
     /// Calls that wait for room among the writes in flight.
     awaiting_room: Vec<CallId>,
-    /// Writes in flight, and the limit of the submitter that waits for room.
+    /// Writes that are built or in flight.
     writes_in_flight: usize,
     /// Instant until which the processor is busy, if there is only one.
     busy_until: Instant,

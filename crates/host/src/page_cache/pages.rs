@@ -153,7 +153,7 @@ impl Pages {
         }
     }
 
-    /// Makes an up-to-date page the last used one. Returns true if it was marked, and removes the mark.
+    /// Makes a resident page the last used one.
     pub(super) fn touch(&mut self, key: PageKey) {
         let Some(page) = self.resident.get_mut(&key) else { return };
         self.uses += 1;
