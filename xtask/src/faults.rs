@@ -20,7 +20,7 @@ const SUITES: &[(&str, &[&str])] = &[
     ("flash", &["power_cut"]),
     ("nvme", &["power_cut"]),
     ("block", &["timed"]),
-    ("volume", &["faulty", "rekey", "nonces", "encrypted", "corruption", "crash"]),
+    ("volume", &["faulty", "rekey", "nonces", "encrypted", "corruption", "members", "reconcile", "crash"]),
     ("sd", &["power_cut", "card"]),
     ("host", &["cache"]),
 ];

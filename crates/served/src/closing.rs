@@ -1,4 +1,24 @@
-//! The work at the end of a device.
+//! The work of a device beside its requests, and at its end.
+
+use flashlab_block::Context;
+use std::future::Future;
+use std::pin::Pin;
+
+/// Background work of a device.
+pub type Background<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// A number for metrics.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Gauge {
+    /// Name, with its unit last.
+    pub name: &'static str,
+    /// Meaning, as a sentence.
+    pub help: &'static str,
+    /// Labels with their values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: f64,
+}
 
 /// A device that has work to do before the process ends.
 pub trait Closing: Send + Sync {
@@ -7,4 +27,20 @@ pub trait Closing: Send + Sync {
     /// # Errors
     /// Returns the reason, as a sentence for the user.
     fn close(&self) -> Result<(), String>;
+
+    /// Returns the background work of the device, on a context with an executor; `None` if it has none. The work ends
+    /// soon after `is_stopped` returns true. `rate` limits the bytes that it writes per second; zero means no limit.
+    fn background<'a>(
+        &'a self,
+        _cx: &'a Context,
+        _rate: u64,
+        _is_stopped: &'a (dyn Fn() -> bool + Sync),
+    ) -> Option<Background<'a>> {
+        None
+    }
+
+    /// Returns numbers for metrics. Those of one name follow each other.
+    fn gauges(&self) -> Vec<Gauge> {
+        Vec::new()
+    }
 }

@@ -27,7 +27,7 @@ pub mod volume;
 #[cfg(feature = "image")]
 pub use bottom::check_kept_changes;
 pub use card::CardOrigin;
-pub use closing::Closing;
+pub use closing::{Background, Closing, Gauge};
 pub use device_files::DeviceFilesError;
 pub use error::{Problem, ServedError};
 pub use state_writer::StateWriter;

@@ -70,6 +70,8 @@ struct MemberSpace {
     durability: u8,
     /// Full buckets with cached copies, the oldest first.
     cached: VecDeque<u32>,
+    /// Writes of cached copies in flight. Their buckets must not be reused.
+    cached_in_flight: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +141,7 @@ impl Allocator {
                 writable: true,
                 durability: entry.durability,
                 cached: VecDeque::new(),
+                cached_in_flight: 0,
             }
         };
         Allocator { layout, members: members.map(space).collect(), releasing: VecDeque::new() }
@@ -236,8 +239,7 @@ impl Allocator {
         let has_room = |member: &MemberSpace| {
             member.writable
                 && member.durability > 0
-                && (!member.cached.is_empty()
-                    || member.free.len() > (member.reserve + CACHED_LEAVES) as usize)
+                && (member.has_evictable() || member.free.len() > (member.reserve + CACHED_LEAVES) as usize)
         };
         self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
     }
@@ -328,6 +330,13 @@ impl Allocator {
     pub(crate) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
         if self.is_current(pointer) {
             self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize].live += blocks;
+        }
+    }
+
+    /// Notes that the writes of cached copies at these places ended.
+    pub(crate) fn cached_written(&mut self, places: &[Pointer]) {
+        for place in places.iter().filter(|place| place.cached) {
+            self.members[usize::from(place.member)].cached_in_flight -= 1;
         }
     }
 
@@ -456,12 +465,23 @@ impl MemberSpace {
             Stream::Collect => self.reserve - COLLECT_RESERVE,
             Stream::Cached => self.reserve + CACHED_LEAVES,
         };
-        self.free.len() > reserve as usize || !self.cached.is_empty()
+        self.free.len() > reserve as usize || self.has_evictable()
+    }
+
+    /// Returns true if a bucket with cached copies can be emptied.
+    fn has_evictable(&self) -> bool {
+        let any = !self.cached.is_empty() || self.open[Stream::Cached as usize].is_some();
+        any && self.cached_in_flight == 0
     }
 
     /// Empties the oldest bucket with cached copies: a new generation makes them void.
     fn evict(&mut self) {
-        let Some(oldest) = self.cached.pop_front() else { return };
+        if !self.has_evictable() {
+            return;
+        }
+        let open = &mut self.open[Stream::Cached as usize];
+        let oldest = self.cached.pop_front().or_else(|| open.take().map(|open| open.bucket));
+        let Some(oldest) = oldest else { return };
         let bucket = &mut self.buckets[oldest as usize];
         *bucket = Bucket { live: 0, generation: bucket.generation + 1, state: State::Free, cached: false };
         self.free.push_back(oldest);
@@ -506,6 +526,7 @@ impl MemberSpace {
     fn take(&mut self, stream: Stream, member: u8, blocks: u32) -> Pointer {
         let open = self.open[stream as usize].as_mut().expect("a bucket was opened for this allocation");
         let bucket = &mut self.buckets[open.bucket as usize];
+        self.cached_in_flight += u32::from(stream == Stream::Cached);
         let (offset, generation) = (open.used, bucket.generation);
         open.used += blocks;
         bucket.live += blocks;

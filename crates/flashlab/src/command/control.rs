@@ -5,7 +5,7 @@ use flashlab_block::layer::{Faults, Kind};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_serve::{ControlReply, Server};
-use flashlab_served::Served;
+use flashlab_served::{Gauge, Served};
 use flashlab_sim::PowerCut;
 use std::fmt::Write;
 
@@ -30,6 +30,14 @@ impl<'a> ServerControl<'a> {
     /// Returns the simulated devices with the names of their exports.
     pub(crate) fn timed(&self) -> impl Iterator<Item = (&str, &Timed)> {
         self.served.iter().filter_map(|served| Some((served.name.as_str(), served.timed.as_deref()?)))
+    }
+
+    /// Returns the numbers of devices such as volumes, with the names of their exports.
+    pub(crate) fn gauges(&self) -> impl Iterator<Item = (&str, Gauge)> {
+        self.served.iter().flat_map(|served| {
+            let gauges = served.closing.as_ref().map(|device| device.gauges()).unwrap_or_default();
+            gauges.into_iter().map(|gauge| (served.name.as_str(), gauge))
+        })
     }
 
     /// Executes `line`: the name of an export, a line feed, and a command.
@@ -146,6 +154,12 @@ pub(super) fn format_stats(served: &Served) -> String {
                 );
             }
         }
+    }
+    let gauges = served.closing.as_ref().map(|device| device.gauges()).unwrap_or_default();
+    for Gauge { name, labels, value, .. } in gauges {
+        let labels: Vec<String> = labels.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        let name = name.trim_start_matches("flashlab_").replace('_', " ");
+        let _ = writeln!(text, "{name}{}: {value}", labels.concat());
     }
     text
 }

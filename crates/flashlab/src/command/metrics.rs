@@ -3,6 +3,7 @@
 use super::control::ServerControl;
 use flashlab_lab::statistics::{Counters, Wear};
 use flashlab_serve::{Exposition, MetricType};
+use flashlab_served::Gauge;
 
 /// Returns the page with the current counters.
 pub(crate) fn page(control: &ServerControl<'_>) -> Exposition {
@@ -31,6 +32,22 @@ pub(crate) fn page(control: &ServerControl<'_>) -> Exposition {
             if let Some(value) = counters.find(counter) {
                 page.sample(&name, &[("export", export)], value);
             }
+        }
+    }
+    let gauges: Vec<(&str, Gauge)> = control.gauges().collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (_, gauge) in &gauges {
+        if !names.contains(&gauge.name) {
+            names.push(gauge.name);
+        }
+    }
+    for name in names {
+        let of_name = || gauges.iter().filter(|(_, gauge)| gauge.name == name);
+        page.family(name, MetricType::Gauge, of_name().next().map_or("", |(_, gauge)| gauge.help));
+        for (export, Gauge { labels, value, .. }) in of_name() {
+            let labels = labels.iter().map(|(name, value)| (*name, value.as_str()));
+            let labels: Vec<(&str, &str)> = [("export", *export)].into_iter().chain(labels).collect();
+            page.sample(name, &labels, value);
         }
     }
     let worn: Vec<(&str, &Wear)> =

@@ -1,8 +1,9 @@
 //! An open volume as the bottom of a stack of layers.
 
+use super::gauges;
 use crate::StateWriter;
 use crate::bottom::Bytes;
-use crate::closing::Closing;
+use crate::closing::{Background, Closing, Gauge};
 use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, Store, StoreError};
 use flashlab_volume::Volume;
@@ -34,7 +35,26 @@ impl Closing for OpenPool {
     fn close(&self) -> Result<(), String> {
         let closed = wait_on(self.volume.close(&Context::new(Instant::ZERO)), &self.volume);
         closed.map_err(|error| format!("the volume cannot be closed: {error}"))?;
-        self.state_writers.iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
+        self.close_members()
+    }
+
+    fn background<'a>(
+        &'a self,
+        cx: &'a Context,
+        rate: u64,
+        is_stopped: &'a (dyn Fn() -> bool + Sync),
+    ) -> Option<Background<'a>> {
+        if self.volume.features().read_only {
+            return None;
+        }
+        // A volume that failed answers all requests with its error.
+        Some(Box::pin(async move {
+            let _ = self.volume.background(cx, rate, is_stopped).await;
+        }))
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        gauges::of(&self.volume)
     }
 }
 
@@ -51,6 +71,14 @@ impl Bytes for OpenPool {
 }
 
 impl OpenPool {
+    /// Stores the states of the members, without closing the volume, which answers no more writes.
+    ///
+    /// # Errors
+    /// Returns the reason, as a sentence for the user.
+    pub fn close_members(&self) -> Result<(), String> {
+        self.state_writers.iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
+    }
+
     fn execute(&self, io: Io) -> Result<Answer, StoreError> {
         let outcome: Outcome = match self.volume.start(&Context::new(Instant::ZERO), io) {
             Started::Done(outcome) => outcome,

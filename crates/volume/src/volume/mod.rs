@@ -35,7 +35,7 @@ pub use statistics::Requests;
 
 use crate::allocate::{Allocator, BucketUsage, Opened};
 use crate::encode::{Compressor, Encoding};
-use crate::extent::{Extent, Pointer};
+use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::{ErrorCounts, MemberEntry, MemberState, Record, SealWith};
 use crate::layout::Layout;
 use crate::map::Map;
@@ -143,6 +143,8 @@ pub struct Usage {
     pub compression: Compressor,
     /// Compression that background work applies.
     pub background_compression: Compressor,
+    /// Logical bytes of extents of which all copies were lost.
+    pub poisoned: u64,
     /// Logical and stored bytes of the extents by their compression.
     pub by_compression: BTreeMap<&'static str, (u64, u64)>,
     /// Logical bytes by the number of their durable copies on members that are there.
@@ -184,11 +186,12 @@ impl Volume {
         };
         let block = u64::from(layout.block);
         let (mut by_compression, mut by_copies) = (BTreeMap::new(), BTreeMap::new());
-        let (mut mapped, mut stored) = (0, 0);
+        let (mut mapped, mut stored, mut poisoned) = (0, 0, 0);
         for extent in map.iter() {
             let logical = u64::from(extent.length) * block;
             let one = u64::from(extent.stored_blocks(layout.block)) * block;
             (mapped, stored) = (mapped + logical, stored + one * extent.pointers().len() as u64);
+            poisoned += if extent.state == ExtentState::Poisoned { logical } else { 0 };
             let sums: &mut (u64, u64) = by_compression.entry(extent.compression.name()).or_default();
             *sums = (sums.0 + logical, sums.1 + one);
             let is_there =
@@ -219,6 +222,7 @@ impl Volume {
             replicas: layout.replicas,
             compression: layout.compression,
             background_compression: layout.background_compression,
+            poisoned,
             by_compression,
             by_copies,
             members: (0..members.len()).map(member).collect(),

@@ -25,7 +25,8 @@ pub(super) enum Rearranged {
 impl Inner {
     /// Gives an extent as many copies as the writable members permit.
     pub(super) async fn replicate(&self, cx: &Context, extent: &Extent) -> Result<(), IoError> {
-        let taken: Vec<u8> = extent.pointers().iter().map(|pointer| pointer.member).collect();
+        let durable = extent.pointers().iter().filter(|pointer| !pointer.cached);
+        let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
         let missing = {
             let state = self.lock();
             let copies = usize::from(self.layout.replicas);
@@ -68,6 +69,7 @@ impl Inner {
         let Some((places, _)) = allocated else { return Ok(Rearranged::NoSpace) };
         let copy = extent.with_pointers(&places);
         let failed = self.write_copies(cx, &copy, &stored.into()).await;
+        self.lock().allocator.cached_written(&places);
         let is_good = |pointer: &&Pointer| failed >> pointer.member & 1 == 0;
         let good: Vec<Pointer> = places.iter().filter(is_good).copied().collect();
         if good.is_empty() {

@@ -21,6 +21,9 @@ const PASSES_MAX: u32 = 64;
 /// Longest time for which the work waits for the requests of clients, before each extent.
 const YIELD_MAX: Duration = Duration::from_ms(20);
 
+/// Pause between two looks for background work.
+const PAUSE: Duration = Duration::from_ms(500);
+
 /// Numbers of extents and their logical bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Amount {
@@ -84,7 +87,8 @@ impl Volume {
     }
 
     /// Does all background work that can be done, and calls `progress` with the result so far after each extent. `rate`
-    /// limits the stored bytes that are written per second; zero means no limit.
+    /// limits the stored bytes that are written per second; zero means no limit. The work ends after the present extent if
+    /// `progress` returns false.
     ///
     /// # Errors
     /// Returns [`IoError::ReadOnly`] on a read-only volume, and the error of a volume that failed.
@@ -92,7 +96,7 @@ impl Volume {
         &self,
         cx: &Context,
         rate: u64,
-        mut progress: impl FnMut(&Reconciled) + Send,
+        mut progress: impl FnMut(&Reconciled) -> bool + Send,
     ) -> Result<Reconciled, IoError> {
         let inner = &self.inner;
         if inner.read_only {
@@ -115,7 +119,7 @@ impl Volume {
                 }
             }
             list.sort_by_key(|(work, _)| *work);
-            let mut changed = false;
+            let (mut changed, mut goes_on) = (false, true);
             for (work, extent) in list {
                 if let Some(reason) = given_up.get(&extent.end) {
                     result.pending.entry((work, *reason)).or_default().add(inner.bytes(&extent));
@@ -133,7 +137,10 @@ impl Volume {
                         result.pending.entry((work, reason)).or_default().add(inner.bytes(&extent));
                     }
                 }
-                progress(&result);
+                goes_on = progress(&result);
+                if !goes_on {
+                    break;
+                }
                 inner.keep_to_rate(cx, rate, result.moved_bytes - before).await;
             }
             let (position, losses) = {
@@ -141,7 +148,7 @@ impl Volume {
                 (state.position, state.losses)
             };
             inner.commit(cx, position).await?;
-            if !changed && inner.lock().losses == losses {
+            if !goes_on || !changed && inner.lock().losses == losses {
                 break;
             }
         }
@@ -159,23 +166,29 @@ impl Volume {
         }
     }
 
-    /// Does background work for ever: promotion, and reconcile after each change of the map. The context needs an
-    /// executor. Ends with the error of a volume that failed.
-    pub async fn background(&self, cx: &Context, rate: u64) -> IoError {
+    /// Does background work until `is_stopped` returns true: promotion, and reconcile after each change of the map. The
+    /// context needs an executor.
+    ///
+    /// # Errors
+    /// Returns the error of a volume that failed or is read-only.
+    pub async fn background(
+        &self,
+        cx: &Context,
+        rate: u64,
+        is_stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), IoError> {
         let mut seen = None;
-        loop {
+        while !is_stopped() {
+            self.promote(cx).await?;
             let position = self.inner.lock().position;
-            let result = match seen == Some(position) {
-                true => self.promote(cx).await,
-                false => self.reconcile(cx, rate, |_| {}).await.map(drop),
-            };
-            if let Err(error) = result {
-                return error;
+            if seen != Some(position) {
+                self.reconcile(cx, rate, |_| !is_stopped()).await?;
             }
             // Reconcile itself changes the map: the next round finds nothing more to do.
             seen = Some(position);
-            cx.sleep_until(cx.now() + Duration::from_secs(1)).await;
+            cx.sleep_until(cx.now() + PAUSE).await;
         }
+        Ok(())
     }
 }
 
@@ -228,7 +241,8 @@ impl Inner {
             Wanted::Pending(_, reason) => Ok(Err(reason)),
             Wanted::Recompress => self.recompress(cx, extent, result).await,
             Wanted::Copies { keep, add, prefer, only, .. } => {
-                let taken: Vec<u8> = extent.pointers().iter().map(|pointer| pointer.member).collect();
+                let durable = extent.pointers().iter().filter(|pointer| !pointer.cached);
+                let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
                 let stream = Stream::Collect;
                 let want = Want { stream, blocks, exact: true, copies: add, taken: &taken, prefer, only };
                 let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;

@@ -23,6 +23,19 @@ impl Volume {
     /// # Errors
     /// Returns the error of a member that cannot be written, or [`IoError::ReadOnly`].
     pub async fn scrub(&self, cx: &Context) -> Result<Scrubbed, IoError> {
+        self.scrub_with(cx, |_| {}).await
+    }
+
+    /// Does the same as [`Volume::scrub`], and calls `progress` with the stored bytes that were read so far.
+    ///
+    /// # Errors
+    /// As [`Volume::scrub`].
+    pub async fn scrub_with(
+        &self,
+        cx: &Context,
+        mut progress: impl FnMut(u64) + Send,
+    ) -> Result<Scrubbed, IoError> {
+        let mut read = 0;
         if self.inner.read_only {
             return Err(IoError::ReadOnly);
         }
@@ -37,6 +50,8 @@ impl Volume {
                 }
                 there += 1;
                 scrubbed.copies += 1;
+                read += u64::from(extent.stored);
+                progress(read);
                 if self.inner.read_stored_copy(cx, extent, pointer).await.is_none() {
                     bad.push(*pointer);
                 }

@@ -9,10 +9,10 @@ use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, op
 use flashlab_block::conformance::read;
 use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, shortest};
 use flashlab_block::{BlockDevice, Context, Executor, Io, Started};
-use flashlab_sim::Rng;
+use flashlab_sim::{Duration, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::keys::Cipher;
-use flashlab_volume::{Options, Volume};
+use flashlab_volume::{Options, Targets, Volume};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -37,23 +37,29 @@ struct Shape {
     blocks: u64,
     /// The workload uses all of the volume, so that it collects garbage all the time.
     tight: bool,
+    /// Data moves from the first member to the second one, is compressed there, and reads leave cached copies.
+    tiers: bool,
     /// The volume is encrypted with this cipher.
     cipher: Option<Cipher>,
 }
 
 const fn shape(members: usize, replicas: u8) -> Shape {
-    Shape { members, replicas, member: MEMBER, blocks: 96, tight: false, cipher: None }
+    Shape { members, replicas, member: MEMBER, blocks: 96, tight: false, tiers: false, cipher: None }
 }
 
 const fn tight(members: usize, replicas: u8, blocks: u64) -> Shape {
-    Shape { members, replicas, member: 432 << 10, blocks, tight: true, cipher: None }
+    Shape { members, replicas, member: 432 << 10, blocks, tight: true, tiers: false, cipher: None }
+}
+
+const fn tiers(members: usize, replicas: u8, shape: Shape) -> Shape {
+    Shape { members, replicas, tiers: true, ..shape }
 }
 
 const fn encrypted(cipher: Cipher, shape: Shape) -> Shape {
     Shape { cipher: Some(cipher), ..shape }
 }
 
-const SHAPES: [Shape; 7] = [
+const SHAPES: [Shape; 9] = [
     shape(1, 1),
     tight(1, 1, 300),
     shape(2, 2),
@@ -61,6 +67,8 @@ const SHAPES: [Shape; 7] = [
     tight(2, 2, 300),
     encrypted(Cipher::ChaCha20Poly1305, tight(1, 1, 260)),
     encrypted(Cipher::Aes256Gcm, shape(2, 2)),
+    tiers(2, 1, shape(2, 1)),
+    encrypted(Cipher::ChaCha20Poly1305, tiers(3, 2, tight(3, 2, 440))),
 ];
 
 fn draw(rng: &mut Rng, shape: Shape) -> Step {
@@ -128,7 +136,17 @@ fn formatted(shape: Shape) -> Vec<Image> {
     let size = if shape.tight { shape.blocks * BLOCK } else { 0 };
     let compression = if shape.members == 2 { Compressor::Lz4 } else { Compressor::None };
     let encryption = shape.cipher.map(encryption);
-    let options = Options { replicas: shape.replicas, compression, size, encryption, ..options() };
+    let mut options = Options { replicas: shape.replicas, compression, size, encryption, ..options() };
+    if shape.tiers {
+        options.compression = Compressor::None;
+        options.background_compression = Compressor::Zstd(1);
+        options.targets = Targets {
+            foreground: "0".into(),
+            background: "1".into(),
+            promote: "0".into(),
+            metadata: String::new(),
+        };
+    }
     format(&disks, &options).expect("disks of the right size");
     disks.iter().map(Disk::image).collect()
 }
@@ -162,6 +180,24 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
         executor.spawn(async move {
             for step in steps {
                 execute(&cx, &volume, &history, step).await;
+            }
+        });
+    }
+    if shape.tiers {
+        let (cx, moving) = (executor.context(), volume.clone());
+        executor.spawn(async move {
+            for _ in 0..12 {
+                let moved = moving.reconcile(&cx, 0, |_| true).await;
+                moved.and(moving.promote(&cx).await).expect("disks that work");
+                cx.sleep_until(cx.now() + Duration::from_us(500)).await;
+            }
+        });
+        let (cx, reading) = (executor.context(), volume.clone());
+        executor.spawn(async move {
+            for n in 0..40 {
+                let read = Io::Read { offset: n % 12 * 8 * BLOCK, buffer: vec![0; 8 * BLOCK as usize] };
+                assert!(answer(reading.start(&cx, read)).await, "disks that work");
+                cx.sleep_until(cx.now() + Duration::from_us(200)).await;
             }
         });
     }
@@ -221,10 +257,26 @@ fn full() -> bool {
 
 #[test]
 fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
-    let seeds = if full() { 4_200 } else { 70 };
+    let seeds = if full() { 4_500 } else { 81 };
     let states: usize = (0..seeds).map(|seed| check_seed(seed, 6)).sum();
     println!("{states} states");
     assert!(states > 3_000, "only {states} states");
+}
+
+/// Runs the seeds of `FLASHLAB_CRASH_SEEDS=FIRST..END`, for millions of states in parts: each line tells from where to go on.
+#[test]
+fn the_seeds_of_the_environment_leave_prefixes() {
+    let Some(seeds) = std::env::var_os("FLASHLAB_CRASH_SEEDS") else { return };
+    let seeds = seeds.into_string().expect("ASCII");
+    let (first, end) = seeds.split_once("..").expect("FLASHLAB_CRASH_SEEDS=FIRST..END");
+    let [first, end]: [u64; 2] = [first, end].map(|seed| seed.parse().expect("a number"));
+    let mut states = 0;
+    for seed in first..end {
+        states += check_seed(seed, 24);
+        if (seed + 1) % 500 == 0 || seed + 1 == end {
+            println!("seeds {first}..{}: {states} states, no violation", seed + 1);
+        }
+    }
 }
 
 /// A power loss during the recovery from a power loss: what one recovery shows, the next one shows, too (I9).

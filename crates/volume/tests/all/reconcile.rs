@@ -33,7 +33,7 @@ fn tiers() -> Options {
 
 fn reconcile(volume: &Volume) -> Reconciled {
     let volume = volume.clone();
-    run(|cx| async move { volume.reconcile(&cx, 0, |_| {}).await }).expect("a volume that works")
+    run(|cx| async move { volume.reconcile(&cx, 0, |_| true).await }).expect("a volume that works")
 }
 
 fn fill(volume: &Volume, writes: u64) {
@@ -275,7 +275,7 @@ fn reconcile_keeps_to_its_rate_and_gives_way_to_clients() {
     let (cx, moving) = (executor.context(), volume.clone());
     let took = executor.block_on(async move {
         let began = cx.now();
-        let done = moving.reconcile(&cx, 64 << 10, |_| {}).await.expect("disks that work");
+        let done = moving.reconcile(&cx, 64 << 10, |_| true).await.expect("disks that work");
         assert_eq!(done.moved_bytes, 128 << 10);
         cx.now().as_ns() - began.as_ns()
     });
@@ -305,7 +305,7 @@ fn background_work_beside_overwrites_revives_nothing() {
         let (cx, moving) = (executor.context(), volume.clone());
         executor.spawn(async move {
             for _ in 0..20 {
-                moving.reconcile(&cx, 0, |_| {}).await.expect("disks that work");
+                moving.reconcile(&cx, 0, |_| true).await.expect("disks that work");
                 cx.sleep_until(cx.now() + Duration::from_us(300)).await;
             }
         });
@@ -332,6 +332,31 @@ fn background_work_beside_overwrites_revives_nothing() {
         assert!(read(&volume, 0, expected.len()) == expected, "seed {seed}");
         is_sound(&volume);
     }
+}
+
+/// A copy on the cache's member never counts: the other member cannot be removed (I5).
+#[test]
+fn a_cached_copy_is_never_the_only_one() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { targets, ..options() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 20);
+    assert!(is_filled(&volume, 20));
+    let promoting = volume.clone();
+    run(|cx| async move { promoting.promote(&cx).await }).expect("disks that work");
+    assert!(live(&volume)[0] > 0);
+    let removing = volume.clone();
+    let refused = run(|cx| async move { removing.remove(&cx, 1).await });
+    assert!(matches!(refused, Err(VolumeError::NoMember(_))), "{refused:?}");
+    // An evacuation makes real copies from it.
+    set(&volume, Change { states: vec![(1, MemberState::Evacuating)], ..Change::default() })
+        .expect("a member");
+    let volume = open(&disks).expect("a changed volume");
+    let done = reconcile(&volume);
+    assert!(done.pending.is_empty(), "{done:?}");
+    let removing = volume.clone();
+    run(|cx| async move { removing.remove(&cx, 1).await }).expect("an empty member");
+    assert!(is_filled(&open(&disks[..1]).expect("the other member"), 20));
 }
 
 /// A thousand random changes of options and failures of members: background work ends at the goal, or says what is pending
@@ -371,7 +396,7 @@ fn change_at_random(seed: u64, steps: u64, reasons: &mut std::collections::BTree
         }
         let at = format!("seed {seed}, step {step}, {change:?}, without {absent:?}");
         let reconciling = volume.clone();
-        let done = run(|cx| async move { reconciling.reconcile(&cx, 0, |_| {}).await });
+        let done = run(|cx| async move { reconciling.reconcile(&cx, 0, |_| true).await });
         // A failed member may have the only copy of new data, or the only journal.
         let Ok(done) = done else { continue };
         reasons.extend(done.pending.keys());

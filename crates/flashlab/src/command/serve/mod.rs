@@ -2,6 +2,7 @@
 //! ([`super::usb`]).
 
 mod addresses;
+mod background;
 mod options;
 mod pidfile;
 mod summary;
@@ -91,6 +92,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         if let Some(metrics) = &metrics {
             let stop = &stop;
             scope.spawn(move || metrics.serve(stop, || metrics_page(server_control)));
+        }
+        for device in served.iter().filter_map(|served| served.closing.as_deref()) {
+            let (stop, rate) = (&stop, options.background_rate.unwrap_or(0));
+            scope.spawn(move || background::run(device, rate, stop));
         }
         if served.iter().any(|served| served.state_writer.is_some()) {
             let (stop, served) = (&stop, &served);

@@ -25,7 +25,7 @@ Without an address, the server listens on localhost; with --run, on a private so
 sockets that it passes (LISTEN_FDS). On SIGTERM and Ctrl-C, the server completes the received requests and then ends.";
 
 /// Options that have no meaning without NBD.
-const NBD_ONLY: [&str; 22] = [
+const NBD_ONLY: [&str; 23] = [
     "unix",
     "abstract_",
     "tcp",
@@ -36,6 +36,7 @@ const NBD_ONLY: [&str; 22] = [
     "record",
     "exports",
     "keep_every",
+    "background_rate",
     "metrics",
     "realtime",
     "stats",
@@ -98,6 +99,9 @@ pub(crate) struct Options {
     /// records the requests.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
     pub(in crate::command) keep_every: Duration,
+    /// Limits the background work of volumes to so many bytes per second, for example 20MiB.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(in crate::command) background_rate: Option<u64>,
     /// Serves the counters to Prometheus at http://HOST:PORT/metrics; the default host is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(in crate::command) metrics: Option<String>,

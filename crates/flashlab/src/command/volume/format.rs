@@ -42,6 +42,14 @@ pub(super) struct Options {
     /// Compresses new data: none, lz4, zstd or zstd:LEVEL with a level from 1 to 19.
     #[arg(long, value_name = "METHOD", default_value = "none")]
     compression: Compressor,
+    /// Compresses data again in the background, better and more slowly: lz4, zstd or zstd:LEVEL.
+    #[arg(long, value_name = "METHOD", default_value = "none")]
+    background_compression: Compressor,
+    #[command(flatten)]
+    targets: super::set::Targets,
+    /// Number of copies that a copy on the members of a label counts for; 0 makes them pure caches.
+    #[arg(long, value_name = "LABEL=N", value_parser = durability)]
+    durability: Vec<(String, u8)>,
     /// Checksum of the data of a volume without encryption: crc32c or xxh3.
     #[arg(long, value_name = "NAME", default_value = "crc32c", value_parser = checksum)]
     checksum: Checksum,
@@ -65,8 +73,14 @@ pub(super) struct Options {
     members: Vec<String>,
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
+}
+
+fn durability(text: &str) -> Result<(String, u8), String> {
+    let pair = text.split_once('=').and_then(|(label, n)| Some((label, n.parse().ok().filter(|n| *n <= 4)?)));
+    pair.map(|(label, n)| (label.to_owned(), n))
+        .ok_or_else(|| "expected LABEL=N with N from 0 to 4".to_owned())
 }
 
 fn checksum(text: &str) -> Result<Checksum, String> {
@@ -84,7 +98,8 @@ pub(super) fn kdf(text: &str) -> Result<Kdf, String> {
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let pool = pool(&options.members)?;
     refuse_devices_in_use(&pool)?;
-    let members = pool.open_members(1, false, library)?;
+    let mut members = pool.open_members(1, false, library)?;
+    set_durability(&mut members, &options.durability)?;
     say_notes();
     if !options.force {
         for (named, member) in pool.members().iter().zip(&members) {
@@ -104,6 +119,13 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let wanted = volume::Options {
         encryption,
         compression: options.compression,
+        background_compression: options.background_compression,
+        targets: volume::Targets {
+            foreground: options.targets.foreground.clone().unwrap_or_default(),
+            background: options.targets.background.clone().unwrap_or_default(),
+            promote: options.targets.promote.clone().unwrap_or_default(),
+            metadata: options.targets.metadata.clone().unwrap_or_default(),
+        },
         checksum: options.checksum,
         replicas: options.replicas,
         size: options.size.unwrap_or(0),
@@ -131,6 +153,24 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
+/// Sets the durability of the members whose label is named, or begins with the name and a dot.
+fn set_durability(members: &mut [volume::NewMember], wanted: &[(String, u8)]) -> Result<(), Failure> {
+    for (label, durability) in wanted {
+        let is_meant = |member: &&mut volume::NewMember| {
+            let rest = member.label.strip_prefix(label.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let mut meant = members.iter_mut().filter(is_meant).peekable();
+        if meant.peek().is_none() {
+            return Err(Failure::usage(format!(
+                "--durability {label}={durability}: no member has this label"
+            )));
+        }
+        meant.for_each(|member| member.durability = *durability);
+    }
+    Ok(())
+}
+
 /// Draws the master key of an encrypted volume, and reads its passphrase.
 fn encryption(options: &Options) -> Result<Encryption, Failure> {
     Ok(Encryption {
@@ -151,7 +191,7 @@ fn pool(arguments: &[String]) -> Result<Pool, Failure> {
 }
 
 /// Refuses block devices that are mounted or in use, even with `--force`.
-fn refuse_devices_in_use(pool: &Pool) -> Result<(), Failure> {
+pub(super) fn refuse_devices_in_use(pool: &Pool) -> Result<(), Failure> {
     for PoolMember { device, .. } in pool.members() {
         let path = device.strip_prefix("file:").and_then(|rest| rest.split(',').next());
         let Some((major, minor)) = path.and_then(|path| device_number(Path::new(path))) else { continue };

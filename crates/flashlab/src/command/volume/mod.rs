@@ -5,8 +5,11 @@ mod dump;
 mod foreign;
 mod format;
 mod rekey;
+mod scrub;
 mod secret;
+mod set;
 mod show;
+mod work;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -26,6 +29,10 @@ Examples:
   flashlab serve volume:/dev/sdb,passphrase-file=secret               an encrypted one
   flashlab volume show a.img:b.img
   flashlab volume check a.img:b.img
+  flashlab volume format --foreground ssd --promote ssd --background hdd --background-compression zstd:15 \\
+      ssd.a=/dev/nvme0n1p4 hdd.a=/dev/sdb hdd.b=/dev/sdc                new data on the SSD, old data on the disks
+  flashlab volume add a.img:b.img hdd.c=file:c.img,size=1GiB
+  flashlab volume remove a.img:b.img:c.img 0
   flashlab volume rekey /dev/sdb                                      asks for the old and the new passphrase
 
 docs/volume.md is an introduction.";
@@ -47,6 +54,12 @@ impl Volume {
             Action::Check(name) => check::run(name, library),
             Action::Dump(name) => dump::run(name, library),
             Action::Rekey(options) => rekey::run(options, library),
+            Action::Set(options) => set::set(options, library),
+            Action::Add(options) => set::add(options, library),
+            Action::Remove(options) => set::remove(options, library),
+            Action::Evacuate(options) => set::evacuate(options, library),
+            Action::Reconcile(name) => scrub::reconcile(name, library),
+            Action::Scrub(name) => scrub::run(name, library),
         }
     }
 }
@@ -72,6 +85,18 @@ enum Action {
     Dump(dump::Options),
     /// Changes the passphrase of an encrypted volume, and overwrites every copy of the old wrapped key.
     Rekey(rekey::Options),
+    /// Changes options of a volume that is not in use: copies, compression, targets, size, and labels and states of members.
+    Set(set::Set),
+    /// Makes a device another member of a volume that is not in use. The contents of the device are lost.
+    Add(set::Add),
+    /// Moves all data of a member of a volume that is not in use to others, and removes the member.
+    Remove(set::Member),
+    /// Moves all data of a member of a volume that is not in use to others. Ends with 1 if some of it cannot move.
+    Evacuate(set::Member),
+    /// Does the background work of a volume that is not in use: copies, moves to the background target, compression.
+    Reconcile(Name),
+    /// Reads every copy of a volume that is not in use, and repairs bad ones from good ones. Ends with 1 if data is lost.
+    Scrub(Name),
 }
 
 /// An existing volume.

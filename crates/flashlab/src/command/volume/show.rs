@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::file;
 use clap::Args;
 use flashlab_catalogue::library::Library;
-use flashlab_volume::{MemberUsage, Usage};
+use flashlab_volume::{Amount, Backlog, MemberUsage, Reason, Usage, Work};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -20,7 +20,8 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let usage = options.name.open_read_only(library)?.volume.usage();
+    let volume = options.name.open_read_only(library)?.volume;
+    let (usage, backlog) = (volume.usage(), volume.backlog());
     let bucket = u64::from(usage.bucket);
     if options.json {
         let members: Vec<Value> = usage
@@ -59,6 +60,9 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             "background_compression": usage.background_compression.to_string(),
             "by_compression": by_compression(&usage),
             "by_copies": by_copies(&usage),
+            "poisoned_bytes": usage.poisoned,
+            "work": current(&backlog),
+            "pending": pending(&backlog),
             "extents": usage.extents,
             "map_memory_bytes": usage.map_memory,
             "bucket_bytes": bucket,
@@ -81,6 +85,10 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let _ =
             writeln!(text, "{copies} {:<8} {}", if *copies == 1 { "copy" } else { "copies" }, size(*bytes));
     }
+    for (work, amount) in &backlog.current {
+        let _ = writeln!(text, "work       {} {}", work.name(), size(amount.bytes));
+    }
+    text.push_str(&super::work::pending(&backlog.pending));
     let _ = writeln!(
         text,
         "\n{:<6} {:<16} {:<10} {:>12} {:>12} {:>12} {:>12} {:>10}",
@@ -100,6 +108,23 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     file::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the background work that can be done.
+fn current(backlog: &Backlog) -> Value {
+    let amount = |(work, amount): (&Work, &Amount)| {
+        (work.name().to_owned(), json!({ "extents": amount.extents, "bytes": amount.bytes }))
+    };
+    Value::Object(backlog.current.iter().map(amount).collect())
+}
+
+/// Returns the background work that waits, with its reasons.
+fn pending(backlog: &Backlog) -> Value {
+    let entry = |((work, reason), amount): (&(Work, Reason), &Amount)| {
+        let Amount { extents, bytes } = amount;
+        json!({ "work": work.name(), "reason": reason.text(), "extents": extents, "bytes": bytes })
+    };
+    Value::Array(backlog.pending.iter().map(entry).collect())
 }
 
 /// Returns logical and stored bytes by compression.

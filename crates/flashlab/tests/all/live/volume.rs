@@ -229,3 +229,70 @@ fn a_pool_names_members_of_any_kind() {
     let (code, message) = fail(&folder, &["show", "wrong.toml"]);
     assert!(code == Some(2) && message.contains("a volume cannot be a member of a volume"), "{message}");
 }
+
+fn shown(folder: &Folder, volume: &str) -> serde_json::Value {
+    serde_json::from_str(&succeed(folder, &["show", "--json", volume])).expect("JSON")
+}
+
+#[test]
+fn members_are_added_evacuated_and_removed_and_the_data_stays() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-change");
+    formatted(&folder, &[]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 24M' $uri");
+    succeed(&folder, &["add", "a.img:b.img", "ssd.c=file:c.img,size=64MiB"]);
+    let (code, message) = fail(&folder, &["check", "a.img:b.img"]);
+    assert!(code != Some(0) && message.contains("1 of 3 members are missing"), "{message}");
+    let printed = succeed(&folder, &["set", "a.img:b.img:c.img", "--replicas", "2"]);
+    assert!(printed.contains("24 MiB of background work is left"), "{printed}");
+    assert_eq!(shown(&folder, "a.img:b.img:c.img")["work"]["replicate"]["bytes"], 24 << 20);
+    succeed(&folder, &["reconcile", "a.img:b.img:c.img"]);
+    assert_eq!(shown(&folder, "a.img:b.img:c.img")["by_copies"]["2"], 24 << 20);
+    succeed(&folder, &["evacuate", "a.img:b.img:c.img", "ssd.b"]);
+    let members = shown(&folder, "a.img:b.img:c.img")["members"].clone();
+    assert_eq!((&members[1]["state"], &members[1]["live_blocks"]), (&"evacuating".into(), &0.into()));
+    succeed(&folder, &["set", "a.img:b.img:c.img", "--state", "ssd.b=rw"]);
+    succeed(&folder, &["remove", "a.img:b.img:c.img", "0"]);
+    let (_, message) = fail(&folder, &["check", "a.img:b.img:c.img"]);
+    assert!(message.contains("file:a.img: member 0 belongs to another volume"), "{message}");
+    assert!(succeed(&folder, &["scrub", "b.img:c.img"]).contains("0 extents lost"));
+    let read = "qemu-io -f raw -c 'read -P 7 0 24M' $uri";
+    with(&folder, &["volume:b.img:c.img"], read);
+    // One copy is enough.
+    with(&folder, &["volume:c.img:lost.img,degraded=yes"], read);
+    let text = succeed(&folder, &["show", "--degraded", "yes", "c.img"]);
+    assert!(text.contains("missing"), "{text}");
+    let (code, message) = fail(&folder, &["set", "b.img:c.img", "--background", "hdd"]);
+    assert_eq!(
+        (code, message.contains("background=hdd: no member has this label")),
+        (Some(2), true),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_served_volume_moves_its_data_to_the_background() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-tiers");
+    formatted(
+        &folder,
+        &["--foreground", "ssd.a", "--background", "ssd.b", "--background-compression", "zstd:15"],
+    );
+    // The server works until the data rests where it belongs, which the client sees in the metrics.
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let wait = format!(
+        "for n in $(seq 600); do \
+        {program} ctl c.sock stats > stats.txt && grep -q 'work bytes' stats.txt || break; sleep 0.1; done"
+    );
+    let script = format!("qemu-io -f raw -c 'write -P 7 0 16M' $uri; {wait}");
+    with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
+    let shown = shown(&folder, "a.img:b.img");
+    let live = |n: usize| shown["members"][n]["live_blocks"].as_u64().expect("a number");
+    assert_eq!(live(0), 0, "{shown}");
+    assert!(live(1) > 0 && live(1) < 512, "{shown}");
+    assert!(shown["by_compression"]["zstd"]["mapped_bytes"] == 16 << 20, "{shown}");
+}

@@ -1,0 +1,100 @@
+//! Background work of served volumes, on an executor of the wall clock.
+//!
+//! One thread drives the work of one volume. It ends in order: after the signal to stop, the work finishes its extent and
+//! its commit.
+
+use flashlab_block::{Context, Runtime, Task};
+use flashlab_serve::Stop;
+use flashlab_served::Closing;
+use flashlab_sim::{Duration as Simulated, Instant, mix};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant as Wall};
+
+/// Longest sleep between two looks at the signal to stop.
+const SLEEP_MAX: Duration = Duration::from_millis(200);
+
+/// An executor in real time. Only the thread of the work waits for its timers.
+struct RealTime {
+    began: Wall,
+    timers: Mutex<BTreeMap<(Instant, u64), Waker>>,
+    tasks: Mutex<Vec<Task>>,
+    next: AtomicU64,
+}
+
+impl RealTime {
+    fn timers(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), Waker>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the tasks whose time has come. Returns the time until the next timer.
+    fn wake_due(&self) -> Duration {
+        let now = self.now();
+        let due = {
+            let mut timers = self.timers();
+            let later = timers.split_off(&(now, u64::MAX));
+            std::mem::replace(&mut *timers, later)
+        };
+        due.into_values().for_each(Waker::wake);
+        let next = self.timers().keys().next().map(|(at, _)| at.as_ns().saturating_sub(now.as_ns()));
+        next.map_or(SLEEP_MAX, Duration::from_nanos).min(SLEEP_MAX)
+    }
+
+    /// Polls the tasks that the work started.
+    fn poll_tasks(&self, waker: &Waker) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.retain_mut(|task| task.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+    }
+}
+
+impl Runtime for RealTime {
+    fn now(&self) -> Instant {
+        Instant::ZERO + Simulated::from_ns(self.began.elapsed().as_nanos() as u64)
+    }
+    fn wake_at(&self, at: Instant, waker: Waker) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.timers().insert((at, number), waker);
+    }
+    fn spawn(&self, task: Task) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+    }
+    fn random(&self) -> u64 {
+        mix(self.next.fetch_add(1, Ordering::Relaxed) ^ self.began.elapsed().as_nanos() as u64)
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Does the background work of a device until the signal to stop.
+pub(super) fn run(device: &dyn Closing, rate: u64, stop: &Stop) {
+    let runtime = Arc::new(RealTime {
+        began: Wall::now(),
+        timers: Mutex::default(),
+        tasks: Mutex::default(),
+        next: AtomicU64::new(0),
+    });
+    let cx = Context::with_runtime(runtime.clone());
+    let is_stopped = || stop.is_thrown();
+    let Some(work) = device.background(&cx, rate, &is_stopped) else { return };
+    let mut work = pin!(work);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        if let Poll::Ready(()) = work.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            return;
+        }
+        runtime.poll_tasks(&waker);
+        // An unpark before this call is not lost.
+        thread::park_timeout(runtime.wake_due());
+    }
+}

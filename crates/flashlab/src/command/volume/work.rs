@@ -1,0 +1,60 @@
+//! Progress and results of long work on a volume.
+
+use super::size;
+use crate::failure::Failure;
+use crate::file;
+use crate::progress::ProgressDisplay;
+use flashlab_block::Context;
+use flashlab_served::volume::{OpenPool, wait_on};
+use flashlab_sim::Instant;
+use flashlab_volume::{Amount, Reason, Reconciled, Volume, Work};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Does all background work of a volume, and shows its progress.
+pub(super) fn reconcile(volume: &Volume) -> Result<Reconciled, Failure> {
+    let total = volume.backlog().current_bytes();
+    let display = ProgressDisplay::new("reconcile");
+    display.plan(total);
+    let cx = Context::new(Instant::ZERO);
+    let report = |done: &Reconciled| {
+        let bytes: u64 = done.done.values().map(|amount| amount.bytes).sum();
+        display.reach(bytes);
+        true
+    };
+    wait_on(volume.reconcile(&cx, 0, report), volume).map_err(|error| failed(&error))
+}
+
+/// Closes a volume.
+pub(super) fn close(pool: &OpenPool) -> Result<(), Failure> {
+    use flashlab_served::Closing;
+    pool.close().map_err(Failure::failed)
+}
+
+/// Stores the members of a volume whose options or members were changed.
+pub(super) fn close_members(pool: &OpenPool) -> Result<(), Failure> {
+    pool.close_members().map_err(Failure::failed)
+}
+
+pub(super) fn failed(error: &dyn std::fmt::Display) -> Failure {
+    Failure::failed(format!("the volume: {error}"))
+}
+
+/// Prints the result of background work.
+pub(super) fn print(done: &Reconciled) -> Result<(), Failure> {
+    let mut text = String::new();
+    for (work, amount) in &done.done {
+        let _ = writeln!(text, "{:<10} {} in {} extents", work.name(), size(amount.bytes), amount.extents);
+    }
+    let _ = writeln!(text, "written    {}", size(done.moved_bytes));
+    file::print(&(text + &pending(&done.pending)))
+}
+
+/// Describes pending work with its reasons, one line each.
+pub(super) fn pending(pending: &BTreeMap<(Work, Reason), Amount>) -> String {
+    let mut text = String::new();
+    for ((work, reason), amount) in pending {
+        let _ = writeln!(text, "pending    {} {}: {}", work.name(), size(amount.bytes), reason.text());
+    }
+    text
+}

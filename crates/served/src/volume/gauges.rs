@@ -1,0 +1,66 @@
+//! Numbers of a volume for metrics and `flashlab ctl stats`.
+
+use crate::closing::Gauge;
+use flashlab_volume::{MemberUsage, Usage, Volume};
+
+/// Returns the numbers of a volume.
+pub(super) fn of(volume: &Volume) -> Vec<Gauge> {
+    let (usage, backlog) = (volume.usage(), volume.backlog());
+    let mut gauges = Vec::new();
+    let mut add = |name, help, labels, value| gauges.push(Gauge { name, help, labels, value });
+    let help = "Bytes of background work that can be done.";
+    for (work, amount) in &backlog.current {
+        let labels = vec![("work", work.name().to_owned())];
+        add("flashlab_volume_work_bytes", help, labels, amount.bytes as f64);
+    }
+    let help = "Bytes of background work that waits for a change, with the reason.";
+    for ((work, reason), amount) in &backlog.pending {
+        let labels = vec![("work", work.name().to_owned()), ("reason", reason.text().to_owned())];
+        add("flashlab_volume_pending_bytes", help, labels, amount.bytes as f64);
+    }
+    add("flashlab_volume_mapped_bytes", "Logical bytes that are mapped.", vec![], usage.mapped as f64);
+    add("flashlab_volume_stored_bytes", "Bytes stored for them.", vec![], usage.stored as f64);
+    let (logical, stored) = usage.by_compression.values().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    if stored > 0 {
+        let help = "Logical bytes per stored byte of one copy.";
+        add("flashlab_volume_compression_ratio", help, vec![], logical as f64 / stored as f64);
+    }
+    members(&usage, &mut gauges);
+    gauges
+}
+
+/// A number of a member, with its name and meaning.
+type OfMember = (&'static str, &'static str, fn(&MemberUsage, u64) -> f64);
+
+const OF_MEMBER: [OfMember; 9] = [
+    ("flashlab_volume_member_free_bytes", "Free bytes.", |m, b| f64::from(m.buckets.free) * b as f64),
+    ("flashlab_volume_member_cached_bytes", "Bytes of buckets with cached copies.", |m, b| {
+        f64::from(m.buckets.cached) * b as f64
+    }),
+    ("flashlab_volume_member_is_missing", "1 if the device is not there.", |m, _| {
+        f64::from(u8::from(!m.present))
+    }),
+    ("flashlab_volume_member_read_errors", "Failed reads.", |m, _| f64::from(m.errors.read)),
+    ("flashlab_volume_member_write_errors", "Failed writes and flushes.", |m, _| f64::from(m.errors.write)),
+    ("flashlab_volume_member_checksum_errors", "Copies that did not agree with their checksum.", |m, _| {
+        f64::from(m.errors.checksum)
+    }),
+    ("flashlab_volume_member_reads", "Reads since the volume was opened.", |m, _| m.requests.reads as f64),
+    ("flashlab_volume_member_writes", "Writes since the volume was opened.", |m, _| m.requests.writes as f64),
+    ("flashlab_volume_member_read_seconds", "Moving average of the time of a read.", |m, _| {
+        m.requests.read_ns as f64 / 1e9
+    }),
+];
+
+fn members(usage: &Usage, gauges: &mut Vec<Gauge>) {
+    for (name, help, value) in OF_MEMBER {
+        for (number, member) in usage.members.iter().enumerate() {
+            let labels = vec![
+                ("member", number.to_string()),
+                ("label", member.label.clone()),
+                ("state", member.state.name().to_owned()),
+            ];
+            gauges.push(Gauge { name, help, labels, value: value(member, u64::from(usage.bucket)) });
+        }
+    }
+}
