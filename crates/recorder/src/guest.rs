@@ -15,11 +15,12 @@ use flashlab_recording::capture::{derive, parse};
 use flashlab_recording::{Header, Recording};
 
 use crate::error::RecordError;
-use crate::plan::{Plan, TRACE_KIB};
+use crate::kernel::Kernel;
+use crate::plan::{Disk, Limits, Plan, TRACE_KIB, host};
 use crate::programs::Programs;
 use crate::root;
 
-const QEMU: &str = "qemu-system-x86_64";
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
 /// Longest time until a stop takes effect.
 const TICK: Duration = Duration::from_millis(200);
@@ -49,42 +50,77 @@ pub fn record(plan: &Plan, progress: &dyn Progress) -> Result<Recorded, RecordEr
     plan.check()?;
     let programs = Programs::find(&[&root::programs_of(plan)[..], &[QEMU]].concat())?;
     progress.stage("building the guest");
+    let machine = Machine {
+        kernel: &plan.kernel,
+        initramfs: root::build(plan, &programs)?,
+        memory_mib: plan.limits.memory_mib,
+        parameters: "",
+        seconds_max: plan.seconds_max,
+        disk: plan.disk,
+        limits: &plan.limits,
+        qemu: programs.place(QEMU),
+    };
+    record_machine(&machine, plan.format.to_string(), plan.workload.text(), progress)
+}
+
+/// A guest that records its own run.
+pub(crate) struct Machine<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) initramfs: Vec<u8>,
+    /// Memory in MiB beside that of the trace.
+    pub(crate) memory_mib: u64,
+    /// Further parameters of the kernel.
+    pub(crate) parameters: &'static str,
+    /// Seconds after which the guest is ended.
+    pub(crate) seconds_max: u64,
+    pub(crate) disk: Disk,
+    pub(crate) limits: &'a Limits,
+    pub(crate) qemu: &'a Path,
+}
+
+/// Runs a guest, and derives the recording from its trace. The header states `filesystem` and `workload`.
+pub(crate) fn record_machine(
+    machine: &Machine<'_>,
+    filesystem: String,
+    workload: String,
+    progress: &dyn Progress,
+) -> Result<Recorded, RecordError> {
     let folder = Folder::new()?;
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.0.join(name);
         fs::write(&path, bytes).map_err(|error| RecordError::io(&path, error)).map(|()| path)
     };
-    let initramfs = write("initramfs", &root::build(plan, &programs)?)?;
+    let initramfs = write("initramfs", &machine.initramfs)?;
     let trace = write("trace", b"")?;
     progress.stage("booting the guest");
-    let console = run(plan, programs.place(QEMU), &initramfs, &trace, progress)?;
+    let console = run(machine, &initramfs, &trace, progress)?;
     let text = fs::read_to_string(&trace).map_err(|error| RecordError::io(&trace, error))?;
-    let latency = flashlab_sim::Duration::from_ns(plan.disk.latency_ns);
-    let recording = derive(header(plan, &console, programs.place(QEMU)), latency, &parse(&text)?)?;
+    let latency = flashlab_sim::Duration::from_ns(machine.disk.latency_ns);
+    let scheduler = console.lines().find_map(|line| line.strip_prefix("flashlab: scheduler: "));
+    let header = Header {
+        capacity: machine.disk.size_mib << 20,
+        block: 512,
+        has_dependencies: true,
+        kernel: machine.kernel.release.clone(),
+        filesystem,
+        workload,
+        host: host(machine.disk, machine.limits, scheduler.unwrap_or("unknown").trim(), &dirty_limits(&console)),
+        compressibility_percent: None,
+        origin: format!("flashlab record {}, {}", env!("CARGO_PKG_VERSION"), version_of(machine.qemu)),
+    };
+    let recording = derive(header, latency, &parse(&text)?)?;
     Ok(Recorded { recording, trace: text })
 }
 
-fn header(plan: &Plan, console: &str, qemu: &Path) -> Header {
-    let scheduler = console.lines().find_map(|line| line.strip_prefix("flashlab: scheduler: "));
-    Header {
-        capacity: plan.disk.size_mib << 20,
-        block: 512,
-        has_dependencies: true,
-        kernel: plan.kernel.release.clone(),
-        filesystem: plan.format.to_string(),
-        workload: plan.workload.text(),
-        host: plan.host(scheduler.unwrap_or("unknown").trim(), &dirty_limits(console)),
-        compressibility_percent: None,
-        origin: format!("flashlab record {}, {}", env!("CARGO_PKG_VERSION"), version_of(qemu)),
-    }
-}
-
 /// Returns the pages of the page cache at which the guest's kernel begins to write back, and at which it throttles
-/// writers, as its console states them.
+/// writers, as its console states them, with a comma; empty if it does not.
 fn dirty_limits(console: &str) -> String {
     let line = console.lines().find_map(|line| line.strip_prefix("flashlab: dirty limits: "));
     let mut limits = line.unwrap_or_default().split_whitespace();
-    format!("{} and {}", limits.next().unwrap_or("unknown"), limits.next().unwrap_or("unknown"))
+    match (limits.next(), limits.next()) {
+        (Some(background), Some(all)) => format!("dirty limits of {background} and {all} pages, "),
+        _ => String::new(),
+    }
 }
 
 /// Returns the first line of `qemu --version`.
@@ -96,13 +132,12 @@ fn version_of(qemu: &Path) -> String {
 
 /// Runs the guest to its end. Returns the output of its console.
 fn run(
-    plan: &Plan,
-    qemu: &Path,
+    machine: &Machine<'_>,
     initramfs: &Path,
     trace: &Path,
     progress: &dyn Progress,
 ) -> Result<String, RecordError> {
-    let mut guest = Guest::start(plan, qemu, initramfs, trace)?;
+    let mut guest = Guest::start(machine, initramfs, trace)?;
     let failed = |fault: &str, console: &str| {
         Err(RecordError::Guest { fault: fault.to_owned(), console: console.to_owned() })
     };
@@ -119,7 +154,7 @@ fn run(
             Err(RecvTimeoutError::Timeout) if progress.is_stopped() => return Err(RecordError::Stopped),
             Err(RecvTimeoutError::Timeout) if guest.started.elapsed() < guest.longest => {}
             Err(RecvTimeoutError::Timeout) => {
-                let fault = format!("it did not end within {} s (--timeout)", plan.seconds_max);
+                let fault = format!("it did not end within {} s (--timeout)", machine.seconds_max);
                 return failed(&fault, &console);
             }
         }
@@ -144,9 +179,13 @@ struct Guest {
 }
 
 impl Guest {
-    fn start(plan: &Plan, qemu: &Path, initramfs: &Path, trace: &Path) -> Result<Guest, RecordError> {
-        let memory = plan.limits.memory_mib + TRACE_KIB / 1024;
-        let mut command = Command::new(qemu);
+    fn start(machine: &Machine<'_>, initramfs: &Path, trace: &Path) -> Result<Guest, RecordError> {
+        let memory = machine.memory_mib + TRACE_KIB / 1024;
+        let parameters = format!(
+            "console=ttyS0 quiet nokaslr no_hash_pointers tsc=reliable panic=-1 {}",
+            machine.parameters
+        );
+        let mut command = Command::new(machine.qemu);
         command
             .args([
                 "-M",
@@ -163,18 +202,18 @@ impl Guest {
             .args(["-icount", "shift=0,sleep=off", "-accel", "tcg,thread=single", "-seed", "1"])
             .args(["-rtc", "base=2020-01-01,clock=vm", "-m", &memory.to_string()])
             .arg("-kernel")
-            .arg(&plan.kernel.image)
+            .arg(&machine.kernel.image)
             .arg("-initrd")
             .arg(initramfs)
             .args(["-device", "virtio-serial-pci,ioeventfd=off"])
             .arg("-chardev")
             .arg(format!("file,id=trace,path={}", trace.display().to_string().replace(',', ",,")))
             .args(["-device", "virtserialport,chardev=trace,name=trace"])
-            .args(["-append", "console=ttyS0 quiet nokaslr no_hash_pointers tsc=reliable panic=-1"])
+            .args(["-append", parameters.trim_end()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| RecordError::io(qemu, error))?;
+        let mut child = command.spawn().map_err(|error| RecordError::io(machine.qemu, error))?;
         let output = child.stdout.take().expect("the output is a pipe");
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -190,7 +229,7 @@ impl Guest {
         });
         #[allow(clippy::disallowed_methods, reason = "the limit is for guests that hang, in wall-clock time")]
         let started = std::time::Instant::now();
-        Ok(Guest { child, lines, started, longest: Duration::from_secs(plan.seconds_max) })
+        Ok(Guest { child, lines, started, longest: Duration::from_secs(machine.seconds_max) })
     }
 
     /// Waits for the end of QEMU. Returns its own messages.

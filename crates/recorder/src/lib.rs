@@ -5,12 +5,14 @@
 //! change the recording.
 //!
 //! - A [`Plan`] states everything that the recording depends on; [`record`] carries it out.
+//! - A [`Boot`] is the boot of a root image, which [`record_boot`] records in the same way.
 //! - A [`Kernel`] is an unpacked kernel package with its modules.
 //! - A [`Format`] is a filesystem with the options for `mkfs` and `mount`, and a [`Workload`] runs on it.
 //!
 //! A [`RecordError`] names the packages that are missing, or contains the console of a guest that failed.
 #![forbid(unsafe_code)]
 
+mod boot;
 mod error;
 mod filesystem;
 mod guest;
@@ -20,6 +22,7 @@ mod programs;
 mod root;
 mod workload;
 
+pub use boot::{Boot, ImageFormat, record_boot};
 pub use error::RecordError;
 pub use filesystem::{Filesystem, Format};
 pub use guest::{Progress, Recorded, record};

@@ -71,36 +71,21 @@ pub(crate) const TRACE_KIB: u64 = 300_000;
 impl Plan {
     /// Checks the numbers.
     pub(crate) fn check(&self) -> Result<(), RecordError> {
-        let refuse = |fault: String| Err(RecordError::Setting(fault));
-        let Plan { disk, limits, .. } = self;
-        if !(16..=4096).contains(&disk.size_mib) {
-            return refuse(format!("a disk of {} MiB: expected 16 to 4096", disk.size_mib));
+        if !(16..=4096).contains(&self.disk.size_mib) {
+            let fault = format!("a disk of {} MiB: expected 16 to 4096", self.disk.size_mib);
+            return Err(RecordError::Setting(fault));
         }
-        if !(1_000..=1_000_000_000).contains(&disk.latency_ns) {
-            return refuse(format!("a latency of {} ns: expected 1 us to 1 s", disk.latency_ns));
-        }
-        if !(4096..=32 << 20).contains(&limits.request_max) || !limits.request_max.is_multiple_of(4096) {
-            return refuse(format!(
-                "a largest request of {} bytes: expected a multiple of 4096 up to 32 MiB",
-                limits.request_max
-            ));
-        }
-        if !(128..=16_384).contains(&limits.memory_mib) {
-            return refuse(format!("a memory of {} MiB: expected 128 to 16384", limits.memory_mib));
-        }
-        if limits.scheduler.is_empty()
-            || !limits.scheduler.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
-        {
-            return refuse(format!("{:?} is no name of a scheduler", limits.scheduler));
-        }
+        check_limits(self.disk, &self.limits)?;
         if self.format.filesystem == Filesystem::Raw
             && !(self.format.mkfs.is_empty() && self.format.mount.is_empty())
         {
-            return refuse("options of a filesystem: there is none on the raw device".into());
+            let fault = "options of a filesystem: there is none on the raw device";
+            return Err(RecordError::Setting(fault.into()));
         }
         for options in [&self.format.mkfs, &self.format.mount] {
             if options.contains(['\n', ';', '`', '$', '&', '|']) {
-                return refuse(format!("the options {options:?} contain characters of the shell"));
+                let fault = format!("the options {options:?} contain characters of the shell");
+                return Err(RecordError::Setting(fault));
             }
         }
         Ok(())
@@ -115,38 +100,70 @@ impl Plan {
         });
         let place = if filesystem == Filesystem::Raw { "--filename=/dev/nullb0" } else { "--directory=/mnt" };
         let mount = if format.mount.is_empty() { String::new() } else { format!("-o {}", format.mount) };
-        let mut text = String::new();
-        for (name, value) in [
+        let mut variables = vec![
             ("FILESYSTEM", filesystem.name().into()),
             ("MKFS", mkfs),
             ("MOUNT", mount),
             ("FIO_PLACE", place.into()),
-            ("DISK_MIB", disk.size_mib.to_string()),
-            ("LATENCY_NS", disk.latency_ns.to_string()),
-            ("SECTORS_MAX", (limits.request_max / 512).to_string()),
-            ("DISCARD", u8::from(limits.discard).to_string()),
-            // Its size has no effect, because the disk loses no power.
-            ("CACHE_MIB", u8::from(limits.write_cache).to_string()),
-            ("SCHEDULER", limits.scheduler.clone()),
-            ("TRACE_KIB", TRACE_KIB.to_string()),
-        ] {
-            text.push_str(&format!("{name}='{}'\n", value.replace('\'', "'\\''")));
-        }
-        text
+        ];
+        variables.extend(disk_variables(*disk, limits));
+        quoted(&variables)
     }
+}
 
-    /// Returns the limits of the host as a recording states them.
-    pub(crate) fn host(&self, scheduler: &str, dirty_limits: &str) -> String {
-        let Plan { disk, limits, .. } = self;
-        let has = |feature: bool| if feature { "" } else { "no " };
-        format!(
-            "requests of at most {} KiB, {}discard, {}volatile write cache, scheduler {scheduler}, {} MiB of memory beside \
-             the trace, dirty limits of {dirty_limits} pages, one processor of 1e9 instructions/s; recorded on null_blk with {} us per request",
-            limits.request_max >> 10,
-            has(limits.discard),
-            has(limits.write_cache),
-            limits.memory_mib,
-            disk.latency_ns / 1_000,
-        )
+/// Checks the latency of a disk and the limits of a host.
+pub(crate) fn check_limits(disk: Disk, limits: &Limits) -> Result<(), RecordError> {
+    let refuse = |fault: String| Err(RecordError::Setting(fault));
+    if !(1_000..=1_000_000_000).contains(&disk.latency_ns) {
+        return refuse(format!("a latency of {} ns: expected 1 us to 1 s", disk.latency_ns));
     }
+    if !(4096..=32 << 20).contains(&limits.request_max) || !limits.request_max.is_multiple_of(4096) {
+        return refuse(format!(
+            "a largest request of {} bytes: expected a multiple of 4096 up to 32 MiB",
+            limits.request_max
+        ));
+    }
+    if !(128..=16_384).contains(&limits.memory_mib) {
+        return refuse(format!("a memory of {} MiB: expected 128 to 16384", limits.memory_mib));
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if limits.scheduler.is_empty() || !limits.scheduler.chars().all(is_name) {
+        return refuse(format!("{:?} is no name of a scheduler", limits.scheduler));
+    }
+    Ok(())
+}
+
+/// Returns the variables that describe the disk to the guest's script.
+pub(crate) fn disk_variables(disk: Disk, limits: &Limits) -> Vec<(&'static str, String)> {
+    vec![
+        ("DISK_MIB", disk.size_mib.to_string()),
+        ("LATENCY_NS", disk.latency_ns.to_string()),
+        ("SECTORS_MAX", (limits.request_max / 512).to_string()),
+        ("DISCARD", u8::from(limits.discard).to_string()),
+        // Its size has no effect, because the disk loses no power.
+        ("CACHE_MIB", u8::from(limits.write_cache).to_string()),
+        ("SCHEDULER", limits.scheduler.clone()),
+        ("TRACE_KIB", TRACE_KIB.to_string()),
+    ]
+}
+
+/// Returns assignments of the shell.
+pub(crate) fn quoted(variables: &[(&str, String)]) -> String {
+    let assign = |(name, value): &(&str, String)| format!("{name}='{}'\n", value.replace('\'', "'\\''"));
+    variables.iter().map(assign).collect()
+}
+
+/// Returns the limits of the host as a recording states them.
+/// `dirty_limits` is a part of the sentence, or empty.
+pub(crate) fn host(disk: Disk, limits: &Limits, scheduler: &str, dirty_limits: &str) -> String {
+    let has = |feature: bool| if feature { "" } else { "no " };
+    format!(
+        "requests of at most {} KiB, {}discard, {}volatile write cache, scheduler {scheduler}, {} MiB of memory beside \
+             the trace, {dirty_limits}one processor of 1e9 instructions/s; recorded on null_blk with {} us per request",
+        limits.request_max >> 10,
+        has(limits.discard),
+        has(limits.write_cache),
+        limits.memory_mib,
+        disk.latency_ns / 1_000,
+    )
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cpio::newc::{Builder, ModeFileType};
 
 use crate::error::RecordError;
+use crate::kernel::Kernel;
 use crate::plan::Plan;
 use crate::programs::{Programs, libraries};
 
@@ -34,18 +35,11 @@ pub(crate) fn build(plan: &Plan, programs: &Programs) -> Result<Vec<u8>, RecordE
     root.file(Path::new("init"), 0o755, INIT.as_bytes());
     root.file(Path::new("plan.sh"), 0o644, plan.variables().as_bytes());
     root.file(Path::new("workload.sh"), 0o644, plan.workload.script.as_bytes());
-    let events = flashlab_recording::capture::EVENTS.map(|event| format!("{event}\n")).concat();
-    root.file(Path::new("events"), 0o644, events.as_bytes());
+    root.events();
     if let Some(job) = &plan.workload.job {
         root.file(Path::new("job.fio"), 0o644, job.as_bytes());
     }
-    let wanted = [&MODULES[..], plan.format.filesystem.modules()].concat();
-    let mut order = String::new();
-    for module in plan.kernel.load(&wanted)? {
-        order.push_str(&format!("{}\n", module.name));
-        root.file(&Path::new("modules").join(format!("{}.ko", module.name)), 0o644, &module.bytes);
-    }
-    root.file(Path::new("modules/order"), 0o644, order.as_bytes());
+    root.modules(&plan.kernel, plan.format.filesystem.modules())?;
     for name in programs_of(plan) {
         let place = programs.place(name);
         let file = Path::new(name).file_name().unwrap_or_default();
@@ -61,28 +55,46 @@ pub(crate) fn build(plan: &Plan, programs: &Programs) -> Result<Vec<u8>, RecordE
 
 /// Files of an archive in the order in which they were added.
 #[derive(Default)]
-struct Root {
+pub(crate) struct Root {
     bytes: Vec<u8>,
     present: BTreeSet<PathBuf>,
     last_inode: u32,
 }
 
 impl Root {
-    fn folder(&mut self, path: &Path) {
+    /// Adds the list of the events that the guest traces.
+    pub(crate) fn events(&mut self) {
+        let events = flashlab_recording::capture::EVENTS.map(|event| format!("{event}\n")).concat();
+        self.file(Path::new("events"), 0o644, events.as_bytes());
+    }
+
+    /// Adds the modules of the disk and the trace, the modules `wanted` and those that they need, and the order in which
+    /// they can be loaded.
+    pub(crate) fn modules(&mut self, kernel: &Kernel, wanted: &[&str]) -> Result<(), RecordError> {
+        let mut order = String::new();
+        for module in kernel.load(&[&MODULES[..], wanted].concat())? {
+            order.push_str(&format!("{}\n", module.name));
+            self.file(&Path::new("modules").join(format!("{}.ko", module.name)), 0o644, &module.bytes);
+        }
+        self.file(Path::new("modules/order"), 0o644, order.as_bytes());
+        Ok(())
+    }
+
+    pub(crate) fn folder(&mut self, path: &Path) {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             self.folder(parent);
         }
         self.add(path, 0o755, ModeFileType::Directory, &[]);
     }
 
-    fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
+    pub(crate) fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             self.folder(parent);
         }
         self.add(path, mode, ModeFileType::Regular, contents);
     }
 
-    fn copy(&mut self, from: &Path, to: &Path) -> Result<(), RecordError> {
+    pub(crate) fn copy(&mut self, from: &Path, to: &Path) -> Result<(), RecordError> {
         if !self.present.contains(to) {
             let contents = fs::read(from).map_err(|error| RecordError::io(from, error))?;
             self.file(to, 0o755, &contents);
@@ -106,7 +118,7 @@ impl Root {
         written.expect("a vector takes all bytes");
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         cpio::newc::trailer(&mut self.bytes).expect("a vector takes all bytes");
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! `flashlab record`: runs a workload on a filesystem in a guest, and writes its recording.
+//! `flashlab record`: runs a workload on a filesystem or boots a root image in a guest, and writes the recording.
 
 use crate::failure::{Failure, INTERRUPTED, say};
 use crate::{file, progress};
@@ -6,7 +6,9 @@ use clap::{Args, ValueEnum};
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Value;
 use flashlab_catalogue::units::Dimension;
-use flashlab_recorder::{Disk, Filesystem, Format, Kernel, Limits, Plan, Progress, RecordError, Workload};
+use flashlab_recorder::{
+    Boot, Disk, Filesystem, Format, Kernel, Limits, Plan, Progress, RecordError, Recorded, Workload,
+};
 use flashlab_recording::{Recording, Summary, Writer};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,19 +20,28 @@ const TEXT_BYTES_MAX: u64 = 512 << 10;
 /// Folders with kernels: where `./test` unpacks the kernel of its guests, then the system.
 const KERNELS: [&str; 2] = ["target/guest-mmc", "/"];
 
+/// Folders with kernels for boots: Debian's 6.1 cannot read EROFS with LZMA, so 6.12 stands first.
+const KERNELS_OF_BOOTS: [&str; 3] = ["target/boot/kernel", "target/guest-mmc", "/"];
+
 #[derive(Args)]
 pub(crate) struct Options {
     /// Filesystem to make and mount; `none` gives the workload the raw device /dev/nullb0.
-    #[arg(long, value_enum)]
-    fs: Name,
-    /// Options for mkfs, such as '-O ^has_journal'.
+    #[arg(long, value_enum, required_unless_present = "boot")]
+    fs: Option<Name>,
+    /// Root image to boot until systemd reaches multi-user.target: SquashFS, EROFS or ext4.
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["fs", "workload", "script", "fio", "mount_options", "size"])]
+    boot: Option<PathBuf>,
+    /// Mounts the root of --boot writable, without an overlay in memory.
+    #[arg(long, requires = "boot")]
+    writable: bool,
+    /// Options for mkfs, such as '-O ^has_journal'; with --boot, the options that made the image, for the header.
     #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
     options: String,
     /// Options for mount -o, such as noatime.
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     mount_options: String,
     /// Shipped workload: sqlite, sqlite-wal, logger, unpack, fio-random or fio-sequential.
-    #[arg(long, value_name = "NAME", required_unless_present_any = ["script", "fio"], conflicts_with_all = ["script", "fio"])]
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["script", "fio", "boot"], conflicts_with_all = ["script", "fio"])]
     workload: Option<String>,
     /// Script for busybox's shell, which runs in the folder of the filesystem.
     #[arg(long, value_name = "FILE", conflicts_with = "fio")]
@@ -95,16 +106,23 @@ impl From<Name> for Filesystem {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let plan = plan(options, library)?;
     let outputs = [Some(&options.to), options.trace.as_ref()];
-    outputs.into_iter().flatten().try_for_each(|path| file::check_output(path))?;
-    let recorded = {
-        let display = progress::ProgressDisplay::new(format!(
-            "record {} on {}",
-            plan.workload.name, plan.format.filesystem
-        ));
-        progress::stop_on_interrupt(&display);
-        flashlab_recorder::record(&plan, &Stages(&display))
+    let check = || outputs.into_iter().flatten().try_for_each(|path| file::check_output(path));
+    let recorded = match (&options.boot, options.fs) {
+        (Some(image), _) => {
+            let boot = boot(options, image, library)?;
+            check()?;
+            shown(&format!("boot {}", image.display()), |stages| {
+                flashlab_recorder::record_boot(&boot, stages)
+            })
+        }
+        (None, Some(filesystem)) => {
+            let plan = plan(options, filesystem, library)?;
+            check()?;
+            let name = format!("record {} on {}", plan.workload.name, plan.format.filesystem);
+            shown(&name, |stages| flashlab_recorder::record(&plan, stages))
+        }
+        (None, None) => unreachable!("clap requires one of the two"),
     };
     let recorded = match recorded {
         Ok(recorded) => recorded,
@@ -139,6 +157,16 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
+/// Records while the display shows the stages.
+fn shown(
+    name: &str,
+    record: impl FnOnce(&Stages<'_>) -> Result<Recorded, RecordError>,
+) -> Result<Recorded, RecordError> {
+    let display = progress::ProgressDisplay::new(name.to_owned());
+    progress::stop_on_interrupt(&display);
+    record(&Stages(&display))
+}
+
 /// Stages of the guest on the display.
 struct Stages<'a>(&'a progress::ProgressDisplay);
 
@@ -151,34 +179,58 @@ impl Progress for Stages<'_> {
     }
 }
 
-fn plan(options: &Options, library: &Library) -> Result<Plan, Failure> {
-    let size = |name: &str, text: &str| {
-        let bytes = Dimension::Size.parse_argument(text);
-        bytes.map(|bytes| bytes >> 20).map_err(|error| Failure::usage(format_args!("--{name}: {error}")))
-    };
-    let latency = Dimension::Time.parse_argument(&options.latency);
-    let latency_ns = latency.map_err(|error| Failure::usage(format_args!("--latency: {error}")))?;
-    let folders = match &options.kernel {
-        Some(folder) => vec![folder.clone()],
-        None => KERNELS.map(PathBuf::from).to_vec(),
-    };
+fn plan(options: &Options, filesystem: Name, library: &Library) -> Result<Plan, Failure> {
     Ok(Plan {
-        kernel: Kernel::find(&folders).map_err(Failure::usage)?,
+        kernel: kernel(options, &KERNELS)?,
         format: Format {
-            filesystem: options.fs.into(),
+            filesystem: filesystem.into(),
             mkfs: options.options.trim().to_owned(),
             mount: options.mount_options.trim().to_owned(),
         },
         workload: workload(options)?,
-        disk: Disk { size_mib: size("size", &options.size)?, latency_ns },
-        limits: Limits {
-            request_max: request_max(&options.host, library)?,
-            scheduler: options.scheduler.clone(),
-            memory_mib: size("memory", &options.memory)?,
-            ..Limits::default()
-        },
+        disk: Disk { size_mib: mebibytes("size", &options.size)?, latency_ns: latency_ns(options)? },
+        limits: limits(options, library)?,
         seconds_max: options.timeout,
     })
+}
+
+fn boot(options: &Options, image: &Path, library: &Library) -> Result<Boot, Failure> {
+    Ok(Boot {
+        kernel: kernel(options, &KERNELS_OF_BOOTS)?,
+        image: image.to_owned(),
+        options: options.options.trim().to_owned(),
+        writable: options.writable,
+        latency_ns: latency_ns(options)?,
+        limits: limits(options, library)?,
+        seconds_max: options.timeout,
+    })
+}
+
+fn kernel(options: &Options, folders: &[&str]) -> Result<Kernel, Failure> {
+    let folders = match &options.kernel {
+        Some(folder) => vec![folder.clone()],
+        None => folders.iter().map(PathBuf::from).collect(),
+    };
+    Kernel::find(&folders).map_err(Failure::usage)
+}
+
+fn limits(options: &Options, library: &Library) -> Result<Limits, Failure> {
+    Ok(Limits {
+        request_max: request_max(&options.host, library)?,
+        scheduler: options.scheduler.clone(),
+        memory_mib: mebibytes("memory", &options.memory)?,
+        ..Limits::default()
+    })
+}
+
+fn latency_ns(options: &Options) -> Result<u64, Failure> {
+    let latency = Dimension::Time.parse_argument(&options.latency);
+    latency.map_err(|error| Failure::usage(format_args!("--latency: {error}")))
+}
+
+fn mebibytes(name: &str, text: &str) -> Result<u64, Failure> {
+    let bytes = Dimension::Size.parse_argument(text);
+    bytes.map(|bytes| bytes >> 20).map_err(|error| Failure::usage(format_args!("--{name}: {error}")))
 }
 
 fn workload(options: &Options) -> Result<Workload, Failure> {

@@ -117,3 +117,21 @@ fn an_experiment_names_the_recording_that_it_cannot_replay() {
     let error = refused();
     assert!(error.contains("ext4-own.rec: the recording has no dependencies"), "{error}");
 }
+
+#[test]
+fn a_boot_needs_an_image_of_a_known_format() {
+    let Some(kernel) = kernel() else { return };
+    let folder = Folder::new("record-boot");
+    folder.put("text.img", "no image");
+    let words = ["record", "--boot", "text.img", "--to", "a.rec", "--kernel", kernel.to_str().unwrap()];
+    let run = folder.run(&words);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.err.contains("text.img: the file is no image with SquashFS, EROFS or ext4"), "{}", run.err);
+    folder.put("squash.img", "hsqs");
+    let run = folder.run(&[&words[..2], &["squash.img", "--writable"], &words[3..]].concat());
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.err.contains("squashfs cannot be mounted writable"), "{}", run.err);
+    let run = folder.run(&["record", "--boot", "squash.img", "--workload", "logger", "--to", "a.rec"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert_eq!(folder.names(), ["squash.img", "text.img"]);
+}
