@@ -13,6 +13,7 @@ pub mod iologs;
 pub mod job_run;
 pub mod probe;
 pub mod progress;
+mod rank;
 pub mod results;
 pub mod session;
 pub mod statistics;

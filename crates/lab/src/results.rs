@@ -138,6 +138,9 @@ impl Results {
 /// Prefix of a note on a number that no measurement determines.
 pub const UNDETERMINED: &str = "Undetermined: ";
 
+/// Prefix of a note that compares all figures with the publication.
+pub const COMPARISON: &str = "Comparison: ";
+
 /// Prefix of a note that quotes a source's own words about the figures of a table.
 pub const PUBLISHED: &str = "Published of ";
 

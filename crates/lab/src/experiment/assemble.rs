@@ -20,7 +20,8 @@ impl Experiment {
                 filesystems.push(filesystem);
             }
         }
-        let parameters = free_parameters(&devices, &filesystems);
+        let mut parameters = free_parameters(&devices, &filesystems);
+        parameters.extend(outcome.parameters.iter().cloned());
         let fitted: Vec<&String> = parameters.iter().flat_map(|p| &p.fitted_on).collect();
         let ordered = self.in_order(&outcome.cells);
         let cells: Vec<Cell> = ordered

@@ -2,7 +2,7 @@
 //!
 //! Each kind of experiment is a module of code; each experiment of a kind is data. The modules of the kinds document
 //! the keys beyond the common ones: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`],
-//! [`super::gc`], [`super::recorded`].
+//! [`super::gc`], [`super::recorded`], [`super::rootfs`].
 
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
@@ -43,6 +43,8 @@ pub struct Definition {
     pub endurance: Option<Endurance>,
     /// Recordings of an experiment of kind [`Kind::Recorded`].
     pub recorded: Option<super::recorded::Settings>,
+    /// Images of an experiment of kind [`Kind::Rootfs`].
+    pub rootfs: Option<super::rootfs::Settings>,
     /// Size and duration of the simulations of garbage collection.
     pub gc: Option<super::gc::Settings>,
     /// Jobs that run before the measurements.
@@ -84,6 +86,8 @@ pub enum Kind {
     Gc,
     /// Recorded workloads on several filesystems.
     Recorded,
+    /// Recorded boots from root images.
+    Rootfs,
 }
 
 impl Kind {
@@ -96,6 +100,7 @@ impl Kind {
             Kind::Endurance => "endurance",
             Kind::Gc => "gc",
             Kind::Recorded => "recorded",
+            Kind::Rootfs => "rootfs",
         }
     }
 }
@@ -300,10 +305,11 @@ impl Definition {
         if self.runs == 0 || self.columns.is_empty() {
             return Err("expected at least one run, one step and one column".into());
         }
-        if self.steps.is_empty() != matches!(self.kind, Kind::Endurance | Kind::Recorded) {
+        if self.steps.is_empty() != matches!(self.kind, Kind::Endurance | Kind::Recorded | Kind::Rootfs) {
             return Err(match self.kind {
                 Kind::Endurance => "an experiment of kind \"endurance\" has [endurance], not steps".into(),
                 Kind::Recorded => "an experiment of kind \"recorded\" has [recorded], not steps".into(),
+                Kind::Rootfs => "an experiment of kind \"rootfs\" has [rootfs], not steps".into(),
                 _ => "expected at least one run, one step and one column".to_owned(),
             });
         }
@@ -343,6 +349,8 @@ impl Definition {
         only(self.gc.is_some(), "[gc]", Kind::Gc)?;
         only(self.recorded.is_some(), "[recorded]", Kind::Recorded)?;
         self.recorded.as_ref().map_or(Ok(()), super::recorded::check)?;
+        only(self.rootfs.is_some(), "[rootfs]", Kind::Rootfs)?;
+        self.rootfs.as_ref().map_or(Ok(()), |rootfs| super::rootfs::check(rootfs, &self.columns))?;
         if !self.rows.is_empty() && !matches!(self.kind, Kind::Matrix | Kind::Gc) {
             return Err("[[row]] belongs to kinds \"matrix\" and \"gc\"".into());
         }

@@ -18,6 +18,7 @@ mod measurements;
 mod pattern;
 mod published;
 mod recorded;
+mod rootfs;
 mod sweep;
 mod undetermined;
 mod wear;
@@ -30,9 +31,10 @@ pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
 pub use measurements::ENGINE_PUBLISHED;
 pub use pattern::{CellPattern, cell_name};
 pub use recorded::{RecordedFilesystem, RecordedWorkload, Settings as RecordedSettings};
+pub use rootfs::{RootImage, Settings as RootfsSettings};
 
 use crate::progress::Progress;
-use crate::results::{Answer, DeviceStatistics, Reference, Results, Series, WearMap};
+use crate::results::{Answer, DeviceStatistics, Parameter, Reference, Results, Series, WearMap};
 use definition::Step;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::{Folder, Library, LibraryError, read_file};
@@ -62,6 +64,8 @@ struct Outcome {
     /// The devices and the cells that each of them determines.
     devices: Vec<Place>,
     filesystems: Vec<Filesystem>,
+    /// Free parameters that the experiment has beside those of its devices.
+    parameters: Vec<Parameter>,
     cells: Vec<MeasuredCell>,
     /// Figures from theory, by the name of the cell beside which they stand.
     references: BTreeMap<String, Reference>,
@@ -153,6 +157,7 @@ impl Experiment {
             Kind::Endurance => endurance::run(self, library, seed, progress),
             Kind::Gc => gc::run(self, seed, progress),
             Kind::Recorded => recorded::run(self, library, seed, progress),
+            Kind::Rootfs => rootfs::run(self, library, seed, progress),
         }
     }
 

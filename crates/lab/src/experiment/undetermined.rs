@@ -23,10 +23,10 @@ fn differs(simulated: f64, other: f64) -> bool {
     (simulated - other).abs() > simulated.abs().max(other.abs()) * DIFFERENCE
 }
 
-/// Returns the names of cells, each given with its column. A column has hundreds of cells in kind [`Kind::Recorded`], which
-/// are counted.
+/// Returns the names of cells, each given with its column. A column has hundreds of cells in kinds [`Kind::Recorded`] and [`Kind::Rootfs`],
+/// which are counted.
 fn list(kind: Kind, cells: &[(String, String)]) -> String {
-    if kind != Kind::Recorded {
+    if !matches!(kind, Kind::Recorded | Kind::Rootfs) {
         return cells.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
     }
     let mut columns: BTreeMap<&str, usize> = BTreeMap::new();

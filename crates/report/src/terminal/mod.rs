@@ -14,7 +14,7 @@ mod wear;
 
 use crate::{answers, grid, number};
 use flashlab_lab::results::{
-    Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
+    COMPARISON, Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
 };
 pub(crate) use lines::columns;
 use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
@@ -291,10 +291,10 @@ fn parameters(results: &Results, style: Style) -> String {
     text
 }
 
-/// Returns the notes without which the numbers would mislead: unexplained results, the source's own words, and cells
-/// that depend on undetermined numbers.
+/// Returns the notes without which the numbers would mislead: unexplained results, comparisons with the publication, the
+/// source's own words, and cells that depend on undetermined numbers.
 fn needed_notes(results: &Results, width: usize) -> String {
-    let words = ["Not explained", PUBLISHED, UNDETERMINED];
+    let words = ["Not explained", COMPARISON, PUBLISHED, UNDETERMINED];
     let needed = |note: &&String| words.iter().any(|words| note.starts_with(words));
     let notes = results.notes.iter().filter(needed);
     notes.map(|note| format!("\n{}\n", wrap(&clean(note), width))).collect()
