@@ -1,5 +1,6 @@
 //! The repository's own checks. CI and developers run `cargo xtask ci`.
 
+mod boots;
 mod budget;
 mod determinism;
 mod faults;
@@ -37,6 +38,7 @@ cargo xtask <task>
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
   recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR;
                            PART `buffered`: those of buffered jobs on a raw device
+  boots [PART [DIR]]  makes the root images and the recordings of `run rootfs` again: those with PART in their names, in DIR
   golden        rewrites the golden tables of the experiments and the README's picture
 ";
 
@@ -65,6 +67,9 @@ fn main() -> ExitCode {
         ["install-c", prefix] => install_c(prefix),
         ["recordings", "buffered"] => recordings::record_buffered(None),
         ["recordings", "buffered", folder] => recordings::record_buffered(Some(folder)),
+        ["boots"] => boots::record("", None),
+        ["boots", part] => boots::record(part, None),
+        ["boots", part, folder] => boots::record(part, Some(folder)),
         ["recordings"] => recordings::record("", None),
         ["recordings", part] => recordings::record(part, None),
         ["recordings", part, folder] => recordings::record(part, Some(folder)),
