@@ -104,7 +104,12 @@ pub(crate) fn record_machine(
         kernel: machine.kernel.release.clone(),
         filesystem,
         workload,
-        host: host(machine.disk, machine.limits, scheduler.unwrap_or("unknown").trim(), &dirty_limits(&console)),
+        host: host(
+            machine.disk,
+            machine.limits,
+            scheduler.unwrap_or("unknown").trim(),
+            &dirty_limits(&console),
+        ),
         compressibility_percent: None,
         origin: format!("flashlab record {}, {}", env!("CARGO_PKG_VERSION"), version_of(machine.qemu)),
     };
