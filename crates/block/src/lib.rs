@@ -47,6 +47,6 @@ pub use io::{Answer, Extent, Io, Outcome};
 pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;
 pub use ranges::Ranges;
-pub use timed::{Journal, Timed};
+pub use timed::{Completed, Journal, Monitor, Timed};
 pub use whole::{read_whole, read_whole_text};
 pub use workers::Workers;

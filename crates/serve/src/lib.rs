@@ -61,7 +61,6 @@ pub use exposition::{Exposition, MetricType};
 pub use flashlab_nbd::uri;
 pub use limits::{Limits, SMALL};
 pub use listener::Listener;
-pub use metrics::Metrics;
 pub use pace::Speed;
 pub use private::PrivateSocket;
 pub use rate::LeastRate;

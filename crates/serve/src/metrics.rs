@@ -1,88 +1,8 @@
-//! The HTTP endpoint for Prometheus. It serves only `GET /metrics`, to one caller at a time.
+//! The counters of a server as metrics.
 
 use crate::counters::{Count, Counters, LATENCY_BOUNDS, RequestType};
 use crate::exposition::{Exposition, MetricType};
-use crate::link::wait_for;
-use crate::{Listener, Stop};
-use flashlab_sim::Duration;
-use rustix::event::{PollFd, PollFlags};
 use rustix::time::{ClockId, clock_gettime};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-
-/// Maximum length of a request in bytes.
-const REQUEST_MAX: usize = 8 << 10;
-/// Maximum time that a caller may take for each part of a request.
-const CALLER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A listening socket for metrics collectors.
-#[derive(Debug)]
-pub struct Metrics(TcpListener);
-
-impl Metrics {
-    /// Listens on a TCP address; port 0 selects a free port.
-    pub fn bind(address: SocketAddr) -> io::Result<Metrics> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        Ok(Metrics(listener))
-    }
-
-    /// Returns the address on which the socket listens.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
-    }
-
-    /// Replies to requests with `page` until `stop` is thrown.
-    pub fn serve(&self, stop: &Stop, page: impl Fn() -> Exposition) -> io::Result<()> {
-        loop {
-            let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(&self.0, PollFlags::IN)];
-            wait_for(&mut fds, None)?;
-            if stop.is_thrown() {
-                return Ok(());
-            }
-            match self.0.accept() {
-                // A caller that disconnects or sends nothing is a normal event.
-                Ok((stream, _)) => drop(answer(stream, &page)),
-                Err(error) if Listener::is_client_gone(&error) => {}
-                Err(error) => Listener::pause(&error, stop),
-            }
-        }
-    }
-}
-
-fn answer(mut stream: TcpStream, page: impl Fn() -> Exposition) -> io::Result<()> {
-    let timeout = std::time::Duration::from_nanos(CALLER_TIMEOUT.as_ns());
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(timeout))?;
-    stream.set_write_timeout(Some(timeout))?;
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
-        let mut part = [0; 1024];
-        match stream.read(&mut part)? {
-            0 => break,
-            n => request.extend_from_slice(&part[..n]),
-        }
-    }
-    let request = String::from_utf8_lossy(&request);
-    let mut words = request.lines().next().unwrap_or_default().split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let path = path.split('?').next().unwrap_or_default();
-    let (status, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => ("200 OK", page().into()),
-        ("GET" | "HEAD", _) => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "only GET /metrics is supported\n".to_owned()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
-         Allow: GET, HEAD\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    if method != "HEAD" {
-        stream.write_all(body.as_bytes())?;
-    }
-    stream.shutdown(std::net::Shutdown::Write)
-}
 
 impl Counters {
     /// Appends the counters as metrics.

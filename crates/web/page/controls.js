@@ -76,8 +76,11 @@ function changes() {
 // Shows the state in the controls, without disturbing one that the user holds.
 export function update(state) {
   isPaused = state.paused ?? false;
-  element("time-controls").hidden = state.paused === undefined || !mayChange;
-  element("changes").hidden = element("time-controls").hidden;
+  const has = (control) => mayChange && state.controls.includes(control);
+  element("time-controls").hidden = !has("pause");
+  const parts = { power: "cut", fault: "fault", discard: "discard", number: "set", beside: "beside", job: "job" };
+  for (const [id, control] of Object.entries(parts)) element(id).hidden = !has(control);
+  element("changes").hidden = !mayChange || state.controls.length === 0;
   element("which").hidden = state.devices.length < 2;
   element("alone").disabled = state.devices.length < 2;
   const job = element("job").elements.text;

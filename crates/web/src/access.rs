@@ -61,6 +61,11 @@ impl fmt::Display for Denied {
     }
 }
 
+/// Returns true if a request with this method changes nothing.
+pub(crate) fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
 /// Checks a request. Every request needs a permitted host and no foreign origin; a request that is not a read also needs
 /// the token.
 pub(crate) fn check(method: &Method, headers: &HeaderMap, token: &Token) -> Result<(), Denied> {
@@ -72,7 +77,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, token: &Token) -> Resu
     if text(ORIGIN).is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
         return Err(Denied::Origin);
     }
-    if matches!(*method, Method::GET | Method::HEAD) {
+    if is_read(method) {
         return Ok(());
     }
     let offered = text(AUTHORIZATION).ok_or(Denied::NoToken)?;

@@ -16,10 +16,13 @@
 //! although a medium could also hold an intermediate version.
 
 mod journal;
+mod monitor;
 mod undo;
 
 pub use journal::Journal;
+pub use monitor::{Completed, Monitor};
 
+use crate::layer::Kind;
 use crate::promise::Promise;
 use crate::ranges::Ranges;
 use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
@@ -59,6 +62,7 @@ struct State {
     powered: bool,
     power_losses: u64,
     journal: Option<Box<dyn Journal>>,
+    monitor: Option<Box<dyn Monitor>>,
 }
 
 struct Outstanding {
@@ -89,6 +93,7 @@ impl Timed {
             powered: true,
             power_losses: 0,
             journal: None,
+            monitor: None,
         };
         let geometry = Geometry { request_max: REQUEST_MAX, ..limits };
         Timed { geometry, piece, state: Mutex::new(state) }
@@ -97,6 +102,11 @@ impl Timed {
     /// Records the calls to the model in `journal` from now on.
     pub fn set_journal(&self, journal: Box<dyn Journal>) {
         lock(&self.state).journal = Some(journal);
+    }
+
+    /// Reports each request that the model completes to `monitor` from now on.
+    pub fn set_monitor(&self, monitor: Box<dyn Monitor>) {
+        lock(&self.state).monitor = Some(monitor);
     }
 
     /// Cuts the power at `now`. The model decides which volatile data is lost, and no request is answered until
@@ -136,6 +146,11 @@ impl Timed {
     /// Returns the number of requests sent to the model, each piece counted.
     pub fn submitted_count(&self) -> u64 {
         lock(&self.state).next
+    }
+
+    /// Returns the number of requests in flight.
+    pub fn in_flight(&self) -> u64 {
+        lock(&self.state).outstanding.len() as u64
     }
 
     /// Returns true if the device has power.
@@ -230,12 +245,18 @@ impl State {
             let first = *first;
             let mut request =
                 self.outstanding.remove(&first).expect("the request of this completion is outstanding");
+            let (kind, range) = (Kind::of(&request.io), request.io.range());
             let outcome = self.finish(&mut request);
             if outcome.is_ok() && std::mem::take(&mut request.flush) {
                 request.flush_covers_to = self.undo.last();
                 let (id, left) = self.submit(Op::Flush, 0..0, 0);
                 self.outstanding.insert(id, Outstanding { io: Io::Flush, left, ..request });
             } else {
+                if let Some(monitor) = &mut self.monitor {
+                    let bytes = range.map_or(0, |(_, length)| length);
+                    let (spent, is_ok) = (completion.spent, outcome.is_ok());
+                    monitor.completed(&Completed { kind, bytes, spent, is_ok });
+                }
                 request.complete(outcome);
             }
         }

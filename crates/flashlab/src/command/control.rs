@@ -6,7 +6,7 @@ use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_serve::{ControlReply, Server};
 use flashlab_served::{Gauge, Served};
-use flashlab_sim::PowerCut;
+use flashlab_sim::{Instant, PowerCut};
 use std::fmt::Write;
 
 /// Devices of a server, with their counters at its start.
@@ -20,6 +20,11 @@ impl<'a> ServerControl<'a> {
     pub(crate) fn new(server: &'a Server, served: &'a [Served]) -> ServerControl<'a> {
         let counters = |served: &Served| Some(served.timed.as_ref()?.with_model(Counters::of));
         ServerControl { server, served, before: served.iter().map(counters).collect() }
+    }
+
+    /// Returns the current instant of the devices' time.
+    pub(crate) fn now(&self) -> Instant {
+        self.server.now()
     }
 
     /// Returns the server's counters.

@@ -4,6 +4,28 @@ use super::control::ServerControl;
 use flashlab_lab::statistics::{Counters, Wear};
 use flashlab_serve::{Exposition, MetricType};
 use flashlab_served::Gauge;
+use flashlab_web::{Refused, Subject};
+
+/// The metrics of a server without a page.
+pub(crate) struct MetricsOnly<'a>(pub(crate) &'a ServerControl<'a>);
+
+impl Subject for MetricsOnly<'_> {
+    fn tick(&mut self) -> Option<String> {
+        None
+    }
+    fn state(&mut self) -> String {
+        String::new()
+    }
+    fn execute(&mut self, _: &serde_json::Value) -> Result<(), Refused> {
+        Err(Refused("there is no page here".to_owned()))
+    }
+    fn metrics(&mut self) -> Option<String> {
+        Some(page(self.0).into())
+    }
+    fn has_page(&self) -> bool {
+        false
+    }
+}
 
 /// Returns the page with the current counters.
 pub(crate) fn page(control: &ServerControl<'_>) -> Exposition {

@@ -33,14 +33,18 @@ pub struct BlockPicture {
 
 /// Counters, fill levels and blocks of a device.
 #[derive(Default)]
-pub(super) struct Observed {
-    pub(super) counters: Vec<(&'static str, u64)>,
-    pub(super) levels: Vec<(&'static str, u64, u64)>,
-    pub(super) blocks: Option<BlockPicture>,
+pub struct Observed {
+    /// Counters since the device was new.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Fill levels of caches and buffers: name, used bytes, capacity.
+    pub levels: Vec<(&'static str, u64, u64)>,
+    /// The erase blocks, if the device models them.
+    pub blocks: Option<BlockPicture>,
 }
 
 impl Observed {
-    pub(super) fn of(model: &dyn Model) -> Observed {
+    /// Observes a device.
+    pub fn of(model: &dyn Model) -> Observed {
         let mut observed = Observed::default();
         model.observe(&mut observed);
         observed

@@ -50,7 +50,8 @@ impl Interval {
         self.failed == 0 && self.requests == [0; 3]
     }
 
-    fn count(&mut self, direction: Direction, bytes: u64, spent: &Spent) {
+    /// Counts a completed request.
+    pub fn count(&mut self, direction: Direction, bytes: u64, spent: &Spent) {
         self.requests[direction as usize] += 1;
         self.bytes[direction as usize] += bytes;
         let latency = spent.total().as_ns();
@@ -65,6 +66,13 @@ impl Interval {
             None => self.latencies.push((row, 1)),
         }
     }
+
+    /// Returns the interval with its times, after its last request.
+    pub fn closed(mut self, begin: Instant, end: Instant, wall: Duration) -> Interval {
+        (self.from_ns, self.to_ns, self.wall_ns) = (begin.as_ns(), end.as_ns(), wall.as_ns());
+        self.latencies.sort_unstable();
+        self
+    }
 }
 
 /// Records requests in the current interval, and the failures of jobs.
@@ -77,10 +85,7 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Ends the interval and begins an empty one.
     pub(super) fn take(&mut self, begin: Instant, end: Instant, wall: Duration) -> Interval {
-        let mut interval = std::mem::take(&mut self.interval);
-        (interval.from_ns, interval.to_ns, interval.wall_ns) = (begin.as_ns(), end.as_ns(), wall.as_ns());
-        interval.latencies.sort_unstable();
-        interval
+        std::mem::take(&mut self.interval).closed(begin, end, wall)
     }
 }
 

@@ -15,6 +15,7 @@ mod snapshot;
 mod station;
 mod workload;
 
+pub use blocks::{BlockPicture, Observed};
 pub use command::{Command, Target};
 pub use error::SessionError;
 pub use interval::{Interval, LATENCY_BOUNDS_NS};
@@ -31,6 +32,9 @@ const DEVICES_MAX: usize = 2;
 const HISTORY: usize = 300;
 /// Number of events that a snapshot holds.
 const EVENTS: usize = 60;
+/// The controls of the page, as the commands behind them.
+const CONTROLS: &[&str] =
+    &["pause", "step", "speed", "cut", "unplug", "plug", "fault", "discard", "set", "beside", "job"];
 /// Bounds of the ratio of simulated to wall-clock time.
 const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 /// Simulated time ends here, long before an [`Instant`] overflows.
@@ -148,6 +152,7 @@ impl Session {
         Snapshot {
             version: env!("CARGO_PKG_VERSION"),
             tick: self.tick,
+            controls: CONTROLS,
             paused: self.paused,
             speed: self.speed,
             now_ns: self.begun.as_ns(),

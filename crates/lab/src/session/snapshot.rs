@@ -11,6 +11,8 @@ pub struct Snapshot<'a> {
     pub version: &'static str,
     /// Number of the last interval. A reader that misses a number lacks an interval.
     pub tick: u64,
+    /// Commands that apply here; the page shows their controls.
+    pub controls: &'static [&'static str],
     /// True while simulated time stands still.
     pub paused: bool,
     /// Ratio of simulated to wall-clock time that the user chose.

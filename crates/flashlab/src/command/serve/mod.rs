@@ -4,6 +4,7 @@
 mod addresses;
 mod background;
 mod options;
+mod page;
 mod pidfile;
 mod summary;
 
@@ -13,7 +14,7 @@ pub(super) use pidfile::Pidfile;
 pub(super) use summary::summary;
 
 use super::control::ServerControl;
-use super::metrics::page as metrics_page;
+use super::metrics::MetricsOnly;
 use super::usb;
 use crate::failure::{Failure, say, say_notes};
 use crate::status::{StatusLine, end_on_signals};
@@ -22,11 +23,13 @@ use addresses::addresses;
 use flashlab_catalogue::library::Library;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
-    Address, Control, Export, Exports, LeastRate, Limits, Listener, Metrics, PrivateSocket, Recorder, Server,
-    Speed, Stop, run as run_beside,
+    Address, Control, Export, Exports, LeastRate, Limits, Listener, PrivateSocket, Recorder, Server, Speed,
+    Stop, run as run_beside,
 };
 use flashlab_served::Served;
 use flashlab_sim::Duration;
+use flashlab_web::Subject;
+use page::ServedPage;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -34,6 +37,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::{io, thread};
 use summary::log_totals;
+
+/// Port in the advice on --web.
+const WEB_PORT: u16 = 8080;
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     if usb::uses_usb(options) {
@@ -84,14 +90,21 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         server = server.with_latencies();
     }
     let server_control = &ServerControl::new(&server, &served);
+    let live_page = options.web.as_ref().map(|_| ServedPage::new(server_control, &served)).transpose()?;
+    let web = options.web.as_deref().map(|text| page::bind(tcp("--web", text, WEB_PORT)?)).transpose()?;
+    let http_stop = flashlab_web::Stop::new();
     let code = thread::scope(|scope| {
         if let Some(control) = &control {
             let stop = &stop;
             scope.spawn(move || control.serve(stop, |line| server_control.answer(line)));
         }
-        if let Some(metrics) = &metrics {
-            let stop = &stop;
-            scope.spawn(move || metrics.serve(stop, || metrics_page(server_control)));
+        if let Some(metrics) = metrics {
+            let stop = &http_stop;
+            scope.spawn(move || serve_http(metrics, &mut MetricsOnly(server_control), stop));
+        }
+        if let Some((web, mut live_page)) = web.zip(live_page) {
+            let stop = &http_stop;
+            scope.spawn(move || serve_http(web, &mut live_page, stop));
         }
         for device in served.iter().filter_map(|served| served.closing.as_deref()) {
             let (stop, rate) = (&stop, options.background_rate.unwrap_or(0));
@@ -103,6 +116,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         }
         let code = serve_all(options, &server, addresses, &exports[0].name, &stop, &status);
         stop.throw();
+        http_stop.throw();
         code
     })?;
     end_devices(&served)?;
@@ -173,9 +187,17 @@ pub(super) fn control(path: &Path) -> Result<Control, Failure> {
     Control::bind(path).map_err(|error| Failure::io(path, &error))
 }
 
-fn metrics(text: &str) -> Result<Metrics, Failure> {
+/// Serves `subject` over HTTP until `stop` is thrown. The devices are served even if that fails.
+fn serve_http(server: flashlab_web::Server, subject: &mut dyn Subject, stop: &flashlab_web::Stop) {
+    if let Err(error) = server.serve(subject, stop) {
+        tracing::warn!(%error, "HTTP has ended");
+    }
+}
+
+fn metrics(text: &str) -> Result<flashlab_web::Server, Failure> {
     let address = tcp("--metrics", text, PORT)?;
-    let metrics = Metrics::bind(address).map_err(|error| Failure::system(&address.to_string(), &error))?;
+    let metrics = flashlab_web::Server::bind(address, flashlab_web::Limits::default())
+        .map_err(|error| Failure::system(&address.to_string(), &error))?;
     let address = metrics.address().map_err(|error| Failure::system("--metrics", &error))?;
     tracing::info!(at = %format_args!("http://{address}/metrics"), "metrics");
     Ok(metrics)

@@ -38,6 +38,7 @@ const NBD_ONLY: [&str; 23] = [
     "keep_every",
     "background_rate",
     "metrics",
+    "web",
     "realtime",
     "stats",
     "simple_replies",
@@ -105,6 +106,10 @@ pub(crate) struct Options {
     /// Serves the counters to Prometheus at http://HOST:PORT/metrics; the default host is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(in crate::command) metrics: Option<String>,
+    /// Shows the simulated devices on a live page, and serves the metrics beside it; the default host is localhost.
+    /// Port 0 selects a free port. The printed address contains a token, without which the page only watches.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub(in crate::command) web: Option<String>,
     /// Emulates a USB device for QEMU's usb-redir on this Unix socket; `-` makes a private socket for --run. A card is in
     /// the slot of a USB SD host controller; any other device is a USB stick.
     #[arg(long, value_name = "PATH", conflicts_with_all = NBD_ONLY)]

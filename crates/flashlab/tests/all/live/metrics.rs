@@ -36,10 +36,10 @@ impl MetricsServer {
 
     /// Returns the value of each sample by its name with labels.
     fn figures(&self) -> BTreeMap<String, f64> {
-        let answer = self.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let answer = self.send("GET /metrics HTTP/1.1\r\nHost: card-server\r\nConnection: close\r\n\r\n");
         let (head, body) = answer.split_once("\r\n\r\n").expect("it has a head");
         assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         assert_eq!(length, Some(&*body.len().to_string()));
         let mut figures = BTreeMap::new();
         let mut family = "";
@@ -139,11 +139,17 @@ fn a_cards_wear_has_the_label_of_its_export() {
 fn invalid_http_requests_are_refused_and_later_ones_served() {
     let folder = Folder::new("metrics-bad");
     let served = MetricsServer::new(&folder, &["memory:size=1M"]);
-    assert!(served.send("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-    assert!(served.send("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(
+        served.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 404")
+    );
+    assert!(
+        served
+            .send("POST /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 405")
+    );
     // The server does not read this long request to its end, so it may reset the connection.
     let _ = TcpStream::connect(&served.1).expect("it listens").write_all(&[b'x'; 9000]);
-    let head = served.send("HEAD /metrics HTTP/1.1\r\n\r\n");
+    let head = served.send("HEAD /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
     drop(TcpStream::connect(&served.1).expect("it listens"));
     assert!(served.figures().len() > 10);

@@ -2,4 +2,6 @@
 
 mod browser;
 mod page;
+#[cfg(feature = "serve")]
+mod served;
 mod server;

@@ -30,6 +30,23 @@ impl WebServer {
         WebServer { child, url: url.trim().to_owned() }
     }
 
+    /// Starts `flashlab serve --web` with a Unix socket in `folder`.
+    #[cfg(feature = "serve")]
+    pub(super) fn serve(folder: &crate::live::tools::Folder, arguments: &[&str]) -> WebServer {
+        let words = [&["serve", "--web=127.0.0.1:0", "--unix=s.sock"], arguments].concat();
+        let mut server = flashlab(&words);
+        let mut child =
+            server.current_dir(folder).stderr(Stdio::piped()).spawn().expect("the binary is built");
+        let log = BufReader::new(child.stderr.take().expect("it is a pipe"));
+        let mut lines = log.lines().map_while(Result::ok);
+        let line = lines.find(|line| line.contains("the page is http://")).expect("it prints the address");
+        let (_, url) = line.split_once("the page is ").expect("it was just found");
+        let url = url.trim().to_owned();
+        // A thread reads the rest, so that the server never blocks on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        WebServer { child, url }
+    }
+
     fn address(&self) -> &str {
         let rest = self.url.strip_prefix("http://").expect("an address");
         rest.split('/').next().expect("a first part")

@@ -1,0 +1,24 @@
+//! Observation of the requests of a timed device.
+
+use crate::layer::Kind;
+use flashlab_sim::Spent;
+
+/// Receives every request that the model of a timed device completes. Calls come one at a time, under the device's
+/// lock, so they have to be quick.
+pub trait Monitor: Send {
+    /// Records a completed request.
+    fn completed(&mut self, request: &Completed);
+}
+
+/// A completed request.
+#[derive(Clone, Copy, Debug)]
+pub struct Completed {
+    /// Kind of the request.
+    pub kind: Kind,
+    /// Bytes of the request; 0 for a flush.
+    pub bytes: u64,
+    /// Time from the arrival to the completion, by mechanism. A request in several pieces has that of the last one.
+    pub spent: Spent,
+    /// False if the device answered with an error.
+    pub is_ok: bool,
+}
