@@ -32,7 +32,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("lab", 15),
     ("report", 20),
     ("sweep", 5),
-    ("flashlab", 190),
+    ("flashlab", 215),
     ("fit", 5),
     ("recording", 5),
     ("recorder", 5),
