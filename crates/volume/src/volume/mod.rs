@@ -11,6 +11,7 @@
 
 mod check;
 mod checkpoint;
+mod codec;
 mod collect;
 mod commit;
 mod configure;
@@ -27,6 +28,7 @@ mod unlock;
 mod write;
 
 pub use check::Report;
+pub use codec::CodecCosts;
 pub use configure::Change;
 pub use open::{Degraded, OpenOptions};
 pub use reconcile::{Amount, Backlog, Reconciled};
@@ -40,9 +42,10 @@ use crate::format::{ErrorCounts, MemberEntry, MemberState, Record, SealWith};
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
+use codec::Codec;
 use commit::Journal;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
-use flashlab_sim::{Instant, fault};
+use flashlab_sim::{Duration, Instant, fault};
 use futures_util::lock::Mutex as AsyncMutex;
 use health::Health;
 use statistics::Statistics;
@@ -75,6 +78,8 @@ struct Inner {
     next_write: AtomicU64,
     /// Number of journal entries and runs of checkpoints that this mount encrypted.
     seals: AtomicU64,
+    /// Time of the codecs in a simulation.
+    codec: Option<Codec>,
     read_only: bool,
     /// Members whose writes fail: a bit for each.
     failing: AtomicU32,
@@ -177,6 +182,11 @@ pub struct MemberUsage {
 }
 
 impl Volume {
+    /// Returns the simulated time that codecs spent; zero without [`OpenOptions::codec`].
+    pub fn codec_time(&self) -> Duration {
+        self.inner.codec.as_ref().map_or(Duration::ZERO, Codec::spent)
+    }
+
     /// Returns the use of the space.
     pub fn usage(&self) -> Usage {
         let Inner { layout, members, statistics, .. } = &*self.inner;

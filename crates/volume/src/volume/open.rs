@@ -1,5 +1,6 @@
 //! Formatting, opening and closing.
 
+use super::codec::{Codec, CodecCosts};
 use super::commit::Journal;
 use super::health::Health;
 use super::statistics::Statistics;
@@ -31,6 +32,8 @@ pub struct OpenOptions {
     pub passphrase: Option<Passphrase>,
     /// Opening without some members.
     pub degraded: Degraded,
+    /// Costs of codecs in a simulation; `None` for a live volume.
+    pub codec: Option<CodecCosts>,
 }
 
 /// Rule for opening a volume when members are missing, unreadable or stale.
@@ -153,7 +156,7 @@ impl Volume {
         let has_gap = found.iter().zip(&table.members).any(is_gap);
         let incomplete = recovered.incomplete || behind != 0 || has_gap;
         let journal = Journal::open(&recovered, superblocks(&found, &table), behind, &found);
-        let inner = Inner::new(layout, members, recovered, journal, (keyring, read_only));
+        let inner = Inner::new(layout, members, recovered, journal, (keyring, &options));
         if !read_only {
             inner.begin_epoch(cx, options.salt, incomplete).await?;
         }
@@ -366,8 +369,9 @@ impl Inner {
         members: Vec<Member>,
         recovered: Recovered,
         mut journal: Journal,
-        (keyring, read_only): (Option<Keyring>, bool),
+        (keyring, options): (Option<Keyring>, &OpenOptions),
     ) -> Inner {
+        let read_only = options.read_only;
         let Recovered { map, allocator, salts, mount, .. } = recovered;
         journal.mount = mount + u32::from(!read_only);
         let state = State {
@@ -390,6 +394,7 @@ impl Inner {
             epoch: journal.mount,
             next_write: AtomicU64::new(0),
             seals: AtomicU64::new(0),
+            codec: options.codec.map(Codec::new),
             read_only,
             failing: AtomicU32::new(0),
             requests: AtomicU32::new(0),

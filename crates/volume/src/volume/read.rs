@@ -159,6 +159,8 @@ impl Inner {
             self.checksum_failed(pointer.member);
             return Err(CopyError::Bad);
         };
+        let lengths = (decoded.len() as u32, range.end - range.start);
+        self.spend(cx, lengths, extent.compression, false).await;
         let wanted = (wanted.start - base) as usize..(wanted.end - base) as usize;
         if wanted == (0..decoded.len()) {
             return Ok(decoded);

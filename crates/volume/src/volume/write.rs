@@ -47,7 +47,11 @@ impl Inner {
 
     /// Writes the data of extents to the members and maps the extents as one change. Returns its position.
     async fn store(&self, cx: &Context, mut extents: Vec<(Extent, Payload)>) -> Result<u64, IoError> {
-        let mut writes = extents.iter().map(|(extent, bytes)| self.write_copies(cx, extent, bytes));
+        let mut writes = extents.iter().map(async |(extent, bytes)| {
+            let lengths = (u32::from(extent.whole) * self.layout.block, extent.stored);
+            self.spend(cx, lengths, extent.compression, true).await;
+            self.write_copies(cx, extent, bytes).await
+        });
         let failed = match extents.len() {
             1 => vec![writes.next().expect("one write").await],
             _ => join_all(writes).await,
