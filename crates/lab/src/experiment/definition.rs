@@ -2,7 +2,7 @@
 //!
 //! Each kind of experiment is a module of code; each experiment of a kind is data. The modules of the kinds document
 //! the keys beyond the common ones: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`],
-//! [`super::gc`], [`super::recorded`], [`super::rootfs`].
+//! [`super::gc`], [`super::recorded`], [`super::rootfs`], [`super::volume`].
 
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
@@ -45,6 +45,8 @@ pub struct Definition {
     pub recorded: Option<super::recorded::Settings>,
     /// Images of an experiment of kind [`Kind::Rootfs`].
     pub rootfs: Option<super::rootfs::Settings>,
+    /// Jobs and costs of an experiment of kind [`Kind::Volume`].
+    pub volume: Option<super::volume::Settings>,
     /// Size and duration of the simulations of garbage collection.
     pub gc: Option<super::gc::Settings>,
     /// Jobs that run before the measurements.
@@ -88,6 +90,8 @@ pub enum Kind {
     Recorded,
     /// Recorded boots from root images.
     Rootfs,
+    /// Volumes on timed devices, and the bare devices beside them.
+    Volume,
 }
 
 impl Kind {
@@ -101,6 +105,7 @@ impl Kind {
             Kind::Gc => "gc",
             Kind::Recorded => "recorded",
             Kind::Rootfs => "rootfs",
+            Kind::Volume => "volume",
         }
     }
 }
@@ -305,11 +310,12 @@ impl Definition {
         if self.runs == 0 || self.columns.is_empty() {
             return Err("expected at least one run, one step and one column".into());
         }
-        if self.steps.is_empty() != matches!(self.kind, Kind::Endurance | Kind::Recorded | Kind::Rootfs) {
+        if self.steps.is_empty() != matches!(self.kind, Kind::Endurance | Kind::Recorded | Kind::Rootfs | Kind::Volume) {
             return Err(match self.kind {
                 Kind::Endurance => "an experiment of kind \"endurance\" has [endurance], not steps".into(),
                 Kind::Recorded => "an experiment of kind \"recorded\" has [recorded], not steps".into(),
                 Kind::Rootfs => "an experiment of kind \"rootfs\" has [rootfs], not steps".into(),
+                Kind::Volume => "an experiment of kind \"volume\" has [volume], not steps".into(),
                 _ => "expected at least one run, one step and one column".to_owned(),
             });
         }
@@ -351,6 +357,9 @@ impl Definition {
         self.recorded.as_ref().map_or(Ok(()), super::recorded::check)?;
         only(self.rootfs.is_some(), "[rootfs]", Kind::Rootfs)?;
         self.rootfs.as_ref().map_or(Ok(()), |rootfs| super::rootfs::check(rootfs, &self.columns))?;
+        only(self.volume.is_some(), "[volume]", Kind::Volume)?;
+        let has_column = |column: &str| self.has_column(column);
+        self.volume.as_ref().map_or(Ok(()), |settings| super::volume::check(settings, has_column))?;
         if !self.rows.is_empty() && !matches!(self.kind, Kind::Matrix | Kind::Gc) {
             return Err("[[row]] belongs to kinds \"matrix\" and \"gc\"".into());
         }

@@ -21,6 +21,7 @@ mod recorded;
 mod rootfs;
 mod sweep;
 mod undetermined;
+mod volume;
 mod wear;
 
 pub use definition::{Definition, Kind};
@@ -32,6 +33,7 @@ pub use measurements::ENGINE_PUBLISHED;
 pub use pattern::{CellPattern, cell_name};
 pub use recorded::{RecordedFilesystem, RecordedWorkload, Settings as RecordedSettings};
 pub use rootfs::{RootImage, Settings as RootfsSettings};
+pub use volume::{CodecSettings, Settings as VolumeSettings};
 
 use crate::progress::Progress;
 use crate::results::{Answer, DeviceStatistics, Parameter, Reference, Results, Series, WearMap};
@@ -158,6 +160,7 @@ impl Experiment {
             Kind::Gc => gc::run(self, seed, progress),
             Kind::Recorded => recorded::run(self, library, seed, progress),
             Kind::Rootfs => rootfs::run(self, library, seed, progress),
+            Kind::Volume => volume::run(self, library, seed, progress),
         }
     }
 

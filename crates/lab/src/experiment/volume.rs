@@ -1,0 +1,377 @@
+//! Experiments of kind `volume`: volumes on timed devices, in simulated time.
+//!
+//! ```toml
+//! kind = "volume"
+//! [columns]                     # devices
+//! usb3-1 = "usb/usb3-1"
+//! [volume]
+//! jobs = 4                      # jobs that write and read the same range in step, with requests of 1 MiB
+//! span_mib = 64                 # length of the range
+//! stripe = ["usb3-1", "usb3-2"] # columns of the volume whose size is compared
+//! [volume.codec]
+//! cores = 4
+//! cipher_ns_per_kib = 7143      # ChaCha20-Poly1305
+//! source = "..."
+//! ```
+//!
+//! | table | row | cell |
+//! |---|---|---|
+//! | `write 1M`, `read 1M` | none: the bare device; `volume`; `volume, encrypted` | MiB/s of all jobs |
+//! | `cipher` | `write`, `read` | CPU time of the cipher for each MiB that the jobs transfer, in ms |
+//! | `stripe` | | size of the volume over the devices of `stripe`, in GiB, in the column of the first one |
+//! | `locked volume` | | 1 if opening without the passphrase fails with the text of ENOKEY |
+//! | `file names` | `volume`, `volume, encrypted` | occurrences of a known file name on the bare device |
+//!
+//! The engine itself takes no simulated time, only its members and the cipher do. The last two tables do not depend on
+//! time, and use a device in memory.
+
+use super::definition::RoleDefinition;
+use super::error::ExperimentError;
+use super::map_parallel::map_parallel;
+use super::measured::{Measured, MeasuredCell};
+use super::{Experiment, Outcome, Place};
+use crate::progress::Progress;
+use crate::results::Figure;
+
+use flashlab_block::{
+    BlockDevice, Context, Executor, Io, Memory, Outcome as IoOutcome, Pages, Started, Timed,
+};
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::library::Library;
+use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
+use flashlab_volume::{CodecCosts, Encryption, NewMember, OpenOptions, Options, Volume};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MIB: u64 = 1 << 20;
+/// File name of the test for readable metadata, and its occurrences in the data that is written.
+const FILE_NAME: &[u8] = b"secret-file-name-of-usb-volume";
+/// Text of ENOKEY.
+const ENOKEY: &str = "required key not available";
+
+/// Jobs and costs of an experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Number of jobs.
+    pub jobs: u32,
+    /// Length in MiB of the range that each job writes and reads.
+    pub span_mib: u64,
+    /// Columns whose devices form the striped volume.
+    pub stripe: Vec<String>,
+    /// Costs of the cipher on the machine of the source.
+    pub codec: CodecSettings,
+}
+
+/// Costs of the cipher.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodecSettings {
+    /// Number of cores.
+    pub cores: u32,
+    /// Time for 1 KiB on one core.
+    pub cipher_ns_per_kib: u64,
+    /// Origin of the time.
+    pub source: String,
+}
+
+/// Checks the settings. The error text stands alone.
+pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> Result<(), String> {
+    let CodecSettings { cores, cipher_ns_per_kib, source } = &settings.codec;
+    if !(1..=64).contains(&settings.jobs) || !(1..=4096).contains(&settings.span_mib) {
+        return Err("[volume]: expected 1 to 64 jobs and a span of 1 to 4096 MiB".into());
+    }
+    if !(1..=1024).contains(cores) || *cipher_ns_per_kib > 1_000_000_000 || source.is_empty() {
+        return Err("[volume.codec]: expected 1 to 1024 cores, at most 1 s for 1 KiB, and a source".into());
+    }
+    match settings.stripe.iter().find(|column| !has_column(column)) {
+        Some(column) => Err(format!("[volume]: stripe names {column}, which is no column")),
+        None if settings.stripe.is_empty() => Err("[volume]: stripe names no column".into()),
+        None => Ok(()),
+    }
+}
+
+/// Data path of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Path {
+    Bare,
+    Plain,
+    Encrypted,
+}
+
+impl Path {
+    const ALL: [Path; 3] = [Path::Bare, Path::Plain, Path::Encrypted];
+
+    fn row(self) -> &'static str {
+        match self {
+            Path::Bare => "",
+            Path::Plain => "volume",
+            Path::Encrypted => "volume, encrypted",
+        }
+    }
+}
+
+/// Figures of a data path on a device.
+struct Rates {
+    write_mib_s: f64,
+    read_mib_s: f64,
+    /// CPU time of the cipher while the jobs write, and while they read.
+    cipher_ns: [u64; 2],
+}
+
+/// Measures all data paths on all columns, and the statements that do not depend on time.
+pub(super) fn run(
+    experiment: &Experiment,
+    library: &Library,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Outcome, ExperimentError> {
+    let settings = experiment.definition.volume.as_ref().expect("checked when the experiment was read");
+    let all = experiment.columns(library)?;
+    let changes = |column: &str| experiment.other_value.as_ref().is_none_or(|other| other.changes(column));
+    let runs: Vec<(&(String, Device), Path)> = all
+        .iter()
+        .filter(|(column, _)| changes(column))
+        .flat_map(|column| Path::ALL.map(|path| (column, path)))
+        .collect();
+    progress.plan(runs.len() as u64);
+    let rates = map_parallel(&runs, |((column, device), path)| {
+        if progress.is_stopped() {
+            return Err(ExperimentError::Stopped);
+        }
+        progress.enter(format!("{} {column}", path.row()));
+        let rates = measure(device, *path, settings, seed);
+        progress.advance(1);
+        Ok(rates)
+    });
+    let rates = rates.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut outcome = Outcome::default();
+    for (((column, _), path), rates) in runs.iter().zip(&rates) {
+        // The time of the cipher is assumed, and all that depends on it.
+        let role = (*path == Path::Encrypted).then_some(RoleDefinition::Assumed);
+        for (table, rate) in [("write 1M", rates.write_mib_s), ("read 1M", rates.read_mib_s)] {
+            let rate = cell((table, path.row(), column), "MiB/s", rate);
+            outcome.cells.push(MeasuredCell { role, ..rate });
+        }
+        if *path == Path::Encrypted {
+            let mib = (settings.span_mib * u64::from(settings.jobs)) as f64;
+            for (row, ns) in ["write", "read"].into_iter().zip(rates.cipher_ns) {
+                let time = cell(("cipher", row, column), "ms/MiB", ns as f64 / 1e6 / mib);
+                outcome.cells.push(MeasuredCell { role, ..time });
+            }
+        }
+    }
+    let first = &settings.stripe[0];
+    if changes(first) {
+        let size = stripe(&all, settings, seed);
+        outcome.cells.push(cell(("stripe", "", first), "GiB", size as f64 / f64::from(1u32 << 30)));
+        outcome.cells.push(cell(("locked volume", "", first), "refused", f64::from(u8::from(is_refused()))));
+        for (row, is_encrypted) in [("volume", false), ("volume, encrypted", true)] {
+            let found = occurrences(is_encrypted) as f64;
+            outcome.cells.push(cell(("file names", row, first), "occurrences", found));
+        }
+    }
+    let CodecSettings { cores, cipher_ns_per_kib, source } = &settings.codec;
+    outcome.notes.push(format!(
+        "The cipher takes {cipher_ns_per_kib} ns per KiB on one of {cores} cores; source: {source}."
+    ));
+    outcome.devices = all.into_iter().map(Place::of_column).collect();
+    Ok(outcome)
+}
+
+fn cell((table, row, column): (&str, &str, &str), unit: &str, figure: f64) -> MeasuredCell {
+    MeasuredCell {
+        table: table.to_owned(),
+        row: row.to_owned(),
+        column: column.to_owned(),
+        unit: unit.to_owned(),
+        role: None,
+        simulated: Figure { mean: figure, sd: 0.0 },
+        // The figure in millionths, since digests contain only integers.
+        runs: vec![Measured { counted: (figure * 1e6).round() as u64, ..Measured::default() }],
+        logger_bytes: None,
+    }
+}
+
+/// Creates a device with its time and with bytes, which take memory when they are written.
+fn timed(device: &Device, seed: u64) -> Arc<dyn BlockDevice> {
+    let model = device.build(seed);
+    let bytes = Memory::new(model.geometry().capacity, Pages::Small).expect("address space for a device");
+    Arc::new(Timed::new(model, Box::new(bytes)))
+}
+
+/// Returns the options of a volume. The keys are constants, because nothing here is secret.
+fn options(is_encrypted: bool) -> Options {
+    let encryption = is_encrypted.then(|| Encryption {
+        master: MasterKey::from_random(&mut [7; 32]),
+        cipher: Cipher::ChaCha20Poly1305,
+        passphrase: passphrase(),
+        kdf: Kdf::Argon2id { memory_kib: 8, passes: 1, lanes: 1 },
+        salt: [7; 32],
+    });
+    Options { encryption, ..Options::new([7; 16]) }
+}
+
+fn passphrase() -> Passphrase {
+    Passphrase::new(b"usb-volume").expect("not empty")
+}
+
+/// Formats and opens a volume.
+async fn create(
+    cx: Context,
+    devices: Vec<Arc<dyn BlockDevice>>,
+    is_encrypted: bool,
+    codec: Option<CodecCosts>,
+) -> Volume {
+    let members: Vec<NewMember> = devices.iter().cloned().map(NewMember::new).collect();
+    Volume::format(&cx, &members, &options(is_encrypted)).await.expect("devices that work");
+    let opening =
+        OpenOptions { passphrase: Some(passphrase()), salt: [1; 16], codec, ..OpenOptions::default() };
+    Volume::open(&cx, &devices, opening).await.expect("a new volume")
+}
+
+fn measure(device: &Device, path: Path, settings: &Settings, seed: u64) -> Rates {
+    let mut executor = Executor::new(seed);
+    let device = timed(device, seed);
+    executor.attach(device.clone());
+    let CodecSettings { cores, cipher_ns_per_kib, .. } = settings.codec;
+    let codec =
+        CodecCosts { cores, cipher_ps: cipher_ns_per_kib * 1000 / 1024, compress_ps: 0, decompress_ps: 0 };
+    let volume = (path != Path::Bare).then(|| {
+        let (cx, is_encrypted) = (executor.context(), path == Path::Encrypted);
+        executor.block_on(create(cx, vec![device.clone()], is_encrypted, Some(codec)))
+    });
+    let target = volume.as_ref().map_or(device, |volume| Arc::new(volume.clone()) as Arc<dyn BlockDevice>);
+    let spent = || volume.as_ref().map_or(0, |volume| volume.codec_time().as_ns());
+    let before = spent();
+    let write_mib_s = jobs(&mut executor, &target, settings, true);
+    let between = spent();
+    let read_mib_s = jobs(&mut executor, &target, settings, false);
+    Rates { write_mib_s, read_mib_s, cipher_ns: [between - before, spent() - between] }
+}
+
+/// Runs the jobs to their end. Returns the MiB per second of all jobs.
+fn jobs(executor: &mut Executor, target: &Arc<dyn BlockDevice>, settings: &Settings, is_write: bool) -> f64 {
+    let done = Arc::new(AtomicU64::new(0));
+    let start = executor.now();
+    for job in 0..settings.jobs {
+        let (cx, target, done) = (executor.context(), target.clone(), done.clone());
+        let span = settings.span_mib;
+        executor.spawn(async move {
+            for n in 0..span {
+                let offset = n * MIB;
+                let io = match is_write {
+                    true => {
+                        let data = vec![job as u8 ^ n as u8; MIB as usize].into();
+                        Io::Write { offset, data, durable: false }
+                    }
+                    false => Io::Read { offset, buffer: vec![0; MIB as usize] },
+                };
+                outcome(target.start(&cx, io)).await.expect("a device that works");
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    while done.load(Ordering::Relaxed) < u64::from(settings.jobs) {
+        assert!(executor.step(), "the jobs wait for each other");
+    }
+    let elapsed = executor.now().as_ns() - start.as_ns();
+    (settings.span_mib * u64::from(settings.jobs)) as f64 / (elapsed as f64 / 1e9)
+}
+
+async fn outcome(started: Started) -> IoOutcome {
+    match started {
+        Started::Done(outcome) => outcome,
+        Started::Pending(future) => future.await,
+    }
+}
+
+/// Returns the size of the striped volume in bytes.
+fn stripe(columns: &[(String, Device)], settings: &Settings, seed: u64) -> u64 {
+    let of_stripe = columns.iter().filter(|(column, _)| settings.stripe.contains(column));
+    let devices: Vec<Arc<dyn BlockDevice>> = of_stripe.map(|(_, device)| timed(device, seed)).collect();
+    let mut executor = Executor::new(seed);
+    devices.iter().for_each(|device| executor.attach(device.clone()));
+    let cx = executor.context();
+    executor.block_on(create(cx, devices, false, None)).geometry().capacity
+}
+
+fn in_memory() -> Vec<Arc<dyn BlockDevice>> {
+    vec![Arc::new(Memory::new(64 * MIB, Pages::Small).expect("64 MiB of address space"))]
+}
+
+/// Returns true if an encrypted volume does not open without its passphrase, and says so as Linux does.
+fn is_refused() -> bool {
+    let (mut executor, devices) = (Executor::new(1), in_memory());
+    let cx = executor.context();
+    executor.block_on(async move {
+        drop(create(cx.clone(), devices.clone(), true, None).await);
+        let locked = OpenOptions { salt: [2; 16], ..OpenOptions::default() };
+        let opened = Volume::open(&cx, &devices, locked).await;
+        opened.is_err_and(|error| error.to_string() == ENOKEY)
+    })
+}
+
+/// Writes a block with a file name to a volume. Returns its occurrences on the bare device.
+fn occurrences(is_encrypted: bool) -> usize {
+    let (mut executor, devices) = (Executor::new(1), in_memory());
+    let cx = executor.context();
+    executor.block_on(async move {
+        let volume = create(cx.clone(), devices.clone(), is_encrypted, None).await;
+        let mut data = vec![0; 4096];
+        data[100..100 + FILE_NAME.len()].copy_from_slice(FILE_NAME);
+        let write = Io::Write { offset: MIB, data: data.into(), durable: true };
+        outcome(volume.start(&cx, write)).await.expect("a device that works");
+        let mut found = 0;
+        for offset in (0..64 * MIB).step_by(MIB as usize) {
+            let read = Io::Read { offset, buffer: vec![0; MIB as usize] };
+            let answer = outcome(devices[0].start(&cx, read)).await.expect("a device that works");
+            let flashlab_block::Answer::Read(bytes) = answer else { unreachable!("a read has bytes") };
+            found += bytes.windows(FILE_NAME.len()).filter(|window| *window == FILE_NAME).count();
+        }
+        found
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(cipher_ns_per_kib: u64, cores: u32) -> Settings {
+        let codec = CodecSettings { cores, cipher_ns_per_kib, source: "a test".into() };
+        Settings { jobs: 4, span_mib: 4, stripe: vec!["a".into()], codec }
+    }
+
+    fn rates(path: Path, settings: &Settings) -> Rates {
+        let library = Library::built_in().expect("the library is sound");
+        measure(&Device::open("usb/usb3-1", &library).expect("a known stick"), path, settings, 1)
+    }
+
+    /// Where the cipher is the bottleneck, its rate is the rate of the volume.
+    #[test]
+    fn a_slow_cipher_limits_the_rate_and_a_fast_one_is_hidden_behind_the_drive() {
+        // 1 us for a byte: one core gives 0.954 MiB/s.
+        let slow = rates(Path::Encrypted, &settings(1_024_000, 1));
+        assert!((slow.read_mib_s - 0.9537).abs() < 0.01, "{}", slow.read_mib_s);
+        assert_eq!(slow.cipher_ns[1], 16 * MIB * 1000);
+        let (plain, free) = (rates(Path::Plain, &settings(0, 1)), rates(Path::Encrypted, &settings(0, 1)));
+        assert_eq!((plain.read_mib_s, plain.write_mib_s), (free.read_mib_s, free.write_mib_s));
+    }
+
+    #[test]
+    fn a_locked_volume_is_refused_and_hides_file_names() {
+        assert!(is_refused());
+        assert_eq!((occurrences(false), occurrences(true)), (1, 0));
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let check = |settings: &Settings| check(settings, |column| column == "a");
+        assert_eq!(check(&settings(1, 1)), Ok(()));
+        let error = check(&settings(1, 0)).expect_err("no core");
+        assert!(error.starts_with("[volume.codec]: expected 1 to 1024 cores"), "{error}");
+        let other = Settings { stripe: vec!["b".into()], ..settings(1, 1) };
+        assert_eq!(check(&other), Err("[volume]: stripe names b, which is no column".into()));
+    }
+}
