@@ -180,13 +180,17 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
         executor.spawn(async move {
             for step in steps {
                 execute(&cx, &volume, &history, step).await;
+                if shape.tiers {
+                    // Background work gives way to requests, so it needs pauses.
+                    cx.sleep_until(cx.now() + Duration::from_ns(cx.random() % 1_500_000)).await;
+                }
             }
         });
     }
     if shape.tiers {
         let (cx, moving) = (executor.context(), volume.clone());
         executor.spawn(async move {
-            for _ in 0..12 {
+            for _ in 0..40 {
                 let moved = moving.reconcile(&cx, 0, |_| true).await;
                 moved.and(moving.promote(&cx).await).expect("disks that work");
                 cx.sleep_until(cx.now() + Duration::from_us(500)).await;

@@ -133,6 +133,22 @@ fn halves_that_diverged_are_refused() {
     assert!(read(&half, 0, 1024) == [3; 1024]);
 }
 
+/// A member that failed meanwhile, and was then changed alone, diverged from the one that went on (I11).
+#[test]
+fn a_member_that_failed_and_was_then_used_alone_diverged() {
+    let disks = mirror(2);
+    let switches: Vec<Switched> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    write(&volume, 0, 1);
+    switches[1].die();
+    write(&volume, 0, 2);
+    drop(volume);
+    let alone = open_degraded(&disks[1..], Degraded::Yes).expect("an old state");
+    write(&alone, 4, 3);
+    drop(alone);
+    assert_eq!(open(&disks).map(drop), Err(VolumeError::Diverged { members: (0, 1) }));
+}
+
 /// A member from a backup is never used (I11).
 #[test]
 fn a_member_in_an_older_state_is_refused() {

@@ -304,7 +304,7 @@ fn background_work_beside_overwrites_revives_nothing() {
         let volume = volume.expect("a new volume");
         let (cx, moving) = (executor.context(), volume.clone());
         executor.spawn(async move {
-            for _ in 0..20 {
+            for _ in 0..400 {
                 moving.reconcile(&cx, 0, |_| true).await.expect("disks that work");
                 cx.sleep_until(cx.now() + Duration::from_us(300)).await;
             }
@@ -325,6 +325,8 @@ fn background_work_beside_overwrites_revives_nothing() {
                     durable: n % 9 == 0,
                 };
                 finish(writing.start(&cx, io)).await;
+                // Background work gives way to requests, so it needs pauses.
+                cx.sleep_until(cx.now() + Duration::from_us(rng.below(1_500))).await;
             }
             array
         });
