@@ -310,7 +310,9 @@ impl Definition {
         if self.runs == 0 || self.columns.is_empty() {
             return Err("expected at least one run, one step and one column".into());
         }
-        if self.steps.is_empty() != matches!(self.kind, Kind::Endurance | Kind::Recorded | Kind::Rootfs | Kind::Volume) {
+        if self.steps.is_empty()
+            != matches!(self.kind, Kind::Endurance | Kind::Recorded | Kind::Rootfs | Kind::Volume)
+        {
             return Err(match self.kind {
                 Kind::Endurance => "an experiment of kind \"endurance\" has [endurance], not steps".into(),
                 Kind::Recorded => "an experiment of kind \"recorded\" has [recorded], not steps".into(),
