@@ -36,7 +36,7 @@ root() {
 }
 
 # Unpacks the image beside the original: an emulated guest would spend much of its boot on it. The kernel's header contains
-# the place of the payload (Documentation/arch/x86/boot.rst in Linux), which ends with its size in four bytes.
+# the place of the payload (Documentation/arch/x86/boot.rst in Linux). zstd complains about the bytes behind it.
 kernel() {
     local options package image
     suite bookworm-backports
@@ -45,8 +45,9 @@ kernel() {
     dpkg-deb -x linux-image-*.deb kernel.new && rm linux-image-*.deb
     image=$(echo kernel.new/boot/vmlinuz-*)
     number() { od -An -v -t "u$2" -j "$1" -N "$2" "$image" | tr -d ' '; }
-    tail -c "+$((($(number 0x1f1 1) + 1) * 512 + $(number 0x248 4) + 1))" "$image" | head -c "$(($(number 0x24c 4) - 4))" |
-        zstd -dcq >"${image/vmlinuz/vmlinux}" || rm "${image/vmlinuz/vmlinux}"
+    tail -c "+$((($(number 0x1f1 1) + 1) * 512 + $(number 0x248 4) + 1))" "$image" |
+        zstd -dcq >"${image/vmlinuz/vmlinux}" 2>/dev/null || true
+    [ "$(head -c 4 "${image/vmlinuz/vmlinux}" | tail -c 3)" = ELF ] || rm "${image/vmlinuz/vmlinux}"
     mv kernel.new kernel
 }
 
@@ -72,7 +73,7 @@ mkdir -p images
 libraries=erofs/usr/lib/x86_64-linux-gnu
 uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8
 image() {
-    local to=images/$1.img format=$2
+    local name=$1 format=$2 to=images/$1.img
     shift 2
     [ ! -e "$to" ] || return 0
     case $format in
@@ -82,7 +83,7 @@ image() {
         truncate -s 448M "$to.new"
         mke2fs -q -F -t ext4 -d root -U $uuid -E hash_seed=$uuid,lazy_itable_init=0,lazy_journal_init=0 "$to.new"
         ;;
-    esac >"images/$1.log" 2>&1 || { cat "images/$1.log" >&2; exit 1; }
+    esac >"images/$name.log" 2>&1 || { cat "images/$name.log" >&2; exit 1; }
     mv "$to.new" "$to"
     echo "$to: $(stat -c %s "$to") bytes"
 }
