@@ -95,7 +95,7 @@ impl Inner {
         let position = state.change()?;
         for part in parts {
             let revives = fault("volume-reconcile-revives-old-data");
-            let shift = shift(extent, &part).or(revives.then_some(0));
+            let shift = shift(extent, &part, self.layout.block).or(revives.then_some(0));
             let Some(shift) = shift else { continue };
             let place = |pointer: &Pointer| Pointer { offset: pointer.offset + shift, ..*pointer };
             let pointers: Vec<Pointer> = keep.iter().chain(added).map(place).collect();
@@ -110,11 +110,14 @@ impl Inner {
 }
 
 /// Returns the distance in blocks of the stored bytes of `part` from those of `extent` if `part` is what later writes left
-/// of it, with the same copies.
-fn shift(extent: &Extent, part: &Extent) -> Option<u32> {
+/// of it, with the same copies. Newer data may lie behind the extent in the same bucket, so the bytes of the part have to
+/// be bytes of the extent.
+fn shift(extent: &Extent, part: &Extent, block: u32) -> Option<u32> {
     let (before, after) = (extent.pointers(), part.pointers());
     let shift = after.first()?.offset.checked_sub(before.first()?.offset)?;
     let is_same = |(old, new): (&Pointer, &Pointer)| Pointer { offset: old.offset + shift, ..*old } == *new;
-    let is_inside = part.start() >= extent.start() && part.end <= extent.end;
-    (before.len() == after.len() && before.iter().zip(after).all(is_same) && is_inside).then_some(shift)
+    let is_part = part.start() >= extent.start()
+        && part.end <= extent.end
+        && shift + part.stored_blocks(block) <= extent.stored_blocks(block);
+    (before.len() == after.len() && before.iter().zip(after).all(is_same) && is_part).then_some(shift)
 }
