@@ -1,12 +1,12 @@
-//! A process without free descriptors: control and metrics clients get a late reply, but do get one.
+//! A process without free descriptors: callers of the control socket get a late reply, but do get one.
 //!
 //! This test runs alone in its process, since descriptors belong to the process.
 
-use flashlab_serve::{Control, Exposition, Metrics, PrivateSocket, Stop};
+use flashlab_serve::{Control, PrivateSocket, Stop};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 /// Connects with the last free descriptor, sends a request while the server has none, and reads the reply once
@@ -36,12 +36,9 @@ fn callers_without_a_free_descriptor_are_answered_once_there_is_one() {
     let stop = Stop::new().expect("there are descriptors");
     let private = PrivateSocket::new().expect("there is a folder for temporary files");
     let control = Control::bind(&private.path()).expect("the address is free");
-    let metrics = Metrics::bind("127.0.0.1:0".parse().expect("an address")).expect("a port is free");
-    let port = metrics.address().expect("the listener is bound");
     std::thread::scope(|scope| {
         let stop = &stop;
         scope.spawn(move || control.serve(stop, |line| Ok(line.to_owned())).expect("it serves"));
-        scope.spawn(move || metrics.serve(stop, Exposition::default).expect("it serves"));
         let reply = reply_without_descriptors(
             || UnixStream::connect(private.path()),
             |stream| {
@@ -49,12 +46,7 @@ fn callers_without_a_free_descriptor_are_answered_once_there_is_one() {
                 stream.shutdown(Shutdown::Write).expect("the stream is open");
             },
         );
-        let page = reply_without_descriptors(
-            || TcpStream::connect(port),
-            |stream| stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("it listens"),
-        );
         stop.throw();
         assert_eq!(reply, "ok\nstats");
-        assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
     });
 }
