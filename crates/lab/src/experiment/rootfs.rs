@@ -276,11 +276,21 @@ fn fit(
             replay(boot, card, seed, instruction_ps).map_err(|what| wrong(experiment, boot.image, what))?;
         Ok(i64::try_from(ns).unwrap_or(i64::MAX))
     };
-    let too_fast = |ps: u64| Ok(time(heavy, ps)? - time(light, ps)? < heavy_ns - light_ns);
-    let instruction_ps = first_false(1, INSTRUCTION_PS_MAX, too_fast)?.ok_or_else(|| {
-        definition("no time of an instruction up to 100 ns gives the published difference".to_owned())
-    })?;
-    Ok(Fit { instruction_ps, fixed_ns: light_ns - time(light, instruction_ps)? })
+    let found = solve((light_ns, |ps| time(light, ps)), (heavy_ns, |ps| time(heavy, ps)))?;
+    found.ok_or_else(|| {
+        definition("no time of an instruction up to 100 ns gives the published difference".into())
+    })
+}
+
+/// Finds both numbers from two boots, each with its published nanoseconds and a function from the time of an instruction to
+/// the nanoseconds of the replay; none if no time of an instruction gives the published difference.
+fn solve<E>(
+    (light_ns, light): (i64, impl Fn(u64) -> Result<i64, E>),
+    (heavy_ns, heavy): (i64, impl Fn(u64) -> Result<i64, E>),
+) -> Result<Option<Fit>, E> {
+    let too_fast = |ps: u64| Ok(heavy(ps)? - light(ps)? < heavy_ns - light_ns);
+    let Some(instruction_ps) = first_false(1, INSTRUCTION_PS_MAX, too_fast)? else { return Ok(None) };
+    Ok(Some(Fit { instruction_ps, fixed_ns: light_ns - light(instruction_ps)? }))
 }
 
 /// Returns the first number from `low` to `high` for which `holds` is false, by bisection; none if it holds for all. `holds`
@@ -371,7 +381,8 @@ fn notes(experiment: &Experiment, settings: &Settings, fit: Fit, cells: &[Measur
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashlab_recording::{Action, Event, MarkKind, TaskId};
+    use flashlab_recording::{Action, Event, Flags, MarkKind, TaskId};
+    use flashlab_sim::Op;
 
     #[test]
     fn bisection_finds_the_first_number_that_fails() {
@@ -381,6 +392,46 @@ mod tests {
         }
         assert_eq!(first_false(1, 20, |_| Ok::<_, ()>(true)), Ok(None));
         assert_eq!(first_false(1, 20, |_| Err(3)), Err(3));
+    }
+
+    /// Returns the nanoseconds of a boot that reads `reads` times, each after `instructions`.
+    fn boot_ns(reads: u64, instructions: u64, instruction_ps: u64) -> Result<i64, String> {
+        let mark = |at, back, think| Step {
+            task: TaskId(0),
+            at: Duration::ZERO,
+            action: Action::Mark(at),
+            causes: after(back, think),
+        };
+        let mut steps = vec![mark(MarkKind::RunBegins, 0, 0)];
+        steps.extend((0..reads).map(|n| Step {
+            task: TaskId(0),
+            at: Duration::ZERO,
+            action: Action::Request { op: Op::Read, offset: n << 20, length: 4096, flags: Flags::default() },
+            causes: after(1, instructions),
+        }));
+        steps.push(mark(MarkKind::RunEnds, 1, 0));
+        let image = RootImage { name: "a".into(), recording: "a".into(), image_bytes: 1, ratio: false };
+        let library = Library::built_in().unwrap();
+        let device = Device::open("sd/kingston", &library).unwrap();
+        let boot = Boot { image: &image, steps, capacity: 64 << 20 };
+        replay(&boot, &device, 1, instruction_ps).map(|ns| i64::try_from(ns).unwrap())
+    }
+
+    fn after(back: u32, think: u64) -> Vec<Cause> {
+        let cause = Cause::Step { back, event: Event::Completed, think: Duration::from_ns(think) };
+        if back == 0 { Vec::new() } else { vec![cause] }
+    }
+
+    #[test]
+    fn the_fit_recovers_the_numbers_that_made_the_boot_times() {
+        let light = |ps| boot_ns(3, 10_000_000, ps);
+        let heavy = |ps| boot_ns(9, 90_000_000, ps);
+        let made = Fit { instruction_ps: 1_234, fixed_ns: 9_000_000_000 };
+        let published = |ns: i64| made.fixed_ns + ns;
+        let (a, b) = (light(made.instruction_ps).unwrap(), heavy(made.instruction_ps).unwrap());
+        assert!(b > a + 900_000_000, "{a} ns, {b} ns");
+        assert_eq!(solve((published(a), light), (published(b), heavy)), Ok(Some(made)));
+        assert_eq!(solve((0, light), (i64::MAX, heavy)), Ok(None));
     }
 
     #[test]
