@@ -10,12 +10,68 @@ use std::ops::Range;
 /// Attempts of a read whose buckets were reused meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
 
+/// Maximum length in bytes of a request for several extents.
+const RUN_BYTES_MAX: usize = 1 << 20;
+
 /// The reason why a copy of an extent cannot be read.
 enum CopyError {
     /// The bucket was reused after the extent was looked up.
     Moved,
     /// The copy is bad.
     Bad,
+}
+
+/// The part of an extent that a read needs.
+struct Wanted<'a> {
+    extent: &'a Extent,
+    /// Logical blocks.
+    blocks: Range<u64>,
+    /// The copy to read first and the place of its bytes, if there is a copy.
+    fetch: Option<(Pointer, Fetch)>,
+}
+
+/// Stored bytes on a member.
+struct Fetch {
+    /// First byte on the member.
+    offset: u64,
+    /// Bytes to read, with padding.
+    length: usize,
+    /// The same range from the beginning of the extent's stored bytes, without padding.
+    range: Range<u32>,
+}
+
+/// Returns the blocks of an extent as it was stored, of which some may have been overwritten since.
+fn stored(extent: &Extent, blocks: &Range<u64>) -> Range<u32> {
+    let from = u32::from(extent.skip) + (blocks.start - extent.start()) as u32;
+    from..from + (blocks.end - blocks.start) as u32
+}
+
+/// Divides extents into runs whose stored bytes lie side by side on a member. A run keeps the order of the extents.
+fn runs(wanted: &[Wanted<'_>]) -> Vec<Vec<usize>> {
+    /// A run that may grow: its member, its end on the member, its bytes, and its number.
+    struct Open(u8, u64, usize, usize);
+    let (mut runs, mut open): (Vec<Vec<usize>>, Vec<Open>) = (Vec::new(), Vec::new());
+    for (at, wanted) in wanted.iter().enumerate() {
+        let Some((pointer, fetch)) = &wanted.fetch else {
+            runs.push(vec![at]);
+            continue;
+        };
+        let end = fetch.offset + fetch.length as u64;
+        let continued = open.iter_mut().find(|Open(member, end, bytes, _)| {
+            *member == pointer.member && *end == fetch.offset && *bytes + fetch.length <= RUN_BYTES_MAX
+        });
+        match continued {
+            Some(run) => {
+                runs[run.3].push(at);
+                (run.1, run.2) = (end, run.2 + fetch.length);
+            }
+            None => {
+                open.push(Open(pointer.member, end, fetch.length, runs.len()));
+                runs.push(vec![at]);
+            }
+        }
+    }
+    runs
 }
 
 impl Inner {
@@ -62,19 +118,75 @@ impl Inner {
     ) -> Result<bool, IoError> {
         let block = u64::from(self.layout.block);
         let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end.min(blocks.end);
-        let length = |part: &Range<u64>| ((part.end - part.start) * block) as usize;
-        let reads = extents.iter().map(|extent| {
-            let part = part(extent);
-            let buffer = vec![0; length(&part)];
-            self.read_extent(cx, extent, part, buffer)
-        });
+        let wanted: Vec<Wanted<'_>> =
+            extents.iter().map(|extent| self.wanted(extent, part(extent))).collect();
+        let runs = runs(&wanted);
         buffer.fill(0);
-        for (extent, read) in extents.iter().zip(join_all(reads).await) {
+        let reads = join_all(runs.iter().map(|run| self.read_run(cx, &wanted, run))).await;
+        for (at, read) in runs.iter().flatten().zip(reads.into_iter().flatten()) {
             let Some(bytes) = read? else { return Ok(false) };
-            let at = ((part(extent).start - blocks.start) * block) as usize;
+            let at = ((wanted[*at].blocks.start - blocks.start) * block) as usize;
             buffer[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         Ok(true)
+    }
+
+    /// Returns the part of an extent that a read needs, with the place of its first copy.
+    fn wanted<'a>(&self, extent: &'a Extent, blocks: Range<u64>) -> Wanted<'a> {
+        let pointer = match extent.pointers() {
+            [pointer] => Some(*pointer),
+            _ => self.by_expected_time(extent).first().copied(),
+        };
+        let fetch = pointer.map(|pointer| (pointer, self.fetch(extent, &pointer, stored(extent, &blocks))));
+        Wanted { extent, blocks, fetch }
+    }
+
+    /// Reads extents whose stored bytes lie side by side on a member with one request. An extent that cannot be read or
+    /// verified this way is read on its own, from any of its copies.
+    async fn read_run(
+        &self,
+        cx: &Context,
+        wanted: &[Wanted<'_>],
+        run: &[usize],
+    ) -> Vec<Result<Option<Vec<u8>>, IoError>> {
+        let block = u64::from(self.layout.block);
+        let mut bytes = match run {
+            [_] => Vec::new(),
+            _ => self.read_side_by_side(cx, wanted, run).await,
+        };
+        let mut reads = Vec::with_capacity(run.len());
+        for at in run {
+            let Wanted { extent, blocks, fetch } = &wanted[*at];
+            let (stored_blocks, fetched) = (stored(extent, blocks), fetch.as_ref().zip(bytes.pop()));
+            if let Some(((pointer, fetch), bytes)) = fetched
+                && let Ok(part) = self.verify(cx, extent, pointer, fetch, stored_blocks, bytes).await
+            {
+                reads.push(Ok(Some(part)));
+                continue;
+            }
+            let length = ((blocks.end - blocks.start) * block) as usize;
+            reads.push(self.read_extent(cx, extent, blocks.clone(), vec![0; length]).await);
+        }
+        reads
+    }
+
+    /// Returns the stored bytes of the extents of a run in reverse order; nothing if the read fails.
+    async fn read_side_by_side(&self, cx: &Context, wanted: &[Wanted<'_>], run: &[usize]) -> Vec<Vec<u8>> {
+        let fetches = || run.iter().filter_map(|at| wanted[*at].fetch.as_ref());
+        let Some((pointer, first)) = fetches().next() else { return Vec::new() };
+        let length = fetches().map(|(_, fetch)| fetch.length).sum();
+        let Ok(bytes) = self.read_from(cx, pointer.member, first.offset, vec![0; length]).await else {
+            return Vec::new();
+        };
+        let mut rest = &bytes[..];
+        let mut parts: Vec<Vec<u8>> = Vec::with_capacity(run.len());
+        for (_, fetch) in fetches() {
+            let (part, after) = rest.split_at(fetch.length);
+            parts.push(part.to_vec());
+            rest = after;
+        }
+        parts.reverse();
+        parts
     }
 
     /// Reads `blocks`, a part of the live range of an extent, from one of its copies, into a buffer of that length.
@@ -86,8 +198,7 @@ impl Inner {
         blocks: Range<u64>,
         buffer: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, IoError> {
-        let from = u32::from(extent.skip) + (blocks.start - extent.start()) as u32;
-        let wanted = from..from + (blocks.end - blocks.start) as u32;
+        let wanted = stored(extent, &blocks);
         let mut buffer = Some(buffer);
         if let [pointer] = extent.pointers() {
             return match self.read_copy(cx, extent, pointer, wanted, buffer.take()).await {
@@ -130,21 +241,51 @@ impl Inner {
         wanted: Range<u32>,
         buffer: Option<Vec<u8>>,
     ) -> Result<Vec<u8>, CopyError> {
+        let fetch = self.fetch(extent, pointer, wanted.clone());
+        let buffer =
+            buffer.filter(|buffer| buffer.len() == fetch.length).unwrap_or_else(|| vec![0; fetch.length]);
+        let read = self.read_from(cx, pointer.member, fetch.offset, buffer).await;
+        if read.is_err() && !self.lock().allocator.is_current(pointer) {
+            return Err(CopyError::Moved);
+        }
+        let read = read.map_err(|_| CopyError::Bad)?;
+        self.verify(cx, extent, pointer, &fetch, wanted, read).await
+    }
+
+    /// Returns the stored bytes that a read of blocks `wanted` of a stored extent needs: a compressed extent is read
+    /// whole, any other one in units of its checksums.
+    fn fetch(&self, extent: &Extent, pointer: &Pointer, wanted: Range<u32>) -> Fetch {
         let (block, unit) = (self.layout.block, self.layout.unit);
-        let wanted = wanted.start * block..wanted.end * block;
-        let is_whole = extent.compression != Compression::None;
-        let range = match is_whole {
-            true => 0..extent.stored,
-            false => wanted.start / unit * unit..wanted.end.next_multiple_of(unit).min(extent.stored),
+        let range = match extent.compression {
+            Compression::None => {
+                let end = (wanted.end * block).next_multiple_of(unit).min(extent.stored);
+                wanted.start * block / unit * unit..end
+            }
+            _ => 0..extent.stored,
         };
-        let length = (range.end - range.start).next_multiple_of(block) as usize;
-        let buffer = buffer.filter(|buffer| buffer.len() == length).unwrap_or_else(|| vec![0; length]);
-        let offset = self.layout.offset(pointer) + u64::from(range.start);
-        let read = self.read_from(cx, pointer.member, offset, buffer).await;
+        Fetch {
+            offset: self.layout.offset(pointer) + u64::from(range.start),
+            length: (range.end - range.start).next_multiple_of(block) as usize,
+            range,
+        }
+    }
+
+    /// Verifies stored bytes that were read from one copy, and returns blocks `wanted` of them.
+    async fn verify(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        pointer: &Pointer,
+        fetch: &Fetch,
+        wanted: Range<u32>,
+        mut stored: Vec<u8>,
+    ) -> Result<Vec<u8>, CopyError> {
         if !self.lock().allocator.is_current(pointer) {
             return Err(CopyError::Moved);
         }
-        let mut stored = read.map_err(|_| CopyError::Bad)?;
+        let (block, unit) = (self.layout.block, self.layout.unit);
+        let (is_whole, range) = (extent.compression != Compression::None, &fetch.range);
+        let wanted = wanted.start * block..wanted.end * block;
         stored.truncate((range.end - range.start) as usize);
         let (first, base) = (range.start / unit, if is_whole { 0 } else { range.start });
         let decoded = match extent.single_sum() {
