@@ -171,12 +171,24 @@ fn test() -> Outcome {
 }
 
 fn golden_check() -> Outcome {
-    cargo(&["test", "--release", "--locked", "--package", "flashlab-lab", "--test", "golden"])
+    cargo(&[
+        "test",
+        "--release",
+        "--locked",
+        "--package",
+        "flashlab-lab",
+        "--features",
+        "volume",
+        "--test",
+        "golden",
+    ])
 }
 
 /// Fits virtual cards with known numbers.
 fn fit_check(arguments: &[&str]) -> Outcome {
-    let build = ["run", "--release", "--locked", "--package", "flashlab-lab", "--example", "fit_check", "--"];
+    // With the features of golden-check, so that cargo builds the crate only once.
+    let package = ["--package", "flashlab-lab", "--features", "volume"];
+    let build = [&["run", "--release", "--locked"], &package[..], &["--example", "fit_check", "--"]].concat();
     cargo(&[&build[..], arguments].concat())
 }
 
@@ -188,7 +200,7 @@ fn install_c(prefix: &str) -> Outcome {
 
 fn golden() -> Outcome {
     for (package, feature, test, filter) in
-        [("flashlab-lab", "default", "golden", ""), ("flashlab", "full", "all", "picture::")]
+        [("flashlab-lab", "volume", "golden", ""), ("flashlab", "full", "all", "picture::")]
     {
         let mut command = Command::new(env!("CARGO"));
         command.args([

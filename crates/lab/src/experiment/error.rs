@@ -46,6 +46,8 @@ pub enum ExperimentError {
     },
     /// The experiment is live and cannot be simulated.
     Live(String),
+    /// The build lacks the cargo feature that the experiment needs.
+    NeedsFeature(&'static str),
     /// The user stopped the run.
     Stopped,
 }
@@ -80,6 +82,13 @@ impl fmt::Display for ExperimentError {
                     f,
                     "{name} is a live experiment: `flashlab run {name}` measures it on this machine; it cannot be \
                      simulated"
+                )
+            }
+            ExperimentError::NeedsFeature(feature) => {
+                write!(
+                    f,
+                    "the experiment is not in this build; build with the feature `{feature}` (cargo build --release \
+                     --features {feature}), or with all of them (--features full)"
                 )
             }
             ExperimentError::Stopped => {
