@@ -47,6 +47,11 @@ fn unreadable(volume: &Volume, data: &[u8], name: &str) -> usize {
             _ => unreadable += 1,
         }
     }
+    let whole = Io::Read { offset: 0, buffer: vec![0; data.len()] };
+    match execute(volume, whole) {
+        Ok(Answer::Read(bytes)) => assert!(bytes == data && unreadable == 0, "one long read: {name}"),
+        _ => assert!(unreadable > 0, "one long read fails, and short ones do not: {name}"),
+    }
     unreadable
 }
 

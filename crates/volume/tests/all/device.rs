@@ -2,7 +2,7 @@
 
 use crate::pool::{BLOCK, devices, disks, encrypted, encryption, format, open, open_options, options, run};
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
-use flashlab_block::{BlockDevice, Io, IoError};
+use flashlab_block::{Answer, BlockDevice, Io, IoError};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::{Checksum, Compressor};
 use flashlab_volume::keys::Cipher;
@@ -174,4 +174,25 @@ fn options_that_do_not_fit_the_members_are_refused() {
     let members = vec![NewMember::new(std::sync::Arc::new(small))];
     let error = run(|cx| async move { Volume::format(&cx, &members, &options()).await });
     assert!(matches!(error, Err(VolumeError::TooSmall { member: 0, .. })), "{error:?}");
+}
+
+/// The time of a request on a stick or a card is mostly that of the command.
+#[test]
+fn a_read_of_extents_that_lie_side_by_side_is_one_request_to_the_member() {
+    for base in [options(), encrypted()] {
+        let disks = disks(1);
+        format(&disks, &base).expect("disks of the right size");
+        let volume = open(&disks).expect("a new volume");
+        let data: Vec<u8> = (0..12 << 10).map(|n| (n / 7) as u8).collect();
+        let write = Io::Write { offset: 0, data: data.clone().into(), durable: false };
+        assert!(execute(&volume, write).is_ok());
+        let reads = || volume.usage().members[0].requests.reads;
+        for (offset, length, most) in [(0, 12 << 10, 1), (512, 8 << 10, 1), (0, 512, 1)] {
+            let before = reads();
+            let read = Io::Read { offset, buffer: vec![0; length] };
+            let Ok(Answer::Read(bytes)) = execute(&volume, read) else { panic!("no answer") };
+            assert!(bytes == data[offset as usize..offset as usize + length], "{length} bytes at {offset}");
+            assert_eq!(reads() - before, most, "{length} bytes at {offset}");
+        }
+    }
 }
