@@ -67,7 +67,7 @@ impl<'a> Sealed<'a> {
         let key = keyring.get(self.identity.epoch).ok_or(DecodeError::KeyNotAvailable)?;
         let tags = (first..).zip(&tags[first as usize..]);
         if fault("volume-ignores-tags") {
-            // Both ciphers are stream ciphers: a second encryption decrypts.
+            // The ciphers are stream ciphers: a second encryption decrypts.
             for (bytes, unit) in bytes.chunks_mut(self.unit as usize).zip(first..) {
                 key.seal(self.nonce(unit), &[], bytes);
             }

@@ -59,7 +59,7 @@ pub(super) fn open(
     let nonce = Nonce { purpose, part: 0, number: u64::from_le_bytes(*number) };
     let (key, tag) = (keyring.derive(salt), tag.try_into().expect("the fields end with the tag"));
     if fault("volume-ignores-tags-of-the-journal") {
-        // Both ciphers are stream ciphers: a second encryption decrypts.
+        // The ciphers are stream ciphers: a second encryption decrypts.
         key.seal(nonce, &[], &mut records);
         return Ok(records);
     }
