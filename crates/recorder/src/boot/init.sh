@@ -30,11 +30,11 @@ dd if=/image of=/dev/nullb0 bs=1M 2>/tmp/dd.txt || { cat /tmp/dd.txt; fail "the 
 rm /image
 
 # The added files lie in the upper layer, so the image is the one that its tool made. A writable root has them in itself.
-mkdir -p /lower /rw /root
+mkdir -p /lower /rw /base
 mount -t tmpfs none /rw || fail "no tmpfs"
 mkdir /rw/upper /rw/work
 case $WRITABLE in
-1) mount -t $FILESYSTEM /dev/nullb0 /root && cp -a /added/. /root && umount /root || fail "the root cannot be written";;
+1) mount -t $FILESYSTEM /dev/nullb0 /base && cp -a /added/. /base && umount /base || fail "the root cannot be written";;
 *) cp -a /added/. /rw/upper;;
 esac
 T=/sys/kernel/tracing
@@ -46,10 +46,10 @@ echo >$T/trace
 say stage: booting the root
 echo 1 >$T/tracing_on; echo flashlab:run-begins >$T/trace_marker
 case $WRITABLE in
-1) mount -t $FILESYSTEM /dev/nullb0 /root || fail "mount failed";;
+1) mount -t $FILESYSTEM /dev/nullb0 /base || fail "mount failed";;
 *) mount -t $FILESYSTEM -o ro /dev/nullb0 /lower || fail "mount failed"
-    mount -t overlay overlay -o lowerdir=/lower,upperdir=/rw/upper,workdir=/rw/work /root || fail "no overlay";;
+    mount -t overlay overlay -o lowerdir=/lower,upperdir=/rw/upper,workdir=/rw/work /base || fail "no overlay";;
 esac
-[ -x /root/sbin/init ] || [ -L /root/sbin/init ] || fail "the image has no /sbin/init"
+[ -x /base/sbin/init ] || [ -L /base/sbin/init ] || fail "the image has no /sbin/init"
 umount /sys/kernel/tracing /sys/kernel/config /sys /proc
-exec switch_root /root /sbin/init
+exec switch_root /base /sbin/init
