@@ -109,9 +109,11 @@ impl Owner {
         }
     }
 
+    /// Sends the state to all pages, if it has changed.
     fn publish(&self, subject: &mut dyn Subject) {
         if let Some(state) = subject.tick() {
-            self.events.send_replace(Bytes::from(format!("data: {state}\n\n")));
+            let event = Bytes::from(format!("data: {state}\n\n"));
+            self.events.send_if_modified(|last| std::mem::replace(last, event.clone()) != event);
         }
     }
 }

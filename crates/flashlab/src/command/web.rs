@@ -60,7 +60,7 @@ impl Web {
         let _ = ctrlc::set_handler(move || ending.throw());
         let url = server.url().map_err(|error| Failure::system("the listening socket", &error))?;
         file::print(&format!("{url}\n"))?;
-        let mut page = SessionPage { session: &mut session, last: String::new() };
+        let mut page = SessionPage { session: &mut session };
         server.serve(&mut page, &stop).map_err(|error| Failure::system("the page", &error))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -88,8 +88,6 @@ fn bind(option: &str, text: &str) -> Result<Server, Failure> {
 /// The page of a session.
 struct SessionPage<'a> {
     session: &'a mut Session,
-    /// The state of the last tick.
-    last: String,
 }
 
 impl SessionPage<'_> {
@@ -107,12 +105,7 @@ impl Subject for SessionPage<'_> {
     }
     fn tick(&mut self) -> Option<String> {
         self.session.close_interval();
-        let state = self.json(false);
-        let is_new = state != self.last;
-        is_new.then(|| {
-            self.last.clone_from(&state);
-            state
-        })
+        Some(self.json(false))
     }
     fn state(&mut self) -> String {
         self.json(true)

@@ -36,6 +36,28 @@ pub(super) struct MeasuredCell {
     pub(super) logger_bytes: Option<u64>,
 }
 
+impl MeasuredCell {
+    /// Returns the cell of a figure that one run gives.
+    pub(super) fn of_one_run(
+        (table, row, column): (&str, &str, &str),
+        unit: &str,
+        figure: f64,
+    ) -> MeasuredCell {
+        // The figure in millionths, since digests contain only integers.
+        let counted = (figure * 1e6).round() as u64;
+        MeasuredCell {
+            table: table.to_owned(),
+            row: row.to_owned(),
+            column: column.to_owned(),
+            unit: unit.to_owned(),
+            role: None,
+            simulated: Figure { mean: figure, sd: 0.0 },
+            runs: vec![Measured { counted, ..Measured::default() }],
+            logger_bytes: None,
+        }
+    }
+}
+
 /// Runs jobs to their end. A figure from an incomplete job would be wrong, so an early end is an error.
 pub(super) fn run_whole(
     bench: &mut Bench,

@@ -32,10 +32,10 @@
 
 use super::error::ExperimentError;
 use super::map_parallel::map_parallel;
-use super::measured::{Measured, MeasuredCell};
+use super::measured::MeasuredCell;
 use super::{Experiment, Outcome, Place};
 use crate::progress::Progress;
-use crate::results::{Answer, Choice, Figure, median};
+use crate::results::{Answer, Choice, median};
 use crate::statistics::{Counters, Wear};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -297,18 +297,8 @@ impl Metric {
 fn cell(metric: Metric, recording: &Recording<'_>, column: &str, found: &Replayed) -> Option<MeasuredCell> {
     let figure = metric.of(found, recording.workload)?;
     let (name, unit) = metric.names();
-    // The figure in millionths, since digests contain only integers.
-    let run = Measured { counted: (figure * 1e6).round() as u64, ..Measured::default() };
-    Some(MeasuredCell {
-        table: format!("{}: {name}", recording.workload.name),
-        row: recording.filesystem.name.clone(),
-        column: column.to_owned(),
-        unit: unit.to_owned(),
-        role: None,
-        simulated: Figure { mean: figure, sd: 0.0 },
-        runs: vec![run],
-        logger_bytes: None,
-    })
+    let table = format!("{}: {name}", recording.workload.name);
+    Some(MeasuredCell::of_one_run((&table, &recording.filesystem.name, column), unit, figure))
 }
 
 /// Compares the filesystems of a workload. `found` has filesystem, column and measurement.

@@ -30,11 +30,11 @@
 
 use super::error::ExperimentError;
 use super::map_parallel::map_parallel;
-use super::measured::{Measured, MeasuredCell};
+use super::measured::MeasuredCell;
 use super::{Experiment, Outcome, Place, cell_name};
 use crate::progress::Progress;
 use crate::rank::spearman;
-use crate::results::{COMPARISON, Figure, Parameter, ParameterKind, Published};
+use crate::results::{COMPARISON, Parameter, ParameterKind, Published};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_recording::{Cause, Mode, Reader, Replay, Step, fill};
@@ -172,7 +172,7 @@ pub(super) fn run(
     let mut outcome = Outcome::default();
     let seconds = |table: &str, boot: &Boot<'_>, column: &str, ns: i64| {
         let counted = u64::try_from(ns / 1_000).unwrap_or(0);
-        cell(table, &boot.image.name, column, "s", (counted as f64 / 1e6, counted))
+        MeasuredCell::of_one_run((table, &boot.image.name, column), "s", counted as f64 / 1e6)
     };
     let timed: Vec<_> =
         runs.iter().zip(&times).map(|((boot, (column, _)), ns)| (*boot, column, *ns)).collect();
@@ -181,8 +181,8 @@ pub(super) fn run(
     }
     for image in settings.images.iter().filter(|image| image.ratio) {
         let ratio = 100.0 * image.image_bytes as f64 / settings.uncompressed_bytes as f64;
-        let figure = (ratio, (ratio * 1e6).round() as u64);
-        outcome.cells.push(cell(RATIO, &image.name, &settings.published_on, "%", figure));
+        let place = (RATIO, image.name.as_str(), settings.published_on.as_str());
+        outcome.cells.push(MeasuredCell::of_one_run(place, "%", ratio));
     }
     for (boot, column, ns) in &timed {
         outcome.cells.push(seconds(EACH_CARD, boot, column, *ns));
@@ -191,19 +191,6 @@ pub(super) fn run(
     outcome.notes = notes(experiment, settings, fit, &outcome.cells);
     outcome.devices = columns.into_iter().map(Place::of_column).collect();
     Ok(outcome)
-}
-
-fn cell(table: &str, row: &str, column: &str, unit: &str, (figure, counted): (f64, u64)) -> MeasuredCell {
-    MeasuredCell {
-        table: table.to_owned(),
-        row: row.to_owned(),
-        column: column.to_owned(),
-        unit: unit.to_owned(),
-        role: None,
-        simulated: Figure { mean: figure, sd: 0.0 },
-        runs: vec![Measured { counted, ..Measured::default() }],
-        logger_bytes: None,
-    }
 }
 
 fn file_name(image: &RootImage) -> String {

@@ -46,8 +46,6 @@ pub(super) struct ServedPage<'a> {
     tick: u64,
     events: VecDeque<Happening>,
     happened: u64,
-    /// The state of the last tick.
-    last: String,
 }
 
 /// A device, with the figures of its requests.
@@ -147,7 +145,6 @@ impl<'a> ServedPage<'a> {
             tick: 0,
             events: VecDeque::new(),
             happened: 0,
-            last: String::new(),
         })
     }
 
@@ -240,12 +237,7 @@ impl Subject for ServedPage<'_> {
         }
         // Intervals without requests are left out, as in the page of a job.
         (self.begun, self.wall) = (now, Duration::ZERO);
-        let state = self.json(false);
-        let is_new = state != self.last;
-        is_new.then(|| {
-            self.last.clone_from(&state);
-            state
-        })
+        Some(self.json(false))
     }
 
     fn state(&mut self) -> String {

@@ -22,54 +22,65 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let volume = options.name.open_read_only(library)?.volume;
     let (usage, backlog) = (volume.usage(), volume.backlog());
+    file::print(&match options.json {
+        true => file::pretty(&json(&usage, &backlog)),
+        false => table(&usage, &backlog),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the use of the space, the members and the background work as JSON.
+fn json(usage: &Usage, backlog: &Backlog) -> Value {
     let bucket = u64::from(usage.bucket);
-    if options.json {
-        let members: Vec<Value> = usage
-            .members
-            .iter()
-            .enumerate()
-            .map(|(number, member)| {
-                let MemberUsage { errors, requests, buckets, .. } = member;
-                json!({
-                    "member": number,
-                    "label": member.label,
-                    "state": member.state.name(),
-                    "present": member.present,
-                    "failing": member.failing,
-                    "durability": member.durability,
-                    "metadata": member.metadata,
-                    "read_errors": errors.read,
-                    "write_errors": errors.write,
-                    "checksum_errors": errors.checksum,
-                    "reads": requests.reads,
-                    "writes": requests.writes,
-                    "free_bytes": u64::from(buckets.free) * bucket,
-                    "used_bytes": u64::from(buckets.used) * bucket,
-                    "cached_bytes": u64::from(buckets.cached) * bucket,
-                    "metadata_bytes": u64::from(buckets.metadata) * bucket,
-                    "live_blocks": buckets.live_blocks,
-                })
+    let members: Vec<Value> = usage
+        .members
+        .iter()
+        .enumerate()
+        .map(|(number, member)| {
+            let MemberUsage { errors, requests, buckets, .. } = member;
+            json!({
+                "member": number,
+                "label": member.label,
+                "state": member.state.name(),
+                "present": member.present,
+                "failing": member.failing,
+                "durability": member.durability,
+                "metadata": member.metadata,
+                "read_errors": errors.read,
+                "write_errors": errors.write,
+                "checksum_errors": errors.checksum,
+                "reads": requests.reads,
+                "writes": requests.writes,
+                "free_bytes": u64::from(buckets.free) * bucket,
+                "used_bytes": u64::from(buckets.used) * bucket,
+                "cached_bytes": u64::from(buckets.cached) * bucket,
+                "metadata_bytes": u64::from(buckets.metadata) * bucket,
+                "live_blocks": buckets.live_blocks,
             })
-            .collect();
-        file::print(&file::pretty(&json!({
-            "size_bytes": usage.size,
-            "mapped_bytes": usage.mapped,
-            "stored_bytes": usage.stored,
-            "replicas": usage.replicas,
-            "compression": usage.compression.to_string(),
-            "background_compression": usage.background_compression.to_string(),
-            "by_compression": by_compression(&usage),
-            "by_copies": by_copies(&usage),
-            "poisoned_bytes": usage.poisoned,
-            "work": current(&backlog),
-            "pending": pending(&backlog),
-            "extents": usage.extents,
-            "map_memory_bytes": usage.map_memory,
-            "bucket_bytes": bucket,
-            "members": members,
-        })))?;
-        return Ok(ExitCode::SUCCESS);
-    }
+        })
+        .collect();
+    json!({
+        "size_bytes": usage.size,
+        "mapped_bytes": usage.mapped,
+        "stored_bytes": usage.stored,
+        "replicas": usage.replicas,
+        "compression": usage.compression.to_string(),
+        "background_compression": usage.background_compression.to_string(),
+        "by_compression": by_compression(usage),
+        "by_copies": by_copies(usage),
+        "poisoned_bytes": usage.poisoned,
+        "work": current(backlog),
+        "pending": pending(backlog),
+        "extents": usage.extents,
+        "map_memory_bytes": usage.map_memory,
+        "bucket_bytes": bucket,
+        "members": members,
+    })
+}
+
+/// Returns the same as text.
+fn table(usage: &Usage, backlog: &Backlog) -> String {
+    let bucket = u64::from(usage.bucket);
     let mut text = format!(
         "size       {}\nmapped     {}\nstored     {}, over all copies\nextents    {}\nmap memory {}\n",
         size(usage.size),
@@ -106,8 +117,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             "{number:<6} {label:<16} {state:<10} {free:>12} {used:>12} {cached:>12} {metadata:>12} {errors:>10}"
         );
     }
-    file::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 /// Returns the background work that can be done.

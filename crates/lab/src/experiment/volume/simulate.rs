@@ -3,11 +3,10 @@
 use super::super::definition::RoleDefinition;
 use super::super::error::ExperimentError;
 use super::super::map_parallel::map_parallel;
-use super::super::measured::{Measured, MeasuredCell};
+use super::super::measured::MeasuredCell;
 use super::super::{Experiment, Outcome, Place};
 use super::{CodecSettings, Settings};
 use crate::progress::Progress;
-use crate::results::Figure;
 use flashlab_block::{
     BlockDevice, Context, Executor, Io, Memory, Outcome as IoOutcome, Pages, Started, Timed,
 };
@@ -83,13 +82,13 @@ pub(in crate::experiment) fn run(
         // The time of the cipher is assumed, and all that depends on it.
         let role = (*path == Path::Encrypted).then_some(RoleDefinition::Assumed);
         for (table, rate) in [("write 1M", rates.write_mib_s), ("read 1M", rates.read_mib_s)] {
-            let rate = cell((table, path.row(), column), "MiB/s", rate);
+            let rate = MeasuredCell::of_one_run((table, path.row(), column), "MiB/s", rate);
             outcome.cells.push(MeasuredCell { role, ..rate });
         }
         if *path == Path::Encrypted {
             let mib = (settings.span_mib * u64::from(settings.jobs)) as f64;
             for (row, ns) in ["write", "read"].into_iter().zip(rates.cipher_ns) {
-                let time = cell(("cipher", row, column), "ms/MiB", ns as f64 / 1e6 / mib);
+                let time = MeasuredCell::of_one_run(("cipher", row, column), "ms/MiB", ns as f64 / 1e6 / mib);
                 outcome.cells.push(MeasuredCell { role, ..time });
             }
         }
@@ -97,11 +96,19 @@ pub(in crate::experiment) fn run(
     let first = &settings.stripe[0];
     if changes(first) {
         let size = stripe(&all, settings, seed);
-        outcome.cells.push(cell(("stripe", "", first), "GiB", size as f64 / f64::from(1u32 << 30)));
-        outcome.cells.push(cell(("locked volume", "", first), "refused", f64::from(u8::from(is_refused()))));
+        outcome.cells.push(MeasuredCell::of_one_run(
+            ("stripe", "", first),
+            "GiB",
+            size as f64 / f64::from(1u32 << 30),
+        ));
+        outcome.cells.push(MeasuredCell::of_one_run(
+            ("locked volume", "", first),
+            "refused",
+            f64::from(u8::from(is_refused())),
+        ));
         for (row, is_encrypted) in [("volume", false), ("volume, encrypted", true)] {
             let found = occurrences(is_encrypted) as f64;
-            outcome.cells.push(cell(("file names", row, first), "occurrences", found));
+            outcome.cells.push(MeasuredCell::of_one_run(("file names", row, first), "occurrences", found));
         }
     }
     let CodecSettings { cores, cipher_ns_per_kib, source } = &settings.codec;
@@ -110,20 +117,6 @@ pub(in crate::experiment) fn run(
     ));
     outcome.devices = all.into_iter().map(Place::of_column).collect();
     Ok(outcome)
-}
-
-fn cell((table, row, column): (&str, &str, &str), unit: &str, figure: f64) -> MeasuredCell {
-    MeasuredCell {
-        table: table.to_owned(),
-        row: row.to_owned(),
-        column: column.to_owned(),
-        unit: unit.to_owned(),
-        role: None,
-        simulated: Figure { mean: figure, sd: 0.0 },
-        // The figure in millionths, since digests contain only integers.
-        runs: vec![Measured { counted: (figure * 1e6).round() as u64, ..Measured::default() }],
-        logger_bytes: None,
-    }
 }
 
 /// Creates a device with its time and with bytes, which take memory when they are written.
