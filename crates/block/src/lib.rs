@@ -48,5 +48,5 @@ pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;
 pub use ranges::Ranges;
 pub use timed::{Completed, Journal, Monitor, Timed};
-pub use whole::{read_whole, read_whole_text};
+pub use whole::{read_whole, read_whole_text, write_whole};
 pub use workers::Workers;

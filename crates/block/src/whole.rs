@@ -1,8 +1,8 @@
-//! Reading a whole file that a user names: job files, lists of exports, rules, recorded runs, certificates.
+//! Reading and writing a whole file that a user names: job files, lists of exports, rules, recorded runs, certificates.
 
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// Reads a file of at most `max_bytes`. Fails for anything but a regular file or a pipe: a device such as `/dev/zero`
@@ -37,6 +37,22 @@ pub fn read_whole(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 pub fn read_whole_text(path: &Path, max_bytes: u64) -> io::Result<String> {
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(read_whole(path, max_bytes)?).map_err(not_text)
+}
+
+/// Writes a file under a temporary name, flushes it to disk and renames it, so that its own name never refers to an
+/// incomplete file.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.partial", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let written = File::create(&temporary)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        // The caller gets the first error; the temporary file may not exist.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
 }
 
 fn is_pipe(kind: std::fs::FileType) -> bool {

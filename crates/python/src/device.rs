@@ -9,7 +9,7 @@ use crate::job::{Source, read_file};
 use crate::library::LibraryHandle;
 use crate::result::RunResult;
 use flashlab_block::model::{Throttle, Throttled};
-use flashlab_block::{Memory, Pages};
+use flashlab_block::{Memory, Pages, write_whole};
 use flashlab_catalogue::device::{Device as Profile, Filesystem, State};
 use flashlab_catalogue::units::take_notes;
 use flashlab_fio::stats::Settings;
@@ -410,19 +410,6 @@ fn operation(name: &str) -> PyResult<Op> {
             )));
         }
     })
-}
-
-/// Writes a file under a temporary name and renames it, so that its own name never refers to an incomplete file.
-fn write_whole(path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.partial", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        // The caller gets the first error; the temporary file may not even exist.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
 }
 
 /// Issues a warning for each quantity that was rounded.

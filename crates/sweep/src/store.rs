@@ -9,10 +9,11 @@ use crate::parquet_file::{decode, encode};
 use crate::point::Point;
 use crate::row::Row;
 use crate::sweep::Key;
+use flashlab_block::write_whole;
 use flashlab_catalogue::digest;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Name of the file with all rows.
@@ -113,7 +114,7 @@ impl Store {
     pub fn finish(&mut self, points: &[(Key, Point)]) -> Result<PathBuf, SweepError> {
         let rows: Vec<Row> = self.rows(points).into_iter().cloned().collect();
         let path = self.folder.join(RESULTS_FILE);
-        self.write_file(&path, &Store::encode(&rows)?)?;
+        write_file(&path, &Store::encode(&rows)?)?;
         if self.parts.len() > PARTS_MAX {
             self.merge(points)?;
         }
@@ -140,21 +141,8 @@ impl Store {
         let bytes = Store::encode(rows)?;
         let hash = digest::of_bytes(&bytes);
         let path = self.folder.join(PARTS).join(format!("{PREFIX}{hash}{SUFFIX}"));
-        self.write_file(&path, &bytes)?;
+        write_file(&path, &bytes)?;
         Ok(path)
-    }
-
-    /// Writes a file under a temporary name, flushes it to disk, and renames it.
-    fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<(), SweepError> {
-        let temporary = path.with_extension(format!("{}.partial", std::process::id()));
-        let written = File::create(&temporary)
-            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&temporary, path));
-        written.map_err(|error| {
-            // The first error counts; the temporary file may not exist.
-            let _ = fs::remove_file(&temporary);
-            SweepError::io(path, error)
-        })
     }
 
     /// Returns the rows of `points` that exist.
@@ -173,6 +161,10 @@ impl Store {
         let mut rows = points.iter().filter_map(|(key, point)| Some((self.rows.get(&key.0)?, point)));
         rows.find_map(|(row, point)| Some((point.to_string(), row.error()?.to_owned())))
     }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), SweepError> {
+    write_whole(path, bytes).map_err(|error| SweepError::io(path, error))
 }
 
 /// Returns the hash in the name of a part, or `None` for other files.

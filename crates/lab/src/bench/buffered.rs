@@ -1,7 +1,8 @@
 //! Buffered jobs: the page cache above the device, and the jobs that have no model.
 
-use super::stoppable::{StoppableWave, Wave, WaveProgress};
-use super::{Bench, BenchError, Runner, Stack, is_read_or_overwritten};
+use super::runner::{Runner, run_wave};
+use super::stoppable::{Wave, WaveProgress};
+use super::{Bench, BenchError, Stack, is_read_or_overwritten};
 use flashlab_fio::job::{Engine, FadviseHint, Job, Mix};
 use flashlab_host::page_cache::{Advice, Counters, PAGE, PageCache};
 use flashlab_sim::{FileId, Instant};
@@ -157,13 +158,12 @@ impl Bench {
         progress: WaveProgress,
         runner: impl Runner,
     ) -> Result<(W, Instant), BenchError> {
-        let begin = self.now;
-        let mut workload = StoppableWave::new(workload, progress);
         let mut cache = self.cache.take().expect("the tasks of buffered jobs have a cache");
-        let last = runner.run(&mut cache.over(self.model()), &mut workload, begin);
+        let ran = run_wave(self.now, workload, progress, |workload, begin| {
+            runner.run(&mut cache.over(self.model()), workload, begin)
+        });
         self.cache = Some(cache);
-        let workload = workload.finish(last).ok_or(BenchError::TooLong)?;
-        Ok((workload, last))
+        ran
     }
 
     /// Writes back the dirty pages that buffered jobs left, as the close of their files does on a raw device.

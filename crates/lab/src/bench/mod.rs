@@ -6,6 +6,7 @@
 mod buffered;
 mod error;
 mod hints;
+mod runner;
 mod steps;
 mod stoppable;
 mod trace;
@@ -24,7 +25,7 @@ use crate::progress::Progress;
 use crate::statistics::{Counters, Wear};
 use crate::unwritten_reads;
 use crate::verify_phase::{self, WriteRecorder, WrittenRanges};
-use crate::watched::{Probe, Stoppable, Watched};
+use crate::watched::Probe;
 use flashlab_block::Ranges;
 use flashlab_catalogue::device::Device;
 use flashlab_fio::iolog::{Action, Entry, Iolog, IologRecorder, Version};
@@ -34,11 +35,12 @@ use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
 use flashlab_host::fs::Allocate;
 use flashlab_host::{Filesystem, FilesystemParameters, PageCache, PageCacheParameters};
 use flashlab_recording::{Replay, ReplayJob, Source};
-use flashlab_sim::{Duration, FileId, Instant, Model, Workload};
+use flashlab_sim::{Duration, FileId, Instant, Model};
+use runner::{Plain, Runner, Watching, run_wave};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stoppable::{StoppableWave, Wave, WaveProgress};
+use stoppable::{Wave, WaveProgress};
 use work::work_of;
 
 /// A device on the bench.
@@ -460,11 +462,7 @@ impl Bench {
         progress: WaveProgress,
         runner: impl Runner,
     ) -> Result<(W, Instant), BenchError> {
-        let begin = self.now;
-        let mut workload = StoppableWave::new(workload, progress);
-        let last = runner.run(self.model(), &mut workload, begin);
-        let workload = workload.finish(last).ok_or(BenchError::TooLong)?;
-        Ok((workload, last))
+        run_wave(self.now, workload, progress, |workload, begin| runner.run(self.model(), workload, begin))
     }
 
     /// Returns the counters of the device and of the layers above it.
@@ -631,35 +629,6 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
         files.push(file.to_owned());
         files.len() - 1
     })
-}
-
-/// Connects a device and a workload from an instant on, and returns the instant of the last event.
-trait Runner {
-    fn run(self, model: &mut dyn Model, workload: &mut impl Workload, begin: Instant) -> Instant;
-}
-
-/// Runs a workload to its end.
-struct Plain;
-
-impl Runner for Plain {
-    fn run(self, model: &mut dyn Model, workload: &mut impl Workload, begin: Instant) -> Instant {
-        flashlab_sim::run(model, workload, begin)
-    }
-}
-
-/// Runs a workload under a probe, which may end it.
-struct Watching<'a, 'b> {
-    probe: &'a mut Probe<'b>,
-    interval: u64,
-    stop: &'a AtomicBool,
-}
-
-impl Runner for Watching<'_, '_> {
-    fn run(self, model: &mut dyn Model, workload: &mut impl Workload, begin: Instant) -> Instant {
-        let Watching { probe, interval, stop } = self;
-        let mut watched = Watched { model, probe, interval, left: interval, stop };
-        flashlab_sim::run(&mut watched, &mut Stoppable { workload, stop }, begin)
-    }
 }
 
 /// Name of the phase that writes the ranges that jobs read later.

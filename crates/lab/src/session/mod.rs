@@ -29,9 +29,9 @@ use std::collections::VecDeque;
 /// Most devices of a session.
 const DEVICES_MAX: usize = 2;
 /// Number of intervals that a snapshot's history holds.
-const HISTORY: usize = 300;
+pub const HISTORY: usize = 300;
 /// Number of events that a snapshot holds.
-const EVENTS: usize = 60;
+pub const EVENTS: usize = 60;
 /// The controls of the page, as the commands behind them.
 const CONTROLS: &[&str] =
     &["pause", "step", "speed", "cut", "unplug", "plug", "fault", "discard", "set", "beside", "job"];

@@ -6,7 +6,9 @@ use crate::failure::{Failure, say};
 use flashlab_block::layer::Kind;
 use flashlab_block::{BlockDevice, Completed, Monitor, Timed};
 use flashlab_fio::job::Direction;
-use flashlab_lab::session::{DeviceSnapshot, Happening, Interval, LATENCY_BOUNDS_NS, Observed};
+use flashlab_lab::session::{
+    DeviceSnapshot, EVENTS, HISTORY, Happening, Interval, LATENCY_BOUNDS_NS, Observed,
+};
 use flashlab_served::Served;
 use flashlab_sim::{Duration, Instant};
 use flashlab_web::{Limits, Refused, Server, Subject};
@@ -15,10 +17,6 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Number of intervals in the whole state.
-const HISTORY: usize = 300;
-/// Number of events in a state.
-const EVENTS: usize = 60;
 /// The controls that apply to a served device.
 const CONTROLS: &[&str] = &["cut", "unplug", "plug", "fault"];
 
