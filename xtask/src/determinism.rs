@@ -1,7 +1,8 @@
 //! Checks the guarantee that a seed fixes the digest in debug and release builds, and that another seed gives another
 //! digest.
 
-use crate::{Outcome, Scope};
+use crate::{Outcome, Scope, tests_per_crate};
+use std::path::Path;
 use std::process::Command;
 
 /// Experiments that take about a minute; they run with a second seed in the full form only.
@@ -13,17 +14,19 @@ const LIVE: &[&str] = &["block-paths"];
 /// Runs the experiments in a debug build, and compares their digests with those that golden-check has verified for a
 /// release build.
 pub(crate) fn check(scope: Scope) -> Outcome {
-    let experiments = flashlab(&["experiments", "--names"])?;
+    // The build of the tests, so that cargo builds nothing a second time with other features.
+    let program = tests_per_crate::command_under_test()?;
+    let experiments = run(&program, &["experiments", "--names"])?;
     for experiment in experiments.lines().filter(|name| !LIVE.contains(name)) {
         let golden = golden(experiment)?;
-        let debug = digest(experiment, "1")?;
+        let debug = digest(&program, experiment, "1")?;
         if debug != golden {
             return Err(format!(
                 "{experiment}: the golden digest is {golden}, but a debug build gives {debug}"
             ));
         }
         let second = scope == Scope::Full || !LONG.contains(&experiment);
-        if second && digest(experiment, "2")? == golden {
+        if second && digest(&program, experiment, "2")? == golden {
             return Err(format!("{experiment}: seed 2 gives the digest of seed 1"));
         }
         eprintln!("== {experiment}: digest {golden} in both builds");
@@ -39,20 +42,17 @@ fn golden(experiment: &str) -> Result<String, String> {
     digest.map(String::from).ok_or_else(|| format!("{path}: contains no digest"))
 }
 
-fn digest(experiment: &str, seed: &str) -> Result<String, String> {
-    let json = flashlab(&["run", experiment, "--seed", seed, "--format", "json", "--no-html"])?;
+fn digest(program: &Path, experiment: &str, seed: &str) -> Result<String, String> {
+    let json = run(program, &["run", experiment, "--seed", seed, "--format", "json", "--no-html"])?;
     let line = json.lines().find_map(|line| line.trim().strip_prefix("\"digest\": \""));
     let digest = line.and_then(|rest| rest.split('"').next());
     digest.map(String::from).ok_or_else(|| format!("{experiment}: no digest in the output"))
 }
 
-/// Returns the output of the program in a debug build. Exit status 1 (a missed bound) is accepted, because other tests
-/// check the bounds.
-fn flashlab(arguments: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .args(["run", "--quiet", "--locked", "--package", "flashlab", "--features", "full", "--"])
-        .args(arguments);
+/// Returns the output of the program. Exit status 1 (a missed bound) is accepted, because other tests check the bounds.
+fn run(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(arguments);
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) || output.stdout.is_empty() {
         return Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));

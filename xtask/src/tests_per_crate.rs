@@ -3,6 +3,7 @@
 
 use crate::budget::Times;
 use crate::{EXHAUSTIVE, FULL, Outcome, Scope, cargo, run};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -43,6 +44,26 @@ pub(crate) fn check(scope: Scope, times: &mut Times) -> Outcome {
 
 /// Builds all tests. Returns the test binaries, sorted by crate.
 fn build() -> Result<Vec<Binary>, String> {
+    let messages = messages_of_build()?;
+    let mut binaries: Vec<Binary> = messages.iter().filter_map(binary).collect();
+    binaries.sort_by(|a, b| (&a.folder, &a.target).cmp(&(&b.folder, &b.target)));
+    if binaries.is_empty() { Err("the build names no test binary".to_owned()) } else { Ok(binaries) }
+}
+
+/// Builds all tests, and returns the debug build of the command that they use.
+pub(crate) fn command_under_test() -> Result<PathBuf, String> {
+    let messages = messages_of_build()?;
+    let program = messages.iter().find(|message| {
+        message["target"]["name"] == "flashlab"
+            && message["target"]["kind"][0] == "bin"
+            && message["profile"]["test"] == false
+    });
+    let file = program.and_then(|message| message["executable"].as_str());
+    file.map(PathBuf::from).ok_or_else(|| "the build names no program flashlab".to_owned())
+}
+
+/// Builds all tests. Returns the messages of cargo.
+fn messages_of_build() -> Result<Vec<Value>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "--workspace", FULL[0], FULL[1], "--locked", "--no-run"]);
     command.arg("--message-format=json-render-diagnostics");
@@ -51,15 +72,12 @@ fn build() -> Result<Vec<Binary>, String> {
     if !output.status.success() {
         return Err(format!("{command:?}: {}", output.status));
     }
-    let messages = output.stdout.split(|byte| *byte == b'\n');
-    let mut binaries: Vec<Binary> = messages.filter_map(binary).collect();
-    binaries.sort_by(|a, b| (&a.folder, &a.target).cmp(&(&b.folder, &b.target)));
-    if binaries.is_empty() { Err("the build names no test binary".to_owned()) } else { Ok(binaries) }
+    let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).map_err(|e| format!("{command:?}: {e}"))).collect()
 }
 
 /// Returns the test binary that a message of cargo announces, if it does.
-fn binary(message: &[u8]) -> Option<Binary> {
-    let message: serde_json::Value = serde_json::from_slice(message).ok()?;
+fn binary(message: &Value) -> Option<Binary> {
     if message["profile"]["test"] != true {
         return None;
     }
