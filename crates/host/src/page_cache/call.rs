@@ -320,7 +320,7 @@ impl PageCache {
     fn write_back_for(&mut self, device: &dyn Model, call: &mut Call, id: CallId, at: Instant) -> bool {
         let file = call.request.file;
         let Stage::WriteBack(writer) = &mut call.stage else { unreachable!("the call is an fsync") };
-        let room = self.sync_limit(at).saturating_sub(self.writes_in_flight);
+        let room = self.sync_limit().saturating_sub(self.writes_in_flight);
         if room == 0 {
             call.waits_since = Some(at);
             self.awaiting_room.push(id);
@@ -330,6 +330,7 @@ impl PageCache {
             Plug::Requests(runs) => {
                 let pages: u64 = runs.iter().map(|run| run.pages).sum();
                 let time = self.settings.t_writeback * pages + self.settings.t_submit;
+                self.begin_window(at);
                 for run in runs {
                     self.stage_write(device, file, run, &mut call.plug);
                 }

@@ -157,7 +157,7 @@ impl PageCache {
         self.queue.dispatch(now, device);
         loop {
             let limit = match self.flusher.work {
-                Some(Work::Close) => self.sync_limit(now),
+                Some(Work::Close) => self.sync_limit(),
                 _ => self.background_limit(now),
             };
             let room = limit.saturating_sub(self.writes_in_flight);
@@ -181,6 +181,7 @@ impl PageCache {
                     let time = self.settings.t_writeback * pages + self.settings.t_submit;
                     let (_, end) = self.work(now, time);
                     let mut plug = Vec::new();
+                    self.begin_window(now);
                     runs.into_iter().for_each(|run| self.stage_write(device, file, run, &mut plug));
                     self.flusher.plug = plug;
                     self.agenda.insert(end, Event::Flusher);

@@ -24,6 +24,7 @@ mod pages;
 mod parameters;
 mod queue;
 mod read_ahead;
+mod throttle;
 mod writer;
 
 pub use cached::Cached;
@@ -40,14 +41,9 @@ use flusher::Flusher;
 use pages::{IoId, PageKey, Pages};
 use queue::{Io, Queue};
 use read_ahead::{ReadLimits, Window};
+use throttle::Throttle;
 use writer::Run;
 
-/// Most writes in flight while a call waits for them (recorded; block/blk-wbt.c derives it from the depth of the queue).
-const SYNC_WRITES: usize = 16;
-/// Most writes in flight while only the flusher writes (recorded; blk-wbt.c: a quarter of its default depth).
-const BACKGROUND_WRITES: usize = 4;
-/// Most writes in flight after a writer has paused (recorded; blk-wbt.c: the largest depth, which sustained writes reach).
-const THROTTLED_WRITES: usize = 48;
 /// Time for which a pause counts (`wb_recent_wait`).
 const RECENT: Duration = Duration::from_secs(1);
 /// Open files whose streams are told apart.
@@ -72,6 +68,8 @@ enum Event {
     Flusher,
     /// The flusher's timer expires.
     Timer,
+    /// A window of the limits of writes in flight ends.
+    Window,
 }
 
 /// Requests that complete as a whole, and the calls that wait for them.
@@ -209,6 +207,7 @@ impl PageCache {
         self.windows.clear();
         self.files.clear();
         self.flusher.end_close();
+        *self.queue.throttle() = Throttle::default();
         at.max(now)
     }
 
@@ -238,6 +237,7 @@ impl PageCache {
             Event::Step(call) => self.step(device, call, at),
             Event::Flusher => self.step_flusher(device, at),
             Event::Timer => self.handle_timer(at),
+            Event::Window => self.end_window(at),
         }
         Some(at)
     }
@@ -299,7 +299,7 @@ impl PageCache {
     }
 
     fn handle_completion(&mut self, device: &mut dyn Model, done: &Completion) {
-        let io = self.queue.completed(done.id);
+        let io = self.queue.completed(done.id, done.at);
         self.queue.dispatch(done.at, device);
         let group = self.groups.get_mut(&io.group).expect("a request belongs to a group");
         group.outstanding -= 1;
@@ -339,30 +339,44 @@ impl PageCache {
         }
     }
 
-    /// Lets submitters go on once the limit of writes in flight leaves room for a few (`wbt_done`: half of the background
-    /// limit, which is a quarter of the limit), or nothing is in flight.
+    /// Lets submitters go on once the limit of writes in flight leaves room for a few, or nothing is in flight.
     fn wake_for_room(&mut self, now: Instant) {
-        let has_room =
-            |limit: usize, in_flight: usize| in_flight == 0 || in_flight + (limit / 8).max(2) <= limit;
-        if has_room(self.sync_limit(now), self.writes_in_flight) {
+        let (sync, background) = (self.sync_limit(), self.background_limit(now));
+        let in_flight = self.writes_in_flight;
+        if self.queue.throttle().has_room(sync, in_flight) {
             for call in core::mem::take(&mut self.awaiting_room) {
                 self.agenda.insert(now, Event::Step(call));
             }
         }
-        if self.flusher.awaits_room() && has_room(self.background_limit(now), self.writes_in_flight) {
+        if self.flusher.awaits_room() && self.queue.throttle().has_room(background, in_flight) {
             self.flusher.resume();
             self.agenda.insert(now, Event::Flusher);
         }
     }
 
+    /// Begins a window of the limits with a write, if none is under way.
+    fn begin_window(&mut self, now: Instant) {
+        if let Some(window) = self.queue.throttle().begin_window() {
+            self.agenda.insert(now + window, Event::Window);
+        }
+    }
+
+    /// Adjusts the limits at the end of a window. A writer that waits sees raised limits with the next completion.
+    fn end_window(&mut self, now: Instant) {
+        let (in_flight, has_paused) = (self.writes_in_flight, self.has_paused(now));
+        if let Some(window) = self.queue.throttle().end_window(now, in_flight, has_paused) {
+            self.agenda.insert(now + window, Event::Window);
+        }
+    }
+
     /// Returns the limit of the flusher's writes in flight.
-    fn background_limit(&self, now: Instant) -> usize {
-        if self.has_paused(now) { THROTTLED_WRITES } else { BACKGROUND_WRITES }
+    fn background_limit(&mut self, now: Instant) -> usize {
+        if self.has_paused(now) { self.sync_limit() } else { self.queue.throttle().background_limit() }
     }
 
     /// Returns the limit of writes in flight that a call waits for.
-    fn sync_limit(&self, now: Instant) -> usize {
-        if self.has_paused(now) { THROTTLED_WRITES } else { SYNC_WRITES }
+    fn sync_limit(&mut self) -> usize {
+        self.queue.throttle().limit()
     }
 
     /// Returns true if a writer has paused within the last second.

@@ -6,6 +6,7 @@
 //! Not modelled: deadlines, and the order by sector: the cache writes in ascending order anyway.
 
 use super::pages::IoId;
+use super::throttle::Throttle;
 use alloc::collections::{BTreeMap, VecDeque};
 use flashlab_sim::{FileId, Instant, Model, Op, Request, RequestId};
 
@@ -31,7 +32,9 @@ pub(super) struct Queue {
     reads: VecDeque<Io>,
     writes: VecDeque<Io>,
     flushes: VecDeque<Io>,
-    in_device: BTreeMap<u64, Io>,
+    /// Requests in the device, and the instants at which the driver took them.
+    in_device: BTreeMap<u64, (Io, Instant)>,
+    throttle: Throttle,
     next_id: u64,
     /// Reads since the last write that had to wait.
     reads_ahead: u32,
@@ -47,6 +50,7 @@ impl Queue {
             writes: VecDeque::new(),
             flushes: VecDeque::new(),
             in_device: BTreeMap::new(),
+            throttle: Throttle::default(),
             next_id: 0,
             reads_ahead: 0,
             writes_left: 0,
@@ -79,14 +83,22 @@ impl Queue {
             let io = self.pop_next().expect("the queue is not empty");
             let id = self.next_id;
             self.next_id += 1;
-            self.in_device.insert(id, io);
+            self.in_device.insert(id, (io, now));
+            self.throttle.take(id, op, now);
             device.submit(now, Request { id: RequestId(id), op, file, offset, length });
         }
     }
 
-    /// Returns the request that a completion belongs to.
-    pub(super) fn completed(&mut self, id: RequestId) -> Io {
-        self.in_device.remove(&id.0).expect("the device completes requests of this queue")
+    /// Returns the request that completed at `now`.
+    pub(super) fn completed(&mut self, id: RequestId, now: Instant) -> Io {
+        let (io, since) = self.in_device.remove(&id.0).expect("the device completes requests of this queue");
+        self.throttle.complete(id.0, io.op, now.since(since));
+        io
+    }
+
+    /// Returns the limits of the writes in flight.
+    pub(super) fn throttle(&mut self) -> &mut Throttle {
+        &mut self.throttle
     }
 
     fn takes_write(&self) -> bool {
