@@ -23,12 +23,13 @@ const WORKLOADS: [&str; 6] = ["sqlite", "sqlite-wal", "logger", "unpack", "fio-r
 const BUFFERED: &str = "crates/lab/tests/all/buffered";
 
 /// Recordings of buffered jobs: the job and the latency of the device.
-const BUFFERED_JOBS: [(&str, &str); 10] = [
+const BUFFERED_JOBS: [(&str, &str); 11] = [
     ("end-fsync", "100us"),
     ("end-fsync", "4ms"),
     ("fdatasync-log", "4ms"),
     ("fsync-stride", "100us"),
     ("fsync-stride", "4ms"),
+    ("mixed", "4ms"),
     ("o-sync", "4ms"),
     ("read-large", "4ms"),
     ("read-stream", "4ms"),

@@ -156,10 +156,7 @@ impl PageCache {
         }
         self.queue.dispatch(now, device);
         loop {
-            let limit = match self.flusher.work {
-                Some(Work::Close) => self.sync_limit(),
-                _ => self.background_limit(now),
-            };
+            let limit = self.flusher_limit(now, self.flusher.work == Some(Work::Close));
             let room = limit.saturating_sub(self.writes_in_flight);
             if room == 0 {
                 self.flusher.awaits_room = true;

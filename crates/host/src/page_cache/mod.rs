@@ -339,16 +339,16 @@ impl PageCache {
         }
     }
 
-    /// Lets submitters go on once the limit of writes in flight leaves room for a few, or nothing is in flight.
+    /// Lets submitters go on once enough writes are complete.
     fn wake_for_room(&mut self, now: Instant) {
-        let (sync, background) = (self.sync_limit(), self.background_limit(now));
-        let in_flight = self.writes_in_flight;
-        if self.queue.throttle().has_room(sync, in_flight) {
-            for call in core::mem::take(&mut self.awaiting_room) {
-                self.agenda.insert(now, Event::Step(call));
-            }
+        let has_paused = self.has_paused(now);
+        if !self.queue.throttle().wakes(self.writes_in_flight, has_paused) {
+            return;
         }
-        if self.flusher.awaits_room() && self.queue.throttle().has_room(background, in_flight) {
+        for call in core::mem::take(&mut self.awaiting_room) {
+            self.agenda.insert(now, Event::Step(call));
+        }
+        if self.flusher.awaits_room() {
             self.flusher.resume();
             self.agenda.insert(now, Event::Flusher);
         }
@@ -370,8 +370,14 @@ impl PageCache {
     }
 
     /// Returns the limit of the flusher's writes in flight.
-    fn background_limit(&mut self, now: Instant) -> usize {
-        if self.has_paused(now) { self.sync_limit() } else { self.queue.throttle().background_limit() }
+    fn flusher_limit(&mut self, now: Instant, closes: bool) -> usize {
+        let has_paused = self.has_paused(now);
+        let throttle = self.queue.throttle();
+        match closes {
+            _ if has_paused => throttle.limit(),
+            true => throttle.close_limit(),
+            false => throttle.background_limit(),
+        }
     }
 
     /// Returns the limit of writes in flight that a call waits for.

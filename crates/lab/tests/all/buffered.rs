@@ -45,6 +45,15 @@ fn the_requests_are_those_of_linux_and_take_its_time_within_10_percent() {
 }
 
 #[test]
+fn slow_reads_beside_fsync_hold_back_the_writes_as_long_as_in_linux() {
+    let run = Run::read(include_bytes!("buffered/recordings/mixed-4ms.rec"));
+    let (simulated, _) = run.simulate();
+    // Random offsets differ from fio's, so the streams do as well.
+    let (recorded, simulated) = (span_ms(&run.requests), span_ms(&simulated));
+    assert!((simulated / recorded - 1.0).abs() < 0.10, "{simulated:.1} ms, recorded {recorded:.1} ms");
+}
+
+#[test]
 fn the_timers_write_the_same_pages_in_three_bursts() {
     let run = Run::read(include_bytes!("buffered/recordings/timers-stride-4ms.rec"));
     let (simulated, _) = run.simulate();
