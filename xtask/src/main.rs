@@ -100,7 +100,7 @@ enum Scope {
 /// Result of a task; the error describes the failure.
 type Outcome = Result<(), String>;
 
-/// Builds the command with everything that it can do; without, it leaves out live devices.
+/// Options that build the command with all cargo features; by default it has no live devices.
 const FULL: [&str; 2] = ["--features", "flashlab/full"];
 
 /// Environment variable that makes the exhaustive suites run all of their cases.

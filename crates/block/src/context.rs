@@ -24,7 +24,7 @@ pub trait Runtime: Send + Sync {
 
 /// The context of a request.
 ///
-/// A context without an executor only has the arrival time of the request. A device that depends on timers or on
+/// A context without an executor has only the arrival time of the request. A device that depends on timers or on
 /// background tasks asks [`Context::has_executor`] first.
 #[derive(Clone)]
 pub struct Context {

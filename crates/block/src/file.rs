@@ -134,7 +134,7 @@ impl File {
         let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
         match locked {
             Err(fs::TryLockError::WouldBlock) => return Err(FileError::Locked(path.to_owned())),
-            // A filesystem without locks cannot report one.
+            // A filesystem without locks cannot report that another process holds one.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {}
         }
         // The metadata of a block device has no length, so its end is found by a seek.

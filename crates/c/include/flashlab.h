@@ -319,8 +319,8 @@ flashlab_code flashlab_spi_select(flashlab_spi *spi, bool selected, flashlab_err
 flashlab_code flashlab_spi_exchange(flashlab_spi *spi, uint8_t sent, uint8_t *received, flashlab_error *error);
 
 /*
- * Sends and receives length bytes. Sends 0xff if sent is NULL; discards the received bytes if received is NULL. Both may
- * be the same memory.
+ * Sends and receives length bytes. Sends 0xff if sent is NULL; discards the received bytes if received is NULL. sent and
+ * received may be the same memory.
  */
 flashlab_code flashlab_spi_transfer(flashlab_spi *spi, const void *sent, void *received, size_t length,
                                     flashlab_error *error);

@@ -12,7 +12,7 @@ use std::ffi::c_void;
 /// Last nanosecond of simulated time, after 146 years. It leaves room for the requests after it.
 pub(crate) const TIME_MAX: u64 = 1 << 62;
 
-/// A device, and what its last calls returned.
+/// A device, and the results of its last calls that C may still read.
 pub(crate) struct Device {
     device: flashlab_device::Device,
     /// Effect of the last power cut; `None` before the first one.

@@ -1,5 +1,5 @@
-//! Composes a small disk in memory of the machine's temporary folder, and prints its partitions:
-//! `cargo run -p flashlab-image --example stick`. Needs e2fsprogs and squashfs-tools.
+//! Composes a small disk in the machine's temporary folder, and prints its partitions: `cargo run
+//! -p flashlab-image --example stick`. Needs e2fsprogs and squashfs-tools.
 
 use flashlab_image::compose::compose;
 use flashlab_image::recipe::{DEFAULT_TIME, Recipe};

@@ -43,8 +43,8 @@ pub struct Files {
     _unpacked: Option<TemporaryFolder>,
 }
 
-/// The configurations of the published comparison, but one whose options no version of mkfs.erofs has: its name, the
-/// format and the options.
+/// The configurations of the published comparison: name, format and options. One configuration is left out, because no
+/// version of mkfs.erofs has its options.
 const PUBLISHED: [(&str, Format, &str); 12] = [
     ("ext4", Format::Ext4, ""),
     ("squashfs, uncompressed", Format::Squashfs, "-noD -noI -noX -noF"),

@@ -78,7 +78,7 @@ pub struct Partition {
     pub items: Vec<Item>,
 }
 
-/// Something to put into a partition.
+/// An entry, or a tree of entries, for a partition.
 #[derive(Clone, Debug)]
 pub struct Item {
     /// Path in the filesystem, without a leading slash.
@@ -126,7 +126,7 @@ pub enum Source {
     },
 }
 
-/// A checksum in a file beside the file.
+/// A file with a checksum, beside the file that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checksum {
     /// Algorithm, which is also the ending of the file's name.

@@ -79,7 +79,8 @@ pub struct Choice {
     pub flash_writes: Option<f64>,
     /// Days until the first erase block fails, if the workload repeats without a pause.
     pub days: Option<f64>,
-    /// Repetitions of the workload until then. A slow choice lives for more days at the same wear.
+    /// Repetitions of the workload until the first erase block fails. Under a slow choice the flash lives for more days
+    /// at the same wear per repetition.
     pub repetitions: Option<f64>,
 }
 
@@ -90,15 +91,15 @@ impl Answer {
         candidates.min_by(|a, b| a.times_fastest.total_cmp(&b.times_fastest))
     }
 
-    /// Returns the choice under which the flash stands the most repetitions, of those that a power cut does not damage.
+    /// Returns the choice under which the flash lasts for the most repetitions, of those that a power cut does not
+    /// damage.
     fn longest_lived(&self) -> Option<&Choice> {
         let known = self.choices.iter().filter(|choice| choice.repetitions.is_some() && !choice.fragile);
         known.max_by(|a, b| a.repetitions.unwrap_or(0.0).total_cmp(&b.repetitions.unwrap_or(0.0)))
     }
 
-    /// Returns the answer in a few sentences: the fastest choice that a power cut does not damage, a faster one that it may
-    /// damage, and the one under which the flash stands the most
-    /// repetitions.
+    /// Returns the answer in a few sentences: the fastest choice that a power cut does not damage, a faster one that it
+    /// may damage, and the one under which the flash lasts for the most repetitions.
     pub fn sentence(&self) -> String {
         let Some(best) = self.fastest(false) else {
             return format!("{}: a power cut may damage every choice.", self.question);
@@ -244,7 +245,7 @@ impl ReferenceKind {
     }
 }
 
-/// The role of a cell: whether parameters were fitted on it, and what its simulated figure rests on.
+/// The role of a cell: whether parameters were fitted on it, and the basis of its simulated figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

@@ -47,7 +47,7 @@ impl Disk {
                 let capacity = io::Seek::seek(&mut (&file), io::SeekFrom::End(0))?;
                 (capacity, rustix::fs::ioctl_blksszget(&file).map_err(io::Error::from)?)
             }
-            // Direct I/O on a file needs the block of the device below it; 4 KiB fits all of them.
+            // Direct I/O on a file needs blocks of the device below it; 4 KiB suits every device.
             false => (fstat(&file).map_err(io::Error::from)?.st_size as u64, 4096),
         };
         Ok(Disk { file: Arc::new(file), path: path.to_owned(), capacity, block, is_device, access })

@@ -8,7 +8,7 @@ use std::io;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The places of the kernel's information.
+/// Directories in which the kernel publishes its state.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Mount point of sysfs.
@@ -126,8 +126,8 @@ impl Kernel {
         fs::canonicalize(self.sys.join(format!("dev/block/{major}:{minor}")))
     }
 
-    /// Returns the sysfs directories and the numbers of a device and of its partitions. The disk of a partition belongs
-    /// to it, but not the other partitions of that disk.
+    /// Returns the sysfs directories and the numbers of a device and of its partitions. For a partition, these include
+    /// its disk, but not the other partitions of that disk.
     fn parts(&self, major: u32, minor: u32) -> io::Result<Vec<(PathBuf, (u32, u32))>> {
         let directory = self.directory(major, minor)?;
         let mut parts = vec![(directory.clone(), (major, minor))];

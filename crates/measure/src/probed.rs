@@ -15,7 +15,7 @@ const REQUEST_MAX: u64 = 1 << 20;
 /// Largest discard in bytes, so that the user can stop between two of them.
 const DISCARD_MAX: u64 = 1 << 30;
 
-/// Longest sleep between two checks whether the user has stopped the probe.
+/// Longest sleep before the next check of the user's stop.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A device under the probe.

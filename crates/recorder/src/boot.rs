@@ -58,7 +58,7 @@ impl ImageFormat {
         }
     }
 
-    /// Returns the modules of the kernel that the format needs, without those that their files name.
+    /// Returns the modules of the kernel that the format needs, without the modules on which these depend.
     fn modules(self) -> &'static [&'static str] {
         match self {
             ImageFormat::Squashfs => &["squashfs"],
@@ -81,9 +81,9 @@ pub struct Boot {
     pub writable: bool,
     /// Latency of the disk in nanoseconds.
     pub latency_ns: u64,
-    /// Limits of the host. The memory is that beside image and trace.
+    /// Limits of the host. The memory excludes that of the image and the trace.
     pub limits: Limits,
-    /// Seconds after which the guest is ended.
+    /// Time limit of the guest in seconds.
     pub seconds_max: u64,
 }
 

@@ -51,8 +51,8 @@ impl Filesystem {
         })
     }
 
-    /// Returns the options that stand before the user's. They keep recordings alike, and let ext4 finish its inode tables
-    /// before the workload, because a thread of the kernel would write them beside it.
+    /// Returns the options that stand before the user's. They make recordings repeatable, and let ext4 finish its inode
+    /// tables before the workload, because a kernel thread would otherwise write them during it.
     pub(crate) fn options(self) -> String {
         match self {
             Filesystem::Ext4 => {
@@ -65,7 +65,7 @@ impl Filesystem {
         }
     }
 
-    /// Returns the modules of the kernel that the filesystem needs, without those that their files name.
+    /// Returns the modules of the kernel that the filesystem needs, without the modules on which these depend.
     pub(crate) fn modules(self) -> &'static [&'static str] {
         match self {
             Filesystem::Ext4 => &["crc32c_generic", "ext4"],

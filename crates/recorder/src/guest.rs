@@ -67,11 +67,11 @@ pub fn record(plan: &Plan, progress: &dyn Progress) -> Result<Recorded, RecordEr
 pub(crate) struct Machine<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) initramfs: Vec<u8>,
-    /// Memory in MiB beside that of the trace.
+    /// Memory in MiB, without that of the trace.
     pub(crate) memory_mib: u64,
     /// Further parameters of the kernel.
     pub(crate) parameters: &'static str,
-    /// Seconds after which the guest is ended.
+    /// Time limit of the guest in seconds.
     pub(crate) seconds_max: u64,
     pub(crate) disk: Disk,
     pub(crate) limits: &'a Limits,
@@ -117,8 +117,9 @@ pub(crate) fn record_machine(
     Ok(Recorded { recording, trace: text })
 }
 
-/// Returns the pages of the page cache at which the guest's kernel begins to write back, and at which it throttles
-/// writers, as its console states them, with a comma; empty if it does not.
+/// Returns the dirty limits of the guest's kernel from its console, as a part of a sentence that ends with a comma: the
+/// pages of the page cache at which the kernel begins to write back, and at which it throttles writers. Empty if the
+/// console does not state them.
 fn dirty_limits(console: &str) -> String {
     let line = console.lines().find_map(|line| line.strip_prefix("flashlab: dirty limits: "));
     let mut limits = line.unwrap_or_default().split_whitespace();

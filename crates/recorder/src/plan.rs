@@ -1,4 +1,4 @@
-//! Everything that a recording depends on.
+//! Inputs of a recording.
 
 use crate::error::RecordError;
 use crate::filesystem::{Filesystem, Format};
@@ -61,7 +61,7 @@ pub struct Plan {
     pub disk: Disk,
     /// Limits.
     pub limits: Limits,
-    /// Seconds after which the guest is ended.
+    /// Time limit of the guest in seconds.
     pub seconds_max: u64,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn disk_variables(disk: Disk, limits: &Limits) -> Vec<(&'static str, 
         ("LATENCY_NS", disk.latency_ns.to_string()),
         ("SECTORS_MAX", (limits.request_max / 512).to_string()),
         ("DISCARD", u8::from(limits.discard).to_string()),
-        // Its size has no effect, because the disk loses no power.
+        // The size of the cache has no effect, because the disk loses no power.
         ("CACHE_MIB", u8::from(limits.write_cache).to_string()),
         ("SCHEDULER", limits.scheduler.clone()),
         ("TRACE_KIB", TRACE_KIB.to_string()),

@@ -73,12 +73,12 @@ struct Slot {
     started: Option<Instant>,
     completed: Option<Instant>,
     waiters: Vec<Waiter>,
-    /// Begin of the operation that this mark ends.
+    /// Start of the operation that this mark ends.
     operation: Option<Begin>,
 }
 
-/// The begin of an operation: its step until that is reached, then its instant. The step may leave the window before the
-/// operation ends.
+/// The start of an operation: the number of its mark until the replay reaches the mark, then the instant. The mark may
+/// leave the window before the operation ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Begin {
     Step(u64),
@@ -106,12 +106,12 @@ pub(crate) struct Graph {
     /// First step that may not be over.
     oldest: u64,
     ready: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// Begin of the open operation of each task.
+    /// Start of the open operation of each task.
     operations: BTreeMap<TaskId, Begin>,
     /// Causes in the window whose instant is not known yet.
     unknown_causes: usize,
     reached: Vec<Reached>,
-    /// Steps whose start is known but not yet told to the steps that wait for it.
+    /// Steps whose start is known but not yet reported to the steps that wait for it.
     unsettled: Vec<u64>,
     too_late: Option<u64>,
 }
@@ -173,7 +173,7 @@ impl Graph {
             Action::Mark(MarkKind::OperationBegins) => {
                 self.operations.insert(step.task, Begin::Step(number));
             }
-            // An operation cannot end before it begins, also where the recording does not say so.
+            // An operation cannot end before it begins, even if the recording does not state this dependency.
             Action::Mark(MarkKind::OperationEnds) => {
                 slot.operation = self.operations.remove(&step.task);
                 match slot.operation {
@@ -300,8 +300,8 @@ impl Graph {
         self.unsettled.push(number);
     }
 
-    /// Tells the events of started steps to the steps that wait for them, until none starts any more, and moves the
-    /// window.
+    /// Reports the events of started steps to the steps that wait for them, until no further step starts, and moves
+    /// the window.
     fn settle(&mut self) {
         while let Some(number) = self.unsettled.pop() {
             let Slot { started, completed, .. } = *self.slot(number);
@@ -322,7 +322,7 @@ impl Graph {
         }
     }
 
-    /// Tells an event of step `number` to the steps that wait for it.
+    /// Reports an event of step `number` to the steps that wait for it.
     fn tell(&mut self, number: u64, event: Event, at: Instant) {
         let mut waiters = std::mem::take(&mut self.slot_mut(number).waiters);
         let before = waiters.len();

@@ -1,7 +1,8 @@
 //! Replay in recorded order, without dependencies: by timestamps, or as fast as a queue depth allows.
 //!
-//! A mark that begins something is reached at its recorded instant, or, as fast as possible, when the next request
-//! starts. A mark that ends something is reached once every request before it is over, and not before its instant.
+//! A mark that begins the run or an operation is reached at its recorded instant, or in a replay as fast as
+//! possible when the next request starts. A mark that ends the run or an operation is reached once every request
+//! before it is over, and not before its instant.
 
 use crate::graph::{LONGEST, Reached, ReplayError};
 use crate::{Action, MarkKind, Step, TaskId};
@@ -28,7 +29,7 @@ struct End {
     /// Number of requests before the mark.
     after: u64,
     earliest: Instant,
-    /// Begin of the operation that the mark ends; `None` for the end of the run.
+    /// Start of the operation that the mark ends; `None` for the end of the run.
     began: Option<Instant>,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct InOrder {
     /// Number of the first request in `flights`.
     oldest: u64,
     ends: VecDeque<End>,
-    /// Begin of the open operation of each task.
+    /// Start of the open operation of each task.
     operations: BTreeMap<TaskId, Instant>,
     /// Tasks whose operation begins with the next request.
     beginning: BTreeSet<TaskId>,

@@ -19,7 +19,7 @@ pub struct ReplayJob<S, R> {
     in_flight: BTreeMap<u64, (Op, Io)>,
     start: Instant,
     last: Instant,
-    /// Offset of the last request with a range, which the logs of fio give a flush.
+    /// Offset of the last request with a range. The logs of fio show a flush at this offset.
     last_offset: u64,
     submitted: u64,
     requests: u64,

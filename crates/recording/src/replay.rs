@@ -30,7 +30,7 @@ pub enum Mode {
 /// Measurements of a replay.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Time from the begin to the end of the measured part of the run.
+    /// Time from the start to the end of the measured part of the run.
     pub elapsed: Duration,
     /// Reads.
     pub reads: Latencies,
@@ -41,7 +41,7 @@ pub struct Outcome {
     /// Flushes.
     pub flushes: Latencies,
     /// Latencies of the operations that the user waits for. Without dependencies, an operation ends with the last of
-    /// the requests before its end, since the others that it did not wait for are not known.
+    /// the requests before its end, since it is not known for which of them the operation waited.
     pub operations: Histogram,
     /// Requests that the device did not complete with [`Status::Ok`].
     pub failed: u64,

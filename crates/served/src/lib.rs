@@ -4,8 +4,9 @@
 //! A simulated device is a model joined with a store of bytes. It covers the card and its bus only: the host to which
 //! it is attached adds its own time.
 //!
-//! The stack, from the bottom: memory, a file or the image of a directory; an overlay on it, which a directory always has; time, if the device is simulated or has a `delay` or
-//! `rate` layer in any position; then the layers that act on bytes, in the order of the argument.
+//! The stack, from the bottom: memory, a file or the image of a directory; an overlay, which a directory always has;
+//! the timing, if the device is simulated or has a `delay` or `rate` layer in any position; then the layers that act on
+//! bytes, in the order of the argument.
 #![forbid(unsafe_code)]
 
 mod argument;

@@ -35,7 +35,7 @@ pub struct StateWriter {
     written: Mutex<u64>,
 }
 
-/// A journal that the device writes and the state_writer shortens.
+/// A journal that the device writes and the [`StateWriter`] shortens.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Journal>>);
 
@@ -73,8 +73,8 @@ pub(super) fn open(
 }
 
 impl StateWriter {
-    /// Returns the state_writer of `timed`, which is `device` in its opened state, with its `bytes`. Writes the state
-    /// of a new device, and creates the journal.
+    /// Returns the writer of the state of `timed`, which is `device` in its opened state, with its `bytes`. Writes the
+    /// state of a new device, and creates the journal.
     ///
     /// # Panics
     /// Panics if the device has no state file.

@@ -60,7 +60,7 @@ pub struct Verification {
     pub method: Option<&'static str>,
     /// Blocks that were read and verified.
     pub blocks: u64,
-    /// VerifyFormat blocks that were wrong.
+    /// Verified blocks that were wrong.
     pub wrong: u64,
     /// The first wrong block.
     pub first_wrong: Option<WrongBlock>,

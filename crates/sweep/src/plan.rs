@@ -30,7 +30,8 @@ pub struct Plan {
     /// Seed of the medium.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Does not write the data that a job reads before it begins.
+    /// True to leave the device unwritten. Otherwise, the data that a job reads is written before the job
+    /// begins.
     #[serde(default)]
     pub unwritten: bool,
     /// The values of each name; every combination is a point.

@@ -41,7 +41,7 @@ pub(crate) struct Between {
     to: Value,
     #[serde(default)]
     scale: Scale,
-    /// Draw whole numbers only.
+    /// True to draw whole numbers only.
     #[serde(default)]
     whole: bool,
 }

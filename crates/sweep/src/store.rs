@@ -23,7 +23,7 @@ const PARTS: &str = "parts";
 const PREFIX: &str = "part-";
 const SUFFIX: &str = ".parquet";
 
-/// Number of parts from which a run merges them.
+/// Number of parts from which on a run merges them.
 const PARTS_MAX: usize = 8;
 
 /// The rows in a folder, by their keys.

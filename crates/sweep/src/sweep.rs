@@ -21,7 +21,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::path::Path;
 
-/// Enters the hash of each point. It changes when the meaning of a row changes, so that earlier rows run again.
+/// Part of the hash of each point. It changes when the meaning of a row changes, so that the points of earlier rows run
+/// again.
 const REVISION: &str = concat!("flashlab-sweep 1 ", env!("CARGO_PKG_VERSION"));
 
 /// Name of a job file whose text is in the plan, in messages.
@@ -217,7 +218,8 @@ impl<'a> JobWords<'a> {
         }
     }
 
-    /// Returns the words with `options`, the last of which counts. A job file sees them as variables.
+    /// Returns the words followed by `options`; of several equal options, the last one counts. A job file sees them as
+    /// variables.
     fn with(&self, options: &[(&str, &Value)]) -> Vec<String> {
         let mut words = self.words.clone();
         if self.text.is_none() {

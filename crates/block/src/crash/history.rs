@@ -41,7 +41,7 @@ struct Op {
     zeroes: bool,
     durable: bool,
     started: u64,
-    /// `None` for a write in flight, and for one that failed: it may have had an effect or not.
+    /// `None` for a write in flight, and for one that failed: either may have had an effect.
     answered: Option<u64>,
 }
 

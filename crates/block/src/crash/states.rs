@@ -78,8 +78,9 @@ impl Point {
         self.disks.iter().map(|disk| disk.unflushed.len()).sum()
     }
 
-    /// Returns up to `count` states without duplicates of whole writes: every subset of whole writes if there are at
-    /// most twelve writes and `count` has room, and otherwise both extremes and draws. Further draws tear writes.
+    /// Returns up to `count` states. Those of whole writes are all different: every subset of the writes, if there
+    /// are at most twelve writes and `count` has room; otherwise none, all, and random subsets. The remaining states
+    /// have torn writes.
     pub fn choices(&self, count: usize, rng: &mut Rng) -> Vec<Choice> {
         let n = self.unflushed();
         let mut choices = Vec::with_capacity(count);

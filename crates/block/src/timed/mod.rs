@@ -158,9 +158,9 @@ impl Timed {
         lock(&self.state).powered
     }
 
-    /// Returns a copy of the model in which all outstanding requests are complete, after a power-up if the device has
-    /// no power, and the total time of use by then. Calls `then` while the state is locked, so that the model
-    /// receives no other call before.
+    /// Returns a copy of the model as it is when all outstanding requests are complete, and the total time of use up to
+    /// that instant. If the device has no power, the copy is powered up. Calls `then` while the state is locked, so
+    /// that the model receives no other call in between.
     pub fn model_when_idle<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
         let (mut model, mut now, powered) = (state.model.clone(), state.now, state.powered);

@@ -25,7 +25,7 @@ use std::process::Command;
 /// An exported function.
 pub(crate) struct Export {
     pub(crate) name: &'static str,
-    /// Declares something that has the type of the result.
+    /// Returns a C declaration with the type of the result.
     pub(crate) result: fn(&str) -> String,
     pub(crate) arguments: fn() -> Vec<String>,
     /// Calls the function with null and 0 for each argument but the last, and returns its code, if it has one.

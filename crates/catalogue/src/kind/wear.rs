@@ -23,7 +23,7 @@ pub(super) const TABLE: &[Parameter] = &[
             },
             set: |parts, name| {
                 let at = LevelingKind::NAMES.iter().position(|known| *known == name);
-                let at = at.expect("the word was read by these names");
+                let at = at.expect("the parser accepts only these words");
                 parts.get_mut::<Wear>().leveling = Some(LevelingKind::ALL[at]);
             },
         }),

@@ -289,7 +289,7 @@ macro_rules! choice {
                 },
                 set: |parts, name| {
                     let chosen = [$(($name, $value)),+].into_iter().find(|(known, _)| *known == name);
-                    parts.get_mut::<$part>().$($field).+ = chosen.expect("the word was read by these names").1;
+                    parts.get_mut::<$part>().$($field).+ = chosen.expect("the parser accepts only these words").1;
                 },
             }),
         }

@@ -1,4 +1,4 @@
-//! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
+//! Commands whose feature this build leaves out. Each command is still known, and its error names the feature.
 
 #![cfg_attr(
     any(

@@ -63,7 +63,7 @@ pub struct Settings {
     pub label: String,
     /// Time at which the filesystem was made, in seconds since 1970.
     pub time: i64,
-    /// Size in bytes; `None` for the smallest one of SquashFS and EROFS, and for one with free space of the others.
+    /// Size in bytes. With `None`, SquashFS and EROFS are as large as their contents, and the others have free space.
     pub size: Option<u64>,
     /// First sector of the filesystem on its disk, which the boot sector of FAT contains.
     pub first_sector: u32,
@@ -125,7 +125,7 @@ impl Format {
         }
     }
 
-    /// Bytes in whose multiples the format stores files; `None` if it compresses them.
+    /// Unit in bytes in which the format stores files; `None` if it compresses them.
     fn unit(self) -> Option<u64> {
         match self {
             Format::Ext2 | Format::Ext3 | Format::Ext4 => Some(4096),

@@ -38,7 +38,7 @@ pub enum Unmodelled {
 }
 
 impl Unmodelled {
-    /// Returns true if a recording of the job under a real kernel answers the question instead.
+    /// Returns true if a recording of the job under a real kernel can take the place of the simulation.
     fn can_be_recorded(self) -> bool {
         !matches!(self, Unmodelled::Host | Unmodelled::Bytes | Unmodelled::Blocks | Unmodelled::Verify)
     }
@@ -80,7 +80,7 @@ impl fmt::Display for Unmodelled {
     }
 }
 
-/// Returns the error of a buffered job without a model, with the command that answers the question under a real kernel.
+/// Returns the error of a buffered job without a model, with the command that records the job under a real kernel.
 pub(super) fn refused(job: &Job, filesystem: Option<&str>, why: Unmodelled) -> BenchError {
     let filesystem = filesystem.unwrap_or(if job.directory.is_some() { "ext4" } else { "none" });
     let record = why

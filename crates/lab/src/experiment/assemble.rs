@@ -144,7 +144,7 @@ impl Experiment {
         })
     }
 
-    /// Returns the figure from theory or from a published simulation beside which a cell stands.
+    /// Returns the figure from theory or from a published simulation with which a cell is compared.
     fn reference(&self, cell: &MeasuredCell, outcome: &Outcome) -> Option<Reference> {
         let (table, row, column) = (&cell.table, &cell.row, &cell.column);
         let Some((mean, name)) = self.published.simulated(table, row, column) else {

@@ -233,7 +233,7 @@ pub struct BoundDefinition {
     pub from: Option<String>,
     /// Largest error in percent of the published mean, or of `expected`.
     pub percent: Option<f64>,
-    /// Smallest error in percent of `expected`: figures that the cells must not meet.
+    /// Smallest error in percent of `expected`, whose figures the cells must miss.
     pub apart_percent: Option<f64>,
     /// Figures by row that `percent` refers to instead of the published means, and that `apart_percent` refers to.
     pub expected: Option<toml::Table>,

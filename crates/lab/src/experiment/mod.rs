@@ -69,7 +69,7 @@ struct Outcome {
     /// Free parameters that the experiment has beside those of its devices.
     parameters: Vec<Parameter>,
     cells: Vec<MeasuredCell>,
-    /// Figures from theory, by the name of the cell beside which they stand.
+    /// Figures from theory, by the name of the cell that is compared with them.
     references: BTreeMap<String, Reference>,
     wear: Vec<WearMap>,
     series: Vec<Series>,

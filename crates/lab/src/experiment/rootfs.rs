@@ -26,7 +26,7 @@
 //! the time of an instruction converts them. Both numbers are fitted in each run on the published times of the two rows of
 //! `fitted_on`: the time of an instruction on their difference, the fixed part on the first. All other rows are predicted.
 //!
-//! A card is new, and then written up to the end of the recorded disk. Sleeps of the boot count as instructions.
+//! Each card is new, and is first written up to the end of the recorded disk. Sleeps of the boot count as instructions.
 
 use super::error::ExperimentError;
 use super::map_parallel::map_parallel;

@@ -43,8 +43,8 @@ pub enum Command {
         /// Number of bytes.
         bytes: u64,
     },
-    /// Changes a number of a device's profile. A number of the host keeps the state of a card; any other change begins
-    /// with a new device.
+    /// Changes a number of a device's profile. A changed number of the host keeps the state of a card; any other
+    /// change starts with a new device.
     Set {
         /// Index of the device; all devices by default.
         device: Option<usize>,
@@ -58,7 +58,7 @@ pub enum Command {
         /// The job.
         text: String,
     },
-    /// Shows a second device beside the first. The two begin new.
+    /// Shows a second device beside the first. The two devices start new.
     Beside {
         /// Name of the device with its settings.
         device: String,

@@ -24,7 +24,7 @@ const fn bounds() -> [u64; 40] {
 /// Figures of one interval. Times are in nanoseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Interval {
-    /// Begin of the interval in simulated time.
+    /// Start of the interval in simulated time.
     pub from_ns: u64,
     /// End of the interval in simulated time.
     pub to_ns: u64,

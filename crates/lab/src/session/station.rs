@@ -176,7 +176,7 @@ impl Station {
         }
     }
 
-    /// Ends a wave at `at`, which may be a sleep after the last completion, and begins the next one.
+    /// Ends a wave at `at`, which may lie after the last completion if the jobs sleep, and begins the next one.
     fn end_wave(&mut self, at: Instant) -> Option<Event> {
         self.report_results();
         let running = self.running.as_mut()?;

@@ -22,7 +22,7 @@ pub(super) struct SessionWorkload {
     pub(super) jobs: Jobs<Recorder>,
     pub(super) extras: VecDeque<Extra>,
     submitted: u64,
-    /// Requests of the jobs that are still to fail.
+    /// Number of the jobs' next requests that will fail.
     pub(super) failing: u32,
     /// Results of the user's requests.
     pub(super) answers: Vec<(Instant, Status)>,

@@ -2,8 +2,8 @@
 //!
 //! The comparison covers commands, block counts and stop commands (opcode, argument, flags), data (block size, blocks,
 //! flags, timeout), clock lines and the lines that Linux prints about the card, in order. docs/sd-commands.md lists the
-//! exceptions: the slot polls once a second, whose places depend on the timing of the recording machine, and the end of
-//! the VUB300 log.
+//! exceptions: the polls of the slot once a second, whose places depend on the timing of the recording machine, and the
+//! end of the VUB300 log.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;

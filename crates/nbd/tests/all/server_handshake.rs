@@ -417,7 +417,7 @@ fn selected_contexts_apply_to_one_export_name_until_the_next_selection() {
     assert_eq!(
         selected_count(&[option(10, &context_query("card", &[]))], "card"),
         0,
-        "none were chosen at last"
+        "the last selection is empty"
     );
     assert_eq!(
         selected_count(&[option(10, &context_query("disk", &["base:allocation"]))], "card"),

@@ -18,7 +18,7 @@ use std::io::{BufRead, Read};
 /// Requests that are held back to be sorted by their time stamps. Traces of several processors or of several hosts are
 /// sorted only roughly.
 const SORTED: usize = 65_536;
-/// Most tasks that are told apart. Their names fit into the header of a recording.
+/// Maximum number of tasks that an import distinguishes. Their names fit into the header of a recording.
 const TASKS_MAX: usize = 32_768;
 /// Longest name of a task in bytes; Linux' own have up to 15.
 const TASK_NAME_MAX: usize = 24;
@@ -77,8 +77,8 @@ trait Rows: fmt::Debug {
 
 /// Reads a trace. The iterator ends after the first error.
 ///
-/// Requests are sorted by time stamp, and the first of them starts with the run. A request is refused if it is stamped
-/// earlier than one that stands more than 65,536 requests before it.
+/// Requests are sorted by time stamp, and the first of them starts with the run. A request is refused if its time
+/// stamp is earlier than that of a request more than 65,536 places before it.
 #[derive(Debug)]
 pub struct Import<'a> {
     rows: Box<dyn Rows + 'a>,

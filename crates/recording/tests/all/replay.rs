@@ -171,7 +171,8 @@ fn an_operation_of_many_requests_ends_after_its_begin_left_the_window() {
 
 #[test]
 fn an_operation_that_waits_behind_a_full_window_is_timed() {
-    // The begin leaves the window while its end still waits for the instant.
+    // The mark that begins the operation leaves the window while the mark that ends it still waits for its
+    // instant.
     let late = Duration::from_secs(100);
     let begin = mark(MarkKind::OperationBegins, Vec::new());
     let reads = (0..u64::from(Cause::FARTHEST)).map(|n| read(n, Vec::new()));

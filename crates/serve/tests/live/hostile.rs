@@ -131,7 +131,7 @@ fn requests_without_memory_are_served_in_pieces_on_delayed_devices_too() {
     for delayed in [false, true] {
         let mut device = memory(1 << 24);
         if delayed {
-            device = Arc::new(Workers::new(device, 2).expect("threads are to be had"));
+            device = Arc::new(Workers::new(device, 2).expect("the system starts a thread"));
         }
         let server =
             TestServer::with(alone(device), Limits { bytes_in_flight: 0, ..Limits::default() }, None);

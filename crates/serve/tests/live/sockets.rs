@@ -49,7 +49,7 @@ fn one_server_listens_on_tcp_and_on_a_unix_socket() {
         assert_serves(UnixStream::connect(private.path()).expect("somebody listens"));
         stop.throw();
     });
-    assert!(!private.path().exists(), "the socket goes with the server");
+    assert!(!private.path().exists(), "the server removes its socket");
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn a_stale_socket_is_replaced_and_one_in_use_is_not() {
     let error = Listener::bind(&private.address()).expect_err("somebody listens on it");
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     drop(living);
-    std::fs::write(private.path(), "a file").expect("it is a folder of ours");
-    assert!(Listener::bind(&private.address()).is_err(), "a file is nothing to be removed");
+    std::fs::write(private.path(), "a file").expect("the folder is our own");
+    assert!(Listener::bind(&private.address()).is_err(), "a file that is not a socket stays");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub fn check_kept_changes(image: &File, keep: &Path) -> Result<(), ServedError> 
     check(image, keep).map(drop)
 }
 
-/// Returns the digest of the bytes if the changes in `keep`, if it exists, were made on them.
+/// Returns the digest of the bytes. Fails if the file `keep` exists and its changes were made on other bytes.
 fn check(bytes: &File, keep: &Path) -> Result<String, ServedError> {
     let beside = base_of(keep);
     let system = |error| ServedError::System { path: beside.clone(), error };

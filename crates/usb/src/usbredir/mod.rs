@@ -6,8 +6,8 @@
 //!
 //! The session supports hello with capabilities, device_connect with interface_info and ep_info before it,
 //! device_disconnect and its acknowledgement, set and get of configuration and alternate setting, reset, cancel,
-//! filters, control and bulk packets. It does not offer streams or buffered bulk reception. A packet for an isochronous or interrupt endpoint is answered with "invalid", because no
-//! device here has such endpoints.
+//! filters, control and bulk packets. It does not offer streams or buffered bulk reception. A packet for an isochronous
+//! or interrupt endpoint is answered with "invalid", since no device here has such endpoints.
 //!
 //! A packet of an unknown type, or of a length that its type does not permit, ends the session, because the start of
 //! the next packet is unknown. A well-formed packet that cannot be served (a missing endpoint, too many transfers) is

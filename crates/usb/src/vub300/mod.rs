@@ -9,11 +9,12 @@
 //! driver's request. A data transfer completes when its last byte has crossed the wires; a response is available when
 //! the card has finished.
 //!
-//! The following times are assumptions, because no public document states them. If data does not arrive within 500 ms, or if a card stays busy that long
-//! between blocks, the adapter reports a time-out (SD specification 4.6.2: the longest time that a card may take). If a
-//! card is busy for longer after its last block or a command, the adapter sends the response nevertheless; Linux then
-//! polls the card with CMD13 until it is ready. The adapter clears the bits of CMD48 and related commands in the SCR
-//! that passes through it. CMD7 with address 0 deselects the card; no card responds to it, and this is not an error.
+//! The following times are assumptions, since no public document states them. If data does not arrive within 500 ms, or
+//! if a card stays busy that long between blocks, the adapter reports a time-out (SD specification 4.6.2: the longest
+//! time that a card may take). If a card is busy for longer after its last block or a command, the adapter sends the
+//! response nevertheless; Linux then polls the card with CMD13 until it is ready. The adapter clears the bits of CMD48
+//! and related commands in the SCR that passes through it. CMD7 with address 0 deselects the card; no card responds to
+//! it, and this is not an error.
 //!
 //! Not modelled: SDIO and its offloaded registers; the time of the adapter's own firmware; 1.8 V, tuning, CMD23 and the
 //! commands of the extension registers, which the driver does not pass on.
@@ -111,7 +112,7 @@ pub struct Vub300 {
 }
 
 impl Vub300 {
-    /// An adapter with `card` in its slot.
+    /// Creates an adapter with `card` in its slot.
     pub fn new(card: Option<Card>) -> Vub300 {
         Vub300 {
             native: Native::new(card),
@@ -300,7 +301,7 @@ impl Vub300 {
             let length = packet.block.min(left);
             let mut block = vec![0; length as usize];
             if let Err(fault) = self.native.read_block(&mut block, length, DATA_TIMEOUT) {
-                // The card should stop; it may not receive the command.
+                // The driver gets the error of the data, even if the stop command fails as well.
                 let _ = self.stop(&packet);
                 return self.fail(data_error(fault));
             }

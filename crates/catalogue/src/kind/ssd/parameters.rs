@@ -122,7 +122,7 @@ pub(super) const TABLE: &[Parameter] = &[
             names: VictimPolicy::NAMES,
             get: |parts| parts.get::<SsdParameters>().page_map.victim.name(),
             set: |parts, name| {
-                let victim = VictimPolicy::from_name(name).expect("the word was read by these names");
+                let victim = VictimPolicy::from_name(name).expect("the parser accepts only these words");
                 parts.get_mut::<SsdParameters>().page_map.victim = victim;
             },
         }),

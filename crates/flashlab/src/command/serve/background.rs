@@ -15,7 +15,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant as Wall};
 
-/// Longest sleep between two looks at the signal to stop.
+/// Longest sleep between two checks of the signal to stop.
 const SLEEP_MAX: Duration = Duration::from_millis(200);
 
 /// An executor in real time. Only the thread of the work waits for its timers.

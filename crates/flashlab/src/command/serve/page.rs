@@ -36,7 +36,7 @@ pub(super) fn bind(address: SocketAddr) -> Result<Server, Failure> {
 pub(super) struct ServedPage<'a> {
     control: &'a ServerControl<'a>,
     devices: Vec<Watched<'a>>,
-    /// Begin of the current interval.
+    /// Start of the current interval.
     begun: Instant,
     /// End of the last interval with requests.
     shown: Instant,

@@ -79,7 +79,7 @@ pub(in crate::experiment) fn run(
     let rates = rates.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut outcome = Outcome::default();
     for (((column, _), path), rates) in runs.iter().zip(&rates) {
-        // The time of the cipher is assumed, and all that depends on it.
+        // The time of the cipher is assumed, and so are the figures that depend on it.
         let role = (*path == Path::Encrypted).then_some(RoleDefinition::Assumed);
         for (table, rate) in [("write 1M", rates.write_mib_s), ("read 1M", rates.read_mib_s)] {
             let rate = MeasuredCell::of_one_run((table, path.row(), column), "MiB/s", rate);
