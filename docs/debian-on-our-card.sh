@@ -4,7 +4,7 @@
 #     sh docs/debian-on-our-card.sh sd/kingston [--quirk busy=300ms ...]
 #
 # Needs Debian or a relative of it, with qemu-system-x86 and busybox-static installed, and flashlab in PATH (or FLASHLAB set).
-# The kernel is downloaded once and unpacked, not installed. Nothing needs to be root.
+# The kernel is downloaded once and unpacked, not installed. Root is not needed.
 set -e
 card=${1:?the card is missing, for example sd/kingston}
 shift
@@ -20,7 +20,7 @@ if ! ls boot/vmlinuz-* >/dev/null 2>&1; then
     rm linux-image-*.deb
 fi
 
-# In the order in which they need one another.
+# Modules, in the order of their dependencies.
 modules="usb-common usbcore xhci-hcd xhci-pci mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii"
 rm -rf root
 mkdir -p root/bin root/proc root/sys root/dev root/modules root/mnt
@@ -32,7 +32,7 @@ export PATH=/bin
 /bin/busybox --install -s /bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 dmesg -n 4
-# The kernel tells of every command: dmesg | grep mmc0
+# The kernel logs every command: dmesg | grep mmc0
 for module in $modules; do insmod /modules/\$module.ko \$(test \$module = mmc_core && echo dyndbg=+p); done
 for wait in \$(seq 40); do test -b /dev/mmcblk0 && break; sleep 1; done
 dmesg | grep -E 'mmc0: new|mmcblk0'

@@ -5,13 +5,13 @@
 #     sh rescue-stick-pc.sh FOLDER [KERNEL MODULES]
 #
 # Needs busybox-static. KERNEL and MODULES are those of the running Debian kernel unless given,
-# for example boot/vmlinuz-6.1.0-38-amd64 and lib/modules/6.1.0-38-amd64 of an unpacked package. Nothing needs to be root.
+# for example boot/vmlinuz-6.1.0-38-amd64 and lib/modules/6.1.0-38-amd64 of an unpacked package. Root is not needed.
 set -e
 folder=${1:?the folder is missing}
 kernel=${2:-/boot/vmlinuz-$(uname -r)}
 modules=${3:-/lib/modules/$(uname -r)}
 
-# In the order in which they need one another: the USB host, the stick, the filesystems of both layers.
+# Modules, in the order of their dependencies: the USB host, the stick, the filesystems of both layers.
 drivers="usb-common usbcore ehci-hcd ehci-pci scsi_common scsi_mod crct10dif_common crc-t10dif crc64 crc64-rocksoft t10-pi
     sd_mod usb-storage crc16 crc32c_generic mbcache jbd2 ext4 loop squashfs overlay"
 

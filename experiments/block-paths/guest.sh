@@ -1,10 +1,10 @@
 # Runs paths.sh in a QEMU guest on Debian's kernel, in software emulation: `flashlab run block-paths --guest`.
 #
-# What paths.sh wants is passed on; beside it this wants
+# Passes the variables of paths.sh on, and needs further ones:
 #   KERNEL, MODULES the kernel's file, and the folder of its modules
 #   SCRIPTS         the folder of this script
 #   WORK            an empty folder
-# The guest's memory holds everything: its first filesystem, and the devices.
+# The guest's memory holds its root filesystem and the devices.
 
 set -e
 for tool in qemu-system-x86_64 busybox fio mkfs.xfs losetup; do
@@ -14,7 +14,7 @@ root=$WORK/root
 mkdir -p "$root/bin" "$root/tools" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/scratch" "$root/tmp" "$root/etc"
 cp "$(command -v busybox)" "$root/bin/busybox"
 
-# A program and the libraries that it wants.
+# Copies a program and its libraries into the root.
 bring() {
     cp "$1" "$root/tools/$2"
     for library in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*'); do
@@ -22,7 +22,7 @@ bring() {
     done
 }
 bring "$FLASHLAB" flashlab
-# Names for a debugger would only take memory.
+# Debugging symbols would only take memory.
 strip "$root/tools/flashlab" 2>/dev/null || true
 for tool in fio mkfs.xfs losetup nbd-client nbdkit qemu-storage-daemon; do
     if path=$(command -v $tool); then bring "$path" $tool; fi
@@ -44,11 +44,11 @@ export PATH=/tools:/bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 mkdir /dev/shm; mount -t tmpfs -o size=90% none /scratch; mount -t tmpfs none /tmp; mount -t tmpfs none /dev/shm
 ip link set lo up
-# Modules need one another in an order that several rounds find.
+# Several rounds load the modules in the order of their dependencies.
 for round in 1 2 3 4 5; do for module in /modules/*.ko; do insmod \$module 2>/dev/null; done; done
 echo "PATHS machine \$(uname -sr), \$(nproc) emulated processors"
 export FLASHLAB=/tools/flashlab WORK=/scratch PLAN=/plan DEVICE=$DEVICE SIZE=$SIZE RUNTIME=$RUNTIME OPTIONS="$OPTIONS"
-# Not busybox' own.
+# The program of util-linux, instead of busybox' own.
 losetup() { /tools/losetup "\$@"; }
 . /paths.sh 2> /scratch/said
 poweroff -f

@@ -1,15 +1,15 @@
-# Measures one path to a block device after another: how is it attached, what do fio and xfs get through it?
+# Measures one path to a block device after another: attaches the device, and runs fio on xfs over it.
 #
-# `flashlab run block-paths` runs this, on this machine or as a part of a guest's first process, with
+# `flashlab run block-paths` runs this script, on this machine or as a part of a guest's first process, with the variables
 #   FLASHLAB        the program
 #   WORK            an empty folder on tmpfs
-#   PLAN            a file, a line a row: KEY PATH SOCKETS JOBS DEPTH HOW; HOW is device or in-process
+#   PLAN            a file with a line per row: KEY PATH SOCKETS JOBS DEPTH HOW; HOW is device or in-process
 #   DEVICE          MiB of each device
 #   SIZE            MiB of each job's files
-#   RUNTIME         seconds
-#   OPTIONS         what fio is told in all rows
-# and reads the lines that begin with PATHS:
-#   PATHS result KEY ATTACHED JSON    of fio, or of flashlab load
+#   RUNTIME         seconds of a measurement
+#   OPTIONS         options of fio in all rows
+# It reads the lines of the output that begin with PATHS:
+#   PATHS result KEY ATTACHED JSON    with the JSON of fio or of flashlab load
 #   PATHS missing KEY WHY
 
 key=
@@ -25,7 +25,7 @@ have() {
     done
 }
 
-# Until a command succeeds, for up to ten seconds.
+# Repeats a command until it succeeds, for up to ten seconds.
 await() {
     tries=0
     until "$@" >/dev/null 2>&1; do
@@ -58,7 +58,7 @@ detach_loop() {
 lio=/sys/kernel/config/target
 fabric=$lio/loopback/naa.5001405f1a541ab0
 
-# $1: the backstore's folder, $2: what it is told
+# $1: the backstore's folder, $2: the settings for its control file
 attach_lio() {
     module target_core_mod && module tcm_loop || { missing "no LIO (target_core_mod, tcm_loop) in this kernel"; return 1; }
     mount -t configfs none /sys/kernel/config 2>/dev/null
@@ -84,7 +84,7 @@ detach_lio() {
     rmdir "$fabric/tpgt_1/lun/lun_0" "$fabric/tpgt_1" "$fabric" "$store"
 }
 
-# A server of memory on a Unix socket: $1
+# Starts the server $1 of a device in memory, on a Unix socket.
 start_server() {
     socket=$WORK/socket
     rm -f "$socket"
@@ -134,7 +134,7 @@ attach_fuse() {
     nbdfuse -C "$sockets" "$WORK/fuse/disk" "$uri" &
     fuse=$!
     await test -s "$WORK/fuse/disk" || return
-    # Past the page cache, or the server would hardly be asked.
+    # Direct I/O, because the page cache would keep most requests from the server.
     if disk=$(losetup -f --show --direct-io=on "$WORK/fuse/disk" 2>&1); then
         attached="nbdfuse+loop"
     else
@@ -178,7 +178,7 @@ measure_in_process() {
     stop_server
 }
 
-# Where it is stopped, or nobody listens any more, nothing stays attached.
+# A signal, or the end of the reader, detaches the device.
 detach=
 trap 'umount "$WORK/on"; $detach; rm -rf "$WORK"; exit 130' INT TERM HUP PIPE
 
