@@ -178,7 +178,7 @@ fn run<C: Carrier<Device = Vub300>>(
         }
         open = session.receive(now, &pack(request, id), &mut output).is_ok();
         session.advance(now, &mut output);
-        assert!(session.next_due().is_none_or(|due| due > now), "what is due is answered");
+        assert!(session.next_due().is_none_or(|due| due > now), "every due transfer is answered");
     }
     // Headers and descriptors add to the data.
     assert!(output.len() <= 4096 + requested_bytes + 512 * id as usize + 64 * first.len());

@@ -75,8 +75,9 @@ pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     }
 }
 
-/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it. The two must read alike. The
-/// extents must cover the requested range, and no extent may be marked as zeroes where the array holds data.
+/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it. The two must return the
+/// same bytes. The extents must cover the requested range, and no extent may be marked as zeroes where the array holds
+/// data.
 ///
 /// # Panics
 /// Panics if the two differ; the message names the seed and the step.

@@ -16,7 +16,7 @@ pub(crate) struct Cut {
 enum Plan {
     None,
     At(Instant),
-    /// Number of writes until the one that the cut interrupts, which is number 1.
+    /// Number of writes up to and including the one that the cut interrupts.
     During(u64),
 }
 
@@ -37,7 +37,8 @@ impl Cut {
         self.plan = Plan::None;
     }
 
-    /// Counts a write. Returns true if the cut interrupts this write, and then has no plan until [`Cut::draw`].
+    /// Counts a write. Returns true if the cut interrupts this write; the caller then plans the instant with
+    /// [`Cut::draw`].
     pub(crate) fn counts_down(&mut self) -> bool {
         match &mut self.plan {
             Plan::During(1) => {

@@ -132,7 +132,8 @@ fn start(folder: &Path) -> Vec<Peer> {
     let device =
         format!("driver=file,node-name=n,discard=unmap,locking=off,{settings},filename={}", file.display());
     add("qsd", &about, &mut qsd("qsd", &device));
-    let about = format!("{version}, null-co, no iothread: stores nothing, reads what is in its buffer");
+    let about =
+        format!("{version}, null-co, no iothread: stores nothing; its reads return the contents of a buffer");
     let device = format!("driver=null-co,node-name=n,size={SIZE_BYTES},read-zeroes=off");
     add("qsd-null", &about, &mut qsd("qsd-null", &device));
     peers

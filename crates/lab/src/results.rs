@@ -395,7 +395,7 @@ pub struct Curve {
     pub y_unit: String,
     /// The curves, one per column.
     pub series: Vec<CurveSeries>,
-    /// Published statements about the shape of the curve, and notes on what is unexplained.
+    /// Published statements about the shape of the curve, and notes on unexplained figures.
     pub notes: Vec<String>,
 }
 

@@ -114,7 +114,7 @@ fn check_golden(results: &Results) {
     }
     assert!(
         differences.is_empty(),
-        "experiments/{}/golden.txt is not what the experiment gives:\n{differences}\
+        "experiments/{}/golden.txt differs from the results of the experiment:\n{differences}\
          If that is what the change should do, write it anew with: cargo xtask golden\n",
         results.experiment
     );
@@ -131,7 +131,7 @@ fn every_bound_holds() {
         assert_eq!(
             results.bounds.is_empty(),
             results.cells.iter().all(|cell| cell.published.is_none() && cell.reference.is_none()),
-            "{} bounds what was published or is known from theory",
+            "{} has a bound on published figures or on theory",
             results.experiment
         );
         for bound in &results.bounds {
@@ -213,7 +213,7 @@ fn a_cell_is_fitted_where_a_profile_says_so_and_only_there() {
         }
     }
     let assumed = |results: &Results| results.cells.iter().filter(|c| c.role == Role::Assumed).count();
-    assert_eq!(assumed(results_of("at91")), 3, "what the interrupt counts imply is assumed");
+    assert_eq!(assumed(results_of("at91")), 3, "the cells from interrupt counts are assumed");
     assert_eq!(assumed(results_of("sd-cards")), 0);
 }
 

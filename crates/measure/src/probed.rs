@@ -146,7 +146,7 @@ impl<'a> ProbedTarget<'a> {
         for offset in offsets {
             self.check()?;
             fill_mark(*offset, &mut expected);
-            // A counterfeit device may also fail to read what it has lost.
+            // A counterfeit device may also fail to read lost data.
             let is_read = self.channels[0].read(*offset, buffer.bytes(bytes)).is_ok();
             found.push(is_read && *buffer.bytes(bytes) == *expected);
         }

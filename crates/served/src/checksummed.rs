@@ -61,7 +61,7 @@ struct Session {
     damage: Damage,
 }
 
-/// Blocks that do not hold what was written to them.
+/// Blocks whose contents differ from the data written to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Damage {
     /// Number of reads and writes that met damage.

@@ -14,8 +14,8 @@ pub enum Contract {
     /// Each block holds its durable contents or those of a later write, independently of other blocks. This is the
     /// promise of a disk with a volatile cache.
     Block,
-    /// The contents are those after some of the writes, in an order of their answers, and a write is there as a whole
-    /// or not at all: a write is present only with all writes that precede it.
+    /// The contents are those after some of the writes, in an order of their answers, and each write is present as a
+    /// whole or not at all. A write is present only with all writes that precede it.
     Prefix,
 }
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// Warnings as errors, as the header promises.
 pub(crate) const STRICT: &[&str] = &["-Wall", "-Wextra", "-Werror", "-pedantic"];
-/// Checks of memory and of undefined behaviour in the programs, and of leaks of what the library allocates for them.
+/// Checks of memory and of undefined behaviour in the programs, and of leaks in the library.
 const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"];
 
 /// Returns the folder of the crate.

@@ -49,7 +49,7 @@ impl<'a> ServerControl<'a> {
     pub(crate) fn answer(&self, line: &str) -> ControlReply {
         let (name, command) = line.split_once('\n').unwrap_or(("", line));
         let place = self.served.iter().position(|served| served.name == name);
-        // Without a name, a single export is meant whatever its name is.
+        // Without a name, the command is for the only export, whatever the name of that export.
         let place = place.or((name.is_empty() && self.served.len() == 1).then_some(0));
         let place = place.ok_or_else(|| match name {
             "" => "there are several exports: choose one with --export NAME".to_owned(),

@@ -175,7 +175,7 @@ fn setup(live: &Live, settings: Settings) -> Vec<(String, String)> {
     let each =
         format!("{device} MiB per device, {size} MiB per job, {runtime} s, medians of {repeats} repeats");
     setup.push(("each row".to_owned(), each));
-    setup.push(("fio is told".to_owned(), live.options().to_owned()));
+    setup.push(("fio options".to_owned(), live.options().to_owned()));
     setup.push(("published".to_owned(), live.source().to_owned()));
     setup
 }

@@ -199,7 +199,7 @@ fn writes(library: &Library) {
         let effective = bench.counters().get("effective_spare_ppm") as f64 / 1e4;
         drop(bench);
         count_only(&opened, spare, &device).print();
-        println!("  effective spare, net of what collection keeps free: {effective:.2} %");
+        println!("  effective spare, without the reserve of garbage collection: {effective:.2} %");
         // Look-ups: the map entry when a unit is accepted, programmed and moved, and the valid bit of its old copy.
         let look_ups = 2.0 + exact.amplification.unwrap_or_default();
         println!(
@@ -341,7 +341,7 @@ fn wear(library: &Library) {
             one.insert("step".into(), vec![step].into());
             one.remove("bound");
             one.remove("variants");
-            std::fs::create_dir_all(&here).expect("a folder for what is temporary");
+            std::fs::create_dir_all(&here).expect("a temporary folder");
             std::fs::write(here.join("experiment.toml"), one.to_string()).expect("writable");
             std::fs::write(here.join("published.toml"), "").expect("writable");
             let seconds = experiment_seconds(&here.display().to_string(), library);

@@ -85,7 +85,7 @@ impl Drop for Folder {
 fn run(program: &Path, scenario: &Scenario) -> Result<Done, String> {
     let failed = |what: &str, why: std::io::Error| format!("{what}: {why}");
     let Folder(here) = &Folder(std::env::temp_dir().join(format!("flashlab-mqsim-{}", std::process::id())));
-    fs::create_dir_all(here).map_err(|why| failed("a folder for what is temporary", why))?;
+    fs::create_dir_all(here).map_err(|why| failed("a temporary folder", why))?;
     for (file, text) in [("device.xml", scenario.device()), ("jobs.xml", scenario.jobs())] {
         fs::write(here.join(file), text).map_err(|why| failed(file, why))?;
     }

@@ -131,7 +131,7 @@ fn a_session_that_is_slower_than_its_speed_drops_time_instead_of_falling_behind(
     let interval = snapshot.devices[0].intervals[0];
     assert_eq!(interval.wall_ns, 10_000_000_000);
     assert!(snapshot.now_ns < 3_600_000_000_000, "the session did not pretend: {}", snapshot.now_ns);
-    assert!(interval.requests[1] > 100_000, "it simulated what it could: {}", interval.requests[1]);
+    assert!(interval.requests[1] > 100_000, "it simulated as fast as it could: {}", interval.requests[1]);
 }
 
 #[test]

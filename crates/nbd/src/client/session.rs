@@ -39,8 +39,8 @@ pub struct Received {
 /// index the bytes passed to the call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive more bytes, and call again once so many bytes are available from where this call stopped. The number
-    /// is greater than the number available now, and at most [`Client::NEED_MAX`].
+    /// Receive more bytes, and call again once this many bytes are available from where this call stopped. The
+    /// number is greater than the number available now, and at most [`Client::NEED_MAX`].
     Need(usize),
     /// Send the appended bytes.
     Send,

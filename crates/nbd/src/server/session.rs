@@ -43,7 +43,7 @@ pub struct Received {
 /// An action that the owner of a session has to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive more bytes, and call again once so many bytes are available from where this call stopped. The number
+    /// Receive more bytes, and call again once this many bytes are available from where this call stopped. The number
     /// is greater than the number available now, and at most [`Session::need_max`].
     Need(usize),
     /// Send the replies before going on: they contain the reply to an option, and the client waits for it.

@@ -152,8 +152,8 @@ impl Vub300 {
         self.abort(now, ErrorCode::NoDevice);
         Some(card)
     }
-    /// Cuts the card's power at `now`. The model has already executed commands beyond `now`; the card discards what it
-    /// would not have finished by then.
+    /// Cuts the card's power at `now`. The model has already executed commands beyond `now`; the card discards the work
+    /// that it would not have finished by then.
     fn cut_power(&mut self, now: Instant) {
         if let Some(card) = self.native.card_mut().filter(|card| card.is_powered()) {
             card.power_off(now);

@@ -105,7 +105,7 @@ fn a_job_that_only_reads_detects_changed_data() {
     assert_eq!(output.code, Some(1), "{}", output.err);
     let wanted = "crc64: verify failed at offset 8192, length 4096: its checksum differs from the one in its header; 1 of 256 blocks are wrong";
     assert!(output.err.contains(wanted), "{}", output.err);
-    assert_eq!(run("randwrite").code, Some(0), "what is written over is right again");
+    assert_eq!(run("randwrite").code, Some(0), "overwritten blocks are right again");
 }
 
 #[test]

@@ -110,7 +110,10 @@ fn skewed_reads_hit_the_map_cache() {
     let uniform = run(&folder, "sd/kingston uniform.fio");
     assert_eq!(whole(&zipf[0]["read"]["total_ios"]), 16_384);
     let uniform_ns = number(&uniform[0]["read"]["clat_ns"]["mean"]);
-    assert!(number(&zipf[0]["read"]["clat_ns"]["mean"]) < uniform_ns, "what is read often is in memory");
+    assert!(
+        number(&zipf[0]["read"]["clat_ns"]["mean"]) < uniform_ns,
+        "blocks that are read often are in memory"
+    );
 }
 
 #[test]

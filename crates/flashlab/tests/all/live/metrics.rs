@@ -50,7 +50,7 @@ impl MetricsServer {
                 let (name, value) = line.rsplit_once(' ').expect("a name and a value");
                 assert!(name.starts_with(family), "{name} stands under {family}");
                 let value = value.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
-                assert!(figures.insert(name.to_owned(), value).is_none(), "{name} is there twice");
+                assert!(figures.insert(name.to_owned(), value).is_none(), "{name} appears twice");
             }
         }
         figures

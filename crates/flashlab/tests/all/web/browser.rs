@@ -145,6 +145,6 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder); // what is left in the temporary folder does no harm
+        let _ = std::fs::remove_dir_all(&self.folder); // a remaining temporary folder is harmless
     }
 }
