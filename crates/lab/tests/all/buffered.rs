@@ -1,6 +1,6 @@
 //! Buffered jobs: the model of the page cache beside recordings under a real kernel, and the jobs without a model.
 
-mod compare;
+pub(crate) mod compare;
 
 use compare::{Run, first_difference, span_ms};
 use flashlab_catalogue::device::Device;

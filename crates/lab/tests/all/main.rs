@@ -11,3 +11,4 @@ mod session;
 mod stacks;
 mod state;
 mod trace;
+mod vfat;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::stats::{Settings as Output, Statistics};
-use flashlab_host::PageCacheParameters;
+use flashlab_host::{FilesystemParameters, PageCacheParameters};
 use flashlab_lab::bench::Bench;
 use flashlab_recording::{Action, MarkKind, Reader};
 use flashlab_sim::{
@@ -34,9 +34,13 @@ pub(crate) struct NullBlock {
 }
 
 impl NullBlock {
-    pub(crate) fn new(latency: Duration, request_max: u64) -> (NullBlock, Arc<Mutex<Vec<Logged>>>) {
+    pub(crate) fn new(
+        latency: Duration,
+        request_max: u64,
+        capacity: u64,
+    ) -> (NullBlock, Arc<Mutex<Vec<Logged>>>) {
         let log = Arc::default();
-        let geometry = Geometry { capacity: 1 << 30, block: 512, request_max };
+        let geometry = Geometry { capacity, block: 512, request_max };
         let device = NullBlock {
             geometry,
             latency,
@@ -96,6 +100,7 @@ pub(crate) struct Run {
     latency: Duration,
     request_max: u64,
     dirty_pages: u64,
+    capacity: u64,
 }
 
 impl Run {
@@ -109,12 +114,14 @@ impl Run {
             digits.and_then(|digits| digits.parse::<u64>().ok()).expect("the limit is a number")
         };
         let dirty = header.host.split_once("dirty limits of ").expect("the header states the limits").1;
+        let capacity = header.capacity;
         let mut run = Run {
             requests: Vec::new(),
             job: header.workload.lines().skip(1).collect::<Vec<_>>().join("\n"),
             latency: Duration::from_us(number("null_blk with ")),
             request_max: number("requests of at most ") << 10,
             dirty_pages: dirty.split_whitespace().nth(2).and_then(|n| n.parse().ok()).expect("a number"),
+            capacity,
         };
         let mut is_measured = true;
         for step in reader {
@@ -137,11 +144,25 @@ impl Run {
         let text = self.job.as_bytes().to_vec();
         let loader = |_: &str| Ok(text.clone());
         let invocation = Invocation::parse(&["job.fio"], &loader).expect("the job is valid");
-        let (device, log) = NullBlock::new(self.latency, self.request_max);
+        let (device, log) = NullBlock::new(self.latency, self.request_max, 1 << 30);
         let mut bench = Bench::new(Box::new(device)).with_page_cache(guest(self.dirty_pages));
         let statistics = bench.run(&invocation.jobs, &Output::default()).expect("the job has a model");
         let log = log.lock().expect("no thread panics").clone();
         (log, statistics)
+    }
+
+    /// Runs the job on a filesystem on the device of the recording. Returns its requests after the format.
+    pub(crate) fn simulate_on(&self, filesystem: &FilesystemParameters) -> Vec<Logged> {
+        // The guest's jobs run in the directory of the filesystem.
+        let text = format!("{}\ndirectory=mnt\n", self.job).into_bytes();
+        let loader = |_: &str| Ok(text.clone());
+        let invocation = Invocation::parse(&["job.fio"], &loader).expect("the job is valid");
+        let (device, log) = NullBlock::new(self.latency, self.request_max, self.capacity);
+        let mut bench = Bench::new(Box::new(device));
+        bench.format_once(filesystem).expect("the filesystem fits");
+        log.lock().expect("no thread panics").clear();
+        bench.run(&invocation.jobs, &Output::default()).expect("the job has a model");
+        log.lock().expect("no thread panics").clone()
     }
 }
 
