@@ -1,6 +1,6 @@
 # Runs paths.sh in a QEMU guest on Debian's kernel, in software emulation: `flashlab run block-paths --guest`.
 #
-# Passes the variables of paths.sh on, and needs further ones:
+# This script passes the variables of paths.sh on, and needs further ones:
 #   KERNEL, MODULES the kernel's file, and the folder of its modules
 #   SCRIPTS         the folder of this script
 #   WORK            an empty folder
@@ -48,14 +48,14 @@ ip link set lo up
 for round in 1 2 3 4 5; do for module in /modules/*.ko; do insmod \$module 2>/dev/null; done; done
 echo "PATHS machine \$(uname -sr), \$(nproc) emulated processors"
 export FLASHLAB=/tools/flashlab WORK=/scratch PLAN=/plan DEVICE=$DEVICE SIZE=$SIZE RUNTIME=$RUNTIME OPTIONS="$OPTIONS"
-# The program of util-linux, instead of busybox' own.
+# The losetup of util-linux replaces that of busybox.
 losetup() { /tools/losetup "\$@"; }
 . /paths.sh 2> /scratch/said
 poweroff -f
 END
 chmod +x "$root/init"
 (cd "$root" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > "$WORK/initrd")
-# On a busy machine an emulated timer can miss the kernel's test of it.
+# no_timer_check: on a busy machine, an emulated timer can fail the kernel's test of timers.
 exec timeout "$LIMIT" qemu-system-x86_64 -accel tcg,thread=multi -smp 2 -m "$MEMORY" -nodefaults -no-reboot -display none \
     -serial stdio -kernel "$KERNEL" -initrd "$WORK/initrd" \
     -append 'console=ttyS0 panic=-1 quiet no_timer_check loglevel=3' < /dev/null

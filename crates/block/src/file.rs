@@ -71,7 +71,7 @@ pub enum FileError {
     },
     /// Another process serves the file.
     Locked(PathBuf),
-    /// The file does not exist, and the caller named no size for a new one.
+    /// The file does not exist, and the caller gave no size for a new one.
     NoSize(PathBuf),
     /// The size of the file differs from the requested size.
     SizeMismatch {

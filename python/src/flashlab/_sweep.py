@@ -50,7 +50,8 @@ def sweep(
 
     ``to`` is a folder. Rows are written to it as they arrive, by the hash of their inputs, so that a sweep that was
     interrupted, extended or repeated runs only the missing points. ``results.parquet`` in it has all rows. Without
-    ``to``, the rows are in the result alone. ``progress`` is called with the number of stored points and the number of all points.
+    ``to``, the rows are in the result alone. ``progress`` is called with the number of stored points and the number of
+    all points.
 
     >>> result = sweep("sd/kingston", {"rw": "randwrite", "number_ios": 50}, {"iodepth": [1, 4]})
     >>> len(result)
