@@ -68,12 +68,14 @@ pub struct Line {
 
 /// Runs `jobs` on each of `devices`. `prepare` creates the bench of a device. The devices are independent of each
 /// other. With `write_first`, the ranges that the jobs read are written to each new device before the jobs begin.
+/// `settings` are those of the statistics.
 pub fn compare(
     devices: &[Device],
     library: &Library,
     prepare: &(dyn Fn(&Device) -> Result<Bench, BenchError> + Sync),
     jobs: &[Job],
     write_first: bool,
+    settings: &Settings,
     progress: &Progress,
 ) -> Vec<Compared> {
     progress.plan(devices.iter().map(|device| work(jobs, device.capacity())).sum());
@@ -88,7 +90,7 @@ pub fn compare(
                 true => bench.write_before_read(jobs)?,
                 false => 0,
             };
-            let reports = bench.run(jobs, &Settings::default())?.reports(jobs);
+            let reports = bench.run(jobs, settings)?.reports(jobs);
             refusal(&reports).map_or(Ok((reports, written_first_bytes)), Err)
         };
         let outcome = run(device, Some(progress));

@@ -3,7 +3,7 @@
 use crate::bench::reads_unwritten;
 use crate::results::Mechanisms;
 use flashlab_fio::job::Direction;
-use flashlab_fio::stats::Report;
+use flashlab_fio::stats::{Report, Timeline};
 use flashlab_sim::Duration;
 use serde::Serialize;
 
@@ -50,6 +50,9 @@ pub struct JobFigures {
     pub mechanisms_ns: Mechanisms,
     /// True if most of these reads addressed data that was never written, and therefore touched no flash.
     pub unwritten: bool,
+    /// Latencies over time, if the run collected them.
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
 }
 
 /// Completion latency in nanoseconds.
@@ -128,5 +131,6 @@ fn figure(report: &Report, direction: Direction, name: &'static str) -> Option<J
             spent.map(|(mechanism, ns)| (mechanism.name(), ns as f64 / requests as f64)).collect(),
         ),
         unwritten: false,
+        timeline: stats.timeline.as_deref().cloned(),
     })
 }

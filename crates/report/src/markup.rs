@@ -55,6 +55,15 @@ impl Element {
         self.children.push(Node::Element(child));
     }
 
+    /// Returns true if the element or a descendant has the attribute.
+    pub(crate) fn contains_attribute(&self, name: &str) -> bool {
+        self.attributes.iter().any(|(own, _)| *own == name)
+            || self.children.iter().any(|child| match child {
+                Node::Element(element) => element.contains_attribute(name),
+                Node::Text(_) | Node::Verbatim(_) => false,
+            })
+    }
+
     /// Returns true if the element gets lines of its own, which makes the source easier to read.
     fn is_block(&self) -> bool {
         !matches!(

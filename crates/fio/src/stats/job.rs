@@ -4,6 +4,7 @@ use super::log::Logs;
 use super::samples::Samples;
 use super::table::{BatchTable, DepthTable, LatencyTable};
 use super::tail::{LoggerBuffer, Tail};
+use super::timeline::Timeline;
 use crate::job::Direction;
 use crate::workload::{Cause, Io};
 use flashlab_sim::{Duration, Histogram, Instant, Mechanism, Moments, Spent, Status};
@@ -23,6 +24,8 @@ pub struct DirectionStats {
     pub bandwidth: Samples,
     /// Requests a second, in the same windows.
     pub iops: Samples,
+    /// clat over the time since the start of the job, or since the end of its ramp, if the settings ask for it.
+    pub timeline: Option<Box<Timeline>>,
     /// Nanoseconds per mechanism, over all requests.
     spent_ns: [u64; Mechanism::ALL.len()],
     /// Set once a request was submitted later than it was made. Until then slat is zero and lat equals clat.
@@ -130,6 +133,11 @@ impl DirectionStats {
         self.runtime_ms = self.runtime_ms.max(other.runtime_ms);
         self.bandwidth.add_parallel(&other.bandwidth);
         self.iops.add_parallel(&other.iops);
+        match (&mut self.timeline, &other.timeline) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+            (_, None) => {}
+        }
         for (mine, theirs) in self.spent_ns.iter_mut().zip(other.spent_ns) {
             *mine += theirs;
         }
@@ -234,17 +242,23 @@ impl JobStats {
     }
 
     /// Adds the statistics of a later phase of the same job. The runtimes of the two phases are summed. If a direction
-    /// has windows in both phases, those of the first phase remain.
+    /// has windows or latencies over time in both phases, those of the first phase remain.
     pub(super) fn append(&mut self, later: &JobStats) {
         let logs = std::mem::take(&mut self.logs);
-        let before = self.directions.each_ref().map(|way| (way.runtime_ms, way.bandwidth, way.iops));
+        let before = self.directions.each_ref().map(|way| {
+            let timeline = way.timeline.clone().filter(|_| way.total_ios() > 0);
+            (way.runtime_ms, way.bandwidth, way.iops, timeline)
+        });
         self.merge(later);
-        for ((way, (runtime_ms, bandwidth, iops)), later) in
+        for ((way, (runtime_ms, bandwidth, iops, timeline)), later) in
             self.directions.iter_mut().zip(before).zip(&later.directions)
         {
             way.runtime_ms = runtime_ms + later.runtime_ms;
             if bandwidth.count() > 0 {
                 (way.bandwidth, way.iops) = (bandwidth, iops);
+            }
+            if timeline.is_some() {
+                way.timeline = timeline;
             }
         }
         self.logs = logs;

@@ -15,6 +15,7 @@ mod report;
 mod samples;
 mod table;
 mod tail;
+mod timeline;
 
 pub use job::{DirectionStats, Failure, JobStats};
 pub use log::{Entry, LatencyLogs, Log, Logs};
@@ -24,6 +25,7 @@ pub use samples::Samples;
 pub(crate) use table::share;
 pub use table::{BatchTable, DepthTable, LatencyTable};
 pub use tail::{LoggerBuffer, Tail};
+pub use timeline::{COLUMNS_MAX, Column, Timeline, row_begin_ns};
 
 use crate::job::Job;
 use crate::workload::{Cause, Io, Record};
@@ -37,6 +39,8 @@ pub struct Settings {
     /// Producers' data rates, in bytes a second, for which a buffer size is computed. Empty by default, since each rate
     /// costs time at every write.
     pub logger_rates: Vec<u64>,
+    /// Collects the latencies over time, for a page. Not by default, since it costs time at every request.
+    pub timeline: bool,
 }
 
 /// The statistics of a run of jobs.
@@ -48,7 +52,7 @@ pub struct Statistics {
 impl Statistics {
     /// Returns empty statistics for `jobs`, all waves included.
     pub fn new(jobs: &[Job], settings: &Settings) -> Self {
-        Statistics { recorders: jobs.iter().map(|job| Recorder::new(job, &settings.logger_rates)).collect() }
+        Statistics { recorders: jobs.iter().map(|job| Recorder::new(job, settings)).collect() }
     }
 
     /// Returns the recorder of the wave that consists of these jobs. Job 0 of the wave is the first job of the range.

@@ -1,8 +1,10 @@
 //! The recorder of one running job. A completion updates one histogram and little else.
 
+use super::Settings;
 use super::job::{Failure, JobStats, per_second};
 use super::log::Logs;
 use super::tail::LoggerBuffer;
+use super::timeline::Timeline;
 use crate::job::{Direction, Engine, Job};
 use crate::workload::{Cause, Io};
 use flashlab_sim::{Duration, Instant, Spent};
@@ -91,11 +93,13 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(job: &Job, logger_rates: &[u64]) -> Self {
+    pub(super) fn new(job: &Job, settings: &Settings) -> Self {
+        let logger_rates = &settings.logger_rates;
         let mut stats = JobStats { logs: Logs::for_job(job), ..JobStats::default() };
         stats.loggers.extend(logger_rates.iter().map(|&rate| LoggerBuffer::new(rate)));
         for direction in &mut stats.directions {
             direction.asynchronous = job.engine == Engine::Asynchronous;
+            direction.timeline = settings.timeline.then(Box::default);
         }
         // A log of each request replaces the windows; a log of averages sets their width.
         let sampler = |logged: bool| match (logged, job.log_avg_msec) {
@@ -113,6 +117,7 @@ impl Recorder {
                 || logs.iops.is_some()
                 || logs.latency.is_some()
                 || !logger_rates.is_empty()
+                || settings.timeline
                 || completes > 1,
             bandwidth: sampler(job.write_bw_log.is_some()),
             iops: sampler(job.write_iops_log.is_some()),
@@ -152,6 +157,7 @@ impl Recorder {
         stats.loggers.extend(self.stats.loggers.iter().map(|logger| LoggerBuffer::new(logger.rate())));
         for (new, old) in stats.directions.iter_mut().zip(&self.stats.directions) {
             new.asynchronous = old.asynchronous;
+            new.timeline = old.timeline.as_ref().map(|_| Box::<Timeline>::default());
         }
         self.stats = stats;
         self.submits.take();
@@ -241,6 +247,9 @@ impl Recorder {
         let time_ms = done.saturating_since(self.began).as_ns() / 1_000_000;
         let direction = &mut stats.directions[io.direction as usize];
         let clat = done.saturating_since(io.issued).as_ns();
+        if let Some(timeline) = &mut direction.timeline {
+            timeline.record(done.saturating_since(self.began), Duration::from_ns(clat), io.length);
+        }
         if self.bandwidth.is_none() {
             // Here fio computes KiB/s as bytes times 10^6 over nanoseconds; tools that read its logs expect that.
             let rate = (u128::from(io.length) * 1_000_000).checked_div(u128::from(clat)).unwrap_or(0);

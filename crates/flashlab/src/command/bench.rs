@@ -59,7 +59,8 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let mut target = Target::open(options, library)?;
     let real = options.against.as_deref().map(read_real_run).transpose()?;
-    let settings = Settings { logger_rates: logger_rates(&options.logger_rate)? };
+    let settings =
+        Settings { logger_rates: logger_rates(&options.logger_rate)?, timeline: options.html.is_some() };
     let invocation = jobs::read(&options.fio)?;
     if real.is_some() && invocation.output_formats != [OutputFormat::Normal] {
         return Err(Failure::usage(

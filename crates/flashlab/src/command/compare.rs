@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Hint;
 use flashlab_lab::compare::{Compared, compare};
 use flashlab_lab::figures::DeviceFigures;
@@ -126,6 +127,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             &|device| setup.bench(device),
             &invocation.jobs,
             !options.unwritten,
+            &Settings { timeline: options.html.is_some(), ..Settings::default() },
             &progress,
         )
     };

@@ -159,7 +159,8 @@ fn logger_bytes(mut bench: Bench, jobs: &[Job], first: &Measured) -> Result<Opti
     }
     bench.remove_files();
     let rate = first.bytes * 1_000 / first.runtime_ms / 2;
-    let statistics = run_whole(&mut bench, jobs, &Settings { logger_rates: vec![rate] })?;
+    let statistics =
+        run_whole(&mut bench, jobs, &Settings { logger_rates: vec![rate], ..Settings::default() })?;
     let loggers = (0..jobs.len()).flat_map(|job| &statistics.job(job).loggers);
     Ok(loggers.map(LoggerBuffer::bytes).max())
 }

@@ -6,7 +6,9 @@
 //! colour of the series that they vary. A dotted line marks the knee of each curve that has one.
 
 use super::{
-    Figure, Key, SERIES, map_hits,
+    Figure, Key, SERIES,
+    interactive::{self, Axis, Chart, Form, Part},
+    map_hits,
     plot::{self, HorizontalAxis, Plot},
     scale::Scale,
     symbol,
@@ -67,6 +69,52 @@ pub(crate) fn figure(curve: &Curve) -> Figure {
     let mut legend = legend(curve);
     legend.extend(map_hits::legend(curve));
     Figure { title: title(curve), subtitle, height, svg, legend }
+}
+
+/// Returns the interactive charts of a curve: its figures and, linked, the shares of map look-ups.
+pub(crate) fn interactive(curve: &Curve) -> Vec<Chart> {
+    let xs = xs(curve);
+    let is_logarithmic = HorizontalAxis::for_points(svg::Percent(8.0), &xs).remark("").is_some();
+    let x_axis =
+        Axis { unit: curve.x_unit.clone(), logarithmic: is_logarithmic && xs.iter().all(|x| *x > 0.0) };
+    let lines: Vec<interactive::Line> =
+        curve.series.iter().enumerate().map(|(i, s)| line(curve, i, s)).collect();
+    let link = format!("curve {}", curve.chart);
+    let mut charts = vec![Chart::lines(&title(curve), &link, &x_axis, &Axis::linear(&curve.y_unit), &lines)];
+    let look_ups = map_hits::interactive(curve);
+    if !look_ups.is_empty() {
+        charts.push(Chart::lines("Map look-ups", &link, &x_axis, &Axis::linear("%"), &look_ups));
+    }
+    charts
+}
+
+fn line(curve: &Curve, i: usize, series: &CurveSeries) -> interactive::Line {
+    let form = if series.variant { Form::Dashed } else { Form::Line };
+    let mut parts = vec![Part::new(form, "", series.points.iter().map(|point| (point.x, point.y)))];
+    for (form, role) in [
+        (Form::Dots, Role::Predicted),
+        (Form::Rings, Role::Fitted),
+        (Form::Rings, Role::Assumed),
+        (Form::Rings, Role::Unsourced),
+    ] {
+        let points = shape::points(series).into_iter().filter(|point| point.role == role);
+        parts.push(Part::new(form, role.name(), points.map(|point| (point.x, point.y))));
+    }
+    let published = |is_bound: bool| {
+        series.published.iter().filter_map(move |point| match point.figure {
+            Published::Figure { mean, .. } if !is_bound => Some((point.x, mean)),
+            Published::Below { below } if is_bound => Some((point.x, below)),
+            _ => None,
+        })
+    };
+    parts.push(Part::new(Form::Diamonds, "published", published(false)));
+    parts.push(Part::new(Form::Diamonds, "published: below", published(true)));
+    let name = if series.variant { format!("{} (variant)", series.name) } else { series.name.clone() };
+    interactive::Line::new(
+        name,
+        colour(curve, i),
+        parts.into_iter().filter(|part| !part.is_empty()).collect(),
+    )
 }
 
 fn multiple(results: &Results, curve: &Curve) -> Figure {

@@ -4,7 +4,9 @@
 //! From the bottom: the controller's SRAM, the host memory buffer, and the array, whose reads are slow.
 
 use super::{
-    Key, LABEL_LINE, lines,
+    Key, LABEL_LINE,
+    interactive::{Form, Line, Part},
+    lines,
     plot::{HorizontalAxis, Plot},
     scale::Scale,
 };
@@ -39,6 +41,28 @@ fn strips(curve: &Curve) -> Vec<(String, &CurveSeries)> {
 
 fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
     series.map_hits.iter().filter(|hits| hits.x.is_finite())
+}
+
+/// Returns the share of each place that answers look-ups, for each strip, in percent.
+pub(super) fn interactive(curve: &Curve) -> Vec<Line> {
+    let share = |name: &str, at: usize| {
+        let (names, series) = &strips(curve)[at];
+        let of = |hits: &MapHits| {
+            100.0
+                * match name {
+                    "SRAM" => hits.sram,
+                    "HMB" => hits.hmb,
+                    _ => hits.miss,
+                }
+        };
+        let points: Vec<(f64, f64)> = hits(series).map(|hits| (hits.x, of(hits))).collect();
+        (format!("{names}: {name}"), points)
+    };
+    let all = (0..strips(curve).len()).flat_map(|at| LEVELS.map(|(_, name)| share(name, at)));
+    let all = all.filter(|(_, points)| points.iter().any(|(_, share)| *share > 0.0));
+    all.enumerate()
+        .map(|(i, (name, points))| Line::new(name, i, vec![Part::new(Form::Line, "", points)]))
+        .collect()
 }
 
 /// Returns the lines of a strip's name.

@@ -65,6 +65,22 @@ pub(crate) fn class(mechanism: &str) -> &'static str {
     }
 }
 
+/// Returns the CSS variable for the colour of a mechanism.
+pub(crate) fn colour(mechanism: &str) -> &'static str {
+    match mechanism {
+        "bus" => "--bus",
+        "host" => "--host",
+        "firmware" => "--firmware",
+        "program" => "--program",
+        "read" => "--read",
+        "read-modify-write" => "--rmw",
+        "merge" => "--merge",
+        "map" => "--map",
+        "queue" => "--queue",
+        _ => "--other",
+    }
+}
+
 /// Returns the entry of the legend.
 pub(crate) fn key(mechanism: &str) -> Key {
     Key::swatch(class(mechanism), None, mechanism)

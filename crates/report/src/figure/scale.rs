@@ -3,7 +3,7 @@
 use crate::number;
 
 /// Ratio of the greatest value to the least positive one beyond which an axis without negative values is logarithmic.
-const LINEAR_RATIO_MAX: f64 = 50.0;
+pub(crate) const LINEAR_RATIO_MAX: f64 = 50.0;
 
 /// An axis.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -8,6 +8,7 @@
 
 use super::{
     Figure, Key, SERIES,
+    interactive::{self, Axis, Chart, Part},
     plot::{self, HorizontalAxis, Plot},
     scale::{self, Scale},
     symbol,
@@ -108,7 +109,46 @@ fn form_of(points: &[(f64, f64)]) -> Form {
     }
 }
 
-fn figure(group: &[&Series]) -> Figure {
+/// Returns the interactive chart of one group of series. Charts over the same unit are linked, because all of them begin
+/// with the run.
+pub(crate) fn interactive(group: &[&Series]) -> Chart {
+    let lines: Vec<interactive::Line> = group.iter().enumerate().map(|(i, series)| line(series, i)).collect();
+    let first = group[0];
+    let link = format!("over {}", first.x_unit);
+    Chart::lines(&title(first), &link, &Axis::linear(&first.x_unit), &axis_for(group), &lines)
+}
+
+/// Returns a logarithmic axis if all values are positive and differ by a factor of more than `LINEAR_RATIO_MAX`.
+fn axis_for(group: &[&Series]) -> Axis {
+    let ys = group.iter().flat_map(|series| points(series)).map(|(_, y)| y);
+    let logarithmic = scale::ends(ys)
+        .is_some_and(|(least, greatest)| least > 0.0 && greatest / least > scale::LINEAR_RATIO_MAX);
+    Axis { unit: group[0].unit.clone(), logarithmic }
+}
+
+fn line(series: &Series, colour: usize) -> interactive::Line {
+    let points = points(series);
+    let part = |form, points: Vec<(f64, f64)>| Part::new(form, "", points);
+    let parts = match form_of(&points) {
+        Form::Line => vec![part(interactive::Form::Line, points)],
+        Form::Dots if points.len() <= LINE_MAX => vec![part(interactive::Form::Dots, points)],
+        _ => {
+            let buckets = buckets(&points, BUCKETS);
+            vec![
+                Part::band(buckets.iter().map(|b| (b.x, b.least, b.greatest))),
+                part(interactive::Form::Line, buckets.iter().map(|b| (b.x, b.mean)).collect()),
+            ]
+        }
+    };
+    let name = if series.column.is_empty() { &series.name } else { &series.column };
+    interactive::Line::new(name, colour, parts)
+}
+
+fn title(series: &Series) -> String {
+    if series.step.is_empty() { series.name.clone() } else { format!("{}, {}", series.name, series.step) }
+}
+
+pub(crate) fn figure(group: &[&Series]) -> Figure {
     let all: Vec<Vec<(f64, f64)>> = group.iter().map(|series| points(series)).collect();
     let scale = scale_for(&all);
     let (from, to) = scale::ends(all.iter().flatten().map(|(x, _)| *x)).unwrap_or((0.0, 1.0));
@@ -122,9 +162,7 @@ fn figure(group: &[&Series]) -> Figure {
     };
     let height = plot.bottom() + AXIS;
     let first = group[0];
-    let title =
-        if first.step.is_empty() { first.name.clone() } else { format!("{}, {}", first.name, first.step) };
-
+    let title = title(first);
     let mut svg = svg::drawing(height, &title, &description(group, &all));
     plot.frame(&mut svg);
     let mut canvas = svg::canvas(height);

@@ -2,7 +2,10 @@
 
 use super::{Section, tables};
 use crate::{
-    figure::{self, Figure, bars, chart, errors},
+    figure::{
+        self, Figure, bars, chart, errors,
+        interactive::{Chart, holder},
+    },
     grid,
     markup::{Element, element},
 };
@@ -68,12 +71,23 @@ pub(super) fn errors(results: &Results) -> Option<Section> {
 
 /// Returns the figure with its caption and legend.
 pub(super) fn framed(figure: &Figure) -> Element {
-    let caption = element("figcaption")
+    element("figure").child(caption(figure)).children(drawing(figure))
+}
+
+/// Returns the figure with its caption. The script of the page replaces its legend and drawing by `charts`.
+pub(super) fn interactive(figure: &Figure, charts: &[Chart]) -> Element {
+    element("figure").child(caption(figure)).child(holder(charts, drawing(figure)))
+}
+
+fn caption(figure: &Figure) -> Element {
+    element("figcaption")
         .child(element("h3").text(&figure.title))
-        .child(element("span").class("unit").text(&figure.subtitle));
-    let mut html = element("figure").child(caption);
-    if !figure.legend.is_empty() {
-        html.push(element("ul").class("legend").children(figure.legend.iter().map(figure::Key::html)));
-    }
-    html.child(figure.svg.clone())
+        .child(element("span").class("unit").text(&figure.subtitle))
+}
+
+/// Returns the legend, if the figure has one, and the drawing.
+fn drawing(figure: &Figure) -> impl Iterator<Item = Element> {
+    let keys = figure.legend.iter().map(figure::Key::html);
+    let legend = (!figure.legend.is_empty()).then(|| element("ul").class("legend").children(keys));
+    legend.into_iter().chain([figure.svg.clone()])
 }

@@ -1,7 +1,11 @@
 //! Sweeps: small charts of all curves for comparison, then each curve with a description of its shape, its figures as a
 //! table, and the latency of its points by mechanism.
 
-use super::{Section, comparison::framed, notes, tables};
+use super::{
+    Section,
+    comparison::{framed, interactive},
+    notes, tables,
+};
 use crate::{
     figure::{curves, latency},
     markup::{Element, element},
@@ -42,8 +46,10 @@ fn whole(results: &Results, i: usize, curve: &Curve) -> Element {
         .children(curve.notes.iter().map(|note| notes::paragraph(note)));
     let figures =
         element("details").child(element("summary").text("The figures as a table")).child(table(curve));
-    let mut html =
-        framed(&curves::figure(curve)).attr("id", format!("curve-{i}")).child(words).child(figures);
+    let mut html = interactive(&curves::figure(curve), &curves::interactive(curve))
+        .attr("id", format!("curve-{i}"))
+        .child(words)
+        .child(figures);
     let latencies = latency::of_chart(results, &curve.chart);
     if !latencies.is_empty() {
         let bars = latencies.iter().map(|(_, figure)| element("div").children(framed_flat(figure)));

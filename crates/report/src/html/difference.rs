@@ -3,7 +3,11 @@
 use super::{Section, document, tables};
 use crate::{
     difference::{change, changed_lines, shown_figures, signed_duration, summary, values},
-    figure::{Figure, mechanisms},
+    figure::{
+        Figure,
+        interactive::{Axis, Chart, Form, Line, Part, holder},
+        mechanisms,
+    },
     markup::{Element, element},
     number,
     svg::{self, Percent},
@@ -38,6 +42,7 @@ pub fn difference_page(page: &DifferencePage<'_>) -> String {
         .children(sentences.map(|sentence| element("p").text(sentence)));
     let changed = changed_lines(difference, page.tolerance);
     let mut sections = Vec::new();
+    sections.extend(overview(&changed, page.tolerance));
     if !changed.is_empty() {
         let table = figures(&changed, page.tolerance);
         sections.push(Section::new("figures", "Changed figures", "Figures", vec![table]));
@@ -94,6 +99,72 @@ fn changed_values(title: &str, values: &[Changed<String>]) -> Element {
     let columns = [("name", false), ("A", false), ("B", false)];
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     tables::scrolling(title, table)
+}
+
+/// Returns the changes of all lines in two linked charts: the figures in percent and the mechanisms in time. A single
+/// line needs no overview.
+fn overview(lines: &[&LineDifference], tolerance: f64) -> Option<Section> {
+    if lines.len() < 2 {
+        return None;
+    }
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let (mut figures, mut times) = (Points::default(), Points::default());
+    for (x, line) in lines.iter().enumerate() {
+        for figure in shown_figures(line, tolerance) {
+            if let Some(percent) = figure.percent {
+                figures.add(&figure.quantity, (x as f64, percent));
+            }
+        }
+        for mechanism in &line.mechanisms {
+            times.add(&mechanism.mechanism, (x as f64, mechanism.change_ns() / 1e6));
+        }
+    }
+    let colours = times.0.iter().map(|(name, _)| mechanisms::colour(name));
+    let times_lines = colours.zip(times.lines()).map(|(colour, line)| Line { colour: colour.into(), ..line });
+    let charts = [
+        ("Figures", "change from A to B in percent of A", "%", figures.lines()),
+        ("Mechanisms", "change of the time per request in milliseconds", "ms", times_lines.collect()),
+    ];
+    let charts = charts.into_iter().filter(|(.., lines)| !lines.is_empty());
+    let figures = charts.map(|(title, subtitle, unit, lines)| {
+        let chart = Chart::over_names(title, "lines", &names, &Axis::linear(unit), &lines);
+        let words = element("p").text("The tables below contain these figures.");
+        let caption = element("figcaption")
+            .child(element("h3").text(title))
+            .child(element("span").class("unit").text(subtitle));
+        element("figure").child(caption).child(holder(&[chart], [element("noscript").child(words)]))
+    });
+    Some(Section {
+        id: "overview",
+        title: "All changes",
+        short: "Overview",
+        intro: Some(
+            "One place on the axis for each changed line, in the order of the table. A name above a chart switches its \
+             series off and on. Drag across a chart to enlarge a part of both; a double click shows everything."
+                .into(),
+        ),
+        body: vec![element("div").class("grid2").children(figures)],
+    })
+}
+
+/// Named series of points, in order of first appearance.
+#[derive(Default)]
+struct Points(Vec<(String, Vec<(f64, f64)>)>);
+
+impl Points {
+    fn add(&mut self, name: &str, point: (f64, f64)) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, points)) => points.push(point),
+            None => self.0.push((name.to_owned(), vec![point])),
+        }
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let line = |(i, (name, points)): (usize, &(String, Vec<(f64, f64)>))| {
+            Line::new(name, i, vec![Part::new(Form::Dots, "", points.iter().copied())])
+        };
+        self.0.iter().enumerate().map(line).collect()
+    }
 }
 
 /// Height of a bar and of the space below it, in pixels.

@@ -1,6 +1,6 @@
 //! The page of jobs on one device (`bench`) or on several (`compare`): results, latencies, and time by mechanism.
 
-use super::{Section, comparison, document, notes, tables, why};
+use super::{Section, comparison, document, notes, tables, timeline, why};
 use crate::{
     compare,
     figure::latency_histogram,
@@ -52,6 +52,7 @@ pub fn jobs_page(page: &JobPage<'_>) -> String {
         sections.extend(comparison::figures(&results));
     }
     sections.push(Section::new("latency", "Latency", "Latency", latency(page.devices)));
+    sections.extend(timeline::section(page.devices));
     sections.extend(why::section(&results));
     sections.extend(notes_section(page));
     let footer = element("footer")

@@ -22,6 +22,7 @@ pub(crate) mod style;
 mod summary;
 mod tables;
 mod tail;
+mod timeline;
 mod trace;
 mod wear;
 mod why;
@@ -90,13 +91,14 @@ fn document(title: &str, generator: &str, header: Element, sections: &[Section],
         .attr("height", 0)
         .attr("aria-hidden", "true")
         .child(figure::defs());
+    let script = style::script(sections.iter().any(Section::is_interactive));
     let body = element("body")
         .child(element("a").class("skip").attr("href", "#main").text("Skip to the results"))
         .child(hatches)
         .child(header.child(contents(sections)))
         .child(main)
         .child(footer)
-        .child(style::script());
+        .child(script);
     format!("<!DOCTYPE html>\n{}", element("html").attr("lang", "en").child(head).child(body))
 }
 
@@ -113,6 +115,11 @@ struct Section {
 impl Section {
     fn new(id: &'static str, title: &'static str, short: &'static str, body: Vec<Element>) -> Section {
         Section { id, title, short, intro: None, body }
+    }
+
+    /// Returns true if the section has charts that a script draws.
+    fn is_interactive(&self) -> bool {
+        self.body.iter().any(|part| part.contains_attribute(figure::interactive::HOLDER))
     }
 
     fn html(&self) -> Element {

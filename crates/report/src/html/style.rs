@@ -8,6 +8,10 @@ const LIGHT: &str = include_str!("../style/light.css");
 const DARK: &str = include_str!("../style/dark.css");
 const FIGURE: &str = include_str!("../style/figure.css");
 const PAGE: &str = include_str!("../style/page.css");
+const CHARTS: &str = include_str!("../style/charts.js");
+const UPLOT: &str = include_str!("../../vendor/uplot/uPlot.iife.min.js");
+const UPLOT_SHEET: &str = include_str!("../../vendor/uplot/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../../vendor/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../style/page.js");
 
 /// Returns the style sheet of a figure in a file of its own.
@@ -23,10 +27,30 @@ pub(crate) fn figure_sheet() -> Element {
 
 /// Returns the style sheet of a page.
 pub(crate) fn page_sheet() -> Element {
-    figure_sheet().verbatim(":root[data-theme=\"dark\"] {\n").verbatim(DARK).verbatim("}\n").verbatim(PAGE)
+    figure_sheet()
+        .verbatim(UPLOT_SHEET)
+        .verbatim("\n:root[data-theme=\"dark\"] {\n")
+        .verbatim(DARK)
+        .verbatim("}\n")
+        .verbatim(PAGE)
 }
 
-/// Returns the script that switches the theme. Without it, only the button of the page does not work.
-pub(crate) fn script() -> Element {
-    element("script").verbatim(SCRIPT)
+/// Returns the script of a page: it switches the theme and, on a page with interactive charts, draws them with uPlot.
+/// Without it, the charts are static and the button does not work.
+///
+/// uPlot is a CDATA section, because its operators are markup in XML; the comments around it hide the section from
+/// scripts in HTML. Its first line, a comment, is left out, because it contains an address; its licence names the author.
+pub(crate) fn script(is_interactive: bool) -> Element {
+    let script = element("script").verbatim(SCRIPT);
+    if !is_interactive {
+        return script;
+    }
+    let uplot = UPLOT.split_once('\n').map_or(UPLOT, |(_, code)| code);
+    script
+        .verbatim("/* uPlot 1.6.32\n")
+        .verbatim(UPLOT_LICENCE)
+        .verbatim("*/\n//<![CDATA[\n")
+        .verbatim(uplot)
+        .verbatim(CHARTS)
+        .verbatim("//]]>\n")
 }

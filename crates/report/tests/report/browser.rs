@@ -5,6 +5,9 @@
 //! are at least 500 pixels wide, so the page is put into a frame of the tested width.
 
 use crate::fixture::*;
+use flashlab_fio::job::{Direction, Job};
+use flashlab_fio::stats::{Settings, Statistics, Timeline};
+use flashlab_fio::workload::{Io, Record};
 use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference, MechanismDifference};
 use flashlab_lab::figures::{DeviceFigures, JobFigures, Latency, PERCENTILES};
 use flashlab_lab::results::Mechanisms;
@@ -12,6 +15,7 @@ use flashlab_report::html::{
     DifferencePage, JobPage, difference_page, jobs_page, live_page, page, trace_page,
 };
 use flashlab_report::live::{Page, Row};
+use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent};
 use std::{env, fs, path::PathBuf, process::Command};
 
 fn browser() -> Option<PathBuf> {
@@ -85,7 +89,7 @@ fn framed(page: &str, widths: &[u32]) -> String {
             var measured = [];
             document.querySelectorAll('iframe').forEach(function (frame) {
                 var page = frame.contentDocument, root = page.documentElement;
-                var charts = Array.from(page.querySelectorAll('svg.chart'));
+                var charts = Array.from(page.querySelectorAll('svg.chart, .uplot canvas'));
                 var flat = charts.filter(function (c) { return c.getBoundingClientRect().width < 50; });
                 var texts = Array.from(page.querySelectorAll('svg.chart text'));
                 var cut = texts.filter(function (t) {
@@ -121,7 +125,9 @@ fn measure(test: &str, page: &str) {
         .and_then(|(_, rest)| rest.split_once(":end"))
         .map(|(measured, _)| measured);
     let measured = measured.unwrap_or_else(|| panic!("the script printed nothing: {} bytes", dom.len()));
-    let charts = page.matches("class=\"chart\"").count();
+    // The script replaces the drawing of a holder by its charts.
+    let holders = page.matches("class=\"interactive\"").count() - page.matches("<noscript>").count();
+    let charts = page.matches("class=\"chart\"").count() - holders + page.matches("&quot;kind&quot;").count();
     let lines: Vec<&str> = measured.split(';').collect();
     assert_eq!(lines.len(), widths.len());
     for (line, width) in lines.iter().zip(widths) {
@@ -219,6 +225,33 @@ fn the_pages_of_jobs_fit_every_width_without_overflow_or_error() {
     );
 }
 
+/// Returns the latencies over time of a job that writes for two seconds, with a slow write every tenth of a second.
+fn timeline() -> Timeline {
+    let jobs = [Job::default()];
+    let mut statistics = Statistics::new(&jobs, &Settings { timeline: true, ..Settings::default() });
+    let mut wave = statistics.wave(0..1);
+    wave.started(0, Instant::ZERO);
+    let mut now = Instant::ZERO;
+    for i in 0..2_000_u64 {
+        let took = Duration::from_us(if i % 100 == 99 { 20_000 } else { 700 + 3 * (i % 50) });
+        let io = Io {
+            direction: Direction::Write,
+            file: FileId::DEVICE,
+            offset: 0,
+            length: 4096,
+            ready: now,
+            issued: now,
+        };
+        let mut spent = Spent::default();
+        spent[Mechanism::Program] = took;
+        now += took;
+        wave.completed(0, &io, now, &spent);
+    }
+    wave.finished(0, now);
+    let timeline = statistics.job(0).direction(Direction::Write).timeline.as_deref();
+    timeline.expect("the settings ask for it").clone()
+}
+
 fn job(direction: &'static str, iops: f64) -> JobFigures {
     let mean_ns = 1e9 / iops;
     JobFigures {
@@ -239,6 +272,7 @@ fn job(direction: &'static str, iops: f64) -> JobFigures {
         },
         mechanisms_ns: Mechanisms(vec![("bus", mean_ns * 0.25), ("program", mean_ns * 0.75)]),
         unwritten: direction == "read",
+        timeline: Some(timeline()),
     }
 }
 
@@ -280,6 +314,119 @@ fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
         difference: &difference,
     };
     measure("diff", &unfolded(&difference_page(&page)));
+}
+
+/// Returns a page of one device whose jobs read and write.
+fn bench_page() -> String {
+    let device = DeviceFigures {
+        device: "sd/kingston".into(),
+        title: "A card".into(),
+        written_first_bytes: 0,
+        jobs: vec![job("write", 1234.5)],
+        notes: vec![],
+        error: None,
+    };
+    jobs_page(&JobPage {
+        title: "sd/kingston",
+        version: "0.1.0",
+        command: "flashlab bench",
+        devices: &[device],
+        notes: &[],
+    })
+}
+
+/// Runs `steps` on the page in a frame, one after the other with a pause between them. Each step is JavaScript that
+/// returns an observation; `page` is the document of the frame and `plots` its charts. Returns the observations.
+fn observe(test: &str, page: &str, steps: &[&str]) -> Option<Vec<String>> {
+    let steps: String = steps.iter().map(|step| format!("function () {{ {step} }},")).collect();
+    let script = format!(
+        "addEventListener('load', function () {{
+            var page = document.querySelector('iframe').contentDocument;
+            var plots = Array.from(page.querySelectorAll('.plot'));
+            function readout(i) {{ return plots[i].nextElementSibling.textContent; }}
+            function backs() {{
+                return plots.map(function (plot) {{
+                    return plot.nextElementSibling.querySelector('button').hidden ? '-' : 'z';
+                }}).join('');
+            }}
+            function point(i, type, x, y) {{
+                var over = plots[i].querySelector('.u-over'), box = over.getBoundingClientRect();
+                over.dispatchEvent(new MouseEvent(type, {{ bubbles: true, view: page.defaultView, button: 0,
+                    clientX: box.left + x * box.width, clientY: box.top + y * box.height }}));
+            }}
+            function press(i, key) {{
+                plots[i].dispatchEvent(new KeyboardEvent('keydown', {{ key: key, bubbles: true }}));
+            }}
+            function picture(i) {{ return plots[i].querySelector('canvas').toDataURL(); }}
+            function button(name) {{
+                return Array.from(page.querySelectorAll('.switches button')).find(function (b) {{
+                    return b.textContent === name;
+                }});
+            }}
+            var kept = {{}}, steps = [{steps}], seen = [];
+            function next() {{
+                if (!steps.length) {{
+                    document.body.textContent = 'seen:' + seen.join('|') + ':end';
+                    return;
+                }}
+                seen.push(String(steps.shift()()));
+                setTimeout(next, 100);
+            }}
+            next();
+        }});"
+    );
+    let frame = format!("<iframe width=\"1000\" height=\"900\" srcdoc=\"{}\"></iframe>", escaped(page));
+    let html = format!("<!DOCTYPE html><html><body>{frame}<script>{script}</script></body></html>");
+    let options = ["--window-size=1200,1000", "--virtual-time-budget=20000", "--dump-dom"];
+    let (_folder, dom) = run(test, &html, &options)?;
+    let seen = dom.split_once("seen:").and_then(|(_, rest)| rest.split_once(":end"));
+    let (seen, _) = seen.unwrap_or_else(|| panic!("the script printed nothing: {} bytes", dom.len()));
+    Some(seen.split('|').map(str::to_owned).collect())
+}
+
+#[test]
+fn charts_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
+    let steps = [
+        "return plots.length;",
+        // Hovering shows the values of all series.
+        "point(0, 'mouseenter', 0.5, 0.5); point(0, 'mousemove', 0.5, 0.5); return readout(0);",
+        "return readout(0);",
+        // A series that is off leaves the picture and the values.
+        "kept.all = picture(0); button('greatest').click(); return button('greatest').getAttribute('aria-pressed');",
+        "return [picture(0) !== kept.all, readout(0)].join(' ');",
+        "button('greatest').click(); return button('greatest').getAttribute('aria-pressed');",
+        "return [picture(0) === kept.all, readout(0).includes('greatest')].join(' ');",
+        // A heat map counts the requests below the pointer.
+        "point(2, 'mouseenter', 0.5, 0.98); point(2, 'mousemove', 0.5, 0.98); return '';",
+        "return readout(2);",
+        // Dragging across one chart enlarges all charts of the link.
+        "point(0, 'mousedown', 0.2, 0.5); point(0, 'mousemove', 0.4, 0.5); point(0, 'mouseup', 0.4, 0.5); return '';",
+        "return backs();",
+        "plots[1].nextElementSibling.querySelector('button').click(); return '';",
+        "return backs();",
+        // The keyboard enlarges, moves along the chart and shows everything again.
+        "press(2, '+'); return '';",
+        "kept.at = readout(2); return backs();",
+        "press(2, 'Home'); return '';",
+        "return readout(2) !== kept.at;",
+        "press(2, '0'); return '';",
+        "return backs();",
+    ];
+    let Some(seen) = observe("charts", &bench_page(), &steps) else { return };
+    assert_eq!(seen[0], "3", "latency, bandwidth and the heat map");
+    let values = &seen[2];
+    for word in [" s: ", "median ", "mean ", "p99 ", "greatest "] {
+        assert!(values.contains(word), "{word:?} is not in {values:?}");
+    }
+    assert_eq!(seen[3], "false");
+    assert!(
+        seen[4].starts_with("true ") && seen[4].contains("median") && !seen[4].contains("greatest"),
+        "{seen:?}"
+    );
+    assert_eq!((seen[5].as_str(), seen[6].as_str()), ("true", "true true"));
+    assert!(seen[8].contains(" µs: ") && !seen[8].contains(": 0 requests"), "{seen:?}");
+    assert_eq!((seen[10].as_str(), seen[12].as_str()), ("zzz", "---"), "{seen:?}");
+    assert_eq!((seen[14].as_str(), seen[16].as_str(), seen[18].as_str()), ("zzz", "true", "---"), "{seen:?}");
 }
 
 #[test]

@@ -28,40 +28,44 @@ fn known() -> (Vec<Job>, Vec<Report>) {
     let mut refused = fake::job("refused", Mix::Write, false, 512);
     refused.group = 1;
     let jobs = vec![logger, clone, reader, refused];
-    let reports = fake::run_with(&jobs, &Settings { logger_rates: vec![1_000_000, 20_000_000] }, |to| {
-        for job in 0..2 {
-            to.started(job, ms(0));
-            let mut now = ms(0);
-            let mut count = 0;
-            while now < ms(1_000) {
-                count += 1;
-                let mut spent = Spent::default();
-                spent[Mechanism::Bus] = Duration::from_us(182);
-                spent[Mechanism::Host] = Duration::from_us(45);
-                spent[Mechanism::Program] = Duration::from_us(225);
-                spent[Mechanism::Merge] = Duration::from_ms(if count % 64 == 0 { 20 } else { 0 });
-                let io = io(Direction::Write, now, 4_096);
-                to.submitted(job, &io, 1);
-                now += spent.total();
-                to.completed(job, &io, now, &spent);
-                if count % 10 == 0 {
-                    to.synced(job, now, now + Duration::from_us(800), 1);
-                    now += Duration::from_us(800);
+    let reports = fake::run_with(
+        &jobs,
+        &Settings { logger_rates: vec![1_000_000, 20_000_000], ..Settings::default() },
+        |to| {
+            for job in 0..2 {
+                to.started(job, ms(0));
+                let mut now = ms(0);
+                let mut count = 0;
+                while now < ms(1_000) {
+                    count += 1;
+                    let mut spent = Spent::default();
+                    spent[Mechanism::Bus] = Duration::from_us(182);
+                    spent[Mechanism::Host] = Duration::from_us(45);
+                    spent[Mechanism::Program] = Duration::from_us(225);
+                    spent[Mechanism::Merge] = Duration::from_ms(if count % 64 == 0 { 20 } else { 0 });
+                    let io = io(Direction::Write, now, 4_096);
+                    to.submitted(job, &io, 1);
+                    now += spent.total();
+                    to.completed(job, &io, now, &spent);
+                    if count % 10 == 0 {
+                        to.synced(job, now, now + Duration::from_us(800), 1);
+                        now += Duration::from_us(800);
+                    }
                 }
+                to.finished(job, now);
             }
-            to.finished(job, now);
-        }
-        to.started(2, ms(1_020));
-        for i in 0..80 {
-            one(to, 2, Direction::Read, ms(1_020 + 25 * i), ms(1_045 + 25 * i), 1 << 20);
-        }
-        to.finished(2, ms(3_020));
-        to.started(3, ms(1_020));
-        let beyond = io(Direction::Write, us(1_020_000), 512);
-        to.submitted(3, &beyond, 1);
-        to.failed(3, &beyond, us(1_020_000), Cause::Device(Status::OutOfRange));
-        to.finished(3, us(1_020_000));
-    });
+            to.started(2, ms(1_020));
+            for i in 0..80 {
+                one(to, 2, Direction::Read, ms(1_020 + 25 * i), ms(1_045 + 25 * i), 1 << 20);
+            }
+            to.finished(2, ms(3_020));
+            to.started(3, ms(1_020));
+            let beyond = io(Direction::Write, us(1_020_000), 512);
+            to.submitted(3, &beyond, 1);
+            to.failed(3, &beyond, us(1_020_000), Cause::Device(Status::OutOfRange));
+            to.finished(3, us(1_020_000));
+        },
+    );
     (jobs, reports)
 }
 

@@ -134,15 +134,16 @@ fn jobs_of_a_reported_group_are_summed_under_the_first_name() {
         job.group_reporting = name != "c";
         job
     });
-    let reports = fake::run_with(&jobs, &Settings { logger_rates: vec![1_000_000] }, |to| {
-        for job in 0..3 {
-            to.started(job, ms(0));
-            for i in 0..1_000 {
-                one(to, job, Direction::Write, ms(i), ms(i + 1), 4_096 * (job as u64 + 1));
+    let reports =
+        fake::run_with(&jobs, &Settings { logger_rates: vec![1_000_000], ..Settings::default() }, |to| {
+            for job in 0..3 {
+                to.started(job, ms(0));
+                for i in 0..1_000 {
+                    one(to, job, Direction::Write, ms(i), ms(i + 1), 4_096 * (job as u64 + 1));
+                }
+                to.finished(job, ms(1_000));
             }
-            to.finished(job, ms(1_000));
-        }
-    });
+        });
     let entries: Vec<_> = reports.iter().map(|r| (r.job.name.as_str(), r.jobs)).collect();
     assert_eq!(entries, [("a", 2), ("c", 1)]);
     let write = reports[0].stats.direction(Direction::Write);
