@@ -160,10 +160,9 @@ impl Points {
     }
 
     fn lines(&self) -> Vec<Line> {
-        let line = |(i, (name, points)): (usize, &(String, Vec<(f64, f64)>))| {
-            Line::new(name, i, vec![Part::new(Form::Dots, "", points.iter().copied())])
-        };
-        self.0.iter().enumerate().map(line).collect()
+        let part = |points: &Vec<(f64, f64)>| Part::new(Form::Dots, "", points.iter().copied());
+        let all = self.0.iter().enumerate();
+        all.map(|(i, (name, points))| Line::new(name, i, vec![part(points)])).collect()
     }
 }
 

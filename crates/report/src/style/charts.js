@@ -82,7 +82,20 @@
         }
       };
     }
-    return [axis(spec.x, true), axis(spec.y, false)];
+    var vertical = axis(spec.y, false);
+    if (spec.kind === "heat") {
+      vertical.splits = function (plot, index, min, max) {
+        var places = [], power = Math.pow(10, Math.floor(Math.log10(min)));
+        // Few decades have room for 1, 2 and 5, many for powers of ten.
+        var steps = max / min > 1e4 ? [1] : max / min > 100 ? [1, 3] : [1, 2, 5];
+        for (; power <= max; power *= 10) {
+          steps.forEach(function (step) { if (step * power >= min && step * power <= max) places.push(step * power); });
+        }
+        return places;
+      };
+      vertical.filter = function (plot, places) { return places; };
+    }
+    return [axis(spec.x, true), vertical];
   }
 
   function marks(form) {
@@ -108,7 +121,7 @@
           });
           context.closePath();
         } else {
-          context.arc(x, y, plot.data[0].length > 200 ? size / 2 : size, 0, 7);
+          context.arc(x, y, plot.data[0].length > 60 ? size / 2 : size, 0, 7);
           context.fill();
         }
         context.stroke();

@@ -352,7 +352,7 @@ fn observe(test: &str, page: &str, steps: &[&str]) -> Option<Vec<String>> {
             function point(i, type, x, y) {{
                 var over = plots[i].querySelector('.u-over'), box = over.getBoundingClientRect();
                 over.dispatchEvent(new MouseEvent(type, {{ bubbles: true, view: page.defaultView, button: 0,
-                    clientX: box.left + x * box.width, clientY: box.top + y * box.height }}));
+                    movementX: 5, clientX: box.left + x * box.width, clientY: box.top + y * box.height }}));
             }}
             function press(i, key) {{
                 plots[i].dispatchEvent(new KeyboardEvent('keydown', {{ key: key, bubbles: true }}));
