@@ -18,6 +18,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("sd", 15),
     ("nvme", 10),
     ("host", 10),
+    ("playground", 10),
     ("fio", 25),
     ("nbd", 10),
     ("block", 10),

@@ -21,12 +21,14 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
 ];
 
 /// The files that may contain unsafe code, each in one small function that states why it is sound.
-const UNSAFE: [&str; 10] = [
+const UNSAFE: [&str; 11] = [
     "crates/sim/src/prefetch.rs",
     "crates/block/src/memory/chunk.rs",
     "crates/block/src/huge_pages.rs",
     "crates/block/src/memory/past_caches.rs",
     "crates/measure/src/discard.rs",
+    // Names for WebAssembly.
+    "crates/playground/src/export.rs",
     // The boundary to C.
     "crates/c/src/export.rs",
     "crates/c/src/handle.rs",
