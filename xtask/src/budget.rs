@@ -47,6 +47,8 @@ pub(crate) const PARTS: &[(&str, u32)] = &[
     ("format", 5),
     ("clippy", 60),
     ("tidy", 5),
+    ("deny", 5),
+    ("no-std", 10),
     ("docs", 40),
     ("build of the tests", 120),
     ("examples in documents", 20),

@@ -6,6 +6,7 @@ mod determinism;
 mod faults;
 mod headless;
 mod packages;
+mod playground;
 mod python;
 mod recordings;
 mod tests_per_crate;
@@ -17,7 +18,7 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask <task>
-  ci            format, clippy, tidy, sbom, docs, test, python, faults, golden-check, fit-check and determinism; prints the
+  ci            format, clippy, tidy, sbom, deny, no-std, docs, test, python, faults, golden-check, fit-check and determinism; prints the
                 time and the budget of each part
   full          the same with all cases of the exhaustive suites, and with a second seed for every experiment
   format        cargo fmt --check
@@ -34,6 +35,10 @@ cargo xtask <task>
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
   deb           packs the command as a .deb, with cargo-deb
+  deny          cargo-deny on bans, licences and sources; skipped by name if cargo-deny is not installed
+  musl          builds the command for Linux with musl, without shared libraries, for this machine's processor
+  no-std        checks that the pure crates build for a target without a standard library
+  playground [FILE|--check]  writes the page of the playground (target/playground.html), or checks it in a browser
   sbom FILE     writes a bill of materials of the command: CycloneDX, JSON
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
   recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR;
@@ -64,6 +69,12 @@ fn main() -> ExitCode {
         ["under-load", times, ref arguments @ ..] => under_load::check(times, arguments),
         ["deb"] => packages::deb(),
         ["sbom", path] => packages::sbom(path),
+        ["deny"] => packages::deny(),
+        ["musl"] => packages::musl(),
+        ["no-std"] => playground::check_without_std(),
+        ["playground"] => playground::build(playground::PAGE),
+        ["playground", "--check"] => playground::check(),
+        ["playground", path] => playground::build(path),
         ["install-c", prefix] => install_c(prefix),
         ["recordings", "buffered"] => recordings::record_buffered(None),
         ["recordings", "buffered", folder] => recordings::record_buffered(Some(folder)),
@@ -118,6 +129,8 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("clippy", clippy)?;
     times.measure("tidy", tidy::check)?;
     times.measure("tidy", || packages::sbom("target/sbom.json"))?;
+    times.measure("deny", packages::deny)?;
+    times.measure("no-std", playground::check_without_std)?;
     times.measure("docs", docs)?;
     tests_per_crate::check(scope, times)?;
     times.measure("python", python::check)?;

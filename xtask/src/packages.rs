@@ -1,5 +1,6 @@
 //! Packages: a Debian package of the command, and a software bill of materials (SBOM).
 
+use crate::playground::has_target;
 use crate::{Outcome, cargo, run};
 use serde_json::{Value, json};
 use std::fs;
@@ -30,6 +31,40 @@ fn generate(program: &str) -> Outcome {
         run(Command::new(program).args(["completions", shell]).stdout(to))?;
     }
     Ok(())
+}
+
+/// Builds the command with all features for Linux with musl, as one static program for this machine's processor.
+pub(crate) fn musl() -> Outcome {
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    if !has_target(&target) {
+        return Err(format!("the target is missing: rustup target add {target}"));
+    }
+    let build = ["build", "--locked", "--profile", "dist", "--package", "flashlab", "--features", "full"];
+    let hint = |error| {
+        format!("{error}\n(C sources among the dependencies need musl-gcc: apt-get install musl-tools)")
+    };
+    cargo(&[&build[..], &["--target", &target]].concat()).map_err(hint)?;
+    eprintln!("== musl: target/{target}/dist/flashlab");
+    Ok(())
+}
+
+/// Runs cargo-deny, except for its advisories, whose database not every machine can download. Skips by name without it.
+pub(crate) fn deny() -> Outcome {
+    let version =
+        Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !version.is_ok_and(|status| status.success()) {
+        eprintln!("== skipped: cargo-deny is not installed; tidy has checked the licences (docs/install.md)");
+        return Ok(());
+    }
+    run(Command::new("cargo-deny").args([
+        "--offline",
+        "--log-level",
+        "error",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]))
 }
 
 /// Writes an SBOM of the command with all features to `path`: CycloneDX 1.5, with the packages for this machine's target

@@ -45,7 +45,10 @@ impl Amplification {
         let victim = VictimPolicy::from_name(policy)?;
         let spare = if spare_percent.is_finite() { spare_percent.clamp(2.0, 100.0) } else { 2.0 };
         let pages = pages.clamp(16, 256);
+        // The two open blocks and one more hold no data for good.
+        let blocks_min = UNITS as u32 / pages + 2;
         let blocks = (UNITS as f64 * (1.0 + spare / 100.0) / f64::from(pages)).round() as u32;
+        let blocks = blocks.max(blocks_min);
         let parameters = PageMapParameters {
             geometry: Geometry {
                 channels: 1,
