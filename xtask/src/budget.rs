@@ -49,6 +49,7 @@ pub(crate) const PARTS: &[(&str, u32)] = &[
     ("tidy", 5),
     ("deny", 5),
     ("no-std", 10),
+    ("playground", 30),
     ("docs", 40),
     ("build of the tests", 120),
     ("examples in documents", 20),

@@ -131,6 +131,9 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("tidy", || packages::sbom("target/sbom.json"))?;
     times.measure("deny", packages::deny)?;
     times.measure("no-std", playground::check_without_std)?;
+    if scope == Scope::Full {
+        times.measure("playground", playground::check)?;
+    }
     times.measure("docs", docs)?;
     tests_per_crate::check(scope, times)?;
     times.measure("python", python::check)?;

@@ -26,7 +26,7 @@
     var place = document.getElementById(id + "-plot"), list = document.getElementById(id + "-legend");
     var words = document.getElementById(id + "-values");
     var axis = function (values, size) {
-      return { stroke: function () { return colour("--soft"); }, grid: { stroke: function () { return colour("--grid"); } },
+      return { stroke: function () { return colour("--soft"); }, grid: { stroke: function () { return colour("--grid"); }, width: 1 },
         ticks: { show: false }, size: size, values: function (plot, all) { return all.map(function (v) { return v === null ? "" : values(v); }); } };
     };
     var series = [{}].concat(names.map(function (name, i) {

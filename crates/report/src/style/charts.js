@@ -362,7 +362,7 @@
     var foot = make("div", "readout", holder);
     chart.readout = make("p", "", foot);
     chart.readout.setAttribute("aria-live", "polite");
-    chart.hint = spec.names ? "Each number is a line of the table." : "";
+    chart.hint = spec.names ? "Each number on the axis is a changed line." : "";
     chart.readout.textContent = chart.hint;
     chart.back = make("button", "", foot);
     chart.back.type = "button";
