@@ -1,5 +1,9 @@
 //! The results of an experiment: the data behind every table, page and file.
 
+mod purchase;
+
+pub use purchase::{Purchase, PurchaseOption};
+
 pub use flashlab_catalogue::provenance::{Device, Number, Parameter, ParameterKind};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -45,6 +49,9 @@ pub struct Results {
     /// Comparisons of choices, such as filesystems, one per question.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
+    /// Choices of drives, one per size of the hot set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub purchases: Vec<Purchase>,
 }
 
 /// A comparison of choices over all devices of a run, such as filesystems for one workload.
@@ -144,6 +151,9 @@ pub const COMPARISON: &str = "Comparison: ";
 
 /// Prefix of a note that quotes a source's own words about the figures of a table.
 pub const PUBLISHED: &str = "Published of ";
+
+/// Prefix of the note on the prices of the choices of drives.
+pub const PRICES: &str = "Price of a layout";
 
 /// One compared figure.
 #[derive(Clone, Debug, Serialize)]

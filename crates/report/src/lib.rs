@@ -72,6 +72,7 @@ pub mod live;
 mod markup;
 mod number;
 pub mod probe;
+mod purchases;
 pub mod quantity;
 mod shape;
 mod statistics;

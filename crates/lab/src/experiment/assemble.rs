@@ -3,7 +3,7 @@
 use super::definition::Kind;
 use super::measured::MeasuredCell;
 use super::published::{PublishedTable, Shape};
-use super::{Experiment, Outcome, bounds, cell_name, digest, pattern, sweep};
+use super::{Experiment, Outcome, bounds, cell_name, digest, pattern, sweep, tiering};
 use crate::results::{
     self, Bound, Cell, Mechanisms, Published, Reference, ReferenceKind, Results, Role, Tail,
 };
@@ -54,7 +54,8 @@ impl Experiment {
             })
             .collect();
         inputs.extend(self.further_inputs(&devices));
-        let curves = sweep::curves(self, &cells, &outcome.statistics);
+        let mut curves = sweep::curves(self, &cells, &outcome.statistics);
+        curves.extend(tiering::curves(self, &cells));
         Results {
             experiment: self.folder.name.clone(),
             title: self.definition.title.clone(),
@@ -72,6 +73,7 @@ impl Experiment {
             series: outcome.series,
             statistics: outcome.statistics,
             answers: outcome.answers,
+            purchases: outcome.purchases,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each kind of experiment is a module of code; each experiment of a kind is data. The modules of the kinds document
 //! the keys beyond the common ones: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`],
-//! [`super::gc`], [`super::recorded`], [`super::rootfs`], [`super::volume`].
+//! [`super::gc`], [`super::recorded`], [`super::rootfs`], [`super::volume`], [`super::tiering`].
 
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
@@ -47,6 +47,8 @@ pub struct Definition {
     pub rootfs: Option<super::rootfs::Settings>,
     /// Jobs and costs of an experiment of kind [`Kind::Volume`].
     pub volume: Option<super::volume::Settings>,
+    /// Sizes, prices, load and layouts of an experiment of kind [`Kind::Tiering`].
+    pub tiering: Option<super::tiering::Settings>,
     /// Size and duration of the simulations of garbage collection.
     pub gc: Option<super::gc::Settings>,
     /// Jobs that run before the measurements.
@@ -92,6 +94,8 @@ pub enum Kind {
     Rootfs,
     /// Volumes on timed devices, and the bare devices beside them.
     Volume,
+    /// Volumes over a fast and a slow drive with several sets of targets.
+    Tiering,
 }
 
 impl Kind {
@@ -106,6 +110,7 @@ impl Kind {
             Kind::Recorded => "recorded",
             Kind::Rootfs => "rootfs",
             Kind::Volume => "volume",
+            Kind::Tiering => "tiering",
         }
     }
 }
@@ -311,13 +316,17 @@ impl Definition {
             return Err("expected at least one run, one step and one column".into());
         }
         if self.steps.is_empty()
-            != matches!(self.kind, Kind::Endurance | Kind::Recorded | Kind::Rootfs | Kind::Volume)
+            != matches!(
+                self.kind,
+                Kind::Endurance | Kind::Recorded | Kind::Rootfs | Kind::Volume | Kind::Tiering
+            )
         {
             return Err(match self.kind {
                 Kind::Endurance => "an experiment of kind \"endurance\" has [endurance], not steps".into(),
                 Kind::Recorded => "an experiment of kind \"recorded\" has [recorded], not steps".into(),
                 Kind::Rootfs => "an experiment of kind \"rootfs\" has [rootfs], not steps".into(),
                 Kind::Volume => "an experiment of kind \"volume\" has [volume], not steps".into(),
+                Kind::Tiering => "an experiment of kind \"tiering\" has [tiering], not steps".into(),
                 _ => "expected at least one run, one step and one column".to_owned(),
             });
         }
@@ -362,6 +371,8 @@ impl Definition {
         only(self.volume.is_some(), "[volume]", Kind::Volume)?;
         let has_column = |column: &str| self.has_column(column);
         self.volume.as_ref().map_or(Ok(()), |settings| super::volume::check(settings, has_column))?;
+        only(self.tiering.is_some(), "[tiering]", Kind::Tiering)?;
+        self.tiering.as_ref().map_or(Ok(()), |settings| super::tiering::check(settings, has_column))?;
         if !self.rows.is_empty() && !matches!(self.kind, Kind::Matrix | Kind::Gc) {
             return Err("[[row]] belongs to kinds \"matrix\" and \"gc\"".into());
         }

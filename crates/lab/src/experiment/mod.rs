@@ -20,6 +20,7 @@ mod published;
 mod recorded;
 mod rootfs;
 mod sweep;
+mod tiering;
 mod undetermined;
 mod volume;
 mod wear;
@@ -33,10 +34,13 @@ pub use measurements::ENGINE_PUBLISHED;
 pub use pattern::{CellPattern, cell_name};
 pub use recorded::{RecordedFilesystem, RecordedWorkload, Settings as RecordedSettings};
 pub use rootfs::{RootImage, Settings as RootfsSettings};
+pub use tiering::{
+    Layout as TieringLayout, Load as TieringLoad, Prices as TieringPrices, Settings as TieringSettings,
+};
 pub use volume::{CodecSettings, Settings as VolumeSettings};
 
 use crate::progress::Progress;
-use crate::results::{Answer, DeviceStatistics, Parameter, Reference, Results, Series, WearMap};
+use crate::results::{Answer, DeviceStatistics, Parameter, Purchase, Reference, Results, Series, WearMap};
 use definition::Step;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::{Folder, Library, LibraryError, read_file};
@@ -77,6 +81,8 @@ struct Outcome {
     notes: Vec<String>,
     /// Comparisons of choices, for experiments that have them.
     answers: Vec<Answer>,
+    /// Choices of drives, for experiments that have them.
+    purchases: Vec<Purchase>,
 }
 
 /// A device and the cells that it determines.
@@ -161,6 +167,7 @@ impl Experiment {
             Kind::Recorded => recorded::run(self, library, seed, progress),
             Kind::Rootfs => rootfs::run(self, library, seed, progress),
             Kind::Volume => volume::run(self, library, seed, progress),
+            Kind::Tiering => tiering::run(self, library, seed, progress),
         }
     }
 

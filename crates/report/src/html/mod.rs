@@ -15,6 +15,7 @@ mod lifetime;
 mod live;
 mod notes;
 mod probe;
+mod purchases;
 mod sequence;
 mod series;
 mod statistics;
@@ -51,6 +52,7 @@ pub fn page(results: &Results) -> String {
     let [first, second, third] = shown;
     let sections: Vec<Section> = [
         answers::section(results),
+        purchases::section(results),
         summary::section(results),
         curves::section(results),
         first,

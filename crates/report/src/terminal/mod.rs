@@ -12,7 +12,7 @@ mod statistics;
 pub(crate) mod trace;
 mod wear;
 
-use crate::{answers, grid, number};
+use crate::{answers, grid, number, purchases};
 use flashlab_lab::results::{
     COMPARISON, Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
 };
@@ -36,6 +36,7 @@ const LARGE_ERROR_PERCENT: f64 = 10.0;
 pub fn table(results: &Results, width: usize, colour: bool) -> String {
     let style = Style { width, colour };
     let mut text = heading(results, style);
+    text += &bought(results, style);
     text += &curves::text(results, style);
     text += &match results.answers.is_empty() {
         true => comparison(results, style),
@@ -83,6 +84,25 @@ fn answered(results: &Results, style: Style) -> String {
     let figures = plural(results.cells.len(), "figure");
     let all = format!("{} The page, JSON and CSV have all {figures}, by device.", answers::LEGEND);
     text + &style.dim(wrap(&all, style.width)) + "\n\n"
+}
+
+/// Returns the choices of drives with their figures, one table per hot set.
+fn bought(results: &Results, style: Style) -> String {
+    let mut text = String::new();
+    for purchase in &results.purchases {
+        text += &format!("{}\n", style.bold(wrap(&clean(&purchase.sentence()), style.width)));
+        let mut rows: Vec<Vec<String>> = vec![purchases::heads(purchase)];
+        rows.extend(purchase.options.iter().map(|option| purchases::cells(purchase, option)));
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|cell| clean(cell)).collect()).collect();
+        let lines: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+        let right: Vec<bool> = (0..lines[0].len()).map(|n| n > 0).collect();
+        text += &format!("{}\n", columns(&lines, &right, style.width));
+    }
+    match results.purchases.is_empty() {
+        true => text,
+        false => text + &style.dim(wrap(purchases::LEGEND, style.width)) + "\n\n",
+    }
 }
 
 /// Columns of numbers in a block, whose columns are: row name, cell name, published, ±, simulated, ±, error, role,

@@ -29,7 +29,7 @@
 mod simulate;
 
 #[cfg(feature = "volume")]
-pub(super) use simulate::run;
+pub(super) use simulate::{outcome, run, timed};
 
 use serde::Deserialize;
 

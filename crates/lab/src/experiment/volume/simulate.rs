@@ -120,7 +120,7 @@ pub(in crate::experiment) fn run(
 }
 
 /// Creates a device with its time and with bytes, which take memory when they are written.
-fn timed(device: &Device, seed: u64) -> Arc<dyn BlockDevice> {
+pub(in crate::experiment) fn timed(device: &Device, seed: u64) -> Arc<Timed> {
     let model = device.build(seed);
     let bytes = Memory::new(model.geometry().capacity, Pages::Small).expect("address space for a device");
     Arc::new(Timed::new(model, Box::new(bytes)))
@@ -158,7 +158,7 @@ async fn create(
 
 fn measure(device: &Device, path: Path, settings: &Settings, seed: u64) -> Rates {
     let mut executor = Executor::new(seed);
-    let device = timed(device, seed);
+    let device: Arc<dyn BlockDevice> = timed(device, seed);
     executor.attach(device.clone());
     let CodecSettings { cores, cipher_ns_per_kib, .. } = settings.codec;
     let codec =
@@ -205,7 +205,8 @@ fn jobs(executor: &mut Executor, target: &Arc<dyn BlockDevice>, settings: &Setti
     (settings.span_mib * u64::from(settings.jobs)) as f64 / (elapsed as f64 / 1e9)
 }
 
-async fn outcome(started: Started) -> IoOutcome {
+/// Returns the outcome of a request when it has one.
+pub(in crate::experiment) async fn outcome(started: Started) -> IoOutcome {
     match started {
         Started::Done(outcome) => outcome,
         Started::Pending(future) => future.await,
@@ -215,7 +216,7 @@ async fn outcome(started: Started) -> IoOutcome {
 /// Returns the size of the striped volume in bytes.
 fn stripe(columns: &[(String, Device)], settings: &Settings, seed: u64) -> u64 {
     let of_stripe = columns.iter().filter(|(column, _)| settings.stripe.contains(column));
-    let devices: Vec<Arc<dyn BlockDevice>> = of_stripe.map(|(_, device)| timed(device, seed)).collect();
+    let devices: Vec<Arc<dyn BlockDevice>> = of_stripe.map(|(_, device)| timed(device, seed) as _).collect();
     let mut executor = Executor::new(seed);
     devices.iter().for_each(|device| executor.attach(device.clone()));
     let cx = executor.context();
