@@ -329,8 +329,16 @@ fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
     let job = "--name=a --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=100";
     folder.line(&format!("bench --html page.html sd/kingston {job}")).succeeded();
     let page = folder.read("page.html");
-    for part in ["id=\"results\"", "id=\"latency\"", "id=\"why\"", "p99.99", "<dt>program</dt>", "m-program"]
-    {
+    let parts = [
+        "id=\"results\"",
+        "id=\"latency\"",
+        "id=\"over-time\"",
+        "id=\"why\"",
+        "p99.99",
+        "<dt>program</dt>",
+        "m-program",
+    ];
+    for part in parts {
         assert!(page.contains(part), "{part} is missing");
     }
     assert!(
