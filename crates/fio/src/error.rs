@@ -1,9 +1,14 @@
 //! Errors in job files and command lines, with their position and advice on how to correct them.
 
+mod contradiction;
+mod structure;
+
 use std::fmt;
 use std::sync::Arc;
 
 use crate::number::ValueError;
+pub use contradiction::Contradiction;
+pub use structure::{IncludeProblem, SectionProblem};
 
 /// A position in the input. Lines, columns (in characters) and arguments count from 1.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -103,34 +108,10 @@ pub enum Problem {
         /// Text of the line.
         text: String,
     },
-    /// `[name` without `]`.
-    UnclosedSection,
-    /// `[name] something`.
-    TextAfterSection {
-        /// Text after the bracket.
-        text: String,
-    },
-    /// `[]`, a section without a name.
-    UnnamedSection,
-    /// A `[section]` in an included file.
-    SectionInInclude {
-        /// Name of the section.
-        name: String,
-    },
-    /// `include` without a file.
-    IncludeWithoutFile,
-    /// A file that includes itself, directly or through others.
-    IncludeCycle {
-        /// Files from the outermost to the repeated one.
-        chain: Vec<String>,
-    },
-    /// Includes are nested too deeply, or there are too many of them.
-    TooManyIncludes {
-        /// The limit that was exceeded.
-        most: usize,
-        /// True if the limit applies to the nesting, false if it applies to the number of included files.
-        nested: bool,
-    },
+    /// A fault in the line that begins a section.
+    Section(SectionProblem),
+    /// A fault in an `include` line or in an included file.
+    Include(IncludeProblem),
     /// `${NAME` without `}`.
     UnclosedVariable,
     /// `${NAME}` where the environment variable is unset or empty.
@@ -235,84 +216,6 @@ pub enum Problem {
     },
 }
 
-/// A contradiction between the options of a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Contradiction {
-    /// `time_based` without `runtime`.
-    TimeBasedWithoutRuntime,
-    /// `rate` with `rate_iops`.
-    RateAndRateIops,
-    /// `bsrange` with `bssplit`.
-    RangeAndSplit,
-    /// `size` or `filesize` is smaller than the smallest block.
-    SizeBelowBlock {
-        /// `size` or `filesize`.
-        option: &'static str,
-        /// Value of the option in bytes.
-        size: u64,
-        /// Smallest block in bytes.
-        block: u64,
-    },
-    /// The region cannot hold a block: `offset=100%`.
-    NothingAfterOffset,
-    /// A job that writes or trims, together with `--readonly`.
-    WritesWhileReadOnly,
-    /// `directory=` together with an absolute path in `filename=`.
-    AbsoluteNameInDirectory {
-        /// The absolute path.
-        path: String,
-    },
-    /// A `rate` at which one block takes more than an hour.
-    RateTooLow {
-        /// Rate in bytes a second.
-        rate: u64,
-        /// Largest block in bytes.
-        block: u64,
-    },
-    /// More files than fio accepts.
-    TooManyFiles {
-        /// Maximum number of files.
-        most: usize,
-    },
-}
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Contradiction::TimeBasedWithoutRuntime => {
-                write!(f, "time_based needs a runtime: add runtime=60, or remove time_based")
-            }
-            Contradiction::RateAndRateIops => {
-                write!(f, "rate and rate_iops exclude each other; keep one of them")
-            }
-            Contradiction::RangeAndSplit => {
-                write!(f, "bsrange and bssplit exclude each other; keep one of them")
-            }
-            Contradiction::SizeBelowBlock { option, size, block } => {
-                write!(
-                    f,
-                    "{option}={size} is less than one block of {block} bytes; raise {option} or lower bs"
-                )
-            }
-            Contradiction::NothingAfterOffset => {
-                write!(f, "offset=100% leaves nothing to read or write; lower it")
-            }
-            Contradiction::WritesWhileReadOnly => {
-                write!(f, "it writes or trims, and --readonly forbids both; remove --readonly")
-            }
-            Contradiction::AbsoluteNameInDirectory { path } => {
-                write!(f, "filename={} is an absolute path; remove it or directory", quoted(path))
-            }
-            Contradiction::RateTooLow { rate, block } => write!(
-                f,
-                "at rate={rate} bytes a second one block of {block} bytes takes over an hour; rate is in bytes a second"
-            ),
-            Contradiction::TooManyFiles { most } => write!(f, "it has more than {most} files"),
-        }
-    }
-}
-
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -329,28 +232,8 @@ impl fmt::Display for Problem {
             Problem::OutsideSection { text } => {
                 write!(f, "{} precedes the first section; put [global] or a [job] above it", quoted(text))
             }
-            Problem::UnclosedSection => write!(f, "this section's name has no closing ]"),
-            Problem::TextAfterSection { text } => {
-                write!(f, "{} follows the section's name; begin a new line", quoted(text))
-            }
-            Problem::UnnamedSection => write!(f, "this section has no name; write [job]"),
-            Problem::SectionInInclude { name } => {
-                write!(
-                    f,
-                    "[{}] begins a section in an included file; fio takes only options there",
-                    printable(name)
-                )
-            }
-            Problem::IncludeWithoutFile => write!(f, "include needs a file: include common.fio"),
-            Problem::IncludeCycle { chain } => {
-                write!(f, "these files include each other: {}", chain.join(" -> "))
-            }
-            Problem::TooManyIncludes { most, nested: true } => {
-                write!(f, "includes are nested more than {most} deep")
-            }
-            Problem::TooManyIncludes { most, nested: false } => {
-                write!(f, "more than {most} files are included")
-            }
+            Problem::Section(problem) => problem.fmt(f),
+            Problem::Include(problem) => problem.fmt(f),
             Problem::UnclosedVariable => write!(f, "this ${{ has no closing }}"),
             Problem::UnsetVariable { name } => write!(
                 f,

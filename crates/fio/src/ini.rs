@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Place, Problem};
+use crate::error::{Error, IncludeProblem, Place, Problem, SectionProblem};
 use crate::expression;
 use crate::loader::Loader;
 use crate::number::{KbBase, byte_factor};
@@ -123,18 +123,21 @@ impl Reader<'_> {
 
     fn section(&mut self, line: &Line<'_>, after: &str) -> Result<(), Error> {
         let Some((name, rest)) = after.split_once(']') else {
-            return Err(line.error(0, Problem::UnclosedSection));
+            return Err(line.error(0, Problem::Section(SectionProblem::Unclosed)));
         };
         if !rest.is_empty() {
             let before = name.chars().count() + 2 + rest.len() - rest.trim_start().len();
-            return Err(line.error(before, Problem::TextAfterSection { text: rest.trim_start().to_string() }));
+            return Err(line.error(
+                before,
+                Problem::Section(SectionProblem::TextAfterName { text: rest.trim_start().to_string() }),
+            ));
         }
         let name = name.trim().to_string();
         if name.is_empty() {
-            return Err(line.error(0, Problem::UnnamedSection));
+            return Err(line.error(0, Problem::Section(SectionProblem::Unnamed)));
         }
         if self.chain.len() > 1 {
-            return Err(line.error(0, Problem::SectionInInclude { name }));
+            return Err(line.error(0, Problem::Include(IncludeProblem::ContainsSection { name })));
         }
         self.sections.push(Section { name, place: line.place.clone(), assignments: Vec::new() });
         Ok(())
@@ -142,14 +145,14 @@ impl Reader<'_> {
 
     fn include(&mut self, line: &Line<'_>, path: &str) -> Result<(), Error> {
         if path.is_empty() {
-            return Err(line.error(0, Problem::IncludeWithoutFile));
+            return Err(line.error(0, Problem::Include(IncludeProblem::WithoutFile)));
         }
         if self.chain.len() > INCLUDE_DEPTH_MAX {
-            return Err(line.error(0, Problem::TooManyIncludes { most: INCLUDE_DEPTH_MAX, nested: true }));
+            return Err(line.error(0, Problem::Include(IncludeProblem::TooDeep { most: INCLUDE_DEPTH_MAX })));
         }
         self.includes += 1;
         if self.includes > INCLUDES_MAX {
-            return Err(line.error(0, Problem::TooManyIncludes { most: INCLUDES_MAX, nested: false }));
+            return Err(line.error(0, Problem::Include(IncludeProblem::TooMany { most: INCLUDES_MAX })));
         }
         let at = line.text.chars().count() - path.chars().count();
         let (path, bytes) = self
@@ -157,7 +160,7 @@ impl Reader<'_> {
             .map_err(|reason| line.error(at, Problem::Unreadable { file: path.to_string(), reason }))?;
         if self.chain.contains(&path) {
             let chain = self.chain.iter().cloned().chain([path]).collect();
-            return Err(line.error(at, Problem::IncludeCycle { chain }));
+            return Err(line.error(at, Problem::Include(IncludeProblem::Cycle { chain })));
         }
         self.file(&path, &bytes)
     }
@@ -336,15 +339,18 @@ mod tests {
         assert_eq!(error.to_string(), "y:1:9: these files include each other: x -> y -> x");
         let deep = |path: &str| Ok(format!("include {path}x").into_bytes());
         let error = parse("a", b"[a]\ninclude x", &deep).unwrap_err();
-        assert_eq!(*error.problem, Problem::TooManyIncludes { most: 16, nested: true });
+        assert_eq!(*error.problem, Problem::Include(IncludeProblem::TooDeep { most: 16 }));
         let wide = |path: &str| Ok(format!("include {path}x\ninclude {path}y").into_bytes());
         assert!(parse("a", b"[a]\ninclude x", &wide).is_err());
         let flat = |_: &str| Ok(Vec::new());
         let error = parse("a", format!("[a]\n{}", "include x\n".repeat(2000)).as_bytes(), &flat).unwrap_err();
-        assert_eq!(*error.problem, Problem::TooManyIncludes { most: 1024, nested: false });
+        assert_eq!(*error.problem, Problem::Include(IncludeProblem::TooMany { most: 1024 }));
         let section = |_: &str| Ok(b"bs=4k\n[b]".to_vec());
         let error = parse("a", b"[a]\ninclude i", &section).unwrap_err();
-        assert_eq!(*error.problem, Problem::SectionInInclude { name: "b".to_string() });
+        assert_eq!(
+            *error.problem,
+            Problem::Include(IncludeProblem::ContainsSection { name: "b".to_string() })
+        );
     }
 
     #[test]

@@ -116,6 +116,40 @@ pub(crate) struct Submitter {
     pub(crate) end: Option<Instant>,
 }
 
+/// Numbers of requests that a job makes, submits and reaps together.
+struct Batching {
+    depth: usize,
+    refill_at: usize,
+    batch_submit: usize,
+    reap_min: usize,
+    reap_max: usize,
+}
+
+impl Batching {
+    /// Resolves `iodepth=` and the `iodepth_batch*=` options of a job. A synchronous engine ignores them.
+    fn of(job: &Job) -> Batching {
+        if job.has_one_request_at_a_time() {
+            return Batching { depth: 1, refill_at: 0, batch_submit: 1, reap_min: 1, reap_max: 1 };
+        }
+        let depth = (job.depth as usize).max(1);
+        let reap_min = (job.batch_complete_min as usize).clamp(1, depth);
+        Batching {
+            depth,
+            refill_at: match job.depth_low {
+                0 => depth - 1,
+                low => (low as usize).min(depth - 1),
+            },
+            batch_submit: (job.batch_submit as usize).clamp(1, depth),
+            reap_min,
+            reap_max: match job.batch_complete_min {
+                // Polling: the job reaps everything that has completed.
+                0 => usize::MAX,
+                _ => (job.batch_complete_max as usize).max(reap_min),
+            },
+        }
+    }
+}
+
 impl Submitter {
     pub(crate) fn new(
         index: usize,
@@ -126,17 +160,7 @@ impl Submitter {
         start: Instant,
     ) -> Result<Submitter, WorkloadError> {
         let start = start.saturating_add(job.start_delay);
-        let synchronous = job.has_one_request_at_a_time();
-        let option = |value: u32| value as usize;
-        let depth = if synchronous { 1 } else { option(job.depth).max(1) };
-        let reap_min = if synchronous { 1 } else { option(job.batch_complete_min).clamp(1, depth) };
-        let reap_max = match job.batch_complete_min {
-            _ if synchronous => 1,
-            // Polling: the job reaps everything that has completed.
-            0 => usize::MAX,
-            _ => option(job.batch_complete_max).max(reap_min),
-        };
-        let batch_submit = if synchronous { 1 } else { option(job.batch_submit).clamp(1, depth) };
+        let Batching { depth, refill_at, batch_submit, reap_min, reap_max } = Batching::of(job);
         let pace = Pace::new(job, start);
         let has_no_checks = pace.is_none() && batch_submit == 1;
         let source = match (&job.read_iolog, iolog) {
@@ -162,11 +186,7 @@ impl Submitter {
             source,
             pace,
             depth,
-            refill_at: if synchronous || job.depth_low == 0 {
-                depth - 1
-            } else {
-                option(job.depth_low).min(depth - 1)
-            },
+            refill_at,
             batch_submit,
             reap_min,
             reap_max,
