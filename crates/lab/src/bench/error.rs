@@ -7,6 +7,7 @@ use flashlab_fio::workload::{Cause, WorkloadError};
 use flashlab_host::fs::NoRoom;
 use flashlab_sim::{Duration, Instant, Status};
 use std::fmt;
+
 /// The reason why jobs could not run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BenchError {
@@ -76,40 +77,12 @@ pub enum BenchError {
         /// The job.
         job: String,
     },
-    /// A job replays a recording and sets an option that does not apply to one.
-    RecordingOption {
-        /// The job.
-        job: String,
-        /// The option.
-        option: &'static str,
-    },
-    /// A recording has to run together with other jobs.
-    RecordingNotAlone {
-        /// The job.
-        job: String,
-    },
-    /// A recording has to run on a device with a filesystem or files.
-    RecordingOnFiles {
-        /// The job.
-        job: String,
-    },
-    /// A recording reaches beyond the end of the device.
-    RecordingTooLarge {
-        /// The job.
-        job: String,
-        /// Number of the step with the highest range, from 0.
-        step: u64,
-        /// End of its range in bytes.
-        end: u64,
-        /// Capacity of the device in bytes.
-        capacity: u64,
-    },
-    /// A recording cannot be read or replayed.
+    /// A job cannot replay its recording.
     Recording {
         /// The job.
         job: String,
-        /// Place and kind of the fault.
-        problem: String,
+        /// The reason.
+        error: RecordingError,
     },
     /// The device rejected a request.
     Refused {
@@ -207,48 +180,16 @@ impl fmt::Display for BenchError {
                 "job `{job}` has write_iolog= and verify=, but the iolog would lack the reads of verify=: remove one of \
                  the two options"
             ),
-            BenchError::RecordingOption { job, option } => write!(
-                f,
-                "job `{job}` replays a recording, whose requests and pauses are recorded: remove {option}"
-            ),
-            BenchError::RecordingNotAlone { job } => write!(
-                f,
-                "job `{job}` replays a recording, which runs alone: add stonewall to it and to the job after it"
-            ),
-            BenchError::RecordingOnFiles { job } => write!(
-                f,
-                "job `{job}` replays a recording, which contains requests to a device: leave --fs out, and directory= in the \
-                 jobs before it"
-            ),
-            BenchError::RecordingTooLarge { job, step, end, capacity } => write!(
-                f,
-                "job `{job}`: step {step} of the recording reaches byte {end}, but the device has {capacity} bytes; choose a \
-                 larger device"
-            ),
-            BenchError::Recording { job, problem } => {
-                write!(f, "job `{job}`: the recording cannot be replayed: {problem}")
-            }
+            BenchError::Recording { job, error } => write!(f, "job `{job}`{error}"),
             BenchError::Refused { job, direction, offset, length, status } => {
-                let why = match status {
-                    Status::OutOfRange => "it is beyond the end of the device or not made of whole blocks",
-                    Status::Unreadable => "the data there can no longer be read",
-                    Status::Ok | Status::Unsupported | Status::ReadOnly => "the device does not support it",
-                };
-                let direction = direction.name();
+                let (direction, why) = (direction.name(), reason_of_rejection(*status));
                 write!(
                     f,
                     "job `{job}` ended early: the device rejected a {direction} of {length} bytes at byte {offset}: {why}"
                 )
             }
             BenchError::FlushRejected { job, status } => {
-                let why = match status {
-                    Status::Unsupported => {
-                        "the device does not support it: leave fsync=, fdatasync=, end_fsync= and sync= out"
-                    }
-                    Status::Ok | Status::OutOfRange | Status::ReadOnly | Status::Unreadable => {
-                        "written data may not be durable"
-                    }
-                };
+                let why = reason_of_rejected_flush(*status);
                 write!(f, "job `{job}` ended early: the device rejected a flush: {why}")
             }
             BenchError::MaxLatency { job, direction, offset, took, limit } => write!(
@@ -277,6 +218,73 @@ impl fmt::Display for BenchError {
 }
 
 impl std::error::Error for BenchError {}
+
+/// Returns the reason why a device rejects a request with this status.
+fn reason_of_rejection(status: Status) -> &'static str {
+    match status {
+        Status::OutOfRange => "it is beyond the end of the device or not made of whole blocks",
+        Status::Unreadable => "the data there can no longer be read",
+        Status::Ok | Status::Unsupported | Status::ReadOnly => "the device does not support it",
+    }
+}
+
+/// Returns the reason why a device rejects a flush with this status, or the consequence.
+fn reason_of_rejected_flush(status: Status) -> &'static str {
+    match status {
+        Status::Unsupported => {
+            "the device does not support it: leave fsync=, fdatasync=, end_fsync= and sync= out"
+        }
+        Status::Ok | Status::OutOfRange | Status::ReadOnly | Status::Unreadable => {
+            "written data may not be durable"
+        }
+    }
+}
+
+/// The reason why a job cannot replay its recording.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RecordingError {
+    /// The job sets an option that does not apply to a recording.
+    Option(&'static str),
+    /// The recording has to run together with other jobs.
+    NotAlone,
+    /// The recording has to run on a device with a filesystem or files.
+    OnFiles,
+    /// The recording reaches beyond the end of the device.
+    TooLarge {
+        /// Number of the step with the highest range, from 0.
+        step: u64,
+        /// End of its range in bytes.
+        end: u64,
+        /// Capacity of the device in bytes.
+        capacity: u64,
+    },
+    /// The recording cannot be read or replayed. The text has the place and kind of the fault.
+    Faulty(String),
+}
+
+/// Continues a message that begins with the name of the job.
+impl fmt::Display for RecordingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordingError::Option(option) => {
+                write!(f, " replays a recording, whose requests and pauses are recorded: remove {option}")
+            }
+            RecordingError::NotAlone => f.write_str(
+                " replays a recording, which runs alone: add stonewall to it and to the job after it",
+            ),
+            RecordingError::OnFiles => f.write_str(
+                " replays a recording, which contains requests to a device: leave --fs out, and directory= in the jobs \
+                 before it",
+            ),
+            RecordingError::TooLarge { step, end, capacity } => write!(
+                f,
+                ": step {step} of the recording reaches byte {end}, but the device has {capacity} bytes; choose a larger \
+                 device"
+            ),
+            RecordingError::Faulty(problem) => write!(f, ": the recording cannot be replayed: {problem}"),
+        }
+    }
+}
 
 /// Returns the first request that failed or took too long as an error; the job that made it ended there.
 pub fn refusal(reports: &[Report]) -> Option<BenchError> {

@@ -13,7 +13,7 @@ mod trace;
 mod work;
 
 pub use buffered::Unmodelled;
-pub use error::{BenchError, refusal};
+pub use error::{BenchError, RecordingError, refusal};
 pub(crate) use hints::reads_unwritten;
 pub use hints::{Hint, hints};
 pub use steps::{InFlight, Steps};
@@ -367,14 +367,13 @@ impl Bench {
             return Ok(None);
         };
         trace::check(job, source, self.device().geometry().capacity)?;
+        let fault = |error| BenchError::Recording { job: job.name.clone(), error };
         if wave.len() > 1 {
-            return Err(BenchError::RecordingNotAlone { job: job.name.clone() });
+            return Err(fault(RecordingError::NotAlone));
         }
         match self.stack {
             Stack::Device(_) => Ok(Some(source.clone())),
-            Stack::Files(_) | Stack::Filesystem(_) => {
-                Err(BenchError::RecordingOnFiles { job: job.name.clone() })
-            }
+            Stack::Files(_) | Stack::Filesystem(_) => Err(fault(RecordingError::OnFiles)),
         }
     }
 
@@ -407,7 +406,10 @@ impl Bench {
         if begin > END {
             return Err(BenchError::TooLong);
         }
-        let fault = |problem: String| BenchError::Recording { job: job.name.clone(), problem };
+        let fault = |problem: String| BenchError::Recording {
+            job: job.name.clone(),
+            error: RecordingError::Faulty(problem),
+        };
         let steps = source.steps().map_err(|error| fault(error.to_string()))?;
         let replay = Replay::new(steps, trace::mode(job, source), begin);
         let until = job.runtime.map(|runtime| begin.saturating_add(runtime));

@@ -3,7 +3,7 @@
 //! An iolog is the source of requests of an ordinary job. A recording has dependencies and a schedule of its own, so its
 //! job runs alone, on the bare device, and most options of a job do not apply to it.
 
-use super::BenchError;
+use super::{BenchError, RecordingError};
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::{Extent, Job};
 use flashlab_recording::{Mode, Source};
@@ -50,17 +50,17 @@ pub(super) fn mode(job: &Job, recording: &Source) -> Mode {
 
 /// Checks that `job` can replay `recording` on a device of `capacity` bytes.
 pub(super) fn check(job: &Job, recording: &Source, capacity: u64) -> Result<(), BenchError> {
+    let fault = |error| BenchError::Recording { job: job.name.clone(), error };
     if let Some(option) = inapplicable(job) {
-        return Err(BenchError::RecordingOption { job: job.name.clone(), option });
+        return Err(fault(RecordingError::Option(option)));
     }
     let summary = recording.summary();
     if summary.end > capacity {
-        return Err(BenchError::RecordingTooLarge {
-            job: job.name.clone(),
+        return Err(fault(RecordingError::TooLarge {
             step: summary.highest_step,
             end: summary.end,
             capacity,
-        });
+        }));
     }
     Ok(())
 }

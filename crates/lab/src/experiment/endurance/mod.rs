@@ -33,7 +33,7 @@ use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Job;
-use history::{EnduranceSetup, Life};
+use history::{EnduranceSetup, Life, Used};
 use std::borrow::Cow;
 use std::sync::Mutex;
 
@@ -90,6 +90,60 @@ fn workload<'a>(
     }))
 }
 
+/// The simulation of all columns, which reports its estimates while it runs.
+struct Simulation<'a> {
+    columns: &'a [(String, Device)],
+    workload: &'a EnduranceWorkload,
+    preparation: &'a [Vec<Job>],
+    steady_percent: f64,
+    progress: &'a Progress,
+    reports_estimates: bool,
+    /// Simulated time at which each column reports its next estimate: once in each doubling of its history.
+    next_report_ns: Vec<Mutex<u64>>,
+}
+
+impl Simulation<'_> {
+    /// Simulates the lives of the column `at`, one for each seed. The first pass reports nothing: its last estimate is
+    /// its best, and the caller reports that one.
+    fn lives(
+        &self,
+        at: usize,
+        seeds: &[u64],
+        budget: Option<u64>,
+        is_first_pass: bool,
+    ) -> Result<(Vec<Life>, Used), ExperimentError> {
+        let (column, device) = &self.columns[at];
+        self.progress.enter(column.as_str());
+        if self.progress.is_stopped() {
+            return Err(ExperimentError::Stopped);
+        }
+        let report_life = |life: &Life| self.report(at, life, is_first_pass);
+        let setup = EnduranceSetup {
+            device,
+            workload: self.workload,
+            preparation: self.preparation,
+            steady_percent: self.steady_percent,
+            budget,
+            progress: self.progress,
+            report_life: &report_life,
+        };
+        let lives = setup.lives(seeds).map_err(|error| ExperimentError::of_bench(column.clone(), error))?;
+        if self.progress.is_stopped() { Err(ExperimentError::Stopped) } else { Ok(lives) }
+    }
+
+    /// Reports the estimate of the column `at` if its next report is due.
+    fn report(&self, at: usize, life: &Life, is_first_pass: bool) {
+        let mut next_ns = self.next_report_ns[at].lock().expect("no thread panics while it holds the lock");
+        if life.simulated_ns < *next_ns || !self.reports_estimates {
+            return;
+        }
+        *next_ns = life.simulated_ns * if is_first_pass { 1 } else { 2 };
+        if !is_first_pass {
+            self.progress.report(report::estimate(&self.columns[at].0, life));
+        }
+    }
+}
+
 /// Runs the workload on all columns and seeds.
 pub(super) fn run(
     experiment: &Experiment,
@@ -118,42 +172,20 @@ pub(super) fn run(
         }
         None => columns.len() as u64 * count,
     });
-    // Each device reports its estimates once in each doubling of its history. The numbers are the simulated times of
-    // the next reports.
-    let next_report_ns: Vec<Mutex<u64>> = columns.iter().map(|_| Mutex::new(0)).collect();
-    let simulate = |at: usize, seeds: &[u64], budget: Option<u64>, first: bool| {
-        progress.enter(columns[at].0.as_str());
-        if progress.is_stopped() {
-            return Err(ExperimentError::Stopped);
-        }
-        let (column, device) = &columns[at];
-        let tell = |life: &Life| {
-            let mut next_ns = next_report_ns[at].lock().expect("no thread panics while it holds the lock");
-            if life.simulated_ns >= *next_ns && experiment.endurance.is_users() {
-                // The first pass reports only its last estimate, which is its best; the report is below.
-                *next_ns = life.simulated_ns * if first { 1 } else { 2 };
-                if !first {
-                    progress.report(report::estimate(column, life));
-                }
-            }
-        };
-        let setup = EnduranceSetup {
-            device,
-            workload: &workload,
-            preparation: &preparation,
-            steady_percent: definition.steady_percent,
-            budget,
-            progress,
-            report_life: &tell,
-        };
-        let lives = setup.lives(seeds).map_err(|error| ExperimentError::of_bench(column.clone(), error))?;
-        if progress.is_stopped() { Err(ExperimentError::Stopped) } else { Ok(lives) }
+    let simulation = Simulation {
+        columns: &columns,
+        workload: &workload,
+        preparation: &preparation,
+        steady_percent: definition.steady_percent,
+        progress,
+        reports_estimates: experiment.endurance.is_users(),
+        next_report_ns: columns.iter().map(|_| Mutex::new(0)).collect(),
     };
     let places: Vec<usize> = (0..columns.len()).collect();
     if let Some(budget) = budget.filter(|_| has_first_figures) {
         // Estimate the lives of all devices roughly, before any device takes a long time.
         let figures = map_parallel(&places, |at| {
-            let (lives, _) = simulate(*at, &seeds[..1], Some(budget / FIRST_FIGURE), true)?;
+            let (lives, _) = simulation.lives(*at, &seeds[..1], Some(budget / FIRST_FIGURE), true)?;
             progress.report(report::estimate(&columns[*at].0, &lives[0]));
             Ok(())
         });
@@ -162,7 +194,7 @@ pub(super) fn run(
     let lives = map_parallel(&places, |at| {
         // A saved state has one medium.
         let seeds = if columns[*at].1.state.is_some() { &seeds[..1] } else { &seeds };
-        let lives = simulate(*at, seeds, budget, false);
+        let lives = simulation.lives(*at, seeds, budget, false);
         if budget.is_none() {
             progress.advance(count);
         }

@@ -14,64 +14,10 @@ const DAYS: &str = "days until the first failure";
 pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives: &[Life], used: Used) {
     let mut ends: Vec<&Life> = lives.iter().filter(|life| life.first_failure_ns.is_some()).collect();
     ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
-    let mut cell = |table: &str, row: &str, unit: &str, simulated: Figure| {
-        let run = Measured { counted: (simulated.mean * 1e6).round() as u64, ..Measured::default() };
-        outcome.cells.push(MeasuredCell {
-            table: table.to_owned(),
-            row: row.to_owned(),
-            column: column.to_owned(),
-            unit: unit.to_owned(),
-            role: None,
-            simulated,
-            runs: vec![run],
-            logger_bytes: None,
-        });
-    };
-    let single = |mean| Figure { mean, sd: 0.0 };
-    if let ([first, ..], [.., last]) = (ends.as_slice(), ends.as_slice()) {
-        let median = ends[(ends.len() - 1) / 2];
-        let all: Vec<f64> = ends.iter().map(|life| days(life)).collect();
-        cell(DAYS, "least", "days", single(days(first)));
-        cell(DAYS, "median", "days", single(days(median)));
-        cell(DAYS, "most", "days", single(days(last)));
-        cell(DAYS, "mean", "days", figure_of(&all));
-        let written = median.written_rate * median.first_failure_ns.unwrap_or(0.0) / 1e12;
-        cell("written until then", "median", "TB", single(written));
-        if let Some(amplification) = median.amplification {
-            cell("write amplification", "median", "ratio", single(amplification));
-        }
-        let left = |n: usize| 100.0 * (lives.len() - n) as f64 / lives.len() as f64;
-        let steps = (0..).zip(&all).flat_map(|(n, days)| [(*days, left(n)), (*days, left(n + 1))]);
-        outcome.series.push(Series {
-            name: "media without a failure".into(),
-            step: DAYS.into(),
-            column: column.to_owned(),
-            unit: "%".into(),
-            x_unit: "days".into(),
-            points: std::iter::once((0.0, 100.0)).chain(steps).collect(),
-        });
+    if ends.is_empty() {
+        outcome.notes.push(reason_for_no_failure(column, device, lives, &used));
     } else {
-        outcome.notes.push(match &used.wear {
-            None => format!(
-                "{column}: {} does not report erase blocks, so its life cannot be estimated.",
-                device.argument
-            ),
-            Some(wear) if wear.limits.is_empty() => format!(
-                "{column}: wear is not limited on {}, because its profile has no endurance. To set one, add for \
-                 example :cycles=3000 to the device.",
-                device.argument
-            ),
-            Some(_) if lives.iter().any(|life| !life.steady) => format!(
-                "{column}: the workload caused no erase on {} in {:.1} simulated days, too short a time to estimate \
-                 its life. Simulate more with `--budget`, or until wear is steady with `--exact`.",
-                device.argument,
-                lives[0].simulated_ns as f64 / NS_A_DAY
-            ),
-            Some(_) => format!(
-                "{column}: the workload causes no erases on {}, so the device never wears out.",
-                device.argument
-            ),
-        });
+        add_failures(outcome, column, lives.len(), &ends);
     }
     if let Some(life) = ends.iter().find(|life| !life.steady) {
         outcome.notes.push(format!(
@@ -94,6 +40,79 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
     outcome.statistics.push(statistics);
 }
 
+/// Adds the lives that end with a failure, `ends`, shortest first, and the survival curve of all `media` media.
+fn add_failures(outcome: &mut Outcome, column: &str, media: usize, ends: &[&Life]) {
+    let median = ends[(ends.len() - 1) / 2];
+    let all: Vec<f64> = ends.iter().map(|life| days(life)).collect();
+    let mut cell = |table: &str, row: &str, unit: &str, figure: Figure| {
+        add_cell(outcome, column, [table, row, unit], figure);
+    };
+    cell(DAYS, "least", "days", single(all[0]));
+    cell(DAYS, "median", "days", single(days(median)));
+    cell(DAYS, "most", "days", single(all[all.len() - 1]));
+    cell(DAYS, "mean", "days", figure_of(&all));
+    let written = median.written_rate * median.first_failure_ns.unwrap_or(0.0) / 1e12;
+    cell("written until then", "median", "TB", single(written));
+    if let Some(amplification) = median.amplification {
+        cell("write amplification", "median", "ratio", single(amplification));
+    }
+    let left = |n: usize| 100.0 * (media - n) as f64 / media as f64;
+    let steps = (0..).zip(&all).flat_map(|(n, days)| [(*days, left(n)), (*days, left(n + 1))]);
+    outcome.series.push(Series {
+        name: "media without a failure".into(),
+        step: DAYS.into(),
+        column: column.to_owned(),
+        unit: "%".into(),
+        x_unit: "days".into(),
+        points: std::iter::once((0.0, 100.0)).chain(steps).collect(),
+    });
+}
+
+/// Returns a note on why no medium of a column fails, and on how to get an estimate.
+fn reason_for_no_failure(column: &str, device: &Device, lives: &[Life], used: &Used) -> String {
+    match &used.wear {
+        None => format!(
+            "{column}: {} does not report erase blocks, so its life cannot be estimated.",
+            device.argument
+        ),
+        Some(wear) if wear.limits.is_empty() => format!(
+            "{column}: wear is not limited on {}, because its profile has no endurance. To set one, add for example \
+             :cycles=3000 to the device.",
+            device.argument
+        ),
+        Some(_) if lives.iter().any(|life| !life.steady) => format!(
+            "{column}: the workload caused no erase on {} in {:.1} simulated days, too short a time to estimate its \
+             life. Simulate more with `--budget`, or until wear is steady with `--exact`.",
+            device.argument,
+            lives[0].simulated_ns as f64 / NS_A_DAY
+        ),
+        Some(_) => format!(
+            "{column}: the workload causes no erases on {}, so the device never wears out.",
+            device.argument
+        ),
+    }
+}
+
+/// Returns a figure without a deviation.
+fn single(mean: f64) -> Figure {
+    Figure { mean, sd: 0.0 }
+}
+
+/// Adds a cell for a column; `names` are its table, its row and its unit.
+fn add_cell(outcome: &mut Outcome, column: &str, [table, row, unit]: [&str; 3], simulated: Figure) {
+    let run = Measured { counted: (simulated.mean * 1e6).round() as u64, ..Measured::default() };
+    outcome.cells.push(MeasuredCell {
+        table: table.to_owned(),
+        row: row.to_owned(),
+        column: column.to_owned(),
+        unit: unit.to_owned(),
+        role: None,
+        simulated,
+        runs: vec![run],
+        logger_bytes: None,
+    });
+}
+
 /// Adds the 95 % interval of a column's median life to the outcome, and a note on how to narrow it.
 pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], steady_percent: f64) {
     let mut ends: Vec<&Life> = lives.iter().filter(|life| life.interval.is_some()).collect();
@@ -101,16 +120,7 @@ pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], stea
     let Some(median) = ends.get(ends.len().saturating_sub(1) / 2) else { return };
     let Some((from, to)) = median.interval.map(|(from, to)| (from / NS_A_DAY, to / NS_A_DAY)) else { return };
     for (row, days) in [("median, 95 % from", from), ("median, 95 % to", to)] {
-        outcome.cells.push(MeasuredCell {
-            table: DAYS.to_owned(),
-            row: row.to_owned(),
-            column: column.to_owned(),
-            unit: "days".to_owned(),
-            role: None,
-            simulated: Figure { mean: days, sd: 0.0 },
-            runs: vec![Measured { counted: (days * 1e6).round() as u64, ..Measured::default() }],
-            logger_bytes: None,
-        });
+        add_cell(outcome, column, [DAYS, row, "days"], single(days));
     }
     let more = if median.steady {
         String::new()
