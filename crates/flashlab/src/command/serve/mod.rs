@@ -51,21 +51,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
              layer +error",
         ));
     }
-    let mut served = Vec::new();
-    for file in &options.exports {
-        served.extend(Served::open_file(file, options.seed, options.read_only, library)?);
-    }
-    for device in &options.devices {
-        served.push(Served::open(device, options.seed, options.read_only, library)?);
-    }
+    let served = open_devices(options, library)?;
     say_notes();
-    let export = |served: &Served| Export {
-        name: served.name.clone(),
-        description: served.description.clone(),
-        device: served.device.clone(),
-        read_only: served.read_only,
-    };
-    let exports = Exports::new(served.iter().map(export).collect()).map_err(Failure::usage)?;
+    let exports = exports_of(&served)?;
     let tls = options.tls.open()?;
     let addresses = addresses(options)?;
     let recorder = options.record.as_deref().map(|path| record(path, &exports)).transpose()?;
@@ -73,16 +61,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     end_on_signals(&stop);
     let status = StatusLine::new();
     logging::start(options.log, status.clone());
-    let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
-    let mut server = Server::new(exports.clone(), limits(options), stop.clone()).with_speed(speed);
+    let mut server = new_server(options, &exports, &stop)?;
     if let Some(recorder) = &recorder {
         server = server.with_recorder(recorder.clone());
     }
     if let Some(tls) = tls {
         server = server.with_tls(tls);
-    }
-    if options.realtime {
-        server = server.with_realtime().map_err(|error| Failure::system("--realtime", &error))?;
     }
     let control = options.control.as_deref().map(control).transpose()?;
     let metrics = options.metrics.as_deref().map(metrics).transpose()?;
@@ -128,6 +112,39 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         recorder.finish().map_err(|error| Failure::io(path, &error))?;
     }
     Ok(code)
+}
+
+/// Opens the devices of the command line: those of the export files first.
+fn open_devices(options: &Options, library: &Library) -> Result<Vec<Served>, Failure> {
+    let mut served = Vec::new();
+    for file in &options.exports {
+        served.extend(Served::open_file(file, options.seed, options.read_only, library)?);
+    }
+    for device in &options.devices {
+        served.push(Served::open(device, options.seed, options.read_only, library)?);
+    }
+    Ok(served)
+}
+
+/// Returns an export for each device, under the device's name.
+fn exports_of(served: &[Served]) -> Result<Exports, Failure> {
+    let export = |served: &Served| Export {
+        name: served.name.clone(),
+        description: served.description.clone(),
+        device: served.device.clone(),
+        read_only: served.read_only,
+    };
+    Exports::new(served.iter().map(export).collect()).map_err(Failure::usage)
+}
+
+/// Creates a server with the limits, the speed and the scheduling priority of the command line.
+fn new_server(options: &Options, exports: &Exports, stop: &Stop) -> Result<Server, Failure> {
+    let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
+    let server = Server::new(exports.clone(), limits(options), stop.clone()).with_speed(speed);
+    if !options.realtime {
+        return Ok(server);
+    }
+    server.with_realtime().map_err(|error| Failure::system("--realtime", &error))
 }
 
 /// Returns the server's limits.
