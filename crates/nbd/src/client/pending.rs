@@ -49,6 +49,21 @@ impl Pending {
         if self.covered.0.len() > PIECES_MAX { Err(ClientError::TooManyFragments) } else { Ok(()) }
     }
 
+    /// Records an error that the server reports, at byte `offset` of the export if it names one. The first error counts.
+    pub(super) fn record_error(
+        &mut self,
+        error: ErrorNumber,
+        offset: Option<u64>,
+    ) -> Result<(), ClientError> {
+        if let Some(at) = offset
+            && (at < self.offset || at - self.offset >= self.length.max(1))
+        {
+            return Err(ClientError::InvalidRange { offset: at, length: 0 });
+        }
+        self.error.get_or_insert(error);
+        Ok(())
+    }
+
     /// Returns the first byte behind the request. Saturates, since without
     /// [`ClientConfig::validate_requests`](super::ClientConfig::validate_requests) the range may exceed 64 bits.
     #[inline]

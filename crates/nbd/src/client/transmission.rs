@@ -277,12 +277,7 @@ impl Transmission {
                 let length = header.length as usize;
                 let Some(body) = body.get(..length) else { return need(length) };
                 let chunk = ErrorChunk::parse(kind, body).map_err(ClientError::MalformedChunk)?;
-                if let Some(at) = chunk.offset
-                    && (at < pending.offset || at - pending.offset >= pending.length.max(1))
-                {
-                    return Err(ClientError::InvalidRange { offset: at, length: 0 });
-                }
-                pending.error.get_or_insert(chunk.error);
+                pending.record_error(chunk.error, chunk.offset)?;
                 let message = head + 6..head + 6 + chunk.message.len();
                 let event = Event::Error { slot, error: chunk.error, offset: chunk.offset, message };
                 self.end_chunk(slot, last);

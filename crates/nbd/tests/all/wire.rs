@@ -5,6 +5,12 @@ use proptest::prelude::*;
 
 /// Asserts that each message at the beginning of these bytes is emitted unchanged.
 fn read_and_write(bytes: &[u8]) {
+    read_and_write_handshake(bytes);
+    read_and_write_transmission(bytes);
+}
+
+/// Asserts it for the messages of the handshake.
+fn read_and_write_handshake(bytes: &[u8]) {
     let same = |length: usize, written: Vec<u8>| assert_eq!(bytes[..length], written);
     let mut to = Vec::new();
     if let Some(Ok(greeting)) = Greeting::parse(bytes) {
@@ -45,6 +51,12 @@ fn read_and_write(bytes: &[u8]) {
         info.emit(&mut to);
         same(to.len(), std::mem::take(&mut to));
     }
+}
+
+/// Asserts it for requests and replies.
+fn read_and_write_transmission(bytes: &[u8]) {
+    let same = |length: usize, written: Vec<u8>| assert_eq!(bytes[..length], written);
+    let mut to = Vec::new();
     for layout in [RequestLayout::Compact, RequestLayout::Extended] {
         if let Some(Ok(header)) = RequestHeader::parse(layout, bytes) {
             header.emit(layout, &mut to);
