@@ -189,11 +189,7 @@ impl Card {
             }
             opcode::STOP_TRANSMISSION => self.stop(now),
             opcode::SEND_STATUS => Some(self.r1()),
-            opcode::GO_INACTIVE_STATE => {
-                self.end_transfer(now);
-                self.volatile.state = State::Inactive;
-                None
-            }
+            opcode::GO_INACTIVE_STATE => self.go_inactive(now),
             opcode::SET_BLOCKLEN => self.set_block_length(argument),
             opcode::READ_SINGLE_BLOCK => self.read(now, argument, Some(1)),
             opcode::READ_MULTIPLE_BLOCK => {
@@ -206,11 +202,7 @@ impl Card {
                 self.volatile.address_extension = u64::from(argument & 0x3f) << 32;
                 Some(self.r1())
             }
-            opcode::SET_BLOCK_COUNT => {
-                self.end_idle(now);
-                self.volatile.block_count = (argument > 0).then_some(argument);
-                Some(self.r1())
-            }
+            opcode::SET_BLOCK_COUNT => self.set_block_count(now, argument),
             opcode::WRITE_BLOCK => self.begin_write(now, argument, Some(1)),
             opcode::WRITE_MULTIPLE_BLOCK => {
                 let blocks = self.volatile.block_count.take();
@@ -270,6 +262,20 @@ impl Card {
         (v.spi, v.busy, v.signal) = (spi, busy, signal);
         v.locked = self.lock.is_set();
         if v.spi { Some(self.r1()) } else { None }
+    }
+
+    /// Executes CMD15: the card ignores all commands until the next power cycle.
+    fn go_inactive(&mut self, now: Instant) -> Option<Response> {
+        self.end_transfer(now);
+        self.volatile.state = State::Inactive;
+        None
+    }
+
+    /// Executes CMD23: announces the number of blocks of the next CMD18 or CMD25. A count of 0 announces nothing.
+    fn set_block_count(&mut self, now: Instant, blocks: u32) -> Option<Response> {
+        self.end_idle(now);
+        self.volatile.block_count = (blocks > 0).then_some(blocks);
+        Some(self.r1())
     }
 
     /// Executes ACMD41, or CMD1 in SPI mode.

@@ -42,6 +42,29 @@ struct Life {
     done: bool,
 }
 
+impl Life {
+    /// Returns true if `block`, whose fate the cut names, has to hold new data, and false for old data. Returns `None`
+    /// if it is unreadable.
+    fn is_new(&self, block: u64, fate: Option<Fate>, what: fmt::Arguments<'_>) -> Option<bool> {
+        if block >= self.arrived {
+            assert!(
+                !matches!(fate, Some(Fate::New | Fate::Unreadable)),
+                "{what}, block {block}: the host never sent it"
+            );
+        }
+        match fate {
+            Some(Fate::Old) => Some(false),
+            Some(Fate::New) => Some(true),
+            Some(Fate::Unreadable) => None,
+            None => {
+                let durable = self.done || block >= self.arrived;
+                assert!(durable, "{what}, block {block}: it is neither durable nor named");
+                Some(self.done)
+            }
+        }
+    }
+}
+
 static OLD: LazyLock<Vec<u8>> = LazyLock::new(|| pattern(10, COUNT + 40));
 static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| pattern(20, COUNT));
 
@@ -147,22 +170,8 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
     for block in 0..count as u64 {
         let at = (FIRST + block) * 512;
         let place = block as usize * 512..block as usize * 512 + 512;
-        let expected = match fate_of(block) {
-            Some(Fate::Old) => Some(&before[place]),
-            Some(Fate::New) => Some(&new[place]),
-            Some(Fate::Unreadable) => None,
-            None => {
-                let durable = life.done || block >= life.arrived;
-                assert!(durable, "{what}, block {block}: it is neither durable nor named");
-                Some(if life.done { &new[place] } else { &before[place] })
-            }
-        };
-        if block >= life.arrived {
-            assert!(
-                !matches!(fate_of(block), Some(Fate::New | Fate::Unreadable)),
-                "{what}, block {block}: the host never sent it"
-            );
-        }
+        let is_new = life.is_new(block, fate_of(block), what);
+        let expected = is_new.map(|is_new| if is_new { &new[place] } else { &before[place] });
         if let Some(fate) = fate_of(block) {
             fates[fate as usize] += 1;
         }
@@ -192,8 +201,27 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
         }
     }
     assert!(torn_pages.len() <= 1, "{what}: pages {torn_pages:?} were programmed at the same time");
-    // A read of all blocks in one command ends at the first unreadable block.
     let readable = (0..count as u64).take_while(|block| fate_of(*block) != Some(Fate::Unreadable)).count();
+    read_at_once_and_rewrite(&mut life, now, count, readable, what);
+    if over_old {
+        assert_eq!(life.bytes.at(0..20 * 512), OLD[..20 * 512], "{what}: the blocks before are unchanged");
+        assert_eq!(
+            life.bytes.at(60 * 512..80 * 512),
+            OLD[60 * 512..],
+            "{what}: the blocks behind are unchanged"
+        );
+    }
+}
+
+/// Reads all blocks of the write in one command, which ends at the first of the blocks that is not `readable`. Then
+/// writes them again, after which all are readable.
+fn read_at_once_and_rewrite(
+    life: &mut Life,
+    now: Instant,
+    count: usize,
+    readable: usize,
+    what: fmt::Arguments<'_>,
+) {
     life.card.command(now, Command::new(opcode::READ_MULTIPLE_BLOCK, FIRST as u32)).expect("a read");
     let sent = (0..count).take_while(|_| {
         let ready = life.card.block_ready(now);
@@ -203,21 +231,13 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
     life.card.command(now, Command::new(opcode::STOP_TRANSMISSION, 0)).expect("a stop");
     life.card.check();
     // A torn page can be rewritten.
-    let end = write(&mut life.card, now, FIRST, new, Duration::from_us(25), false, Instant::MAX);
+    let end = write(&mut life.card, now, FIRST, new(count), Duration::from_us(25), false, Instant::MAX);
     let now = *end.last().expect("it began");
     life.card.command(now, Command::new(opcode::READ_MULTIPLE_BLOCK, FIRST as u32)).expect("a read");
     for block in 0..count {
         let ready =
             life.card.block_ready(now).unwrap_or_else(|| panic!("{what}: block {block} after writing again"));
         life.card.send_block(ready, &mut []);
-    }
-    if over_old {
-        assert_eq!(life.bytes.at(0..20 * 512), OLD[..20 * 512], "{what}: the blocks before are unchanged");
-        assert_eq!(
-            life.bytes.at(60 * 512..80 * 512),
-            OLD[60 * 512..],
-            "{what}: the blocks behind are unchanged"
-        );
     }
 }
 

@@ -101,6 +101,21 @@ enum Verdict {
 }
 
 impl Reference {
+    /// Returns the state after power-up. `protected` survives without power.
+    fn new(high_capacity: bool, protected: bool) -> Reference {
+        Reference {
+            state: State::Idle,
+            application: false,
+            high_capacity,
+            erase: (false, false),
+            blocks: 0,
+            several: false,
+            register: false,
+            illegal: false,
+            protected,
+        }
+    }
+
     fn command(&mut self, index: u8, me: bool) -> Verdict {
         let application = std::mem::take(&mut self.application) && known(&format!("ACMD{index}"));
         let before = self.state;
@@ -235,101 +250,127 @@ fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
     }
 }
 
-fn run(steps: &[Step], high_capacity: bool) -> Result<(), TestCaseError> {
-    let parameters = parameters(Overwrite::Convert);
-    let mut identity = super::high_capacity(&parameters);
-    if !high_capacity {
-        let scr = identity.scr;
-        identity = Identity::new(&parameters);
-        identity.scr = scr;
+/// A card beside the reference that follows the table of the specification.
+struct Compared {
+    card: Card,
+    reference: Reference,
+    now: Instant,
+    /// The card's relative address, in the upper half of an argument.
+    address: u32,
+}
+
+impl Compared {
+    fn new(high_capacity: bool) -> Compared {
+        let parameters = parameters(Overwrite::Convert);
+        let mut identity = super::high_capacity(&parameters);
+        if !high_capacity {
+            let scr = identity.scr;
+            identity = Identity::new(&parameters);
+            identity.scr = scr;
+        }
+        identity.t_init = Duration::ZERO;
+        let card = Card::new(parameters, identity, None, 5);
+        let reference = Reference::new(high_capacity, false);
+        let mut compared = Compared { card, reference, now: Instant::ZERO, address: 0 };
+        compared.power_on();
+        compared
     }
-    identity.t_init = Duration::ZERO;
-    let mut card = Card::new(parameters, identity, None, 5);
-    let mut now = Instant::ZERO;
-    let fresh = || Reference {
-        state: State::Idle,
-        application: false,
-        high_capacity,
-        erase: (false, false),
-        blocks: 0,
-        several: false,
-        register: false,
-        illegal: false,
-        protected: false,
-    };
-    card.power_on(now, Voltage::V3_3);
-    now += Duration::from_ms(10);
-    // A high-capacity card needs CMD8 first.
-    card.command(now, Command::new(8, 0x1aa));
-    let (mut reference, mut address) = (fresh(), 0);
+
+    fn power_on(&mut self) {
+        self.card.power_on(self.now, Voltage::V3_3);
+        self.now += Duration::from_ms(10);
+        self.reset_reference();
+    }
+
+    /// Resets the reference as CMD0 or a power cycle resets the card, and sends CMD8: a high-capacity card needs it
+    /// first, and the table does not contain it.
+    fn reset_reference(&mut self) {
+        let Reference { high_capacity, protected, .. } = self.reference;
+        self.reference = Reference::new(high_capacity, protected);
+        self.address = 0;
+        self.card.command(self.now, Command::new(8, 0x1aa));
+    }
+
+    fn command(&mut self, index: u8, me: bool, small: u32, what: &str) -> Result<(), TestCaseError> {
+        let illegal_before = self.reference.illegal;
+        let verdict = if self.reference.state == State::Inactive {
+            Verdict::Silent
+        } else {
+            self.reference.command(index, me)
+        };
+        let argument = argument(index, me, small, &self.card, self.address);
+        let response = self.card.command(self.now, Command::new(index, argument));
+        let answered = matches!(verdict, Verdict::Legal { answered: true });
+        prop_assert_eq!(response.is_some(), answered, "{}: {:?}", what, verdict);
+        match response {
+            Some(Response::R6(word)) => self.address = word & 0xffff_0000,
+            Some(Response::R1(status)) => {
+                prop_assert_eq!(status.has(Status::ILLEGAL_COMMAND), illegal_before, "{}", what);
+            }
+            _ => {}
+        }
+        if index == 0 && verdict != Verdict::Silent {
+            // Programming ends.
+            self.now += Duration::from_secs(1);
+            self.reset_reference();
+        }
+        Ok(())
+    }
+
+    /// Transfers a block in the direction of the data lines, if there is a transfer.
+    fn block(&mut self) {
+        match self.card.transfer() {
+            Transfer::Sending { .. } => {
+                if let Some(ready) = self.card.block_ready(self.now) {
+                    self.now = ready;
+                    self.card.send_block(self.now, &mut []);
+                    self.reference.block();
+                }
+            }
+            Transfer::Receiving { block } => {
+                if self.card.busy_until(self.now).is_none() {
+                    self.card.receive_block(self.now, &vec![0; block as usize], true);
+                    self.reference.block();
+                }
+            }
+            Transfer::None => {}
+        }
+    }
+
+    /// Waits until the card is not busy. Then the next status reports a checksum error, once.
+    fn wait(&mut self, what: &str) -> Result<(), TestCaseError> {
+        self.now += Duration::from_secs(1);
+        self.reference.wait();
+        self.card.crc_error(self.now);
+        let is_legal =
+            self.reference.state != State::Inactive && self.reference.command(13, true) != Verdict::Illegal;
+        let response = self.card.command(self.now, Command::new(13, self.address));
+        if is_legal {
+            let Some(Response::R1(status)) = response else { panic!("{what}: {response:?}") };
+            prop_assert!(status.has(Status::COM_CRC_ERROR), "{}", what);
+        } else {
+            prop_assert_eq!(response, None, "{}", what);
+        }
+        Ok(())
+    }
+}
+
+fn run(steps: &[Step], high_capacity: bool) -> Result<(), TestCaseError> {
+    let mut compared = Compared::new(high_capacity);
     for (n, step) in steps.iter().enumerate() {
-        let what = format!("step {n}, {step:?} in {:?}", reference.state);
+        let what = format!("step {n}, {step:?} in {:?}", compared.reference.state);
         match step {
-            Step::Command { index, me, argument: small } => {
-                let illegal_before = reference.illegal;
-                let verdict = if reference.state == State::Inactive {
-                    Verdict::Silent
-                } else {
-                    reference.command(*index, *me)
-                };
-                let argument = argument(*index, *me, *small, &card, address);
-                let response = card.command(now, Command::new(*index, argument));
-                let answered = matches!(verdict, Verdict::Legal { answered: true });
-                prop_assert_eq!(response.is_some(), answered, "{}: {:?}", what, verdict);
-                match response {
-                    Some(Response::R6(word)) => address = word & 0xffff_0000,
-                    Some(Response::R1(status)) => {
-                        prop_assert_eq!(status.has(Status::ILLEGAL_COMMAND), illegal_before, "{}", what);
-                    }
-                    _ => {}
-                }
-                if *index == 0 && verdict != Verdict::Silent {
-                    // Programming ends. The card also remembers CMD8, which is not in the table.
-                    now += Duration::from_secs(1);
-                    (reference, address) = (Reference { protected: reference.protected, ..fresh() }, 0);
-                    card.command(now, Command::new(8, 0x1aa));
-                }
-            }
-            Step::Block => match card.transfer() {
-                Transfer::Sending { .. } => {
-                    if let Some(ready) = card.block_ready(now) {
-                        now = ready;
-                        card.send_block(now, &mut []);
-                        reference.block();
-                    }
-                }
-                Transfer::Receiving { block } => {
-                    if card.busy_until(now).is_none() {
-                        card.receive_block(now, &vec![0; block as usize], true);
-                        reference.block();
-                    }
-                }
-                Transfer::None => {}
-            },
-            Step::Wait => {
-                now += Duration::from_secs(1);
-                reference.wait();
-                // The next status reports a checksum error, once.
-                card.crc_error(now);
-                if reference.state != State::Inactive && reference.command(13, true) != Verdict::Illegal {
-                    let response = card.command(now, Command::new(13, address));
-                    let Some(Response::R1(status)) = response else { panic!("{what}: {response:?}") };
-                    prop_assert!(status.has(Status::COM_CRC_ERROR), "{}", what);
-                } else {
-                    prop_assert_eq!(card.command(now, Command::new(13, address)), None, "{}", what);
-                }
-            }
+            Step::Command { index, me, argument } => compared.command(*index, *me, *argument, &what)?,
+            Step::Block => compared.block(),
+            Step::Wait => compared.wait(&what)?,
             Step::PowerCycle => {
-                card.power_off(now);
-                card.power_on(now, Voltage::V3_3);
-                now += Duration::from_ms(10);
-                (reference, address) = (Reference { protected: reference.protected, ..fresh() }, 0);
-                card.command(now, Command::new(8, 0x1aa));
+                compared.card.power_off(compared.now);
+                compared.power_on();
             }
         }
-        prop_assert_eq!(card.state(), reference.state, "{}", what);
+        prop_assert_eq!(compared.card.state(), compared.reference.state, "{}", what);
     }
-    card.check();
+    compared.card.check();
     Ok(())
 }
 
