@@ -10,8 +10,8 @@ use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::Endurance;
 use flashlab_host::driver::hmb;
 use flashlab_nvme::{Ssd, SsdParameters};
-use flashlab_sim::{Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
-use std::collections::{BTreeMap, BTreeSet};
+use flashlab_sim::{Completion, Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
+use std::collections::BTreeMap;
 use versions::{Begun, Versions};
 
 const UNIT: u64 = 4 * KIB;
@@ -78,110 +78,176 @@ fn random(rng: &mut Rng, id: u64, capacity: u64) -> Request {
     Request { id: RequestId(id), op, file: FileId::DEVICE, offset, length }
 }
 
-fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
-    let reliable = parameters.reliability.is_none();
-    let mut ssd = Ssd::new(parameters.clone(), hmb::linux, seed);
-    let mut versions = Versions::new(&mut ssd, UNIT);
-    let capacity = ssd.geometry().capacity;
-    let mut rng = Rng::new(seed);
-    let mut now = Instant::ZERO;
-    let mut open = Open::default();
-    let mut seen = Vec::new();
-    let mut id = 0;
-    let mut lost_units = 0;
-    for cut in 0..CUTS {
-        let mut outstanding: BTreeMap<u64, (Request, Instant, Option<Begun>)> = BTreeMap::new();
-        // Writes that must preserve a part of a lost unit, and therefore fail.
-        let mut doomed = BTreeSet::new();
-        let end = now + Duration::from_ns(1 + rng.below(30_000_000));
-        while now < end {
-            let limit = (now + Duration::from_ns(rng.below(400_000))).min(end);
-            while let Some(done) = ssd.complete(limit) {
-                now = done.at;
-                let (request, submitted, begun) =
-                    outstanding.remove(&done.id.0).expect("the request was submitted");
-                let reads =
-                    request.op == Op::Read || (request.op.is_write() && parts(&request).next().is_some());
-                let failed = done.status == Status::Unreadable && reads && !reliable;
-                assert!(failed || done.status == Status::Ok, "seed {seed}, cut {cut}: {request:?}: {done:?}");
-                assert!(
-                    failed || !doomed.remove(&done.id.0),
-                    "seed {seed}, cut {cut}: {request:?} preserved a lost unit"
-                );
-                if let Some(begun) = begun {
-                    versions.end(&ssd, &request, begun, now, !failed);
-                }
-                match request.op {
-                    Op::Flush => {
-                        open.flushed(submitted);
-                        versions.flushed(submitted);
-                    }
-                    Op::Write | Op::WriteFua if failed => open.fail(&request),
-                    Op::WriteFua => open.forced(&request, submitted),
-                    Op::Write | Op::Trim => open.end(&request, now),
-                    _ => {}
-                }
-                seen.push((done.at.as_ns(), done.status));
+/// An outstanding request.
+struct Outstanding {
+    request: Request,
+    submitted: Instant,
+    /// The change that the request begins, if it is a write or a trim.
+    begun: Option<Begun>,
+    /// True if the request is a write that must preserve a part of a lost unit, and therefore fails.
+    is_doomed: bool,
+}
+
+/// A drive under random requests and power cuts, with the records that judge it.
+struct Survivor {
+    ssd: Ssd,
+    parameters: SsdParameters,
+    seed: u64,
+    versions: Versions,
+    open: Open,
+    outstanding: BTreeMap<u64, Outstanding>,
+    rng: Rng,
+    now: Instant,
+    id: u64,
+    /// Completions and recoveries, with their instants in nanoseconds.
+    seen: Vec<(u64, Status)>,
+    lost_units: u32,
+}
+
+impl Survivor {
+    fn new(parameters: SsdParameters, seed: u64) -> Survivor {
+        let mut ssd = Ssd::new(parameters.clone(), hmb::linux, seed);
+        let versions = Versions::new(&mut ssd, UNIT);
+        Survivor {
+            ssd,
+            parameters,
+            seed,
+            versions,
+            open: Open::default(),
+            outstanding: BTreeMap::new(),
+            rng: Rng::new(seed),
+            now: Instant::ZERO,
+            id: 0,
+            seen: Vec::new(),
+            lost_units: 0,
+        }
+    }
+
+    fn is_reliable(&self) -> bool {
+        self.parameters.reliability.is_none()
+    }
+
+    /// Submits random requests and judges their completions for up to 30 ms.
+    fn work(&mut self, cut: u64) {
+        let end = self.now + Duration::from_ns(1 + self.rng.below(30_000_000));
+        while self.now < end {
+            let limit = (self.now + Duration::from_ns(self.rng.below(400_000))).min(end);
+            while let Some(done) = self.ssd.complete(limit) {
+                self.completed(cut, &done);
             }
-            now = limit;
-            if now < end && outstanding.len() < 16 {
-                id += 1;
-                let request = random(&mut rng, id, capacity);
-                let keeps = |unit| {
-                    let changes = open.units.get(&unit).is_some_and(|(outstanding, _)| *outstanding > 0);
-                    ssd.layer().read(unit as u32) == Found::Unreadable && !changes
-                };
-                if request.op.is_write() && parts(&request).any(keeps) {
-                    doomed.insert(id);
-                }
-                let changes = request.op.is_write() || request.op == Op::Trim;
-                let begun = changes.then(|| versions.begin(&ssd, &request));
-                ssd.submit(now, request);
-                if changes {
-                    open.begin(&request);
-                }
-                outstanding.insert(id, (request, now, begun));
+            self.now = limit;
+            if self.now < end && self.outstanding.len() < 16 {
+                self.submit();
             }
         }
-        let unreadable: Vec<u32> = (0..ssd.layer().units())
-            .filter(|unit| ssd.layer().read(*unit) == Found::Unreadable)
-            .filter(|unit| !open.units.contains_key(&u64::from(*unit)))
-            .collect();
-        let before = Versions::now(&ssd);
-        let lost = ssd.power_cut(now);
+    }
+
+    fn completed(&mut self, cut: u64, done: &Completion) {
+        self.now = done.at;
+        let known = self.outstanding.remove(&done.id.0);
+        let Outstanding { request, submitted, begun, is_doomed } = known.expect("the request was submitted");
+        let reads = request.op == Op::Read || (request.op.is_write() && parts(&request).next().is_some());
+        let failed = done.status == Status::Unreadable && reads && !self.is_reliable();
+        let seed = self.seed;
+        assert!(failed || done.status == Status::Ok, "seed {seed}, cut {cut}: {request:?}: {done:?}");
+        assert!(failed || !is_doomed, "seed {seed}, cut {cut}: {request:?} preserved a lost unit");
+        if let Some(begun) = begun {
+            self.versions.end(&self.ssd, &request, begun, self.now, !failed);
+        }
+        match request.op {
+            Op::Flush => {
+                self.open.flushed(submitted);
+                self.versions.flushed(submitted);
+            }
+            Op::Write | Op::WriteFua if failed => self.open.fail(&request),
+            Op::WriteFua => self.open.forced(&request, submitted),
+            Op::Write | Op::Trim => self.open.end(&request, self.now),
+            _ => {}
+        }
+        self.seen.push((done.at.as_ns(), done.status));
+    }
+
+    fn submit(&mut self) {
+        self.id += 1;
+        let request = random(&mut self.rng, self.id, self.ssd.geometry().capacity);
+        let keeps = |unit| {
+            let changes = self.open.units.get(&unit).is_some_and(|(outstanding, _)| *outstanding > 0);
+            self.ssd.layer().read(unit as u32) == Found::Unreadable && !changes
+        };
+        let is_doomed = request.op.is_write() && parts(&request).any(keeps);
+        let changes = request.op.is_write() || request.op == Op::Trim;
+        let begun = changes.then(|| self.versions.begin(&self.ssd, &request));
+        self.ssd.submit(self.now, request);
+        if changes {
+            self.open.begin(&request);
+        }
+        self.outstanding.insert(self.id, Outstanding { request, submitted: self.now, begun, is_doomed });
+    }
+
+    /// Returns the lost units whose content no change in flight or in the buffer can restore.
+    fn lost_for_good(&self) -> Vec<u32> {
+        (0..self.ssd.layer().units())
+            .filter(|unit| self.ssd.layer().read(*unit) == Found::Unreadable)
+            .filter(|unit| !self.open.units.contains_key(&u64::from(*unit)))
+            .collect()
+    }
+
+    /// Cuts the power, restores it, and judges the contents.
+    fn cut_power(&mut self, cut: u64) {
+        let unreadable = self.lost_for_good();
+        let before = Versions::now(&self.ssd);
+        let lost = self.ssd.power_cut(self.now);
+        self.outstanding.clear();
+        let seed = self.seed;
         for (range, fate) in &lost.undecided {
             assert_eq!(*fate, Fate::Old);
             for unit in range.start / UNIT..range.end / UNIT {
                 assert!(
-                    open.units.contains_key(&unit),
+                    self.open.units.contains_key(&unit),
                     "seed {seed}, cut {cut}: unit {unit} was flushed or written with FUA, and is undecided"
                 );
             }
         }
-        now = ssd.power_up(now);
+        self.now = self.ssd.power_up(self.now);
         // The contents after the cut are durable.
-        open.units.clear();
-        versions.assert_kept(&ssd, &before, &lost, &format!("seed {seed}, cut {cut}"));
+        self.open.units.clear();
+        self.versions.assert_kept(&self.ssd, &before, &lost, &format!("seed {seed}, cut {cut}"));
+        for unit in unreadable {
+            let found = self.ssd.layer().read(unit);
+            assert_eq!(found, Found::Unreadable, "seed {seed}, cut {cut}: unit {unit} was lost");
+            self.lost_units += 1;
+        }
+        self.assert_consistent(cut);
+        self.seen.push((self.now.as_ns(), Status::Ok));
+    }
+
+    /// Checks the structures, that every mapped unit has its map page, and that the drive can be saved and restored.
+    fn assert_consistent(&self, cut: u64) {
+        let (ssd, seed) = (&self.ssd, self.seed);
         ssd.layer().check();
         ssd.map().check();
-        for unit in unreadable {
-            let found = ssd.layer().read(unit);
-            assert_eq!(found, Found::Unreadable, "seed {seed}, cut {cut}: unit {unit} was lost");
-            lost_units += 1;
-        }
         let entries = ssd.map().entries();
         for unit in 0..ssd.layer().units() {
             let page = MapPage((u64::from(unit) / entries) as u32);
             let mapped = ssd.layer().read(unit) != Found::Unmapped;
             assert!(!mapped || ssd.map().exists(page), "seed {seed}, cut {cut}: unit {unit} has no map page");
         }
-        let kept = ssd.save().expect("it can be kept");
-        let restored = Ssd::new(parameters.clone(), hmb::linux, seed).restore(&kept);
-        assert_eq!(restored, Ok(()), "seed {seed}, cut {cut}: kept as it came up");
-        seen.push((now.as_ns(), Status::Ok));
+        let kept = ssd.save().expect("a drive at rest has a snapshot");
+        let restored = Ssd::new(self.parameters.clone(), hmb::linux, seed).restore(&kept);
+        assert_eq!(restored, Ok(()), "seed {seed}, cut {cut}: the drive rejects its own snapshot");
     }
-    assert_eq!(lost_units == 0, reliable, "seed {seed}: units are lost where pages cannot be read");
-    seen
+}
+
+/// Cuts the power [`CUTS`] times. Returns the completions and recoveries, with their instants.
+fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
+    let mut survivor = Survivor::new(parameters, seed);
+    for cut in 0..CUTS {
+        survivor.work(cut);
+        survivor.cut_power(cut);
+    }
+    let is_lossless = survivor.lost_units == 0;
+    assert_eq!(is_lossless, survivor.is_reliable(), "seed {seed}: units are lost where pages cannot be read");
+    survivor.seen
 }
 
 /// A drive on which programs fail sometimes, and a tenth of all reads.
