@@ -108,6 +108,24 @@ struct Promised {
     since: Vec<u8>,
 }
 
+impl Promised {
+    /// Asserts that the content `found` after a cut is the durable one, that of a later write or that of the request
+    /// in flight, whose byte is `in_flight`, and that the cut has named the unit only if it was not durable.
+    fn assert_kept(&self, found: &[u8], in_flight: Option<u8>, is_named: bool, context: &str) {
+        let may_be =
+            |found: u8| found == self.byte || self.since.contains(&found) || in_flight == Some(found);
+        assert!(
+            found.iter().all(|byte| may_be(*byte)),
+            "{context} reads {:?}, promised {}, since {:?}",
+            found.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect::<Vec<_>>(),
+            self.byte,
+            self.since
+        );
+        let changed = !self.since.is_empty() || in_flight.is_some();
+        assert!(!is_named || changed, "{context} was durable, and the cut names it");
+    }
+}
+
 #[test]
 fn flushed_data_on_a_card_with_a_cache_survives_every_cut() {
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
@@ -193,25 +211,14 @@ fn loses_only_what_was_not_promised(make: &dyn Fn() -> Box<dyn Model>, torn: Tor
                             continue;
                         }
                     }
-                    let written = (what < 9 && range.contains(&(n as usize))).then_some(byte);
-                    let erased = (what == 9 && range.contains(&(n as usize))).then_some(0);
-                    let may_be = |found: u8| {
-                        found == unit.byte
-                            || unit.since.contains(&found)
-                            || [written, erased].contains(&Some(found))
+                    let in_flight = match what {
+                        0..9 => Some(byte),
+                        9 => Some(0),
+                        _ => None,
                     };
-                    assert!(
-                        found.iter().all(|byte| may_be(*byte)),
-                        "seed {seed}, step {step}: unit {n} reads {:?}, promised {}, since {:?}",
-                        found.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect::<Vec<_>>(),
-                        unit.byte,
-                        unit.since
-                    );
-                    let changed = !unit.since.is_empty() || written.is_some() || erased.is_some();
-                    assert!(
-                        named(n * UNIT).is_none() || changed,
-                        "seed {seed}, step {step}: unit {n} was durable, and the cut names it"
-                    );
+                    let in_flight = in_flight.filter(|_| range.contains(&(n as usize)));
+                    let context = format!("seed {seed}, step {step}: unit {n}");
+                    unit.assert_kept(&found, in_flight, named(n * UNIT).is_some(), &context);
                     lost += u32::from(unit.since.last().is_some_and(|last| *last != found[0]));
                     *unit = Promised { byte: found[0], since: Vec::new() };
                 }
