@@ -70,111 +70,145 @@ fn complete_session(choices: &mut Choices) {
     assert_eq!(pair.server.disk.bytes, pair.client.disk.bytes);
 }
 
-/// Feeds the client bytes that no real server would send, or hardly any.
-fn hostile_server(choices: &mut Choices, bytes: &[u8]) {
-    let mut config = config(choices);
-    config.goal = [Goal::Transmission, Goal::Transmission, Goal::Info, Goal::List][choices.below(4)];
-    let (structured, extended) = (config.structured, config.extended);
-    let grants_requests = choices.below(4) > 0;
-    if grants_requests {
-        (config.export_name, config.tls, config.goal) = (false, ClientTls::Off, Goal::Transmission);
-    }
-    let mut client = Client::new(config);
-    let reply = |option: u8, kind: u8, data: &[u8]| {
-        [
-            &b"\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0"[..],
-            &[option, 0, 0, 0, kind, 0, 0, 0, data.len() as u8],
-            data,
-        ]
+/// Returns the reply to an option of the handshake.
+fn option_reply(option: u8, kind: u8, data: &[u8]) -> Vec<u8> {
+    [&b"\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0"[..], &[option, 0, 0, 0, kind, 0, 0, 0, data.len() as u8], data]
         .concat()
-    };
-    let mut stream = Vec::new();
-    if grants_requests {
-        // The server grants the client's requests, so that the client can reach transmission.
-        stream.extend(b"NBDMAGICIHAVEOPT\0\x03");
-        if extended {
-            stream.extend(reply(11, 1, &[]));
-        } else if structured {
-            stream.extend(reply(8, 1, &[]));
+}
+
+/// A server that answers a client with bytes that no real server would send, or hardly any.
+struct HostileServer<'a> {
+    client: Client,
+    /// True if the server grants the client's requests, so that the client can reach transmission.
+    grants_requests: bool,
+    /// Bytes for the client, from those that it has not consumed on.
+    stream: Vec<u8>,
+    at: usize,
+    /// Bytes of the input that are not in the stream yet.
+    rest: &'a [u8],
+    /// Bytes that the client sent.
+    sent: Vec<u8>,
+    is_ready: bool,
+    /// Cookies of the client's requests.
+    cookies: Vec<[u8; 8]>,
+}
+
+impl<'a> HostileServer<'a> {
+    fn new(choices: &mut Choices, bytes: &'a [u8]) -> HostileServer<'a> {
+        let mut config = config(choices);
+        config.goal = [Goal::Transmission, Goal::Transmission, Goal::Info, Goal::List][choices.below(4)];
+        let (structured, extended) = (config.structured, config.extended);
+        let grants_requests = choices.below(4) > 0;
+        let mut stream = Vec::new();
+        if grants_requests {
+            (config.export_name, config.tls, config.goal) = (false, ClientTls::Off, Goal::Transmission);
+            stream.extend(b"NBDMAGICIHAVEOPT\0\x03");
+            if extended {
+                stream.extend(option_reply(11, 1, &[]));
+            } else if structured {
+                stream.extend(option_reply(8, 1, &[]));
+            }
+        }
+        HostileServer {
+            client: Client::new(config),
+            grants_requests,
+            stream,
+            at: 0,
+            rest: bytes,
+            sent: Vec::new(),
+            is_ready: false,
+            cookies: Vec::new(),
         }
     }
-    let (mut sent, mut ready, mut cookies) = (Vec::new(), false, Vec::new());
-    let mut rest = bytes;
-    let mut at = 0;
-    let mut quiet = 0;
-    loop {
-        let received = client.receive(&stream[at..], &mut sent);
-        at += received.consumed;
-        quiet = if received.consumed == 0 { quiet + 1 } else { 0 };
-        assert!(quiet < 5, "the client makes no progress");
-        match received.event {
-            Event::Need(need) => {
-                assert!(need > stream.len() - at && need <= Client::NEED_MAX);
-                quiet = 0;
-                if rest.is_empty() {
+
+    /// Runs until the client closes the session or the input ends.
+    fn run(mut self, choices: &mut Choices) {
+        let mut quiet = 0;
+        loop {
+            let received = self.client.receive(&self.stream[self.at..], &mut self.sent);
+            self.at += received.consumed;
+            quiet = if received.consumed == 0 { quiet + 1 } else { 0 };
+            assert!(quiet < 5, "the client makes no progress");
+            match received.event {
+                Event::Need(need) => {
+                    assert!(need > self.stream.len() - self.at && need <= Client::NEED_MAX);
+                    quiet = 0;
+                    if self.rest.is_empty() {
+                        break;
+                    }
+                    if self.grants_requests && !self.is_ready {
+                        self.grant_transmission();
+                    } else {
+                        self.send_piece(choices);
+                    }
+                }
+                Event::Ready => self.make_requests(choices),
+                Event::StartTls => self.client.tls_started(&mut self.sent),
+                Event::Data { range, .. } => assert!(range.end <= self.stream.len() && !range.is_empty()),
+                Event::Closed(why) => {
+                    assert!(!why.to_string().is_empty());
                     break;
                 }
-                if grants_requests && !ready {
-                    if sent.windows(12).any(|option| option == b"IHAVEOPT\0\0\0\x0a") {
-                        stream.extend(reply(10, 4, b"\0\0\0\x07base:allocation"));
-                        stream.extend(reply(10, 1, &[]));
-                    }
-                    stream.extend(reply(7, 3, b"\0\0\0\0\0\0\x01\0\0\0\x1d\xfd"));
-                    stream.extend(reply(7, 1, &[]));
-                    sent.clear();
-                    ready = true;
-                    continue;
-                }
-                // The header of a reply with fields from the input, or the input unchanged.
-                let shape = choices.below(8);
-                let cookie: [u8; 8] = cookies.get(choices.below(8)).copied().unwrap_or([0; 8]);
-                let count = rest.len().min(1 + choices.below(64));
-                let (piece, behind) = rest.split_at(count);
-                rest = behind;
-                let kind = [0u16, 1, 2, 5, 6, 0x8001, 0x8002, 3][choices.below(8)].to_be_bytes();
-                let last = [0, choices.below(2) as u8];
-                match shape {
-                    0 => stream.extend([b"\x67\x44\x66\x98\0\0\0\0", &cookie[..]].concat()),
-                    1..3 => {
-                        let length = (count as u32).to_be_bytes();
-                        stream.extend([b"\x66\x8e\x33\xef", &last[..], &kind, &cookie, &length].concat());
-                    }
-                    3..6 => {
-                        let (offset, length) = ([0; 8], (count as u64).to_be_bytes());
-                        stream.extend(
-                            [b"\x6e\x8a\x27\x8c", &last[..], &kind, &cookie, &offset, &length].concat(),
-                        );
-                    }
-                    6 => {
-                        let option = [3, 6, 7, 10, 9, 5, 8, 11][choices.below(8)];
-                        stream.extend(reply(option, 1 + choices.below(4) as u8, piece));
-                        continue;
-                    }
-                    _ => {}
-                }
-                stream.extend(piece);
+                _ => {}
             }
-            Event::Ready => {
-                ready = true;
-                for _ in 0..1 + choices.below(8) {
-                    sent.clear();
-                    let request = Request { offset: 0, ..request(choices) };
-                    if client.request(request, &mut sent).is_ok() {
-                        cookies.push(sent[8..16].try_into().expect("a request has a cookie"));
-                    }
-                }
+            if self.at > 1 << 16 {
+                self.stream.drain(..self.at);
+                self.at = 0;
             }
-            Event::StartTls => client.tls_started(&mut sent),
-            Event::Data { range, .. } => assert!(range.end <= stream.len() && !range.is_empty()),
-            Event::Closed(why) => {
-                assert!(!why.to_string().is_empty());
-                break;
-            }
-            _ => {}
         }
-        if at > 1 << 16 {
-            stream.drain(..at);
-            at = 0;
+    }
+
+    /// Ends the handshake: grants metadata contexts if the client asked for them, and describes the export.
+    fn grant_transmission(&mut self) {
+        if self.sent.windows(12).any(|option| option == b"IHAVEOPT\0\0\0\x0a") {
+            self.stream.extend(option_reply(10, 4, b"\0\0\0\x07base:allocation"));
+            self.stream.extend(option_reply(10, 1, &[]));
+        }
+        self.stream.extend(option_reply(7, 3, b"\0\0\0\0\0\0\x01\0\0\0\x1d\xfd"));
+        self.stream.extend(option_reply(7, 1, &[]));
+        self.sent.clear();
+        self.is_ready = true;
+    }
+
+    /// Sends a piece of the input, unchanged or behind the header of a reply.
+    fn send_piece(&mut self, choices: &mut Choices) {
+        let shape = choices.below(8);
+        let cookie: [u8; 8] = self.cookies.get(choices.below(8)).copied().unwrap_or([0; 8]);
+        let count = self.rest.len().min(1 + choices.below(64));
+        let (piece, behind) = self.rest.split_at(count);
+        self.rest = behind;
+        let kind = [0u16, 1, 2, 5, 6, 0x8001, 0x8002, 3][choices.below(8)].to_be_bytes();
+        let last = [0, choices.below(2) as u8];
+        let header = match shape {
+            0 => [b"\x67\x44\x66\x98\0\0\0\0", &cookie[..]].concat(),
+            1..3 => {
+                let length = (count as u32).to_be_bytes();
+                [b"\x66\x8e\x33\xef", &last[..], &kind, &cookie, &length].concat()
+            }
+            3..6 => {
+                let (offset, length) = ([0; 8], (count as u64).to_be_bytes());
+                [b"\x6e\x8a\x27\x8c", &last[..], &kind, &cookie, &offset, &length].concat()
+            }
+            6 => {
+                let option = [3, 6, 7, 10, 9, 5, 8, 11][choices.below(8)];
+                self.stream.extend(option_reply(option, 1 + choices.below(4) as u8, piece));
+                return;
+            }
+            _ => Vec::new(),
+        };
+        self.stream.extend(header);
+        self.stream.extend(piece);
+    }
+
+    /// Lets the client make some requests.
+    fn make_requests(&mut self, choices: &mut Choices) {
+        self.is_ready = true;
+        for _ in 0..1 + choices.below(8) {
+            self.sent.clear();
+            let request = Request { offset: 0, ..request(choices) };
+            if self.client.request(request, &mut self.sent).is_ok() {
+                self.cookies.push(self.sent[8..16].try_into().expect("a request has a cookie"));
+            }
         }
     }
 }
@@ -185,6 +219,6 @@ fuzz_target!(|bytes: &[u8]| {
     if first % 2 == 0 {
         complete_session(&mut choices);
     } else {
-        hostile_server(&mut choices, rest);
+        HostileServer::new(&mut choices, rest).run(&mut choices);
     }
 });
