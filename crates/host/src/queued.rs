@@ -2,8 +2,8 @@
 //!
 //! Source: Linux, drivers/mmc/core/block.c, queue.c and drivers/mmc/host/cqhci-core.c. The block layer splits a request
 //! that is longer than [`Machine::command_max`], and each part is a task with a tag. The software prepares one task at a
-//! time: it starts when the task has a tag and the previous task was sent, whatever the card does meanwhile, and takes
-//! the machine's times per request, per block and per command. The engine sends the commands of a task without the
+//! time. It starts when the task has a tag and the previous task was sent, even if the card is busy, and takes the
+//! machine's times per request, per block and per command. The engine sends the commands of a task without the
 //! software. Flushes and erases go to the card in their order among the tasks; the card treats them as barriers, as
 //! Linux does (it waits for all tasks, or sets the barrier bit of a direct command).
 //!

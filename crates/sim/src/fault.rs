@@ -1,9 +1,9 @@
-//! Deliberate faults: they prove that the tests of power loss fail where a device loses what it promised to keep.
+//! Deliberate faults, which prove that the tests of power loss fail if a device loses durable data.
 //!
 //! A fault is one line of a device's code, at the place where a real mistake of the kind would be. Without the feature
 //! `faults` [`fault`] is a constant, and the compiler drops the line. With the feature, the environment variable
-//! `FLASHLAB_FAULT` names the one fault that the process has. `cargo xtask faults` collects the names from the sources,
-//! and runs the tests of power loss under each fault.
+//! `FLASHLAB_FAULT` names the one fault that is active in the process. `cargo xtask faults` collects the names from the
+//! sources, and runs the tests of power loss under each fault.
 
 /// Returns true if the process has the fault `name`.
 #[cfg(not(feature = "faults"))]

@@ -37,11 +37,11 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns true for both flushes, which have no range.
+    /// Returns true for [`Op::Flush`] and [`Op::FlushData`], which have no range.
     pub const fn is_flush(self) -> bool {
         matches!(self, Op::Flush | Op::FlushData)
     }
-    /// Returns true for both writes.
+    /// Returns true for [`Op::Write`] and [`Op::WriteFua`].
     #[inline]
     pub const fn is_write(self) -> bool {
         matches!(self, Op::Write | Op::WriteFua)

@@ -2,8 +2,8 @@
 //!
 //! fio draws a direction for each request. After a change of direction, however, the new direction continues without a
 //! draw until the number of its requests has reached its share of the number that the other direction had at the
-//! change. A rare direction therefore keeps up: of 1 % writes there are hardly ever fewer. An even mix is drawn freely,
-//! since its bound is half of the expected number.
+//! change. A rare direction therefore hardly ever falls short of its share. An even mix is drawn freely, because the
+//! bound is half of the expected number.
 
 use crate::job::Direction;
 use crate::random::{Purpose, Seed};

@@ -1,4 +1,4 @@
-//! Errors that the validation of a structure finds: in a state file that was read, or because of a bug in this crate.
+//! The error of a structure that fails validation, because a state file is corrupt or because this crate has a bug.
 //!
 //! One validation serves both purposes: a state file that fails it is rejected, and `check` panics.
 

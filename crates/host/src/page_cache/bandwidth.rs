@@ -1,7 +1,7 @@
 //! Estimate of the rate of write-back (Linux 6.1, mm/page-writeback.c: `wb_update_write_bandwidth`).
 //!
 //! The estimate is updated every 200 ms at most. It is a running mean over three seconds, smoothed a second time so
-//! that it follows a change without overshooting. It begins at 100 MB/s, as Linux' does.
+//! that it follows a change without overshooting. As in Linux, it begins at 100 MB/s.
 
 use flashlab_sim::{Duration, Instant};
 

@@ -1,8 +1,9 @@
 //! Dirty limits: when write-back begins, and how long a writer pauses (Linux 6.1, mm/page-writeback.c).
 //!
 //! `dirty` counts dirty pages and pages in write-back. Below the middle of both thresholds (the *freerun* ceiling) no
-//! writer pauses. Above it, writers together dirty as many pages a second as the device writes, times a ratio that
-//! falls with the cube of the distance from the set point: 2 far below it, 1 at it, and 0 at the limit.
+//! writer pauses. Above it, the rate at which all writers together dirty pages is the write rate of the device times a
+//! ratio. The ratio falls with the cube of the distance from the set point: it is 2 far below the set point, 1 at the
+//! set point, and 0 at the limit.
 //!
 //! Not modelled: limits per device and per control group, and Linux' estimate of each task's share: writers share one
 //! rate.

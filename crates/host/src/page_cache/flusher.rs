@@ -2,8 +2,9 @@
 //!
 //! The timer expires every five seconds while a page is dirty, rounded up to the grid of the kernel's timer wheel.
 //! Files whose first dirty page is 30 s old are then written until they are clean. Above the background threshold,
-//! files are written in turn, a part of at least 4 MiB each, until the amount of dirty data is below it. A device
-//! without any write-back before has no share of the threshold, so that the first timer writes all of its dirty pages.
+//! files are written in turn, at least 4 MiB of each at a time, until the amount of dirty data is below the threshold.
+//! A device that has never written back has no share of the threshold, so the first timer writes all of its dirty
+//! pages.
 
 use super::pages::PageKey;
 use super::queue::Io;

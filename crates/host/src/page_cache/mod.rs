@@ -252,8 +252,8 @@ impl PageCache {
         (begin, begin + time)
     }
 
-    /// Makes a group of requests for adjacent pages, and adds them to `plug`. They reach the queue later. Returns the
-    /// number of the group.
+    /// Makes a group of requests for adjacent pages, and adds them to `plug`, from which the caller submits them.
+    /// Returns the number of the group.
     fn stage(
         &mut self,
         device: &dyn Model,

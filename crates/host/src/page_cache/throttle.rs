@@ -1,8 +1,8 @@
 //! Limits of the writes in flight, which follow the latency of reads (Linux 6.1, block/blk-wbt.c and blk-rq-qos.c).
 //!
-//! A window begins with a write. At its end, the fastest read of the window is compared with 2 ms: if even that one took
-//! longer, the limits halve; if not, or if the device only wrote, they double, up to three quarters of the device's queue.
-//! A window is 100 ms long, and shorter the lower the limits are.
+//! A window begins with a write. If even the fastest read of the window took more than 2 ms, the limits halve.
+//! Otherwise, or if the device only wrote, they double, up to three quarters of the device's queue. A window is 100 ms
+//! long while the limits are not lowered; the lower the limits, the shorter the window.
 //!
 //! Not modelled: the target of 75 ms for devices that Linux considers rotational.
 
@@ -71,11 +71,11 @@ impl Throttle {
         if self.limit() <= 2 { 1 } else { self.limit().div_ceil(4) }
     }
 
-    /// Returns true if those who wait for room wake when `in_flight` writes are left: none, or somewhat fewer than half of
-    /// the limit within a second after a writer paused.
+    /// Returns true if submitters that wait for room wake when `in_flight` writes are left. They wake at zero, or,
+    /// within a second after a writer paused, at somewhat fewer than half of the limit.
     ///
-    /// This is the rule for a device with a volatile cache. Linux wakes them earlier for one without, which changes
-    /// nothing where the driver takes a few requests at a time.
+    /// This is the rule for a device with a volatile cache. Linux wakes them earlier for a device without one, which
+    /// makes no difference if the driver takes only a few requests at a time.
     pub(super) fn wakes(&self, in_flight: usize, has_paused: bool) -> bool {
         let normal = if self.limit() <= 2 { self.limit() } else { self.limit().div_ceil(2) };
         in_flight == 0

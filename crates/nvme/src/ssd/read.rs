@@ -99,7 +99,7 @@ impl Ssd {
     pub(super) fn read_early(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
         let times = &self.parameters.controller;
         let takes_time = times.t_command.max(times.t_command_unmapped) > Duration::ZERO;
-        // A write that waits for the write buffer depends on programs in progress.
+        // A write that waits for the write buffer enters it when a program ends.
         let may_change = !self.incoming.is_empty() || self.layer.outstanding() > 0;
         if takes_time || may_change || self.decoder.is_some() {
             return false;

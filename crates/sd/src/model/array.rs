@@ -143,8 +143,8 @@ impl Stream {
         Stream { access, ..Stream::default() }
     }
 
-    /// Starts a read of data that the card has read ahead for `since`, and no more of it than takes `limit` to stream.
-    /// The array has streamed for as long as no access was left to do.
+    /// Starts a read of data that the card has read ahead for the time `since`. The card reads ahead no more data than
+    /// the array streams in `limit`, and it began to stream after the access.
     pub(crate) fn read_ahead(
         mut self,
         flash: &Translation,

@@ -7,8 +7,8 @@
 //! cache if all of it is there.
 //!
 //! A power cut loses the data whose drain has not started. The pages of the drain in progress hold their old data, their
-//! new data, or are unreadable. If a byte was written again during its drain, both versions count as lost unless the
-//! drain has ended, although the array may hold the older one.
+//! new data, or are unreadable. If a byte is written again during its drain and the power is cut before the drain ends,
+//! both versions count as lost, although the array may hold the older one.
 
 use super::{CardModel, WriteCache};
 use crate::bus::BLOCK;

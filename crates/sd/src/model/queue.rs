@@ -9,13 +9,13 @@
 //! - The data lines transfer one task's data at a time. The array streams the data of a read after the first access
 //!   while it is on the wires, as without a queue. A write is ready at once, and holds the data lines until it is
 //!   programmed or in the cache.
-//! - A write that bypasses the cache, or has none, occupies all dies. Accesses that have begun end beside it, and later
-//!   ones wait.
+//! - A write that does not go into a cache occupies all dies. Accesses that have begun continue; later accesses wait
+//!   for the end of the write.
 //! - A flush of a cache and an erase are barriers, as in Linux: they wait for all tasks before them, and later tasks
 //!   wait for them.
 //!
-//! With one request at a time, a request takes as long as without a queue, apart from its four commands instead of one
-//! or two.
+//! With one request at a time, a request takes as long as without a queue, except that it needs four commands instead
+//! of one or two.
 
 use super::CardModel;
 use alloc::boxed::Box;
@@ -38,7 +38,7 @@ struct Task {
     begins: Instant,
     /// Time when the data of the task can be transferred.
     ready: Instant,
-    /// Time of a read from then to its end.
+    /// Time of a read from `ready` to its end.
     data: Duration,
     /// Parts of the time of a read, without its commands.
     spent: Spent,

@@ -27,7 +27,7 @@ pub(crate) enum Next {
     Flush(Flush),
 }
 
-/// The goal of a job after everything that it has to submit is submitted.
+/// The next step of a job once it has submitted everything that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Goal {
     /// Make the next request, if the depth permits.

@@ -14,7 +14,7 @@ impl Blocks {
     /// Validates the complete state.
     ///
     /// # Errors
-    /// Returns the first inconsistency. A state that passes makes no call panic that keeps to the contract.
+    /// Returns the first inconsistency. On a state that passes, calls that keep to the contract do not panic.
     pub fn validate(&self) -> Result<(), Inconsistent> {
         let count = self.states.len();
         ensure!(
@@ -44,7 +44,8 @@ impl Blocks {
         self.check_pools(of(State::Free))
     }
 
-    /// Checks that the policy of each pool holds the pool's free blocks, and that its data on used blocks is right.
+    /// Checks that the policy of each pool holds the pool's free blocks, and that it knows the erase counts of the used
+    /// blocks.
     fn check_pools(&self, free: usize) -> Result<(), Inconsistent> {
         let mut seen = vec![false; self.states.len()];
         for (pool, leveler) in self.pools.iter().enumerate() {

@@ -6,11 +6,11 @@
 //! reaches the end, its block becomes the data block and the old data block is released without a copy (switch merge).
 //! Any other write is *logged*: its pages are appended to the log block. A full log is merged: the valid data is copied
 //! together. If more than [`Mapping::open_units`](super::Mapping) rewrite units would be open, the least recently used
-//! one is closed: behind a stream the rest of the old data is copied (partial merge), of a log all valid data (full
-//! merge).
+//! one is closed. Closing a stream copies the rest of the old data behind the stream (partial merge); closing a log
+//! copies all valid data (full merge).
 //!
-//! The last page of a sequential run that is not full yet is programmed in a separate block for partial pages, and
-//! again in its final place when it is full.
+//! If a sequential run ends inside a page, that page is programmed in a separate block for partial pages. It is
+//! programmed again, in its final place, once the run has filled it.
 //!
 //! A stream that is abandoned and restarted costs no copies: the new stream begins in a new block, and the block of the
 //! abandoned stream is invalid as soon as the new stream reaches the end of the abandoned one. A stream of at most one

@@ -6,8 +6,8 @@
 //!
 //! When almost no blocks are free, garbage collection takes the closed block with the least valid data and appends its
 //! valid granules, packed, to the block for random writes. A card also collects ahead of need where this costs little,
-//! provided that at least an eighth of the victim is invalid. While it is idle, it collects page by page until all of
-//! its spare blocks are free; it does not begin a page that would not be finished when the next command arrives. For
+//! provided that at least an eighth of the victim is invalid data. While it is idle, it collects page by page until all
+//! of its spare blocks are free; it does not begin a page that would not be finished when the next command arrives. For
 //! each block that a stream fills, it collects up to two victims until three quarters of the spare blocks are free, so
 //! that small writes find free blocks.
 //!
@@ -282,8 +282,8 @@ impl LogStructured {
         }
     }
 
-    /// Returns the victim of garbage collection during idle time. Chooses the next one after the last granule of the
-    /// old victim, unless enough blocks are free.
+    /// Returns the victim of garbage collection during idle time. Once the current victim has no granules left, selects
+    /// the next one, unless enough blocks are free.
     fn idle_victim(&mut self, medium: &mut Medium) -> Option<EraseBlock> {
         if !self.idle_remaining.is_empty() {
             return self.idle_victim;

@@ -45,11 +45,11 @@ pub enum Overwrite {
 /// The parameters of a card's translation layer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mapping {
-    /// Program unit in bytes, which is also the size of the card's buffer. A write that ends at a multiple of it leaves
-    /// nothing open in the array; a write command that begins or ends inside a program unit pays `t_commit`.
+    /// Program unit in bytes, which is also the size of the card's buffer. A write command that begins or ends inside a
+    /// program unit pays `t_commit`, because it leaves a partly filled unit in the array.
     pub program_unit: u64,
-    /// Time to make a write durable that leaves a program unit open or does not continue where an earlier write ended:
-    /// the time to write its log record and map pages.
+    /// Time to write the log record and map pages that make a write durable. A write pays it if it leaves a program
+    /// unit partly filled or does not continue where an earlier write ended.
     pub t_commit: Duration,
     /// Bytes that one entry of the map covers where data was written sequentially.
     pub map_unit: u64,

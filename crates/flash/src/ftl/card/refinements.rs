@@ -1,6 +1,6 @@
 //! Mechanisms of a translation layer that only some cards show. A mechanism is inactive while its number is absent.
 //!
-//! The state of the active mechanisms is saved behind that of the layer, so that the saved form of a card without them
+//! The state of the active mechanisms follows the layer's state in a state file, so the format of the layer's state
 //! does not depend on them.
 
 use super::Mapping;

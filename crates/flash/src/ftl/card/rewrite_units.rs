@@ -11,8 +11,9 @@
 //! an open rewrite unit ([`Overwrite::Log`]). If more than [`Mapping::open_units`] would be open, the least recently
 //! used one is merged: the rest of its old data is copied.
 //!
-//! This module does not know the physical location of the data. Rewrite units of this kind share erase blocks that are
-//! filled in write order. (Logged rewrite units of one erase block each are block-mapped instead.)
+//! The rewrite units of this module share erase blocks that are filled in write order; `log_structured.rs` knows the
+//! location of their data. If overwrites are logged and a rewrite unit is as large as an erase block, the card uses
+//! `log_blocks.rs` instead.
 
 use super::mapped_granules::MappedGranules;
 use super::{Mapping, Overwrite};

@@ -5,8 +5,8 @@
 //! is dead until it reaches the head of the queue. If there is no room for a write, the layer *folds*: it removes the
 //! slot at the head, and writes all data of the same rewrite unit to its place outside the area.
 //!
-//! A bitmap has the granules in the area, and a hash table the slot of each. The table serves look-ups only, so its order
-//! has no effect. An area that never fills up needs no slots.
+//! A bitmap marks the granules in the area, and a hash table maps each of them to its slot. The table serves look-ups
+//! only, so its order has no effect. An area that never fills up needs no slots.
 //!
 //! # Guarantees
 //! [`SmallArea::restored`] checks that each granule of the area is in the slot that the index names.

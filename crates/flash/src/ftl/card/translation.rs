@@ -212,8 +212,8 @@ impl Translation {
         if bytes == self.granule.bytes() { self.granule_stream } else { self.medium.stream(bytes) }
     }
 
-    /// Writes `range`: maps it to the pages that are programmed. Returns the operations of the array. An error changes
-    /// nothing that was written before.
+    /// Writes `range`: maps it to the pages that are programmed. Returns the operations of the array. After an error,
+    /// all data that was written before is still there.
     pub fn write(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
         self.medium.admits_writes()?;
         self.work.clear();
@@ -306,9 +306,10 @@ impl Translation {
         Ok(())
     }
 
-    /// Returns the time of the last write, of `range`, after its programs. Its map part is t_commit if the write begins a
-    /// new stream, which needs a map update, or leaves a program unit open; zero if it continues a stream in whole
-    /// program units, or went to the area for small writes, whose pages name their addresses.
+    /// Returns the times after the programs of the last write, which wrote `range`. The map part is `t_commit` if the
+    /// write begins a new stream, which needs a map update, or leaves a program unit partly filled. It is zero if the
+    /// write continues a stream in whole program units, or if it went to the area for small writes, whose pages store
+    /// the addresses of their data.
     pub fn commit(&mut self, range: &Range<u64>) -> Commit {
         let housekeeping = self.housekeeping(range.end - range.start);
         let whole = |offset: u64| offset.is_multiple_of(self.mapping.program_unit);

@@ -2,9 +2,10 @@
 //!
 //! A unit that becomes invalid accesses only this word and no other cache line of this module. The word of a candidate
 //! is its rank: the number of valid units in the high bits, and below them the complement of the number of the block's
-//! last change. Ranks therefore differ, the least rank is that of the block with the fewest valid units (of several
-//! such blocks the one that changed last), and the rank of a candidate never rises. The valid units of other blocks are
-//! not needed, so they are counted when a block becomes a candidate and not at each program.
+//! last change. No two ranks are therefore equal, and the rank of a candidate never rises. The least rank is that of
+//! the block with the fewest valid units; of several such blocks, it is that of the block that changed last. Nothing
+//! needs the valid units of blocks that are no candidates, so they are counted when a block becomes a candidate, and
+//! not at each program.
 
 use crate::ftl::divisor::Divisor;
 use alloc::vec;

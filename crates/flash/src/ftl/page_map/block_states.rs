@@ -280,9 +280,9 @@ impl BlockStates {
         let state = self.get_mut(block);
         state.next_page = state.next_page.min(page);
     }
-    /// Forgets all programs and moves in flight, which a power cut ended. A block that is to be retired is a failed one
-    /// again. An open block without a page is free again: the previous block of its stream, whose last page was not
-    /// programmed either, may be open too.
+    /// Forgets all programs and moves in flight, which a power cut ended. A block that was about to be retired returns
+    /// to the phase [`Phase::Failed`]. An open block without a programmed page is free again, because the previous
+    /// block of its stream may be open too, if its last page was not programmed either.
     pub(super) fn recover(&mut self, block: u32) {
         let state = self.get_mut(block);
         (state.programs, state.moves_in_flight) = (0, 0);

@@ -10,14 +10,14 @@ use crate::ftl::inconsistent::ensure;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
-/// Limit for counts that no device comes near, so that counting on cannot overflow: 2^40 units of 4 KiB are 4 EiB.
+/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 EiB. Counting on from there cannot overflow.
 const COUNT_MAX: u64 = 1 << 40;
 
 impl PageMap {
     /// Checks the whole structure: every unit, every place, every block, every list.
     ///
     /// # Panics
-    /// If the structure is inconsistent; the message names the inconsistency.
+    /// Panics if the structure is inconsistent; the message names the inconsistency.
     pub fn check(&self) {
         if let Err(inconsistent) = self.walk() {
             panic!("{inconsistent}");
@@ -28,7 +28,7 @@ impl PageMap {
     /// the caller can use it like a layer that was created here.
     ///
     /// # Errors
-    /// If the layer has other parameters, is not at rest or is inconsistent.
+    /// Returns an error if the layer has other parameters, is not at rest or is inconsistent.
     pub fn validate_restored(&self, parameters: &PageMapParameters, seed: u64) -> Result<(), Inconsistent> {
         ensure!(self.parameters == *parameters && self.seed == seed, "it is a layer of other parameters");
         self.walk()?;
@@ -197,8 +197,8 @@ impl PageMap {
         self.check_trim_log_at_rest(self.blocks.count(Phase::Erasing))
     }
 
-    /// Checks that every valid unit of the pages of a victim that were read is being moved once, and that no unit of
-    /// its other pages is.
+    /// Checks each victim: every valid unit of the pages read so far is being moved once, and no unit of the other
+    /// pages is being moved.
     fn check_victims(&self) -> Result<(), Inconsistent> {
         let mut moving = BTreeSet::new();
         for id in self.programs.live() {

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of reads of a victim in flight.
 pub(super) const VICTIM_READS_MAX: u32 = 2;
-/// Limit for counts that no device comes near, so that counting on cannot overflow: 2^40 units of 4 KiB are 4 EiB.
+/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 EiB. Counting on from there cannot overflow.
 const BACKLOG_MAX: u64 = 1 << 40;
 
 /// Garbage collection of one die.
@@ -241,7 +241,7 @@ impl GarbageCollector {
         self.get_mut(die).leveling_victim.take().map(EraseBlock::index)
     }
 
-    /// Begins the victim `block`, which had the state `was` and whose units go to the stream `to`.
+    /// Makes `block` the victim of a die. `was` is its state before, and `to` is the stream that its valid units go to.
     pub(super) fn begin(&mut self, die: u32, block: u32, was: &BlockState, to: Stream) {
         match was.phase {
             Phase::Closed if was.slc => self.get_mut(die).slc_closed.retain(|closed| *closed != block),

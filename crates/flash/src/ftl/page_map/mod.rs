@@ -344,7 +344,8 @@ impl PageMap {
         self.collector.invalidate(self.layout.block_of(place));
     }
 
-    /// Flushes all units and trims accepted so far. They are durable when the returned ticket is durable.
+    /// Flushes all units and trims accepted so far. They are durable once [`PageMap::durable`] returns true for the
+    /// returned ticket.
     pub fn flush(&mut self) -> Ticket {
         self.buffers.data.flush_to = self.buffers.accepted();
         self.operations.request_dispatch();

@@ -31,8 +31,8 @@ pub struct Recovery {
 }
 
 impl PageMap {
-    /// Cuts the power. `torn` names the operations that the array was executing. All other operations that were not
-    /// polled, or that were polled and have not finished, have no effect. Returns the units whose last writes or trims
+    /// Cuts the power. `torn` contains the operations that the array was executing. All other operations that have not
+    /// finished, polled or not, have no effect. Returns the units whose last writes or trims
     /// are lost, in ascending order: these units have the content that the durable operations gave them.
     ///
     /// After this call, only [`PageMap::recover`] may be called.

@@ -3,7 +3,7 @@
 //! Data that was written in sequence needs one number for each page, the first unit of the page. A block whose pages
 //! all hold consecutive units has no other memory. The first page that breaks the sequence gives its block a *list*
 //! with one entry for each place, until the block is erased. A victim always has a list, so that its units can be
-//! moved without a look at the form of its block.
+//! moved without checking which form its block has.
 //!
 //! # Invariant
 //! Each list belongs to one block or is vacant. The unit of a place is defined from the write of its page until the

@@ -27,8 +27,9 @@ fn parts(request: &Request) -> impl Iterator<Item = u64> {
     units(request).filter(move |unit| !whole.contains(unit))
 }
 
-/// The units that a cut may name: those whose last change no completed flush covers. A flush covers the changes that
-/// were complete when it was submitted. A write with FUA covers itself and the earlier changes of its units.
+/// The units whose last change is not durable, so that a cut may name them. A completed flush makes the changes durable
+/// that were complete when it was submitted. A completed write with FUA makes itself and the earlier changes of its
+/// units durable.
 #[derive(Default)]
 struct Open {
     /// Number of outstanding changes of each unit, and the instant at which its last completed change was complete.

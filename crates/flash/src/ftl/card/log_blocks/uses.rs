@@ -6,7 +6,7 @@ use crate::nand::EraseBlock;
 use flashlab_sim::{BlockState, BlockUse, DataStream};
 
 impl LogBlocks {
-    /// Returns the use of a block. Log blocks count as valid as far as they are filled.
+    /// Returns the use of a block. The filled part of a log block counts as valid.
     pub(in crate::ftl::card) fn use_of(&self, block: u32, medium: &Medium) -> BlockUse {
         let number = EraseBlock::new(block);
         if medium.blocks.is_bad(number) {

@@ -15,7 +15,7 @@ impl LogStructured {
     /// parameters.
     ///
     /// # Errors
-    /// Returns the first inconsistency. A state that passes makes no call panic that keeps to the contract.
+    /// Returns the first inconsistency. On a state that passes, calls that keep to the contract do not panic.
     pub(in crate::ftl) fn validate(
         &self,
         like: &LogStructured,
