@@ -143,8 +143,8 @@ impl Stream {
         Stream { access, ..Stream::default() }
     }
 
-    /// Starts a read of data that the card has read ahead for the time `since`. The card reads ahead no more data than
-    /// the array streams in `limit`, and it began to stream after the access.
+    /// Starts a read of data that the card has been reading ahead for the time `since`: the access came first, then the
+    /// array streamed for up to `limit`.
     pub(crate) fn read_ahead(
         mut self,
         flash: &Translation,
