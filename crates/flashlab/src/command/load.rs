@@ -55,6 +55,9 @@ pub(crate) struct Options {
     /// Seed of the addresses and contents.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Percentage of zeroes in the data of writes, in each 512 bytes.
+    #[arg(long = "buffer_compress_percentage", visible_alias = "buffer-compress-percentage", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100), conflicts_with = "verify")]
+    buffer_compress_percentage: u8,
     /// Requests simple replies, as Linux's own client does.
     #[arg(long)]
     simple_replies: bool,
@@ -115,6 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         verify: options.verify,
         simple_replies: options.simple_replies,
         seed: options.seed,
+        buffer_compress_percentage: options.buffer_compress_percentage,
     };
     let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
     end_on_signals(&stop);

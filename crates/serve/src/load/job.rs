@@ -61,6 +61,8 @@ pub struct Job {
     pub simple_replies: bool,
     /// Seed of the random offsets and contents.
     pub seed: u64,
+    /// Percentage of zeroes in the data of writes that are not verified.
+    pub buffer_compress_percentage: u8,
 }
 
 impl Default for Job {
@@ -77,6 +79,7 @@ impl Default for Job {
             verify: false,
             simple_replies: false,
             seed: 1,
+            buffer_compress_percentage: 0,
         }
     }
 }

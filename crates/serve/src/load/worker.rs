@@ -9,6 +9,9 @@ use flashlab_nbd::client::{Request, Slot};
 use flashlab_nbd::wire::ErrorNumber;
 use flashlab_sim::{Histogram, Instant, Rng};
 
+/// Part of a buffer, in bytes, that ends with zeroes if the data is to be compressible.
+const COMPRESS_CHUNK: usize = 512;
+
 /// Results of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerResult {
@@ -99,11 +102,17 @@ pub(super) fn run(
 }
 
 impl LoadState<'_> {
-    /// Fills the payloads of writes with random bytes, which stay the same if blocks are not verified.
+    /// Fills the payloads of writes with random bytes, which stay the same if blocks are not verified. Each
+    /// [`COMPRESS_CHUNK`] ends with zeroes.
     fn fill_buffers(&mut self, number: u32) {
         let mut rng = Rng::for_purpose(self.job.seed, !u64::from(number));
+        let random = COMPRESS_CHUNK * (100 - usize::from(self.job.buffer_compress_percentage).min(100)) / 100;
         for slot in &mut self.slots {
             slot.buffer.resize_with(self.job.block as usize, || rng.next_u64() as u8);
+            for chunk in slot.buffer.chunks_mut(COMPRESS_CHUNK) {
+                let random = random.min(chunk.len());
+                chunk[random..].fill(0);
+            }
         }
     }
 

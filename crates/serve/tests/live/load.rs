@@ -1,10 +1,10 @@
 //! Loads on correct servers and on a faulty one.
 
 use crate::server::{TestServer, alone, memory};
-use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, Payload, Started};
+use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, Payload, Started};
 use flashlab_serve::load::{Job, JobError, LoadError, LoadReport, Mix, load};
 use flashlab_serve::{Limits, Stop};
-use flashlab_sim::Duration;
+use flashlab_sim::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,6 +29,24 @@ fn every_pattern_sends_its_requests_and_verifies_its_writes() {
             assert!(loaded.verified > 0, "{word}");
             assert_eq!(job.mix.reads_only(), loaded.writes.count() == 0, "{word}");
         }
+    }
+}
+
+#[test]
+fn data_has_the_percentage_of_zeroes_that_was_asked_for() {
+    let device = memory(1 << 20);
+    let server = TestServer::new(device.clone());
+    for (percentage, random) in [(0, 512), (75, 128), (100, 0)] {
+        let job = Job { mix: mix("write"), buffer_compress_percentage: percentage, ..Job::default() };
+        run(&server, &job).expect("the server serves");
+        let read = Io::Read { offset: 4096, buffer: vec![0; 512] };
+        let Started::Done(Ok(Answer::Read(chunk))) = device.start(&Context::new(Instant::ZERO), read) else {
+            panic!("memory answers at once");
+        };
+        assert!(chunk[random..].iter().all(|byte| *byte == 0), "{percentage}");
+        // One of 64 random bytes differs from zero for certain.
+        let parts = chunk[..random].chunks(64);
+        assert!(parts.clone().all(|part| part.iter().any(|byte| *byte != 0)), "{percentage}");
     }
 }
 
