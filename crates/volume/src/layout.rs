@@ -1,7 +1,7 @@
 //! The division of members into superblocks, journal and buckets, and the space that a volume offers.
 
 use crate::encode::{Checksum, Compressor, Encoding};
-use crate::extent::Pointer;
+use crate::extent::{BLOCKS_MAX, Pointer};
 use crate::format::{
     ENTRY_HEADER, ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, SUPERBLOCK_SIZE, Superblock,
 };
@@ -277,7 +277,8 @@ pub(crate) fn size(layout: &mut Layout, entries: &[MemberEntry], wanted: u64) ->
         layout.size = low.midpoint(high);
         if available(layout) >= layout.size { low = layout.size } else { high = layout.size }
     }
-    let largest = low / u64::from(layout.block) * u64::from(layout.block);
+    let block = u64::from(layout.block);
+    let largest = (low / block).min(BLOCKS_MAX - 1) * block;
     let size = if wanted == 0 { largest } else { wanted };
     if size > largest || size == 0 || !size.is_multiple_of(u64::from(layout.block)) {
         return Err(VolumeError::Option(format!(

@@ -31,7 +31,7 @@ mod volume;
 
 pub use allocate::BucketUsage;
 pub use error::VolumeError;
-pub use extent::{Extent, ExtentState, Pointer, Writer};
+pub use extent::{Extent, ExtentState, Pointer, Pointers, Writer};
 pub use format::{ErrorCounts, MemberState};
 pub use options::{Encryption, NewMember, Options};
 pub use reconcile::{Reason, Work};

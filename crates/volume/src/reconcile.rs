@@ -5,11 +5,8 @@
 //! pending until options, members or free space change.
 
 use crate::encode::{Compression, Compressor};
-use crate::extent::{Extent, ExtentState, Pointer};
+use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer};
 use flashlab_sim::fault;
-
-/// Largest number of copies of an extent.
-const POINTERS_MAX: usize = 4;
 
 /// Kind of background work, in the order of priority.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -129,7 +126,7 @@ impl View {
 
     fn sort(&self, extent: &Extent) -> Copies {
         let mut copies = Copies { good: vec![], leaving: vec![], missing: vec![], cached: vec![] };
-        for pointer in extent.pointers() {
+        for pointer in &*extent.pointers() {
             let is_in = |members: u32| members >> pointer.member & 1 == 1;
             let list = match () {
                 () if pointer.cached => &mut copies.cached,
@@ -150,7 +147,7 @@ fn holders(pointers: &[Pointer]) -> u32 {
 
 /// Decides the next step for an extent.
 pub(crate) fn want(goal: &Goal, view: &View, extent: &Extent) -> Wanted {
-    if extent.state == ExtentState::Poisoned {
+    if extent.state() == ExtentState::Poisoned {
         return Wanted::Nothing;
     }
     let copies = view.sort(extent);
@@ -246,9 +243,9 @@ fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
 fn want_compression(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) -> Wanted {
     let wanted = goal.compression.compression();
     let is_done = wanted == Compression::None
-        || extent.compression == wanted
-        || extent.state == ExtentState::Incompressible
-        || extent.length == 1;
+        || extent.compression() == wanted
+        || extent.state() == ExtentState::Incompressible
+        || extent.length() == 1;
     if is_done || copies.good.is_empty() {
         return Wanted::Nothing;
     }

@@ -72,18 +72,18 @@ impl Replay {
     /// Checks that the extent fits the volume.
     fn check_extent(&self, extent: &Extent) -> Result<(), Fault> {
         let Layout { block, unit, extent_max, size, .. } = self.layout;
-        let logical = u32::from(extent.whole) * block;
-        if extent.end > size / u64::from(block) || logical > extent_max {
+        let logical = u32::from(extent.whole()) * block;
+        if extent.end() > size / u64::from(block) || logical > extent_max {
             return Err(Fault::Field("extent"));
         }
-        if extent.state == ExtentState::Poisoned && extent.pointers().is_empty() {
+        if extent.state() == ExtentState::Poisoned && extent.pointers().is_empty() {
             return Ok(());
         }
-        let (stored, units) = match extent.compression {
+        let (stored, units) = match extent.compression() {
             Compression::None => (logical, logical.div_ceil(unit) as usize),
-            Compression::Lz4 | Compression::Zstd => (extent.stored.min(logical), 1),
+            Compression::Lz4 | Compression::Zstd => (extent.stored().min(logical), 1),
         };
-        if extent.stored != stored || stored == 0 || extent.check().units() != units {
+        if extent.stored() != stored || stored == 0 || extent.units() != units {
             return Err(Fault::Field("stored length"));
         }
         let blocks = extent.stored_blocks(block);
@@ -197,17 +197,20 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
         let blocks = extent.stored_blocks(layout.block);
         let is_void =
             |pointer: &&Pointer| !allocator.contains(pointer, blocks) || !allocator.is_current(pointer);
-        if extent.pointers().iter().filter(is_void).any(|pointer| !pointer.cached) {
+        let pointers = extent.pointers();
+        if pointers.iter().filter(is_void).any(|pointer| !pointer.cached) {
             return Err(VolumeError::Damaged(format!(
                 "the extent at block {} refers to a bucket that holds other data",
                 extent.start()
             )));
         }
-        if extent.pointers().iter().any(|pointer| is_void(&pointer)) {
+        let voids = pointers.iter().zip(0u32..).filter(|(pointer, _)| is_void(pointer));
+        let voids = voids.fold(0, |voids, (_, n)| voids | 1 << n);
+        if voids != 0 {
             evicted.push(extent.clone());
         }
-        let kept: Vec<Pointer> = extent.pointers().iter().filter(|p| !is_void(p)).copied().collect();
-        kept.iter().for_each(|pointer| allocator.count(pointer, blocks));
+        let kept = pointers.iter().zip(0u32..).filter(|(_, n)| voids >> n & 1 == 0);
+        kept.for_each(|(pointer, _)| allocator.count(pointer, blocks));
     }
     for extent in evicted {
         let kept: Vec<Pointer> =
@@ -254,7 +257,7 @@ async fn load(
                 if extent.start() < end {
                     return Err(Fault::Field("order of the extents"));
                 }
-                end = extent.end;
+                end = extent.end();
             }
             replay.apply(record)
         });

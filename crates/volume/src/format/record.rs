@@ -1,9 +1,9 @@
 //! Records: the changes of the map and of the buckets. Journal entries and checkpoints consist of them.
 
-use super::Fault;
 use super::wire::{Get, Put};
+use super::{Fault, MEMBERS_MAX};
 use crate::encode::{Check, Compression};
-use crate::extent::{Extent, ExtentState, Pointer, Writer};
+use crate::extent::{BLOCKS_MAX, Extent, ExtentState, LENGTH_MAX, POINTERS_MAX, Pointer, STORED_MAX, Writer};
 use crate::keys::TAG_LEN;
 
 const MAP: u8 = 1;
@@ -14,9 +14,6 @@ const EPOCH: u8 = 4;
 const CHECK_CRC32C: u8 = 1;
 const CHECK_XXH3: u8 = 2;
 const CHECK_TAGS: u8 = 3;
-
-/// Largest number of pointers of an extent.
-const POINTERS_MAX: usize = 4;
 
 /// A change of the map or of the buckets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,16 +72,16 @@ impl Record {
     /// Appends a record that maps `extent`.
     pub fn encode_map(extent: &Extent, to: &mut Vec<u8>) {
         to.u8(MAP);
-        to.u64(extent.end);
-        to.u16(extent.length);
-        to.u16(extent.skip);
-        to.u16(extent.whole);
-        to.u8(extent.compression as u8);
-        to.u8(extent.state as u8);
-        to.u32(extent.stored);
+        to.u64(extent.end());
+        to.u16(extent.length());
+        to.u16(extent.skip());
+        to.u16(extent.whole());
+        to.u8(extent.compression() as u8);
+        to.u8(extent.state() as u8);
+        to.u32(extent.stored());
         encode_check(extent, to);
         to.u8(extent.pointers().len() as u8);
-        for pointer in extent.pointers() {
+        for pointer in &*extent.pointers() {
             to.u8(pointer.member);
             to.u8(u8::from(pointer.cached));
             to.u32(pointer.bucket);
@@ -123,7 +120,7 @@ fn encode_check(extent: &Extent, to: &mut Vec<u8>) {
         to.u32(sum);
         return;
     }
-    match &*extent.check() {
+    match &extent.check() {
         Check::Crc32c(sums) => {
             to.u8(CHECK_CRC32C);
             to.u16(sums.len() as u16);
@@ -181,8 +178,12 @@ fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
     }
     let mut pointers = Vec::with_capacity(count);
     for _ in 0..count {
+        let member = get.u8()?;
+        if usize::from(member) >= MEMBERS_MAX {
+            return Err(Fault::Field("member"));
+        }
         pointers.push(Pointer {
-            member: get.u8()?,
+            member,
             cached: flag(get.u8()?, "cached")?,
             bucket: get.u32()?,
             offset: get.u32()?,
@@ -192,12 +193,14 @@ fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
     if length == 0 || u64::from(length) > end || u32::from(skip) + u32::from(length) > u32::from(whole) {
         return Err(Fault::Field("live range"));
     }
+    if end >= BLOCKS_MAX || whole > LENGTH_MAX || stored >= STORED_MAX {
+        return Err(Fault::Field("length"));
+    }
     if pointers.is_empty() && state != ExtentState::Poisoned {
         return Err(Fault::Field("pointers"));
     }
-    let mut extent = Extent::new((end, whole), stored, compression, check, writer, &pointers);
-    (extent.length, extent.skip, extent.state) = (length, skip, state);
-    Ok(extent)
+    let extent = Extent::new((end, whole), stored, compression, &check, writer, &pointers);
+    Ok(extent.with_live(length, skip, state))
 }
 
 fn flag(byte: u8, name: &'static str) -> Result<bool, Fault> {

@@ -5,6 +5,7 @@ use super::member_entry::{LABEL, decode_label};
 use super::wire::{self, Get, Put};
 use super::{Fault, MemberEntry, MemberState, Place, Seen};
 use crate::encode::{Checksum, Compression, Compressor, LEVEL_MAX};
+use crate::extent::BLOCKS_MAX;
 use crate::keys::{Keyring, MAC_LEN, WRAPPED_KEY_LEN, WrappedKey};
 use crate::target::Targets;
 
@@ -257,7 +258,9 @@ impl Superblock {
             return Err(Fault::Field("journal"));
         }
         let space: u64 = self.members.iter().map(|m| u64::from(m.buckets) * u64::from(self.bucket)).sum();
-        if !self.size.is_multiple_of(u64::from(self.block)) || self.size == 0 || self.size / 64 > space {
+        let blocks = self.size / u64::from(self.block);
+        let is_whole = self.size.is_multiple_of(u64::from(self.block)) && blocks > 0;
+        if !is_whole || blocks >= BLOCKS_MAX || self.size / 64 > space {
             return Err(Fault::Field("size"));
         }
         Ok(())

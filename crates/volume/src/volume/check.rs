@@ -53,17 +53,17 @@ impl Inner {
     /// Verifies every copy of an extent.
     async fn check_extent(&self, cx: &Context, extent: &Extent, report: &mut Report) {
         let block = u64::from(self.layout.block);
-        let place = || format!("bytes {} to {}", extent.start() * block, extent.end * block);
-        if extent.state == ExtentState::Poisoned {
+        let place = || format!("bytes {} to {}", extent.start() * block, extent.end() * block);
+        if extent.state() == ExtentState::Poisoned {
             report.findings.push(format!("{}: every copy was lost", place()));
         }
-        for pointer in extent.pointers() {
+        for pointer in &*extent.pointers() {
             let is_void = pointer.cached && !self.lock().allocator.is_current(pointer);
             if is_void || !self.members[usize::from(pointer.member)].present {
                 continue;
             }
             report.copies += 1;
-            report.bytes += u64::from(extent.stored);
+            report.bytes += u64::from(extent.stored());
             let good = self.read_stored_copy(cx, extent, pointer).await.is_some();
             let is_still_there = {
                 let state = self.lock();
@@ -89,10 +89,10 @@ impl Inner {
         let is_void = |pointer: &Pointer| pointer.cached && !self.lock().allocator.is_current(pointer);
         let mut last = 0;
         for extent in map.iter() {
-            if extent.start() < last || extent.end > self.layout.size / u64::from(self.layout.block) {
+            if extent.start() < last || extent.end() > self.layout.size / u64::from(self.layout.block) {
                 report.findings.push(format!("the map is out of order at block {}", extent.start()));
             }
-            last = extent.end;
+            last = extent.end();
             for pointer in extent.pointers().iter().filter(|pointer| !is_void(pointer)) {
                 let count = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
                 match count.checked_sub(extent.stored_blocks(self.layout.block)) {

@@ -204,7 +204,7 @@ impl Inner {
                 .filter(|pointer| self.members[usize::from(pointer.member)].present)
                 .copied()
                 .collect();
-            let had = state.allocator.durability(extent.pointers()).min(usize::from(self.layout.replicas));
+            let had = state.allocator.durability(&extent.pointers()).min(usize::from(self.layout.replicas));
             let needed = if self.members[usize::from(member)].present { had } else { 1 };
             if state.allocator.durability(&there) < needed.max(1) {
                 return Err(VolumeError::NoMember(format!(

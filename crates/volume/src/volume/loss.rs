@@ -152,7 +152,7 @@ impl Inner {
 impl State {
     /// Maps an extent that has some of its copies already, as a part of the change `position`.
     pub(super) fn remap(&mut self, extent: Extent, position: u64, block: u32) {
-        for pointer in extent.pointers() {
+        for pointer in &*extent.pointers() {
             self.allocator.refer(pointer, extent.stored_blocks(block));
         }
         self.map_extent(extent, position, block);
@@ -163,7 +163,7 @@ impl State {
 fn remaining(extent: &Extent, lost: u32) -> Result<Option<Extent>, IoError> {
     let is_kept = |pointer: &&Pointer| lost >> pointer.member & 1 == 0;
     let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
-    if kept.len() == extent.pointers().len() || extent.state == ExtentState::Poisoned {
+    if kept.len() == extent.pointers().len() || extent.state() == ExtentState::Poisoned {
         return Ok(None);
     }
     let is_safe = kept.iter().any(|pointer| !pointer.cached);

@@ -198,11 +198,11 @@ impl Volume {
         let (mut by_compression, mut by_copies) = (BTreeMap::new(), BTreeMap::new());
         let (mut mapped, mut stored, mut poisoned) = (0, 0, 0);
         for extent in map.iter() {
-            let logical = u64::from(extent.length) * block;
+            let logical = u64::from(extent.length()) * block;
             let one = u64::from(extent.stored_blocks(layout.block)) * block;
             (mapped, stored) = (mapped + logical, stored + one * extent.pointers().len() as u64);
-            poisoned += if extent.state == ExtentState::Poisoned { logical } else { 0 };
-            let sums: &mut (u64, u64) = by_compression.entry(extent.compression.name()).or_default();
+            poisoned += if extent.state() == ExtentState::Poisoned { logical } else { 0 };
+            let sums: &mut (u64, u64) = by_compression.entry(extent.compression().name()).or_default();
             *sums = (sums.0 + logical, sums.1 + one);
             let is_there =
                 |pointer: &&Pointer| !pointer.cached && members[usize::from(pointer.member)].present;

@@ -304,11 +304,12 @@ fn check_missing(
         return Ok(());
     }
     let is_lost = |extent: &&Extent| {
-        let mut durable = extent.pointers().iter().filter(|pointer| !pointer.cached);
-        extent.state != ExtentState::Poisoned
+        let pointers = extent.pointers();
+        let mut durable = pointers.iter().filter(|pointer| !pointer.cached);
+        extent.state() != ExtentState::Poisoned
             && !durable.any(|pointer| members[usize::from(pointer.member)].present)
     };
-    let blocks: u64 = recovered.map.iter().filter(is_lost).map(|extent| u64::from(extent.length)).sum();
+    let blocks: u64 = recovered.map.iter().filter(is_lost).map(|extent| u64::from(extent.length())).sum();
     match blocks * u64::from(layout.block) {
         0 => Ok(()),
         bytes => Err(VolumeError::DataMissing { missing, bytes }),

@@ -42,7 +42,7 @@ struct Fetch {
 
 /// Returns the blocks of an extent as it was stored, of which some may have been overwritten since.
 fn stored(extent: &Extent, blocks: &Range<u64>) -> Range<u32> {
-    let from = u32::from(extent.skip) + (blocks.start - extent.start()) as u32;
+    let from = u32::from(extent.skip()) + (blocks.start - extent.start()) as u32;
     from..from + (blocks.end - blocks.start) as u32
 }
 
@@ -90,7 +90,7 @@ impl Inner {
             }
             if let [extent] = &*extents
                 && extent.start() <= blocks.start
-                && extent.end >= blocks.end
+                && extent.end() >= blocks.end
             {
                 match self.read_extent(cx, extent, blocks.clone(), buffer).await? {
                     Some(filled) => return Ok(filled),
@@ -117,7 +117,7 @@ impl Inner {
         buffer: &mut [u8],
     ) -> Result<bool, IoError> {
         let block = u64::from(self.layout.block);
-        let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end.min(blocks.end);
+        let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end().min(blocks.end);
         let wanted: Vec<Wanted<'_>> =
             extents.iter().map(|extent| self.wanted(extent, part(extent))).collect();
         let runs = runs(&wanted);
@@ -133,7 +133,7 @@ impl Inner {
 
     /// Returns the part of an extent that a read needs, with the place of its first copy.
     fn wanted<'a>(&self, extent: &'a Extent, blocks: Range<u64>) -> Wanted<'a> {
-        let pointer = match extent.pointers() {
+        let pointer = match &*extent.pointers() {
             [pointer] => Some(*pointer),
             _ => self.by_expected_time(extent).first().copied(),
         };
@@ -200,7 +200,7 @@ impl Inner {
     ) -> Result<Option<Vec<u8>>, IoError> {
         let wanted = stored(extent, &blocks);
         let mut buffer = Some(buffer);
-        if let [pointer] = extent.pointers() {
+        if let [pointer] = &*extent.pointers() {
             return match self.read_copy(cx, extent, pointer, wanted, buffer.take()).await {
                 Ok(bytes) => Ok(Some(bytes)),
                 Err(CopyError::Moved) => Ok(None),
@@ -256,12 +256,12 @@ impl Inner {
     /// whole, any other one in units of its checksums.
     fn fetch(&self, extent: &Extent, pointer: &Pointer, wanted: Range<u32>) -> Fetch {
         let (block, unit) = (self.layout.block, self.layout.unit);
-        let range = match extent.compression {
+        let range = match extent.compression() {
             Compression::None => {
-                let end = (wanted.end * block).next_multiple_of(unit).min(extent.stored);
+                let end = (wanted.end * block).next_multiple_of(unit).min(extent.stored());
                 wanted.start * block / unit * unit..end
             }
-            _ => 0..extent.stored,
+            _ => 0..extent.stored(),
         };
         Fetch {
             offset: self.layout.offset(pointer) + u64::from(range.start),
@@ -284,7 +284,7 @@ impl Inner {
             return Err(CopyError::Moved);
         }
         let (block, unit) = (self.layout.block, self.layout.unit);
-        let (is_whole, range) = (extent.compression != Compression::None, &fetch.range);
+        let (is_whole, range) = (extent.compression() != Compression::None, &fetch.range);
         let wanted = wanted.start * block..wanted.end * block;
         stored.truncate((range.end - range.start) as usize);
         let (first, base) = (range.start / unit, if is_whole { 0 } else { range.start });
@@ -301,7 +301,7 @@ impl Inner {
             return Err(CopyError::Bad);
         };
         let lengths = (decoded.len() as u32, range.end - range.start);
-        self.spend(cx, lengths, extent.compression, false).await;
+        self.spend(cx, lengths, extent.compression(), false).await;
         let wanted = (wanted.start - base) as usize..(wanted.end - base) as usize;
         if wanted == (0..decoded.len()) {
             return Ok(decoded);
@@ -312,11 +312,11 @@ impl Inner {
     /// Returns the identity under which an extent was encoded.
     fn identity(&self, extent: &Extent) -> Identity {
         let Writer { epoch, write } = extent.writer();
-        let start = extent.start().saturating_sub(u64::from(extent.skip));
+        let start = extent.start().saturating_sub(u64::from(extent.skip()));
         Identity {
             volume: self.layout.volume,
             address: start * u64::from(self.layout.block),
-            length: u32::from(extent.whole) * self.layout.block,
+            length: u32::from(extent.whole()) * self.layout.block,
             epoch,
             write,
         }
@@ -324,7 +324,7 @@ impl Inner {
 
     /// Decodes the stored bytes of a whole extent, without their padding. Returns `None` if they are bad.
     fn decode(&self, extent: &Extent, stored: Vec<u8>) -> Option<Vec<u8>> {
-        decode(stored, extent.compression, &extent.check(), &self.identity(extent), &self.encoding).ok()
+        decode(stored, extent.compression(), &extent.check(), &self.identity(extent), &self.encoding).ok()
     }
 
     /// Reads and verifies the stored bytes of an extent from its first good copy. Returns `None` if no copy that is there
@@ -353,7 +353,7 @@ impl Inner {
         let length = (extent.stored_blocks(self.layout.block) * self.layout.block) as usize;
         let read = self.read_from(cx, pointer.member, self.layout.offset(pointer), vec![0; length]).await;
         let stored = read.ok()?;
-        let bytes = stored[..extent.stored as usize].to_vec();
+        let bytes = stored[..extent.stored() as usize].to_vec();
         let decoded = self.decode(extent, bytes);
         if decoded.is_none() && self.lock().allocator.is_current(pointer) {
             self.checksum_failed(pointer.member);
@@ -373,7 +373,7 @@ impl Inner {
         };
         let state = self.lock();
         for extent in state.map.overlapping(blocks.clone()) {
-            let (start, end) = (extent.start().max(blocks.start), extent.end.min(blocks.end));
+            let (start, end) = (extent.start().max(blocks.start), extent.end().min(blocks.end));
             part(start - at, true);
             part(end - start, false);
             at = end;

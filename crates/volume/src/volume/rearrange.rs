@@ -25,15 +25,16 @@ pub(super) enum Rearranged {
 impl Inner {
     /// Gives an extent as many copies as the writable members permit.
     pub(super) async fn replicate(&self, cx: &Context, extent: &Extent) -> Result<(), IoError> {
-        let durable = extent.pointers().iter().filter(|pointer| !pointer.cached);
+        let pointers = extent.pointers();
+        let durable = pointers.iter().filter(|pointer| !pointer.cached);
         let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
         let missing = {
             let state = self.lock();
             let copies = usize::from(self.layout.replicas);
-            let missing = copies.saturating_sub(state.allocator.durability(extent.pointers()));
+            let missing = copies.saturating_sub(state.allocator.durability(&extent.pointers()));
             state.allocator.reachable(missing, &taken)
         };
-        if missing == 0 || extent.state == ExtentState::Poisoned {
+        if missing == 0 || extent.state() == ExtentState::Poisoned {
             return Ok(());
         }
         let want = Want {
@@ -45,7 +46,7 @@ impl Inner {
             prefer: self.layout.foreground,
             only: false,
         };
-        self.rearrange(cx, extent, extent.pointers(), Some(want)).await.map(drop)
+        self.rearrange(cx, extent, &extent.pointers(), Some(want)).await.map(drop)
     }
 
     /// Gives an extent the copies `keep`, some of its own, and further ones at places that `want` describes.
@@ -117,7 +118,7 @@ fn shift(extent: &Extent, part: &Extent, block: u32) -> Option<u32> {
     let shift = after.first()?.offset.checked_sub(before.first()?.offset)?;
     let is_same = |(old, new): (&Pointer, &Pointer)| Pointer { offset: old.offset + shift, ..*old } == *new;
     let is_part = part.start() >= extent.start()
-        && part.end <= extent.end
+        && part.end() <= extent.end()
         && shift + part.stored_blocks(block) <= extent.stored_blocks(block);
-    (before.len() == after.len() && before.iter().zip(after).all(is_same) && is_part).then_some(shift)
+    (before.len() == after.len() && before.iter().zip(&*after).all(is_same) && is_part).then_some(shift)
 }

@@ -121,7 +121,7 @@ impl Volume {
             list.sort_by_key(|(work, _)| *work);
             let (mut changed, mut goes_on) = (false, true);
             for (work, extent) in list {
-                if let Some(reason) = given_up.get(&extent.end) {
+                if let Some(reason) = given_up.get(&extent.end()) {
                     result.pending.entry((work, *reason)).or_default().add(inner.bytes(&extent));
                     continue;
                 }
@@ -133,7 +133,7 @@ impl Volume {
                         result.done.entry(work).or_default().add(inner.bytes(&extent));
                     }
                     Err(reason) => {
-                        given_up.insert(extent.end, reason);
+                        given_up.insert(extent.end(), reason);
                         result.pending.entry((work, reason)).or_default().add(inner.bytes(&extent));
                     }
                 }
@@ -204,7 +204,7 @@ impl Inner {
 
     /// Returns the logical bytes of an extent.
     fn bytes(&self, extent: &Extent) -> u64 {
-        u64::from(extent.length) * u64::from(self.layout.block)
+        u64::from(extent.length()) * u64::from(self.layout.block)
     }
 
     /// Returns the map and the state of the members.
@@ -241,7 +241,8 @@ impl Inner {
             Wanted::Pending(_, reason) => Ok(Err(reason)),
             Wanted::Recompress => self.recompress(cx, extent, result).await,
             Wanted::Copies { keep, add, prefer, only, .. } => {
-                let durable = extent.pointers().iter().filter(|pointer| !pointer.cached);
+                let pointers = extent.pointers();
+                let durable = pointers.iter().filter(|pointer| !pointer.cached);
                 let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
                 let stream = Stream::Collect;
                 let want = Want { stream, blocks, exact: true, copies: add, taken: &taken, prefer, only };

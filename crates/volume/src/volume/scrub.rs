@@ -43,14 +43,14 @@ impl Volume {
         let map = self.inner.lock().map.clone();
         for extent in map.iter() {
             let (mut there, mut bad) = (0, Vec::new());
-            for pointer in extent.pointers() {
+            for pointer in &*extent.pointers() {
                 let is_void = pointer.cached && !self.inner.lock().allocator.is_current(pointer);
                 if is_void || !self.inner.members[usize::from(pointer.member)].present {
                     continue;
                 }
                 there += 1;
                 scrubbed.copies += 1;
-                read += u64::from(extent.stored);
+                read += u64::from(extent.stored());
                 progress(read);
                 if self.inner.read_stored_copy(cx, extent, pointer).await.is_none() {
                     bad.push(*pointer);

@@ -23,7 +23,7 @@ impl Inner {
             let next = self.next_extent(cx, offset, &data, rest.clone());
             match next.inspect_err(|_| self.drop_extents(&extents))? {
                 Some(next) => {
-                    rest.start = next.0.end;
+                    rest.start = next.0.end();
                     extents.push(next);
                 }
                 None => match self.make_space(cx).await {
@@ -48,8 +48,8 @@ impl Inner {
     /// Writes the data of extents to the members and maps the extents as one change. Returns its position.
     async fn store(&self, cx: &Context, mut extents: Vec<(Extent, Payload)>) -> Result<u64, IoError> {
         let mut writes = extents.iter().map(async |(extent, bytes)| {
-            let lengths = (u32::from(extent.whole) * self.layout.block, extent.stored);
-            self.spend(cx, lengths, extent.compression, true).await;
+            let lengths = (u32::from(extent.whole()) * self.layout.block, extent.stored());
+            self.spend(cx, lengths, extent.compression(), true).await;
             self.write_copies(cx, extent, bytes).await
         });
         let failed = match extents.len() {
@@ -203,7 +203,7 @@ impl Inner {
             copy.resize(padded, 0);
             bytes = copy.into();
         }
-        (Extent::new(whole, stored, compression, check, writer, places), bytes)
+        (Extent::new(whole, stored, compression, &check, writer, places), bytes)
     }
 
     /// Writes the copies of an extent. Returns the members that failed: a bit for each.
@@ -212,7 +212,7 @@ impl Inner {
             let written = self.write_to(cx, pointer.member, self.layout.offset(pointer), bytes.clone()).await;
             u32::from(written.is_err()) << pointer.member
         };
-        match extent.pointers() {
+        match &*extent.pointers() {
             [pointer] => write(pointer).await,
             pointers => join_all(pointers.iter().map(write)).await.into_iter().sum(),
         }
