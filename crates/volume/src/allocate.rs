@@ -24,6 +24,8 @@ pub(crate) enum Stream {
 }
 
 const STREAMS: usize = 3;
+/// Largest number of buckets that a garbage collection frees at once.
+const COLLECT_MAX: usize = 64;
 /// Free buckets beside the reserve that cached copies leave to other data.
 const CACHED_LEAVES: u32 = 2;
 
@@ -394,13 +396,23 @@ impl Allocator {
         !self.releasing.is_empty()
     }
 
-    /// Returns true if new data with this number of copies finds free buckets.
-    pub(crate) fn has_space(&self, copies: usize) -> bool {
-        let may_open = |member: &&MemberSpace| member.writable && member.may_open(Stream::Foreground);
+    /// Returns true if new data with this number of copies finds free buckets, on members with `spare` further ones.
+    pub(crate) fn has_space(&self, copies: usize, spare: usize) -> bool {
+        let may_open = |member: &&MemberSpace| {
+            let free = member.free.len() > spare + member.reserve as usize;
+            member.writable && member.may_open(Stream::Foreground) && (spare == 0 || free)
+        };
         let room: usize =
             self.members.iter().filter(may_open).map(|member| usize::from(member.durability)).sum();
         let needed = self.reachable(copies, &[]);
         needed > 0 && room >= needed
+    }
+
+    /// Returns the number of buckets that a garbage collection frees at once: a 64th of the smallest member that takes data,
+    /// because each collection begins with a pass over the map.
+    pub(crate) fn collect_at_once(&self) -> usize {
+        let members = self.members.iter().filter(|member| member.writable && member.durability > 0);
+        members.map(|member| member.buckets.len() / 64).min().unwrap_or(0).min(COLLECT_MAX)
     }
 
     /// Returns up to `count` full buckets with the fewest references, which garbage collection empties: those with

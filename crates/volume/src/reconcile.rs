@@ -147,7 +147,7 @@ fn holders(pointers: &[Pointer]) -> u32 {
 
 /// Decides the next step for an extent.
 pub(crate) fn want(goal: &Goal, view: &View, extent: &Extent) -> Wanted {
-    if extent.state() == ExtentState::Poisoned {
+    if extent.state() == ExtentState::Poisoned || is_settled(goal, view, extent) {
         return Wanted::Nothing;
     }
     let copies = view.sort(extent);
@@ -164,6 +164,22 @@ pub(crate) fn want(goal: &Goal, view: &View, extent: &Extent) -> Wanted {
         }
     }
     pending
+}
+
+/// Returns true if a glance shows that nothing is to be done, as for almost all extents of a volume without a background
+/// target.
+fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
+    let wanted = goal.compression.compression();
+    let pointers = extent.pointers();
+    let stays = |pointer: &Pointer| {
+        !pointer.cached
+            && (view.present & !view.evacuating) >> pointer.member & 1 == 1
+            && view.durability[usize::from(pointer.member)] > 0
+    };
+    goal.background == 0
+        && (wanted == Compression::None || extent.compression() == wanted)
+        && pointers.iter().all(stays)
+        && view.durability(&pointers) == goal.replicas
 }
 
 /// Too few copies on members that stay, or copies on members that are evacuated.

@@ -151,6 +151,19 @@ pub fn decode_units(
     Sealed::new(identity, Compression::None, length, how.checksum_unit).verify(stored, first, check, how)
 }
 
+/// Verifies and decrypts some units like [`decode_units`], in place. After an error, the contents of `stored` are
+/// unspecified.
+pub(crate) fn open_units(
+    stored: &mut [u8],
+    first: u32,
+    check: &Check,
+    identity: &Identity,
+    how: &Encoding,
+) -> Result<(), DecodeError> {
+    let length = identity.length as usize;
+    Sealed::new(identity, Compression::None, length, how.checksum_unit).open(stored, first, check, how)
+}
+
 /// Returns the bytes per checksum or tag of an extent.
 fn unit(compression: Compression, stored: usize, how: &Encoding) -> u32 {
     match compression {

@@ -57,10 +57,20 @@ impl<'a> Sealed<'a> {
         check: &Check,
         how: &Encoding,
     ) -> Result<Vec<u8>, DecodeError> {
+        self.open(&mut bytes, first, check, how).map(|()| bytes)
+    }
+
+    /// Does the same in place.
+    pub(super) fn open(
+        &self,
+        bytes: &mut [u8],
+        first: u32,
+        check: &Check,
+        how: &Encoding,
+    ) -> Result<(), DecodeError> {
         self.check_range(bytes.len(), first, check)?;
         let Some(keyring) = &how.keyring else {
-            check.verify(&bytes, first as usize, self.unit)?;
-            return Ok(bytes);
+            return check.verify(bytes, first as usize, self.unit);
         };
         // Checksums do not authenticate, so an encrypted volume accepts tags only.
         let Check::Tags(tags) = check else { return Err(DecodeError::Mismatch) };
@@ -71,14 +81,14 @@ impl<'a> Sealed<'a> {
             for (bytes, unit) in bytes.chunks_mut(self.unit as usize).zip(first..) {
                 key.seal(self.nonce(unit), &[], bytes);
             }
-            return Ok(bytes);
+            return Ok(());
         }
         for (bytes, (unit, tag)) in bytes.chunks_mut(self.unit as usize).zip(tags) {
             if !key.open(self.nonce(unit), &self.associated(unit, bytes.len()), bytes, tag) {
                 return Err(DecodeError::Mismatch);
             }
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Checks that bytes from the unit `first` on are whole units of the extent, and that `check` has all units.

@@ -11,8 +11,10 @@ use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Buckets for which one pass over the map finds the extents.
+/// Buckets that a collection considers.
 const VICTIMS_MAX: usize = 256;
+/// Smallest number of buckets for which one pass over the map finds the extents.
+const PASS_MIN: usize = 8;
 
 /// Extents with a copy in each of some buckets.
 type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
@@ -22,7 +24,9 @@ impl Inner {
     pub(super) async fn make_space(&self, cx: &Context) -> Result<(), IoError> {
         let _guard = self.space.lock().await;
         let copies = usize::from(self.layout.replicas);
-        let has_space = || self.lock().allocator.has_space(copies);
+        let at_once = self.lock().allocator.collect_at_once();
+        let has_space = || self.lock().allocator.has_space(copies, 0);
+        let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
         let mut tried = BTreeSet::new();
         if has_space() || self.release(cx).await? && has_space() {
             return Ok(());
@@ -33,16 +37,18 @@ impl Inner {
                 .allocator
                 .victims(VICTIMS_MAX, &|member, bucket| tried.contains(&(member, bucket)));
             if victims.is_empty() {
-                return Err(IoError::NoSpace);
+                return if has_space() { Ok(()) } else { Err(IoError::NoSpace) };
             }
-            let mut residents = self.residents(&victims);
-            for victim in victims {
-                tried.insert(victim);
-                for extent in residents.remove(&victim).unwrap_or_default() {
-                    let _ = self.move_extent(cx, &extent, victim).await?;
-                }
-                if self.release(cx).await? && has_space() {
-                    return Ok(());
+            for victims in victims.chunks(PASS_MIN.max(2 * at_once)) {
+                let mut residents = self.residents(victims);
+                for victim in victims {
+                    tried.insert(*victim);
+                    for extent in residents.remove(victim).unwrap_or_default() {
+                        let _ = self.move_extent(cx, &extent, *victim).await?;
+                    }
+                    if self.release(cx).await? && has_enough() {
+                        return Ok(());
+                    }
                 }
             }
         }

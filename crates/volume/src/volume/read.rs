@@ -1,7 +1,7 @@
 //! Reads and the list of mapped ranges.
 
 use super::Inner;
-use crate::encode::{Compression, Identity, decode, decode_units};
+use crate::encode::{Compression, Identity, decode, decode_units, open_units};
 use crate::extent::{Extent, Pointer, Writer};
 use flashlab_block::{Context, Extent as Part, IoError};
 use futures_util::future::join_all;
@@ -28,6 +28,13 @@ struct Wanted<'a> {
     blocks: Range<u64>,
     /// The copy to read first and the place of its bytes, if there is a copy.
     fetch: Option<(Pointer, Fetch)>,
+}
+
+/// The extents of a range.
+enum Found {
+    /// One extent covers the range.
+    One(Extent),
+    Parts(Vec<Extent>),
 }
 
 /// Stored bytes on a member.
@@ -84,51 +91,100 @@ impl Inner {
     ) -> Result<Vec<u8>, IoError> {
         let blocks = self.blocks(offset, buffer.len() as u64);
         for _ in 0..ATTEMPTS_MAX {
-            let extents: Vec<Extent> = self.lock().map.overlapping(blocks.clone()).cloned().collect();
-            if self.layout.promote != 0 {
-                extents.iter().for_each(|extent| self.note_promotion(extent));
-            }
-            if let [extent] = &*extents
-                && extent.start() <= blocks.start
-                && extent.end() >= blocks.end
-            {
-                match self.read_extent(cx, extent, blocks.clone(), buffer).await? {
-                    Some(filled) => return Ok(filled),
-                    None => {
-                        buffer =
-                            vec![0; ((blocks.end - blocks.start) * u64::from(self.layout.block)) as usize]
-                    }
-                }
-                continue;
-            }
-            if self.read_parts(cx, &extents, blocks.clone(), &mut buffer).await? {
-                return Ok(buffer);
+            let length = buffer.len();
+            let read = match self.look_up(&blocks) {
+                Found::One(extent) => self.read_extent(cx, &extent, blocks.clone(), buffer).await?,
+                Found::Parts(extents) => self.read_parts(cx, &extents, blocks.clone(), buffer).await?,
+            };
+            match read {
+                Some(filled) => return Ok(filled),
+                None => buffer = vec![0; length],
             }
         }
         Err(IoError::Medium)
     }
 
-    /// Reads several extents, and zeroes between them. Returns false if one was moved meanwhile.
+    /// Looks a range up in the map, and notes its extents for promotion.
+    fn look_up(&self, blocks: &Range<u64>) -> Found {
+        let found = {
+            let state = self.lock();
+            let mut extents = state.map.overlapping(blocks.clone());
+            match extents.next() {
+                Some(extent) if extent.start() <= blocks.start && extent.end() >= blocks.end => {
+                    Found::One(extent.clone())
+                }
+                first => Found::Parts(first.into_iter().chain(extents).cloned().collect()),
+            }
+        };
+        if self.layout.promote != 0 {
+            match &found {
+                Found::One(extent) => self.note_promotion(extent),
+                Found::Parts(extents) => extents.iter().for_each(|extent| self.note_promotion(extent)),
+            }
+        }
+        found
+    }
+
+    /// Reads several extents, and zeroes between them. Returns `None` if one was moved meanwhile.
     async fn read_parts(
         &self,
         cx: &Context,
         extents: &[Extent],
         blocks: Range<u64>,
-        buffer: &mut [u8],
-    ) -> Result<bool, IoError> {
-        let block = u64::from(self.layout.block);
+        mut buffer: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, IoError> {
+        let (block, length) = (u64::from(self.layout.block), buffer.len());
         let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end().min(blocks.end);
         let wanted: Vec<Wanted<'_>> =
             extents.iter().map(|extent| self.wanted(extent, part(extent))).collect();
         let runs = runs(&wanted);
+        if runs.len() == 1 && self.are_whole_units(&wanted, length) {
+            match self.read_in_place(cx, &wanted, buffer).await {
+                Some(filled) => return Ok(Some(filled)),
+                None => buffer = vec![0; length],
+            }
+        }
         buffer.fill(0);
         let reads = join_all(runs.iter().map(|run| self.read_run(cx, &wanted, run))).await;
         for (at, read) in runs.iter().flatten().zip(reads.into_iter().flatten()) {
-            let Some(bytes) = read? else { return Ok(false) };
+            let Some(bytes) = read? else { return Ok(None) };
             let at = ((wanted[*at].blocks.start - blocks.start) * block) as usize;
             buffer[at..at + bytes.len()].copy_from_slice(&bytes);
         }
-        Ok(true)
+        Ok(Some(buffer))
+    }
+
+    /// Returns true if the parts are stored as they are, without gaps, and consist of whole units.
+    fn are_whole_units(&self, wanted: &[Wanted<'_>], length: usize) -> bool {
+        let is_whole = |wanted: &Wanted<'_>| {
+            let bytes = (wanted.blocks.end - wanted.blocks.start) * u64::from(self.layout.block);
+            let fetch = wanted.fetch.as_ref().is_some_and(|(_, fetch)| fetch.length as u64 == bytes);
+            wanted.extent.compression() == Compression::None && fetch
+        };
+        let fetched = wanted.iter().filter_map(|wanted| wanted.fetch.as_ref());
+        self.codec.is_none()
+            && wanted.iter().all(is_whole)
+            && fetched.map(|(_, fetch)| fetch.length).sum::<usize>() == length
+    }
+
+    /// Reads extents that are side by side on a member and in the volume into the buffer of the request. Returns `None` if
+    /// the read fails or a part is bad.
+    async fn read_in_place(&self, cx: &Context, wanted: &[Wanted<'_>], buffer: Vec<u8>) -> Option<Vec<u8>> {
+        let (pointer, first) = wanted.first()?.fetch.as_ref()?;
+        let mut buffer = self.read_from(cx, pointer.member, first.offset, buffer).await.ok()?;
+        let mut rest = &mut buffer[..];
+        for Wanted { extent, fetch, .. } in wanted {
+            let (pointer, fetch) = fetch.as_ref()?;
+            let (part, after) = std::mem::take(&mut rest).split_at_mut(fetch.length);
+            rest = after;
+            let first = fetch.range.start / self.layout.unit;
+            let (check, identity) = (extent.check(), self.identity(extent));
+            let is_good = open_units(part, first, &check, &identity, &self.encoding).is_ok();
+            if !is_good || !self.lock().allocator.is_current(pointer) {
+                return None;
+            }
+        }
+        Some(buffer)
     }
 
     /// Returns the part of an extent that a read needs, with the place of its first copy.

@@ -23,6 +23,8 @@ const YIELD_MAX: Duration = Duration::from_ms(20);
 
 /// Pause between two looks for background work.
 const PAUSE: Duration = Duration::from_ms(500);
+/// Pause as a multiple of the time of the last look, which is long for a large map.
+const PAUSE_LOOKS: u64 = 20;
 
 /// Numbers of extents and their logical bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -181,12 +183,15 @@ impl Volume {
         while !is_stopped() {
             self.promote(cx).await?;
             let position = self.inner.lock().position;
+            let began = cx.now();
             if seen != Some(position) {
                 self.reconcile(cx, rate, |_| !is_stopped()).await?;
             }
             // Reconcile itself changes the map: the next round finds nothing more to do.
             seen = Some(position);
-            cx.sleep_until(cx.now() + PAUSE).await;
+            let now = cx.now();
+            let taken = now.as_ns().saturating_sub(began.as_ns());
+            cx.sleep_until(now + PAUSE.max(Duration::from_ns(taken.saturating_mul(PAUSE_LOOKS)))).await;
         }
         Ok(())
     }
