@@ -240,8 +240,10 @@ fn measure(
                 let run = load(peer, &options.each_ref().map(String::as_str));
                 let number = |key: &str| run[key].as_f64().unwrap_or(f64::NAN);
                 results.iops[usize::from(one)].add(&row, peer.name, number("iops"));
-                let cpu = results.cpu.entry((row.clone(), peer.name)).or_default();
-                *cpu = (cpu.0 + peer.ticks() - before, cpu.1 + number("total_ios"));
+                if let Some(requests) = run["total_ios"].as_f64() {
+                    let cpu = results.cpu.entry((row.clone(), peer.name)).or_default();
+                    *cpu = (cpu.0 + peer.ticks() - before, cpu.1 + requests);
+                }
             });
         }
     }

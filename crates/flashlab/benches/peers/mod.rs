@@ -46,12 +46,12 @@ impl Peer {
             let _ended = sched_setaffinity(Some(id), processors);
         });
     }
-    /// Runs `flashlab load` on the server and returns its JSON.
+    /// Runs `flashlab load` on the server and returns its JSON; `Null` if it fails.
     pub(crate) fn load(&self, options: &[&str]) -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flashlab"));
         command.args(["load", &self.uri(), "--output-format=json"]).args(options);
         let output = command.stderr(Stdio::inherit()).output().expect("the program is built");
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 }
 
@@ -142,8 +142,10 @@ impl Placement {
 pub(crate) struct Runs(BTreeMap<(String, &'static str), Vec<f64>>);
 
 impl Runs {
+    /// Adds a value, unless the run failed and has none.
     pub(crate) fn add(&mut self, row: &str, name: &'static str, value: f64) {
-        self.0.entry((row.to_owned(), name)).or_default().push(value);
+        let values = self.0.entry((row.to_owned(), name)).or_default();
+        values.extend((!value.is_nan()).then_some(value));
     }
     /// Returns the median; NaN without values.
     pub(crate) fn median(&self, row: &str, name: &'static str) -> f64 {

@@ -23,8 +23,8 @@ const YIELD_MAX: Duration = Duration::from_ms(20);
 
 /// Pause between two looks for background work.
 const PAUSE: Duration = Duration::from_ms(500);
-/// Pause as a multiple of the time of the last look, which is long for a large map.
-const PAUSE_LOOKS: u64 = 20;
+/// Further pause for each extent of the map: twenty times the time in which a look passes over it.
+const PAUSE_PER_EXTENT_NS: u64 = 200;
 
 /// Numbers of extents and their logical bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -182,16 +182,17 @@ impl Volume {
         let mut seen = None;
         while !is_stopped() {
             self.promote(cx).await?;
-            let position = self.inner.lock().position;
-            let began = cx.now();
+            let (position, extents) = {
+                let state = self.inner.lock();
+                (state.position, state.map.len() as u64)
+            };
             if seen != Some(position) {
                 self.reconcile(cx, rate, |_| !is_stopped()).await?;
             }
             // Reconcile itself changes the map: the next round finds nothing more to do.
             seen = Some(position);
-            let now = cx.now();
-            let taken = now.as_ns().saturating_sub(began.as_ns());
-            cx.sleep_until(now + PAUSE.max(Duration::from_ns(taken.saturating_mul(PAUSE_LOOKS)))).await;
+            let pause = PAUSE.max(Duration::from_ns(extents * PAUSE_PER_EXTENT_NS));
+            cx.sleep_until(cx.now() + pause).await;
         }
         Ok(())
     }
