@@ -92,7 +92,7 @@ impl fmt::Display for FileError {
                 write!(f, "{}: another process serves this file; stop that process first", path.display())
             }
             FileError::NoSize(path) => {
-                write!(f, "{}: no such file; size=1GiB creates it", path.display())
+                write!(f, "{0}: no such file; file:{0},size=1GiB creates it", path.display())
             }
             FileError::SizeMismatch { path, found } => write!(
                 f,

@@ -306,9 +306,8 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "nvme.t_command, nvme.t_command_write, nvme.t_command_unmapped",
         ),
         Mechanism::Program => (
-            "Programming the data of the request, except for the time that overlaps with the transfer, and making a \
-             partial program unit durable.",
-            "flash.page, flash.stripe, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit, ftl.t_commit; nand.t_prog, \
+            "Programming the data of the request, except for the time that overlaps with the transfer.",
+            "flash.page, flash.stripe, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit; nand.t_prog, \
              ftl.write_buffer, ftl.reserve",
         ),
         Mechanism::Read => (
@@ -324,8 +323,9 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "ftl.open_units, ftl.rewrite_unit, ftl.overwrite, ftl.t_copy, ftl.t_switch, ftl.collect_step",
         ),
         Mechanism::Map => (
-            "Loading mapping information that was not in the controller's memory.",
-            "ftl.map_cache, ftl.map_page, ftl.map_unit; map.sram, map.t_load, map.t_hmb, map.loaders, pc.hmb",
+            "Loading mapping information that was not in the controller's memory; for a card's write that begins at a new \
+             place or ends inside a program unit, also writing its entries of the map.",
+            "ftl.map_cache, ftl.map_page, ftl.map_unit, ftl.t_commit, ftl.program_unit; map.sram, map.t_load, map.t_hmb, map.loaders, pc.hmb",
         ),
         Mechanism::Queue => ("Waiting behind other requests.", "iodepth, numjobs"),
         Mechanism::Busy => (

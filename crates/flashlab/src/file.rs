@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use flashlab_block::read_whole;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -66,6 +67,25 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
         Err(error) => {
             refuse(format!("its folder {} accepts no new file ({error}); name another", folder.display()))
         }
+    }
+}
+
+/// Checks that `output` is none of `inputs`, also under another name, so that the result does not replace a file that the
+/// command reads. Inputs that are no files have no effect.
+pub(crate) fn check_not_input<P: AsRef<Path>>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = P>,
+) -> Result<(), Failure> {
+    let identity = |path: &Path| {
+        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| (file.dev(), file.ino()))
+    };
+    let Some(written) = identity(output) else { return Ok(()) };
+    match inputs.into_iter().any(|input| identity(input.as_ref()) == Some(written)) {
+        false => Ok(()),
+        true => Err(Failure::usage(format_args!(
+            "{}: the output would replace this file, which the command reads; name another file",
+            output.display()
+        ))),
     }
 }
 

@@ -22,6 +22,7 @@ mod status;
 mod version;
 mod width;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use failure::Failure;
 use flashlab_catalogue::library::Library;
@@ -172,6 +173,7 @@ fn main() -> ExitCode {
 /// Parses the command line. Prints help and the version to standard output, like results, and then ends the process.
 fn parse() -> Result<Cli, Failure> {
     Cli::try_parse().map_err(|error| {
+        let error = name_the_order(error);
         let printed = error.print().and_then(|()| io::stdout().flush());
         match printed {
             Err(output) if !error.use_stderr() => Failure::stdout(&output),
@@ -179,6 +181,17 @@ fn parse() -> Result<Cli, Failure> {
             _ => std::process::exit(error.exit_code()),
         }
     })
+}
+
+/// Replaces the advice for an unknown option before the device of a job, which is often one of fio.
+fn name_the_order(mut error: clap::Error) -> clap::Error {
+    let has = |kind| error.get(kind).is_some();
+    let takes_jobs = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("FIO]"));
+    if takes_jobs && has(ContextKind::Suggested) && !has(ContextKind::SuggestedArg) {
+        let advice = "options of fio follow the device: sd/kingston --name=a --rw=randread";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
+    }
+    error
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {

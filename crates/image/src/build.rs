@@ -82,9 +82,7 @@ impl Files {
         if source.is_dir() {
             return Ok(Files { root: source.to_owned(), _unpacked: None });
         }
-        if !source.exists() {
-            return Err(ImageError::file(source, std::io::ErrorKind::NotFound.into()));
-        }
+        fs::metadata(source).map_err(|error| ImageError::file(source, error))?;
         if !rustix::process::geteuid().is_root() {
             return Err(ImageError::UnpackNeedsRoot { archive: source.to_owned() });
         }

@@ -150,7 +150,7 @@ fn gather(recipe: &Recipe, partition: &Partition) -> Result<Contents, ImageError
         added.map_err(|error| match error {
             ImageError::File { path, error } => {
                 let why = format!("{}: {error}; paths start at the recipe's folder", path.display());
-                ImageError::Recipe { place: item.place.clone(), why }
+                ImageError::Recipe { place: item.source_place.clone(), why }
             }
             ImageError::Tree { .. } => {
                 ImageError::Recipe { place: item.place.clone(), why: error.to_string() }

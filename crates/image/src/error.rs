@@ -235,7 +235,7 @@ impl fmt::Display for ImageError {
                 f,
                 "{} does not fit: the files up to it need at least {needed} bytes, and the filesystem has {size}; \
                  choose a larger size, or leave files out",
-                shown(path)
+                if path.as_os_str().is_empty() { "the root directory".into() } else { shown(path) }
             ),
             ImageError::Full { size, contents } => write!(
                 f,

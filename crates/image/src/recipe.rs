@@ -85,6 +85,8 @@ pub struct Item {
     pub to: PathBuf,
     /// The place in the recipe, for errors.
     pub place: Place,
+    /// The place of the source in the recipe, for errors of reading it.
+    pub source_place: Place,
     /// Permissions; `None` for 0644 of a file, 0755 of a directory.
     pub mode: Option<u32>,
     /// User and group.
@@ -323,7 +325,11 @@ impl Parser<'_> {
         }
         for file in &text.file {
             let source = self.source(file)?;
-            items.push(self.item(&file.to, &file.mode, &file.owner, source)?);
+            let mut item = self.item(&file.to, &file.mode, &file.owner, source)?;
+            if let Some(from) = &file.from {
+                item.source_place = self.text.place(from.span());
+            }
+            items.push(item);
         }
         for link in &text.link {
             items.push(self.item(&link.to, &None, &link.owner, Source::Link(link.target.clone()))?);
@@ -352,6 +358,7 @@ impl Parser<'_> {
         Ok(Item {
             to: PathBuf::from(path),
             place: self.text.place(to.span()),
+            source_place: self.text.place(to.span()),
             mode: mode.as_ref().map(|mode| self.mode(mode)).transpose()?,
             owner: owner.as_ref().map_or(Ok((0, 0)), |owner| self.owner(owner))?,
             source,

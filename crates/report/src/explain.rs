@@ -83,6 +83,12 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     })
 }
 
+/// Returns true if the cell's requests write. Cells of jobs and of fits have no tail, but only writes have a time of
+/// programming.
+fn writes(cell: &Cell) -> bool {
+    cell.tail.is_some() || parts(cell).iter().any(|part| part.mechanism == "program")
+}
+
 /// Returns the definition of the mechanism's time, for a legend.
 pub(crate) fn definition(mechanism: &str) -> &'static str {
     match mechanism {
@@ -132,7 +138,7 @@ pub(crate) fn sentence(cell: &Cell) -> String {
             return text + ". None of them alone is the bottleneck.";
         }
     };
-    if let Some(meaning) = meaning(parts[0].mechanism, cell.tail.is_some()) {
+    if let Some(meaning) = meaning(parts[0].mechanism, writes(cell)) {
         text.push(' ');
         text.push_str(meaning);
     }
@@ -200,6 +206,14 @@ mod tests {
             "No mechanism takes half of a request's 100 ns: reading flash is 40 %, transfer over the bus 30 %, the \
              device's map 30 %. None of them alone is the bottleneck."
         );
+    }
+
+    #[test]
+    fn the_map_of_writes_is_not_explained_by_a_cache_that_is_too_small() {
+        let write = sentence_of(&[("program", 346.0), ("map", 548.0)]);
+        assert!(write.contains("Each write ends inside a program unit"), "{write}");
+        let read = sentence_of(&[("read", 246.0), ("map", 548.0)]);
+        assert!(read.contains("The addresses span more than the device's map cache holds"), "{read}");
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     jobs::check_outputs(&invocation, false)?;
     file::check_output(&to)?;
+    file::check_not_input(&to, &words)?;
     jobs::print_state_origin(&device);
     progress::catch_interrupts();
     let (bench, before, reports) = {

@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     jobs::check_outputs(&invocation, true)?;
-    options.html.as_deref().map_or(Ok(()), file::check_output)?;
+    jobs::check_page(options.html.as_deref(), &options.fio)?;
     target.prepare(options, &setup, &invocation)?;
     let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
     let mut outcome = session.run_jobs(&settings)?;

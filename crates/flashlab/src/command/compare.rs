@@ -117,7 +117,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     jobs::check_outputs(&invocation, false)?;
-    options.html.as_deref().map_or(Ok(()), file::check_output)?;
+    jobs::check_page(options.html.as_deref(), fio)?;
     progress::catch_interrupts();
     let compared = {
         let progress = progress::ProgressDisplay::new("compare");

@@ -52,7 +52,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn compare(options: &Options) -> Result<ExitCode, Failure> {
-    options.html.as_deref().map_or(Ok(()), file::check_output)?;
+    if let Some(page) = &options.html {
+        file::check_output(page)?;
+        file::check_not_input(page, [&options.a, &options.b])?;
+    }
     let (a, b) = (read(&options.a)?, read(&options.b)?);
     let difference = Difference::between(&a, &b).map_err(Failure::usage)?;
     let [a, b] = [&options.a, &options.b].map(|path| path.display().to_string());

@@ -84,7 +84,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         inputs.map(|name| Input::open(name, &options.base, library, &|path| file::read(path, BYTES_MAX)));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let outputs = options.to.iter().chain(&options.html);
-    outputs.map(PathBuf::as_path).try_for_each(file::check_output)?;
+    outputs.map(PathBuf::as_path).try_for_each(|output| {
+        file::check_output(output)?;
+        file::check_not_input(output, &options.measurements)
+    })?;
     let mut settings = FitSettings {
         base: options.base.clone(),
         host: options.host.clone(),

@@ -193,6 +193,13 @@ pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), F
     Ok(())
 }
 
+/// Checks that the page can be written and is none of the job files among `words`.
+pub(crate) fn check_page(page: Option<&Path>, words: &[String]) -> Result<(), Failure> {
+    let Some(page) = page else { return Ok(()) };
+    file::check_output(page)?;
+    file::check_not_input(page, words)
+}
+
 /// Returns an error if the user asks for a format of fio's output and the command prints no such output.
 pub(crate) fn check_no_output_format(
     command: &str,

@@ -47,7 +47,10 @@ enum Format {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    [&options.to, &options.html].into_iter().flatten().try_for_each(|path| file::check_output(path))?;
+    for output in [&options.to, &options.html].into_iter().flatten() {
+        file::check_output(output)?;
+        file::check_not_input(output, [&options.target])?;
+    }
     let permissions = Permissions { destroy: options.destroy, whole_device: options.whole_device };
     let (findings, stopped) = match TargetKind::of(&options.target) {
         TargetKind::Virtual => probe_virtual(options, permissions, library)?,
@@ -77,6 +80,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
+/// Least capacity of a real target in bytes: one read of the patterns.
+const CAPACITY_MIN: u64 = 4096;
+
 /// Probes a virtual device in simulated time. Returns the findings, and whether Ctrl-C stopped the probe.
 fn probe_virtual(
     options: &Options,
@@ -105,6 +111,12 @@ fn probe_real(
     let is_stopped = || display.is_stopped();
     let mut target = ProbedTarget::new(&*opened.device, &is_stopped);
     let geometry = target.geometry();
+    if geometry.capacity < CAPACITY_MIN {
+        return Err(Failure::usage(format_args!(
+            "{}: it has {} bytes; a probe needs at least {CAPACITY_MIN}",
+            options.target, geometry.capacity
+        )));
+    }
     let mut probe = Probe::new(geometry, permissions, options.seed);
     display.plan(Name::ALL.len() as u64);
     let outcome = drive(&mut probe, &mut target, |probe, _| {

@@ -10,6 +10,7 @@ use flashlab_recorder::{
     Boot, Disk, Filesystem, Format, Kernel, Limits, Plan, Progress, RecordError, Recorded, Workload,
 };
 use flashlab_recording::{Recording, Summary, Writer};
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -107,18 +108,19 @@ impl From<Name> for Filesystem {
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let outputs = [Some(&options.to), options.trace.as_ref()];
-    let check = || outputs.into_iter().flatten().try_for_each(|path| file::check_output(path));
+    for output in outputs.into_iter().flatten() {
+        file::check_output(output)?;
+        file::check_not_input(output, [&options.boot, &options.script, &options.fio].into_iter().flatten())?;
+    }
     let recorded = match (&options.boot, options.fs) {
         (Some(image), _) => {
             let boot = boot(options, image, library)?;
-            check()?;
             shown(&format!("boot {}", image.display()), |stages| {
                 flashlab_recorder::record_boot(&boot, stages)
             })
         }
         (None, Some(filesystem)) => {
             let plan = plan(options, filesystem, library)?;
-            check()?;
             let name = format!("record {} on {}", plan.workload.name, plan.format.filesystem);
             shown(&name, |stages| flashlab_recorder::record(&plan, stages))
         }
@@ -181,7 +183,6 @@ impl Progress for Stages<'_> {
 
 fn plan(options: &Options, filesystem: Name, library: &Library) -> Result<Plan, Failure> {
     Ok(Plan {
-        kernel: kernel(options, &KERNELS)?,
         format: Format {
             filesystem: filesystem.into(),
             mkfs: options.options.trim().to_owned(),
@@ -191,18 +192,21 @@ fn plan(options: &Options, filesystem: Name, library: &Library) -> Result<Plan, 
         disk: Disk { size_mib: mebibytes("size", &options.size)?, latency_ns: latency_ns(options)? },
         limits: limits(options, library)?,
         seconds_max: options.timeout,
+        // The last one, so that a wrong name is not hidden by a missing kernel.
+        kernel: kernel(options, &KERNELS)?,
     })
 }
 
 fn boot(options: &Options, image: &Path, library: &Library) -> Result<Boot, Failure> {
+    File::open(image).map_err(|error| Failure::usage(format_args!("{}: {error}", image.display())))?;
     Ok(Boot {
-        kernel: kernel(options, &KERNELS_OF_BOOTS)?,
         image: image.to_owned(),
         options: options.options.trim().to_owned(),
         writable: options.writable,
         latency_ns: latency_ns(options)?,
         limits: limits(options, library)?,
         seconds_max: options.timeout,
+        kernel: kernel(options, &KERNELS_OF_BOOTS)?,
     })
 }
 

@@ -77,7 +77,9 @@ pub(super) fn make(stage: &Stage, settings: &Settings, size: u64, to: &Path) -> 
     }
     let file = fs::File::create_new(to).and_then(|file| file.set_len(size));
     file.map_err(|error| ImageError::file(to, error))?;
-    let mut call = timed(MKFS_VFAT, settings)?.args(["-F", "32", "-S", "512"]);
+    // mkfs.vfat 4.2 ignores SOURCE_DATE_EPOCH and dates the entry of the label by the clock; --invariant dates it
+    // 2015-03-14. The serial number that follows replaces the constant one.
+    let mut call = timed(MKFS_VFAT, settings)?.args(["--invariant", "-F", "32", "-S", "512"]);
     call = call.args(["-i", &format!("{:08x}", settings.identity.serial("filesystem"))]);
     call = call.args(["-h", &settings.first_sector.to_string()]);
     if !settings.label.is_empty() {

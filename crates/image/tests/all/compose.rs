@@ -95,6 +95,27 @@ fn the_rescue_stick_is_accepted_by_every_checker() {
 }
 
 #[test]
+fn the_label_of_fat_has_the_same_date_on_every_day() {
+    if !are_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let recipe = "table = \"mbr\"\n[[partition]]\nformat = \"vfat\"\nlabel = \"BOOT\"\nsize = \"40MiB\"\n";
+    let composed = compose_in(at, recipe).unwrap();
+    extract(at, &composed);
+    let bytes = fs::read(at.join("part.1")).unwrap();
+    let label = bytes.windows(12).position(|entry| entry == b"BOOT       \x08").unwrap();
+    // Years count from 1980 in the top seven bits of a date: created, read and written.
+    for date in [16, 18, 24] {
+        let date = u16::from_le_bytes([bytes[label + date], bytes[label + date + 1]]);
+        assert_eq!((1980 + (date >> 9), (date >> 5) & 15, date & 31), (2015, 3, 14));
+    }
+    let serial = u32::from_le_bytes(bytes[67..71].try_into().unwrap());
+    assert_ne!(serial, 0x1234_abcd, "the serial number is that of the recipe");
+}
+
+#[test]
 fn links_that_leave_the_tree_are_stored_as_links() {
     if !are_installed() {
         return;
@@ -277,7 +298,7 @@ fn what_a_format_cannot_store_is_refused_with_its_line() {
     let outside = error(&format!("{vfat}{}", file("../a")));
     assert!(outside.contains("stick.toml:6:6") && outside.contains("stays inside"), "{outside}");
     let missing = error(&format!("{vfat}[[partition.file]]\nto = \"a\"\nfrom = \"none\"\n"));
-    assert!(missing.contains("stick.toml:6:6") && missing.contains("none: No such file"), "{missing}");
+    assert!(missing.contains("stick.toml:7:8") && missing.contains("none: No such file"), "{missing}");
     let option = error("table = \"mbr\"\n[[partition]]\nformat = \"erofs\"\noptions = [\"-Efragment\"]\n");
     assert!(option.contains("did you mean -Efragments?"), "{option}");
     let tool =

@@ -26,6 +26,7 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let Options { to, recipe } = options;
     check_file(to)?;
+    file::check_not_input(to, [recipe])?;
     let wrong = |why: String| Failure::usage(format_args!("{}: {why}", recipe.display()));
     let name = recipe.to_str().ok_or_else(|| wrong("the name is not UTF-8; rename the file".into()))?;
     let text = String::from_utf8(file::read(name, RECIPE_BYTES_MAX).map_err(wrong)?);

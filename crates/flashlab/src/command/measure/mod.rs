@@ -72,6 +72,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     };
     check_host(options, library)?;
     file::check_output(to)?;
+    file::check_not_input(to, [target])?;
     let progress = progress::ProgressDisplay::new(format!("measure {target}"));
     progress::stop_on_interrupt(&progress);
     match TargetKind::of(target) {

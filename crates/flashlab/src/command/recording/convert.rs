@@ -76,7 +76,7 @@ impl Format {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, Failure> {
-    File::open(path).map(BufReader::new).map_err(|error| Failure::io(path, &error))
+    File::open(path).map(BufReader::new).map_err(|error| fault(path, error))
 }
 
 /// A trace that can be read several times.
@@ -140,6 +140,7 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     let (trace, to) = (Trace::new(options)?, &options.to);
     let shown = options.traces[0].display();
     file::check_output(to)?;
+    file::check_not_input(to, &trace.files)?;
     let mut summary = Summary::default();
     let tasks = progress::show_elapsed(format!("reading {shown}"), || {
         let mut import = trace.read()?;
@@ -150,8 +151,12 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     })?;
     let requests = summary.requests();
     if requests == 0 {
-        let device = options.device.as_deref().unwrap_or("any device");
-        return Err(fault(&options.traces[0], format_args!("no request of {device} to import")));
+        let origin = options.from.origin();
+        let device = options.device.as_deref().map_or_else(String::new, |device| format!(" of {device}"));
+        return Err(fault(
+            &options.traces[0],
+            format_args!("it contains no request{device} when read as {origin}; check --from"),
+        ));
     }
     let origin = options.from.origin().into();
     let compressibility_percent = options.compressibility;
@@ -181,6 +186,7 @@ pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     }
     let version = if options.version == 2 { Version::Two } else { Version::Three };
     file::check_output(to)?;
+    file::check_not_input(to, [path])?;
     let exported = recorded::open(path)?;
     let mut durable = 0;
     progress::show_elapsed(format!("writing {}", to.display()), || {

@@ -201,7 +201,7 @@ pub(super) fn write_states_periodically(served: &[Served], every: Duration, stop
 }
 
 pub(super) fn control(path: &Path) -> Result<Control, Failure> {
-    Control::bind(path).map_err(|error| Failure::io(path, &error))
+    Control::bind(path).map_err(|error| cannot_listen(&Address::Unix(path.to_owned()), &error))
 }
 
 /// Serves `subject` over HTTP until `stop` is thrown. The devices are served even if that fails.
@@ -251,6 +251,12 @@ fn serve_standard_input(server: &Server) -> Result<(), Failure> {
 
 fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
     let reason = match address {
+        Address::Unix(_) if error.kind() == io::ErrorKind::InvalidInput => {
+            "the path of a socket has at most 107 bytes, from the root folder on; choose a shorter one"
+        }
+        Address::Unix(_) if error.kind() == io::ErrorKind::NotFound => {
+            "its folder does not exist; create it first"
+        }
         _ if error.kind() != io::ErrorKind::AddrInUse => return Failure::system(&address.to_string(), error),
         Address::Unix(path) => {
             let socket = path.metadata().is_ok_and(|file| file.file_type().is_socket());

@@ -145,9 +145,9 @@ fn pool(volume: &str) -> Result<Pool, Failure> {
 
 /// Parses a new member: `PATH`, `DEVICE` or `LABEL=` with one of them.
 fn member(text: &str) -> PoolMember {
-    // A label ends at an equals sign before the first colon and the first slash.
+    // A label ends at an equals sign before the first colon, slash and comma: `a.img,size=1GiB` has no label.
     let (label, device) = match text.split_once('=') {
-        Some((label, device)) if !label.contains([':', '/']) => (label, device),
+        Some((label, device)) if !label.contains([':', '/', ',']) => (label, device),
         _ => ("", text),
     };
     let device = if device.contains(':') { device.to_owned() } else { file_of(device) };
@@ -180,6 +180,7 @@ mod tests {
         assert_eq!(parse("a.img"), pair("", "file:a.img"));
         assert_eq!(parse("ssd.a=/tmp/a.img"), pair("ssd.a", "file:/tmp/a.img"));
         assert_eq!(parse("/tmp/x=y.img"), pair("", "file:/tmp/x=y.img"));
+        assert_eq!(parse("a.img,size=1GiB"), pair("", "file:a.img,size=1GiB"));
         assert_eq!(parse("memory:size=1GiB"), pair("", "memory:size=1GiB"));
         assert_eq!(parse("hdd=memory:size=1GiB"), pair("hdd", "memory:size=1GiB"));
     }

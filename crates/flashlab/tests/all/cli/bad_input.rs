@@ -301,3 +301,68 @@ fn arguments_that_are_not_text_are_refused() {
         folder.run(&arguments).refused();
     }
 }
+
+#[test]
+fn no_output_replaces_a_file_that_the_command_reads() {
+    let folder = Folder::new("output-is-input");
+    folder.put("trace.txt", "  8,0 1 1 0.500000001 7 Q R 0 + 8 [x]\n").put("job.fio", JOB);
+    folder.put("cells.csv", "job,value,sd\nrw=randread bs=4k,5,1\n").put("disk.img", [0; 8192]);
+    assert_eq!(folder.line("recording import --from blkparse --to run.rec trace.txt").code, Some(0));
+    std::os::unix::fs::symlink("job.fio", folder.path("link")).expect("it is new");
+    let result = folder.line("bench sd/kingston --output-format=json --output=run.json job.fio");
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    let names = folder.names();
+    let before: Vec<_> = names.iter().map(|name| std::fs::read(folder.path(name)).expect(name)).collect();
+    for (line, output) in [
+        ("recording import --from blkparse --to trace.txt trace.txt", "trace.txt"),
+        ("recording export --to run.rec run.rec", "run.rec"),
+        ("age --to job.fio sd/kingston job.fio", "job.fio"),
+        ("bench --html link sd/kingston job.fio", "link"),
+        ("compare --html ./job.fio sd/kingston job.fio", "./job.fio"),
+        ("diff --html run.json run.json run.json", "run.json"),
+        ("fit cells.csv --host raspberry-pi-4 --to cells.csv", "cells.csv"),
+        ("probe disk.img --to disk.img", "disk.img"),
+        ("measure disk.img --to disk.img", "disk.img"),
+        ("record --fs ext4 --fio job.fio --to job.fio", "job.fio"),
+    ] {
+        let run = folder.line(line);
+        assert_eq!(run.code, Some(2), "{line}: {}", run.err);
+        let expected =
+            format!("flashlab: {output}: the output would replace this file, which the command reads;");
+        assert!(run.err.contains(&expected), "{line}: {}", run.err);
+    }
+    assert_eq!(folder.names(), names);
+    for (name, before) in names.iter().zip(before) {
+        assert!(std::fs::read(folder.path(name)).expect(name) == before, "{name}");
+    }
+    // A result may replace an earlier one, also where its name stands in a word of its own.
+    let again =
+        folder.line("bench --html run.html sd/kingston job.fio --output-format=json --output run.json");
+    assert_eq!(again.code, Some(0), "{}", again.err);
+}
+
+#[test]
+fn an_option_of_fio_before_the_device_is_told_its_place() {
+    let folder = Folder::new("order");
+    for line in ["bench --name=a sd/kingston", "compare --output=x sd/kingston", "age --rw=read sd/kingston"]
+    {
+        let run = folder.line(line);
+        assert_eq!(run.code, Some(2), "{line}");
+        assert!(
+            run.err.contains("tip: options of fio follow the device: sd/kingston --name=a"),
+            "{}",
+            run.err
+        );
+        assert!(!run.err.contains("-- --"), "{}", run.err);
+    }
+    let similar = folder.line("bench --htlm page.html sd/kingston").err;
+    assert!(similar.contains("'--html'") && !similar.contains("options of fio"), "{similar}");
+}
+
+#[test]
+fn a_target_without_a_block_to_read_is_refused_by_its_size() {
+    let folder = Folder::new("empty-target");
+    folder.put("empty", "");
+    let error = folder.line("probe empty").refused();
+    assert!(error.contains("empty: it has 0 bytes; a probe needs at least 4096"), "{error}");
+}

@@ -50,6 +50,8 @@ fn errors_of_recipes_name_the_line() {
     assert!(refused(&["none.toml", "--to", "stick.img"]).contains("none.toml: "));
     let error = refused(&["stick.toml", "--to", "/dev/null"]);
     assert!(error.contains("/dev/null: not a regular file"), "{error}");
+    let error = refused(&["stick.toml", "--to", "./stick.toml"]);
+    assert!(error.contains("./stick.toml: the output would replace this file"), "{error}");
     let error = refused(&["stick.toml", "--to", "no/stick.img"]);
     assert!(error.contains("there is no folder no"), "{error}");
 }

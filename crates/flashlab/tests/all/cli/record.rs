@@ -84,6 +84,13 @@ fn settings_that_no_guest_can_have_are_refused() {
     assert!(error.contains("cannot be used multiple times"), "{error}");
     let run = folder.line("record --kernel lib --to a.rec --fs ext4 --workload logger");
     assert!(run.err.contains("no kernel with its modules in lib; on Debian:"), "{}", run.err);
+    // Wrong names are reported before a missing kernel.
+    let run = folder.line("record --kernel lib --to a.rec --fs ext4 --workload sqlit");
+    assert!(run.err.contains("--workload sqlit: there is no such workload"), "{}", run.err);
+    let run = folder.line("record --kernel lib --to a.rec --boot none.img");
+    assert!(run.err.contains("none.img: No such file"), "{}", run.err);
+    let run = folder.line("record --kernel lib --to no/a.rec --fs ext4 --workload logger");
+    assert!(run.err.contains("no/a.rec: there is no folder no;"), "{}", run.err);
     let run = folder.line("record --to a.rec --fs ext4");
     assert!(run.err.contains("--workload <NAME>"), "{}", run.err);
 }

@@ -59,6 +59,14 @@ fn what_cannot_be_replayed_is_refused_with_its_place() {
     }
     let error = refused(&["info", "trace.txt"]);
     assert!(error.contains("trace.txt: at byte 0: this is not a recording"), "{error}");
+    folder.put("job.fio", "[a]\nrw=read\n");
+    let error = refused(&["import", "--from", "blkparse", "--to", "bad.rec", "job.fio"]);
+    assert!(
+        error.contains("job.fio: it contains no request when read as text of blkparse; check --from"),
+        "{error}"
+    );
+    let error = refused(&["import", "--from", "blkparse", "--to", "bad.rec", "none.txt"]);
+    assert!(error.contains("none.txt: No such file"), "{error}");
     folder.put("bad.txt", "8,0 1 1 0.5 7 Q R 0 + 8 [x]\n");
     let error = refused(&["import", "--from", "blkparse", "--to", "bad.rec", "bad.txt"]);
     assert!(error.contains("bad.txt: line 1: time `0.5`"), "{error}");

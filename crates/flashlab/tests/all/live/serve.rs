@@ -159,7 +159,12 @@ fn system_errors_name_their_cause() {
     let twice = failed(&["serve", "memory:size=1M", "--unix", "sock", "--unix", "sock"]);
     assert!(twice.contains("sock: another process listens there"), "{twice}");
     assert!(failed(&["ctl", "no/where", "stats"]).contains("no/where: no server listens there"));
-    assert!(failed(&["serve", "memory:size=1M", "--unix", "no/where"]).contains("no/where: No such file"));
+    for option in ["--unix", "--control"] {
+        let socket = |path: &str| failed(&["serve", "memory:size=1M", option, path]);
+        assert!(socket("no/where").contains("no/where: its folder does not exist; create it first"));
+        assert!(socket("file").contains("file: the file exists and is not a socket"));
+        assert!(socket(&"x".repeat(200)).contains("the path of a socket has at most 107 bytes"));
+    }
     assert!(failed(&["serve", "memory:size=1M", "--record", "no/where"]).contains("no/where: No such file"));
     assert!(failed(&["load", "nbd+unix:///?socket=no/where"]).contains("cannot connect: No such file"));
     let long = "x".repeat(200);
