@@ -45,8 +45,8 @@ impl Amplification {
         let victim = VictimPolicy::from_name(policy)?;
         let spare = if spare_percent.is_finite() { spare_percent.clamp(2.0, 100.0) } else { 2.0 };
         let pages = pages.clamp(16, 256);
-        // The two open blocks and one more hold no data for good.
-        let blocks_min = UNITS as u32 / pages + 2;
+        // Beside the reserve, the layer needs two open blocks and a spare one.
+        let blocks_min = (UNITS as u32).div_ceil(pages) + 3;
         let blocks = (UNITS as f64 * (1.0 + spare / 100.0) / f64::from(pages)).round() as u32;
         let blocks = blocks.max(blocks_min);
         let parameters = PageMapParameters {
@@ -141,7 +141,11 @@ mod tests {
     #[test]
     fn values_out_of_range_are_limited_and_unknown_policies_refused() {
         for spare in [f64::NAN, -1.0, 1e9] {
-            assert!(Amplification::new(spare, u32::MAX, "greedy", Writes::Uniform).is_some());
+            for pages in [0, 17, u32::MAX] {
+                let mut device =
+                    Amplification::new(spare, pages, "greedy", Writes::Uniform).expect("a device");
+                assert!(device.advance() >= 1.0, "{spare} %, {pages} pages");
+            }
         }
         assert!(Amplification::new(28.0, 64, "newest", Writes::Uniform).is_none());
     }
