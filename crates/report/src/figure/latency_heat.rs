@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn levels_follow_the_logarithm_of_the_count() {
         assert_eq!((level(1, 1_000_000_000), level(1_000_000_000, 1_000_000_000)), (1, LEVELS - 1));
-        assert_eq!(level(31_623, 1_000_000_000), 1 + (LEVELS - 2) / 2);
+        assert_eq!(level(1_000, 1_000_000_000), 1 + (LEVELS - 2) / 3);
         assert_eq!(level(1, 1), LEVELS - 1);
         assert!(figure("empty", "time", &Timeline::default()).is_none());
     }
