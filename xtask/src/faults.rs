@@ -20,7 +20,10 @@ const SUITES: &[(&str, &[&str])] = &[
     ("flash", &["power_cut"]),
     ("nvme", &["power_cut"]),
     ("block", &["timed"]),
-    ("volume", &["faulty", "rekey", "nonces", "encrypted", "corruption", "members", "reconcile", "crash"]),
+    (
+        "volume",
+        &["faulty", "rekey", "nonces", "encrypted", "corruption", "members", "reconcile", "changes", "crash"],
+    ),
     ("sd", &["power_cut", "card"]),
     ("host", &["cache"]),
 ];

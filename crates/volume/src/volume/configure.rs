@@ -15,6 +15,7 @@ use crate::options::check_level;
 use crate::target;
 use crate::{NewMember, VolumeError};
 use flashlab_block::{Context, IoError};
+use flashlab_sim::fault;
 
 /// A change of options; `None` and empty lists leave them as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -254,26 +255,42 @@ impl Inner {
         layout::choose_metadata(&mut table.members, table.replicas, metadata);
         self.lock().failed = Some(IoError::ShuttingDown);
         journal.changes += 1;
-        if let Some((new, place)) = new {
-            // The place may have had another member, whose clock others know.
-            journal.seen.resize(table.members.len(), Seen::default());
-            let seen = &mut journal.seen[place];
-            seen.shared = seen.shared.max(seen.clock) + 1;
-            let clock = seen.shared;
-            let superblock = Superblock {
-                member: place as u8,
-                sequence: 1,
-                clock,
-                changes: journal.changes,
-                seen: self.seen(&journal),
-                root: crate::format::Root { checkpoint: 0, first: None, runs: 0, ..table.root },
-                ..table.clone()
-            };
-            let keyring = self.encoding.keyring.as_ref();
-            let written = member::write_superblock(&*new.device, cx, &superblock, keyring).await;
-            written.map_err(|error| VolumeError::Member { member: place, error })?;
+        let is_late = fault("volume-adds-a-member-late");
+        if let Some(new) = new.filter(|_| !is_late) {
+            self.write_new(cx, &mut journal, &table, new).await?;
         }
-        self.write_table(cx, &mut journal, &table).await
+        self.write_table(cx, &mut journal, &table).await?;
+        match new.filter(|_| is_late) {
+            Some(new) => self.write_new(cx, &mut journal, &table, new).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the superblock of a new member, with the changed table.
+    async fn write_new(
+        &self,
+        cx: &Context,
+        journal: &mut Journal,
+        table: &Superblock,
+        (new, place): (&NewMember, usize),
+    ) -> Result<(), VolumeError> {
+        // The place may have had another member, whose clock others know.
+        journal.seen.resize(table.members.len(), Seen::default());
+        let seen = &mut journal.seen[place];
+        seen.shared = seen.shared.max(seen.clock) + 1;
+        let clock = seen.shared;
+        let superblock = Superblock {
+            member: place as u8,
+            sequence: 1,
+            clock,
+            changes: journal.changes,
+            seen: self.seen(journal),
+            root: crate::format::Root { checkpoint: 0, first: None, runs: 0, ..table.root },
+            ..table.clone()
+        };
+        let keyring = self.encoding.keyring.as_ref();
+        let written = member::write_superblock(&*new.device, cx, &superblock, keyring).await;
+        written.map_err(|error| VolumeError::Member { member: place, error })
     }
 
     /// Writes a changed table to all members that are there.

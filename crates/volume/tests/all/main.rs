@@ -1,5 +1,6 @@
 //! Integration tests of the volume, in one binary.
 
+mod changes;
 mod corruption;
 mod crash;
 mod device;

@@ -1,0 +1,196 @@
+//! Power losses while options and members of a volume change.
+//!
+//! A change happens completely or not at all: with the members before it, or with those after it, the volume opens and
+//! shows a prefix of the acknowledged requests. Before a change begins it opens with the old members, and after its answer
+//! with the new ones.
+
+use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run};
+use flashlab_block::conformance::read;
+use flashlab_block::crash::{Contract, Disk, History, Image};
+use flashlab_block::{BlockDevice, Context, Executor, Io, Started};
+use flashlab_sim::Rng;
+use flashlab_volume::encode::Compressor;
+use flashlab_volume::keys::Cipher;
+use flashlab_volume::{Change, MemberState, NewMember, Options, Volume, VolumeError};
+use std::sync::{Arc, Mutex};
+
+/// Blocks that the workload uses.
+const BLOCKS: u64 = 128;
+
+/// A change of a volume of three disks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// The number of copies and the compression.
+    Set,
+    /// The third disk becomes a member.
+    Add,
+    /// The second member is emptied and removed.
+    Remove,
+}
+
+impl Kind {
+    /// Returns the disks that are members before and after the change.
+    fn members(self) -> [&'static [usize]; 2] {
+        match self {
+            Kind::Set => [&[0, 1, 2], &[0, 1, 2]],
+            Kind::Add => [&[0, 1], &[0, 1, 2]],
+            Kind::Remove => [&[0, 1, 2], &[0, 2]],
+        }
+    }
+}
+
+/// Progress of the change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Before,
+    During,
+    After,
+}
+
+/// Returns the disks with a volume that is ready for the change.
+fn prepared(kind: Kind, seed: u64) -> Vec<Image> {
+    let disks: Vec<Disk> = (0..3).map(|_| Disk::new(Image::new(MEMBER), BLOCK)).collect();
+    let encryption = (seed % 2 == 1).then(|| encryption(Cipher::ChaCha20Poly1305));
+    let options = Options { size: 256 << 10, encryption, ..options() };
+    let members: Vec<Disk> = kind.members()[0].iter().map(|n| disks[*n].clone()).collect();
+    format(&members, &options).expect("disks of the right size");
+    if kind == Kind::Remove {
+        let volume = open(&disks).expect("a new volume");
+        let change = Change { states: vec![(1, MemberState::Evacuating)], ..Change::default() };
+        run(|cx| async move { volume.set(&cx, &change).await }).expect("a member");
+    }
+    disks.iter().map(Disk::image).collect()
+}
+
+async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Result<(), VolumeError> {
+    match kind {
+        Kind::Set => {
+            let background_compression = Some(Compressor::Zstd(1));
+            let labels = vec![(0, "fast".to_owned())];
+            let change = Change { replicas: Some(2), background_compression, labels, ..Change::default() };
+            volume.set(cx, &change).await
+        }
+        Kind::Add => volume.add(cx, &NewMember::new(Arc::new(disks[2].clone())), [9; 16]).await,
+        Kind::Remove => {
+            volume.reconcile(cx, 0, |_| true).await.expect("disks that work");
+            volume.remove(cx, 1).await
+        }
+    }
+}
+
+async fn is_answered(started: Started) -> bool {
+    match started {
+        Started::Done(outcome) => outcome.is_ok(),
+        Started::Pending(future) => future.await.is_ok(),
+    }
+}
+
+/// Writes until the volume refuses a write.
+async fn write(cx: Context, volume: Volume, history: Arc<Mutex<History>>, mut rng: Rng, writes: u64) {
+    for n in 0..writes {
+        let start = rng.below(BLOCKS - 8);
+        let blocks = start..start + 1 + rng.below(8);
+        let op = history.lock().expect("no task panics").write(blocks, n % 7 == 6);
+        let data = history.lock().expect("no task panics").data(op).into();
+        let io = Io::Write { offset: start * BLOCK, data, durable: n % 7 == 6 };
+        if !is_answered(volume.start(&cx, io)).await {
+            return;
+        }
+        history.lock().expect("no task panics").answered(op);
+    }
+}
+
+/// Opens the volume on some of the disks, and judges its contents and options. Returns the fault.
+fn judge(
+    kind: Kind,
+    stage: Stage,
+    members: &[usize],
+    images: &[Image],
+    history: &History,
+) -> Result<(), String> {
+    let disks: Vec<Disk> = members.iter().map(|n| Disk::new(images[*n].clone(), BLOCK)).collect();
+    let volume = open(&disks).map_err(|error| format!("with members {members:?}: {error}"))?;
+    let checking = volume.clone();
+    let report = run(|cx| async move { checking.check(&cx).await });
+    if !report.findings.is_empty() {
+        return Err(report.findings.join("; "));
+    }
+    let usage = volume.usage();
+    let new = (2, Compressor::Zstd(1), "fast");
+    let found = (usage.replicas, usage.background_compression, usage.members[0].label.as_str());
+    if kind == Kind::Set
+        && !(found == (1, Compressor::None, "") && stage != Stage::After
+            || found == new && stage != Stage::Before)
+    {
+        return Err(format!("options {found:?} {stage:?}"));
+    }
+    let bytes = read(&volume, 0, (BLOCKS * BLOCK) as usize);
+    let block = |n: u64| Some(bytes[(n * BLOCK) as usize..][..BLOCK as usize].to_vec());
+    history.check(Contract::Prefix, block).map_err(|violation| violation.to_string())
+}
+
+/// Judges a state: the members before or after the change open the volume.
+fn judge_either(kind: Kind, stage: Stage, images: &[Image], history: &History) -> Result<(), String> {
+    let [old, new] = kind.members();
+    match stage {
+        Stage::Before => judge(kind, stage, old, images, history),
+        Stage::After => judge(kind, stage, new, images, history),
+        Stage::During => judge(kind, stage, old, images, history).or_else(|first| {
+            judge(kind, stage, new, images, history).map_err(|second| format!("{first}; {second}"))
+        }),
+    }
+}
+
+/// Changes a volume beside writes, and judges states at random points. Returns their number.
+fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
+    let kind = [Kind::Set, Kind::Add, Kind::Remove][(seed / 2 % 3) as usize];
+    let (mut executor, mut rng) = (Executor::new(seed), Rng::for_purpose(seed, 97));
+    let disks = disks_of(prepared(kind, seed));
+    let history = Arc::new(Mutex::new(History::new(BLOCK as usize, BLOCKS)));
+    let stage = Arc::new(Mutex::new(Stage::Before));
+    let (cx, members) = (executor.context(), kind.members()[0].iter().map(|n| disks[*n].clone()));
+    let members = devices(&members.collect::<Vec<_>>());
+    let volume = executor.block_on(async move { Volume::open(&cx, &members, open_options()).await });
+    let volume = volume.map_err(|error| format!("a new volume does not open: {error}"))?;
+    let writes = 10 + rng.below(20);
+    executor.spawn(write(executor.context(), volume.clone(), history.clone(), Rng::new(seed), 60));
+    let (cx, record, now, all) = (executor.context(), history.clone(), stage.clone(), disks.clone());
+    executor.spawn(async move {
+        write(cx.clone(), volume.clone(), record.clone(), Rng::for_purpose(seed, 5), writes).await;
+        let started = record.lock().expect("no task panics").flush();
+        *now.lock().expect("no task panics") = Stage::During;
+        change(&cx, &volume, kind, &all).await.expect("disks that work");
+        *now.lock().expect("no task panics") = Stage::After;
+        record.lock().expect("no task panics").flushed(started);
+    });
+    let mut states = 0;
+    while executor.step() {
+        let current = *stage.lock().expect("no task panics");
+        if rng.below(if current == Stage::During { 3 } else { 24 }) != 0 {
+            continue;
+        }
+        let point = Disk::point(&disks);
+        let history = history.lock().expect("no task panics").clone();
+        for choice in point.choices(states_per_point, &mut rng) {
+            judge_either(kind, current, &point.images(&choice), &history).map_err(|fault| {
+                format!("{kind:?}, {current:?}: {fault}, after a power loss that kept {choice:?}")
+            })?;
+            states += 1;
+        }
+    }
+    let current = *stage.lock().expect("no task panics");
+    assert_eq!(current, Stage::After, "{kind:?} ends");
+    let images: Vec<Image> = disks.iter().map(Disk::image).collect();
+    judge_either(kind, current, &images, &history.lock().expect("no task panics"))?;
+    Ok(states)
+}
+
+#[test]
+fn a_power_loss_during_a_change_leaves_all_of_it_or_nothing() {
+    let (seeds, least) =
+        if std::env::var_os("FLASHLAB_FULL").is_some() { (600, 100_000) } else { (24, 3_000) };
+    let states: usize =
+        (0..seeds).map(|seed| crash(seed, 12).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"))).sum();
+    println!("{states} states");
+    assert!(states >= least, "only {states} states");
+}
