@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-const CAPACITY: u64 = (1 << 40) + (64 << 30);
+const CAPACITY: u64 = (1 << 40) + (160 << 30);
 const SIZE: u64 = 1 << 40;
 const BLOCK: u64 = 4096;
 /// Blocks before this offset belong to superblocks and the journal.
