@@ -30,15 +30,15 @@ impl IologWriter {
         writeln!(self.text, "{file} {action}").expect("a string takes all");
     }
 
-    /// Adds a file. This precedes its `open` line.
+    /// Adds the `add` line of a file, which must come before its `open` line.
     pub fn add(&mut self, at: Duration, file: &str) {
         self.file_line(at, file, "add");
     }
-    /// Opens a file. This precedes its use.
+    /// Adds the `open` line of a file, which must come before its requests.
     pub fn open(&mut self, at: Duration, file: &str) {
         self.file_line(at, file, "open");
     }
-    /// Closes a file.
+    /// Adds the `close` line of a file.
     pub fn close(&mut self, at: Duration, file: &str) {
         self.file_line(at, file, "close");
     }
@@ -47,7 +47,7 @@ impl IologWriter {
         self.begin(at);
         writeln!(self.text, "{file} {} {offset} {length}", action.name()).expect("a string takes all");
     }
-    /// Waits, in version 2, until `at` after the start, in whole milliseconds.
+    /// Adds a `wait` line of version 2: a replay waits until `at` after the start, rounded down to milliseconds.
     pub fn wait(&mut self, at: Duration, file: &str) {
         writeln!(self.text, "{file} wait {} 0", at.as_ns() / 1_000_000).expect("a string takes all");
     }

@@ -65,8 +65,7 @@ macro_rules! victim_policies {
             }
         }
 
-        /// A policy with its state; an enum, so that calls are direct, and that it can be cloned and stored in a state
-        /// file.
+        /// A policy with its state. Calls to an enum are direct, and an enum can be cloned and stored in a state file.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         enum Policies {
             $($policy($module::$policy)),+

@@ -8,7 +8,7 @@ use sdmmc_host::ProgressCause;
 use sdmmc_protocol::sdio::{CardInfo, CardKind, SdMmcCard, SdMmcInitWait};
 use sdmmc_protocol::{DataCommandProgress, Error, OperationProgress};
 
-/// The driver with the tasks of its system: it waits and handles interrupts.
+/// The driver with the part of a system that waits and handles interrupts for it.
 struct Driver(SdMmcCard<Controller>);
 
 impl Driver {
