@@ -66,6 +66,9 @@ struct Entry<'a> {
 fn read(document: &Value, version: &str, steps: &mut Vec<Step>) -> Result<(), ImportError> {
     let jobs = document.get("jobs").or_else(|| document.get("client_stats"));
     let jobs = jobs.and_then(Value::as_array).ok_or_else(|| json("jobs", "a list of jobs"))?;
+    if jobs.is_empty() {
+        return Err(json("jobs", "the results of at least one job"));
+    }
     let global = options_of(document.get("global options"));
     let mut groups: Vec<(u64, Vec<Entry<'_>>)> = Vec::new();
     for (index, value) in jobs.iter().enumerate() {

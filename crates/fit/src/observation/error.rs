@@ -83,8 +83,8 @@ impl fmt::Display for FileError {
                 write!(f, "this is no measurement file, but output of {program}")
             }
             FileError::Foreign { looks_like: None } => f.write_str(
-                "this JSON is no measurement file: the key `flashlab_measurements` is missing; `flashlab measure` \
-                 writes such files",
+                "this JSON is neither a file of `flashlab measure` (no key `flashlab_measurements`) nor output of fio \
+                 (no key `fio version`)",
             ),
             FileError::Newer { version } => write!(
                 f,

@@ -140,7 +140,9 @@ impl Input {
                 name = format!("{name} {part}");
             }
         }
-        let state = format!("{:?} {:?} {:?}", step.job, step.before, step.filesystem);
+        // The name of a job does not change what it does.
+        let job: Vec<&String> = step.job.iter().filter(|word| !word.starts_with("--name=")).collect();
+        let state = format!("{job:?} {:?} {:?}", step.before, step.filesystem);
         let what = format!("{:?} {} {}", observation.job, observation.direction.name(), observation.quantity);
         // A step that continues from the one before repeats nothing, even if its job is the same.
         let repeats = (step.before != flashlab_fit::observation::State::AsLeft)

@@ -1,0 +1,95 @@
+//! `flashlab fit` with files that fio wrote: the forms of its versions, and files that are refused or marked.
+//!
+//! The files in `fio/` have the members that these versions of fio print, with one set of results: 2,212 random reads of
+//! 4 KiB a second, and 22.2 MiB/s of sequential writes.
+
+use super::folder::{Folder, RunOutput};
+use serde_json::Value;
+
+const FIO_2_1: &str = include_str!("fio/fio-2.1.json");
+const FIO_2_21: &str = include_str!("fio/fio-2.21.json");
+const FIO_3_1: &str = include_str!("fio/fio-3.1.json");
+const FIO_3_36: &str = include_str!("fio/fio-3.36-json-plus.json");
+const CONTRADICTION: &str = include_str!("fio/contradiction.json");
+
+fn fit(folder: &Folder, bytes: impl AsRef<[u8]>, arguments: &[&str]) -> RunOutput {
+    folder.put("card.json", bytes);
+    folder.run(&[&["fit", "card.json", "--host", "raspberry-pi-4"][..], arguments].concat())
+}
+
+#[test]
+fn all_versions_of_fio_give_the_same_fit() {
+    let folder = Folder::new("fit-versions");
+    let numbers = |text: &str| {
+        let run = fit(&folder, text, &["--format", "json"]);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        let fit: Value = serde_json::from_str(&run.out).expect("standard output is JSON alone");
+        let numbers = fit["estimate"]["numbers"].as_array().expect("a list").clone();
+        let of =
+            |n: &Value| (n["name"].as_str().unwrap_or("").to_owned(), n["value"].as_f64().unwrap_or(0.0));
+        numbers.iter().map(of).collect::<Vec<_>>()
+    };
+    let newest = numbers(FIO_3_36);
+    assert_eq!(newest.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["flash.t_read", "flash.t_prog"]);
+    // Some runs print no percentiles.
+    let without = FIO_3_1.replace("\"percentile\"", "\"other\"");
+    for older in [FIO_2_21, FIO_3_1, &without] {
+        for ((name, new), (_, old)) in newest.iter().zip(numbers(older)) {
+            // Version 2 and versions up to 3.2 have rates in whole KiB/s.
+            assert!((old / new - 1.0).abs() < 1e-3, "{name}: {old} and {new}");
+        }
+    }
+}
+
+#[test]
+fn measurements_that_contradict_each_other_are_named_with_their_values() {
+    let folder = Folder::new("fit-contradiction");
+    let run = fit(&folder, CONTRADICTION, &[]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let flat = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = "randread/card (2212 iops) and again/card (1106 iops) measure the same and differ by";
+    assert!(flat.contains(expected), "{}", run.out);
+}
+
+#[test]
+fn a_failed_job_is_marked() {
+    let folder = Folder::new("fit-failed");
+    let run = fit(&folder, FIO_3_1.replacen("\"error\": 0", "\"error\": 5", 1), &[]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("step randread is incomplete"), "{}", run.out);
+    assert!(!run.out.contains("step write is incomplete"), "{}", run.out);
+}
+
+#[test]
+fn files_that_hold_no_results_are_refused_with_the_reason() {
+    let folder = Folder::new("fit-refused");
+    let cut = &FIO_3_1[..FIO_3_1.len() / 2];
+    let cases: [(&[u8], &str); 10] = [
+        (b"", "the file is empty"),
+        (b"{}", "neither a file of `flashlab measure`"),
+        (b"[]", "neither a file of `flashlab measure`"),
+        (b"{\"name\": \"x\", \"results\": [1, 2]}", "neither a file of `flashlab measure`"),
+        (b"null", "no line is a result of a known program"),
+        (b"\xff\xfe{\0", "byte 1 is not valid UTF-8"),
+        (b"{\"fio version\": \"fio-3.36\", \"jobs\": []}", "jobs: expected the results of at least one job"),
+        (FIO_2_1.as_bytes(), "fio-2.1.11 has written no `job options`"),
+        (cut.as_bytes(), "is the file complete?"),
+        (b"{\"fio version\": 3, \"jobs\": []}", "fio version: expected a string"),
+    ];
+    for (bytes, reason) in cases {
+        let run = fit(&folder, bytes, &[]);
+        assert_eq!(run.code, Some(2), "{reason}: {}", run.out);
+        assert!(run.err.contains("card.json: ") && run.err.contains(reason), "{reason}: {}", run.err);
+        assert!(run.out.is_empty(), "{}", run.out);
+    }
+    for (from, to, reason) in [
+        ("\"clat_ns\"", "\"other\"", "jobs[0].read.clat_ns: expected this member"),
+        ("\"iops\": 2212.0", "\"iops\": -1", "jobs[0].read.iops: expected a number that is not negative"),
+        ("\"bs\": \"4k\"", "\"bs\": \"4q\"", "bs"),
+        ("\"rw\": \"randread\"", "\"rw\": \"sideways\"", "sideways"),
+    ] {
+        let run = fit(&folder, FIO_3_1.replace(from, to), &[]);
+        assert_eq!(run.code, Some(2), "{to}: {}", run.out);
+        assert!(run.err.contains(reason), "{to}: {}", run.err);
+    }
+}
