@@ -251,6 +251,7 @@ fn measure(
 }
 
 /// Returns the microseconds that a call takes: the best average over about 2 ms, of ten.
+#[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn time(mut call: impl FnMut()) -> f64 {
     let mut average = || {
         let (began, mut calls) = (Instant::now(), 0u32);
