@@ -96,6 +96,7 @@ pub(super) fn formula(settings: &Settings) -> String {
 }
 
 /// Returns the price of the drives of a layout.
+#[cfg(feature = "volume")]
 fn usd(settings: &Settings, layout: &Layout) -> f64 {
     let price = |column: &str| settings.usd_per_gb.drives.get(column).copied().unwrap_or(0.0);
     layout.fast_gb as f64 * price(&settings.fast) + layout.slow_gb as f64 * price(&settings.slow)
