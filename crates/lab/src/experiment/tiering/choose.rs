@@ -59,7 +59,7 @@ pub(super) fn purchases(settings: &Settings, cells: &[MeasuredCell]) -> Vec<Purc
         };
         let option = |layout: &Layout| PurchaseOption {
             name: layout.name.clone(),
-            usd: usd(settings, layout),
+            usd: settings.usd(layout),
             drives_gb: [(&settings.fast, layout.fast_gb), (&settings.slow, layout.slow_gb)]
                 .map(|(drive, gb)| (drive.clone(), gb))
                 .into(),
@@ -93,11 +93,4 @@ pub(super) fn formula(settings: &Settings) -> String {
         price(slow),
         prices.source
     )
-}
-
-/// Returns the price of the drives of a layout.
-#[cfg(feature = "volume")]
-fn usd(settings: &Settings, layout: &Layout) -> f64 {
-    let price = |column: &str| settings.usd_per_gb.drives.get(column).copied().unwrap_or(0.0);
-    layout.fast_gb as f64 * price(&settings.fast) + layout.slow_gb as f64 * price(&settings.slow)
 }

@@ -155,6 +155,13 @@ pub struct Layout {
 }
 
 impl Settings {
+    /// Returns the price of the drives of a layout.
+    #[cfg(feature = "volume")]
+    fn usd(&self, layout: &Layout) -> f64 {
+        let price = |column: &str| self.usd_per_gb.drives.get(column).copied().unwrap_or(0.0);
+        layout.fast_gb as f64 * price(&self.fast) + layout.slow_gb as f64 * price(&self.slow)
+    }
+
     /// Returns the name of the row of a hot set.
     fn row(hot_gb: u64) -> String {
         format!("{hot_gb} GB hot")
