@@ -206,23 +206,29 @@ fn move_away(options: &Member, library: &Library) -> Result<flashlab_volume::Rec
     Ok(done)
 }
 
-/// Removes a member, after all of its data was moved to others.
+/// Removes a member, after all of its data was moved to others. A member that cannot be removed keeps its state.
 pub(super) fn remove(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
     let volume = options.name.open(true, library)?.volume;
     let member = number(&volume, &options.member)?;
-    let is_there = volume.usage().members[usize::from(member)].present;
+    let before = volume.usage().members[usize::from(member)].clone();
     drop(volume);
-    if is_there {
+    if before.present {
         let done = move_away(options, library)?;
         let left = work::pending(&done.pending);
         left.lines().for_each(say);
     }
     let pool = options.name.open(false, library)?;
-    if !is_there {
+    if !before.present {
         work::reconcile(&pool.volume)?;
     }
     let cx = Context::new(Instant::ZERO);
-    wait_on(pool.volume.remove(&cx, member), &pool.volume).map_err(change_failed)?;
+    if let Err(refused) = wait_on(pool.volume.remove(&cx, member), &pool.volume) {
+        let keep = Change { states: vec![(member, before.state)], ..Change::default() };
+        if before.present {
+            wait_on(pool.volume.set(&cx, &keep), &pool.volume).map_err(change_failed)?;
+        }
+        return Err(change_failed(refused));
+    }
     work::close_members(&pool)?;
     file::print(&format!("member {member} is removed; leave it out from now on\n"))?;
     Ok(ExitCode::SUCCESS)

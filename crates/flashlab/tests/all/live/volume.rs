@@ -235,6 +235,20 @@ fn shown(folder: &Folder, volume: &str) -> serde_json::Value {
 }
 
 #[test]
+fn a_member_that_cannot_be_removed_keeps_its_state() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-remove");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
+    let (code, message) = fail(&folder, &["remove", "a.img:b.img", "0"]);
+    assert!(code == Some(2) && message.contains("member 0"), "{message}");
+    assert_eq!(shown(&folder, "a.img:b.img")["members"][0]["state"], "rw");
+    assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
+}
+
+#[test]
 fn members_are_added_evacuated_and_removed_and_the_data_stays() {
     if !are_installed(&["qemu-io"]) {
         return;
