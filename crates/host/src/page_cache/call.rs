@@ -267,7 +267,12 @@ impl PageCache {
         } else {
             None
         };
-        let requests = plan.map_or(0, |plan| self.stage_read(device, call, file, plan));
+        let mut requests = plan.map_or(0, |plan| self.stage_read(device, call, file, plan));
+        if state == PageState::Absent && self.pages.state(key) == PageState::Absent {
+            // The window of the stream begins behind a page that was replaced since. Linux reads that page alone.
+            let plan = ReadPlan { start: index, pages: 1, mark: None };
+            requests += self.stage_read(device, call, file, plan);
+        }
         let time = match (requests, state) {
             // A window beyond the end of the file reads nothing.
             (0, PageState::Reading(group)) => {
