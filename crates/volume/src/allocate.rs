@@ -435,6 +435,22 @@ impl Allocator {
         victims.into_iter().map(|(_, _, member, bucket)| (member, bucket)).collect()
     }
 
+    /// Returns the full buckets of these members of which more than a quarter is not referenced, those with the fewest
+    /// references first. An extent is at most a quarter of a bucket, so a collection fills its buckets beyond this: its
+    /// results are never worth a collection again, unless data changes.
+    pub(crate) fn sparse(&self, members: u32) -> Vec<(u8, u32)> {
+        let is_sparse = |bucket: &Bucket| {
+            bucket.state == State::Full && !bucket.cached && bucket.live < self.layout.bucket_blocks() / 4 * 3
+        };
+        let mut sparse: Vec<(u32, u8, u32)> = Vec::new();
+        for (member, number) in self.members.iter().zip(0u8..).filter(|(_, n)| members >> n & 1 == 1) {
+            let buckets = member.buckets.iter().zip(0u32..).filter(|(bucket, _)| is_sparse(bucket));
+            sparse.extend(buckets.map(|(bucket, n)| (bucket.live, number, n)));
+        }
+        sparse.sort_unstable();
+        sparse.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
+    }
+
     /// Returns the use of each member's buckets.
     pub(crate) fn usage(&self) -> Vec<BucketUsage> {
         let usage = |member: &MemberSpace| {

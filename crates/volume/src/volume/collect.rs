@@ -16,6 +16,9 @@ const VICTIMS_MAX: usize = 256;
 /// Smallest number of buckets for which one pass over the map finds the extents.
 const PASS_MIN: usize = 8;
 
+/// Buckets that one call frees for data that waits for its move to the background.
+const ROOM_VICTIMS: usize = 16;
+
 /// Extents with a copy in each of some buckets.
 type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
@@ -52,6 +55,34 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Frees buckets on members of the background target that have no room for further data, if overwrites left enough
+    /// unreferenced blocks there. Returns the stored bytes that were moved if there may be room now.
+    pub(super) async fn make_room_in_background(&self, cx: &Context) -> Result<Option<u64>, IoError> {
+        let crowded = {
+            let state = self.lock();
+            self.layout.background & state.allocator.writable() & !state.allocator.roomy()
+        };
+        if crowded == 0 {
+            return Ok(Some(0));
+        }
+        let (mut tried, mut moved, mut is_freed) = (BTreeSet::new(), 0, false);
+        while tried.len() < ROOM_VICTIMS {
+            // Not with the lock: a client may wait for it.
+            self.give_way(cx).await;
+            let _guard = self.space.lock().await;
+            let sparse = self.lock().allocator.sparse(crowded);
+            let Some(victim) = sparse.into_iter().find(|victim| !tried.contains(victim)) else { break };
+            tried.insert(victim);
+            for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
+                if self.move_extent(cx, &extent, victim).await? {
+                    moved += u64::from(extent.stored_blocks(self.layout.block) * self.layout.block);
+                }
+            }
+            is_freed |= self.release(cx).await?;
+        }
+        Ok(is_freed.then_some(moved))
     }
 
     /// Commits, so that buckets without references become free. Returns true if there were any.

@@ -150,6 +150,15 @@ impl Volume {
                 (state.position, state.losses)
             };
             inner.commit(cx, position).await?;
+            let is_crowded = result.pending.keys().any(|(_, reason)| *reason == Reason::TargetFull);
+            if goes_on
+                && is_crowded
+                && let Some(moved) = inner.make_room_in_background(cx).await?
+            {
+                given_up.retain(|_, reason| *reason != Reason::TargetFull);
+                result.moved_bytes += moved;
+                changed = true;
+            }
             if !goes_on || !changed && inner.lock().losses == losses {
                 break;
             }
@@ -373,7 +382,7 @@ impl Inner {
     }
 
     /// Waits while clients have requests in flight, for a limited time.
-    async fn give_way(&self, cx: &Context) {
+    pub(super) async fn give_way(&self, cx: &Context) {
         if !cx.has_executor() {
             return;
         }
