@@ -1,11 +1,14 @@
 //! Atomic writes of files, and standard output.
 //!
-//! A file is written under a temporary name and renamed, so that its own name never refers to an incomplete file.
+//! A file is written under a temporary name and renamed, so that its own name never refers to an incomplete file. The
+//! output `-` is standard output.
 
 use crate::failure::Failure;
 use flashlab_block::read_whole;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,9 +44,32 @@ fn remove(partial: &Option<PathBuf>) {
     }
 }
 
+/// Returns true for `-`, which stands for standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Returns the name of an output in a message.
+pub(crate) fn shown(path: &Path) -> impl fmt::Display {
+    if is_stdout(path) { Path::new("standard output").display() } else { path.display() }
+}
+
+/// Checks that `path` is no standard output, for an output that has to be a file.
+pub(crate) fn check_not_stdout(path: &Path) -> Result<(), Failure> {
+    match is_stdout(path) {
+        false => Ok(()),
+        true => Err(Failure::usage(
+            "-: this output cannot go to standard output; name a file (./- for this name)",
+        )),
+    }
+}
+
 /// Checks that `path` can be written: its folder exists and accepts new files, and `path` is not a folder itself.
 /// Changes no existing file.
 pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
+    if is_stdout(path) {
+        return Ok(());
+    }
     let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", path.display())));
     // Writing through a dangling symbolic link creates its target.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -76,6 +102,9 @@ pub(crate) fn check_not_input<P: AsRef<Path>>(
     output: &Path,
     inputs: impl IntoIterator<Item = P>,
 ) -> Result<(), Failure> {
+    if is_stdout(output) {
+        return Ok(());
+    }
     let identity = |path: &Path| {
         fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| (file.dev(), file.ino()))
     };
@@ -129,12 +158,18 @@ pub(crate) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
 }
 
 /// Writes the output of `content` to a temporary file beside `path` and renames it. An error or a signal leaves neither
-/// a half-written file at `path` nor a temporary file. If `path` is not a regular file (`/dev/stdout`, a pipe), writes
-/// to it directly.
+/// a half-written file at `path` nor a temporary file. If `path` is not a regular file (`-`, `/dev/stdout`, a pipe),
+/// writes to it directly.
 pub(crate) fn write_with(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), Failure> {
+    if is_stdout(path) {
+        let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        return stdout
+            .and_then(|file| fill(file, content).map(drop))
+            .map_err(|error| Failure::stdout(&error));
+    }
     let written = match fs::metadata(path) {
         Ok(existing) if !existing.is_file() => {
             OpenOptions::new().write(true).open(path).and_then(|file| fill(file, content).map(drop))

@@ -52,6 +52,7 @@ fn source_date() -> Result<i64, Failure> {
 
 /// Checks that `to` is or can become a regular file.
 pub(super) fn check_file(to: &Path) -> Result<(), Failure> {
+    file::check_not_stdout(to)?;
     if fs::metadata(to).is_ok_and(|existing| !existing.is_file() && !existing.is_dir()) {
         let why = "not a regular file; write to a file, and copy it with dd or nbdcopy";
         return Err(Failure::usage(format_args!("{}: {why}", to.display())));

@@ -71,6 +71,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Err(Failure::usage("measure needs a target and --to FILE"));
     };
     check_host(options, library)?;
+    file::check_not_stdout(to)?;
     file::check_output(to)?;
     file::check_not_input(to, [target])?;
     let progress = progress::ProgressDisplay::new(format!("measure {target}"));

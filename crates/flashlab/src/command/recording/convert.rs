@@ -25,7 +25,7 @@ pub(super) struct ImportOptions {
     /// moves bytes writes such data.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     compressibility: Option<u8>,
-    /// File for the recording.
+    /// File for the recording; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
     /// The trace. A trace of blktrace is all its files, or their common name: `sda` for `sda.blktrace.0` and so on.
@@ -35,7 +35,7 @@ pub(super) struct ImportOptions {
 
 #[derive(Args)]
 pub(super) struct ExportOptions {
-    /// File for the iolog.
+    /// File for the iolog; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
     /// Version of the iolog: 3 has a time on every line, 2 has lines that wait for whole milliseconds.
@@ -164,7 +164,7 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
         Header { capacity: summary.end, block: 512, compressibility_percent, origin, ..Header::default() };
     let again = trace.read()?;
     let mut digest = String::new();
-    progress::show_elapsed(format!("writing {}", to.display()), || {
+    progress::show_elapsed(format!("writing {}", file::shown(to)), || {
         file::write_with(to, |file| {
             let mut writer = Writer::new(file, &header, &tasks)?;
             for step in again {
@@ -174,7 +174,7 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
             Ok(())
         })
     })?;
-    say(format_args!("{requests} requests of {shown} are in {} (digest {digest})", to.display()));
+    say(format_args!("{requests} requests of {shown} are in {} (digest {digest})", file::shown(to)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -189,7 +189,7 @@ pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     file::check_not_input(to, [path])?;
     let exported = recorded::open(path)?;
     let mut durable = 0;
-    progress::show_elapsed(format!("writing {}", to.display()), || {
+    progress::show_elapsed(format!("writing {}", file::shown(to)), || {
         let mut steps = exported.steps().map_err(|error| fault(path, error))?;
         file::write_with(to, |file| {
             let mut export = Export::new(version, name);
@@ -204,7 +204,7 @@ pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
         })
     })?;
     let requests = exported.summary().requests();
-    say(format_args!("{requests} requests of {} are in {}", path.display(), to.display()));
+    say(format_args!("{requests} requests of {} are in {}", path.display(), file::shown(to)));
     if durable > 0 {
         say(format_args!(
             "{durable} writes with force unit access became writes with a datasync behind them"

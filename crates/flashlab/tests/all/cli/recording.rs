@@ -97,6 +97,23 @@ fn an_exported_recording_is_imported_again() {
 }
 
 #[test]
+fn a_recording_and_an_iolog_can_go_to_standard_output() {
+    let folder = imported("recording-stdout");
+    let names = folder.names();
+    let run = folder.line("recording export --to - --name disk run.rec");
+    assert!(run.err.contains("5 requests of run.rec are in standard output"), "{}", run.err);
+    let log = run.succeeded();
+    assert!(log.starts_with("fio version 3 iolog\n0 disk add\n") && log.ends_with(" disk close\n"), "{log}");
+    let mut import = folder.command(&["recording", "import", "--from", "blkparse", "--to", "-", "trace.txt"]);
+    let output = import.output().expect("the program is built");
+    assert_eq!(output.stdout, std::fs::read(folder.path("run.rec")).expect("it was imported"));
+    assert_eq!(folder.names(), names);
+    // A file of this name has a way in.
+    folder.line("recording export --to ./- run.rec").succeeded();
+    assert!(folder.path("-").is_file());
+}
+
+#[test]
 fn a_trace_of_blktrace_is_found_by_its_common_name() {
     let folder = Folder::new("recording-blktrace");
     let missing = folder.run(&["recording", "import", "--from", "blktrace", "--to", "run.rec", "sda"]);
