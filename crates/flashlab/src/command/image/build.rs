@@ -2,6 +2,7 @@
 
 use super::compose::check_file;
 use crate::failure::{Failure, say};
+use crate::width::columns;
 use crate::{file, progress};
 use clap::Args;
 use flashlab_catalogue::units::Dimension;
@@ -9,6 +10,7 @@ use flashlab_image::ImageError;
 use flashlab_image::build::{Built, Configuration, Files, published};
 use flashlab_image::filesystem::Format;
 use flashlab_image::temporary::TemporaryFolder;
+use flashlab_report::terminal::wrapped;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
@@ -75,7 +77,7 @@ pub(super) fn build(options: &BuildOptions) -> Result<ExitCode, Failure> {
         let built = row(&configuration, &Ok(built), uncompressed);
         file::print(&file::pretty(&built))?;
     } else {
-        file::print(&table(&[(configuration, Ok(built))], uncompressed))?;
+        file::print(&table(&[(configuration, Ok(built))], uncompressed, columns()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -109,7 +111,7 @@ pub(super) fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
             rows.iter().map(|(configuration, built)| row(configuration, built, uncompressed)).collect();
         file::print(&file::pretty(&json!({ "uncompressed_bytes": uncompressed, "images": rows })))?;
     } else {
-        file::print(&table(&rows, uncompressed))?;
+        file::print(&table(&rows, uncompressed, columns()))?;
     }
     let failed = rows.iter().filter(|(_, built)| built.is_err()).count();
     if failed > 0 {
@@ -147,22 +149,84 @@ fn row(
     row
 }
 
-fn table(rows: &[(Configuration, Result<Built, ImageError>)], uncompressed: u64) -> String {
-    let width =
-        rows.iter().map(|(configuration, _)| configuration.name.chars().count()).max().unwrap_or(0).max(5);
+/// Characters of the columns with numbers, with the spaces before them.
+const NUMBERS: usize = 33;
+
+/// Returns the table in lines of at most `columns` characters. A name that is too long continues on further lines, and the
+/// reason for a missing image stands below its name.
+fn table(rows: &[(Configuration, Result<Built, ImageError>)], uncompressed: u64, columns: usize) -> String {
+    let longest = rows.iter().map(|(configuration, _)| configuration.name.chars().count()).max();
+    let width = longest.unwrap_or(0).clamp(5, columns - NUMBERS);
     let mut text = format!("{:<width$} {:>14} {:>8} {:>8}\n", "image", "bytes", "ratio %", "CPU s");
     for (Configuration { name, .. }, built) in rows {
+        let name = indented(name, width);
+        let (first, rest) = name.split_once('\n').expect("each line ends");
         let _ = match built {
             Ok(Built { size, cpu }) => {
                 let (ratio, cpu) = (ratio(*size, uncompressed), cpu.as_secs_f64());
-                writeln!(text, "{name:<width$} {size:>14} {ratio:>8.2} {cpu:>8.2}")
+                write!(text, "{first:<width$} {size:>14} {ratio:>8.2} {cpu:>8.2}\n{rest}")
             }
-            Err(error) => writeln!(text, "{name:<width$} {error}"),
+            Err(error) => write!(text, "{first}\n{rest}  {}", indented(&error.to_string(), columns - 2)),
         };
     }
-    let _ = writeln!(
-        text,
-        "\nThe ratio is that to the uncompressed filesystem size of mksquashfs, {uncompressed} bytes."
-    );
+    text.push('\n');
+    text.push_str(&wrapped(
+        &format!(
+            "The ratio is that to the uncompressed filesystem size of mksquashfs, {uncompressed} bytes."
+        ),
+        columns,
+    ));
     text
+}
+
+/// Wraps the lines of a text. The lines behind the first are indented by two spaces.
+fn indented(text: &str, width: usize) -> String {
+    let lines: String = text.lines().map(|line| wrapped(line, width - 2)).collect();
+    lines.trim_end().replace('\n', "\n  ") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_table_fits_in_sixty_and_in_eighty_columns() {
+        let row = |name: &str, built| {
+            (Configuration { name: name.into(), format: Format::Squashfs, options: Vec::new() }, built)
+        };
+        let built = || Ok(Built { size: 12_345_678, cpu: Duration::from_millis(1_500) });
+        let missing = || {
+            let messages =
+                "cannot build this image, for a reason that takes more than one line to explain here".into();
+            Err(ImageError::Tool { program: "mksquashfs", messages })
+        };
+        let rows = [
+            row("ext4", built()),
+            row("squashfs -b 4096 -comp lz4 -Xhc -no-xattrs -all-time 0", built()),
+            row("squashfs -b 4096 -comp zip -no-xattrs -all-time 0", missing()),
+        ];
+        let narrow = table(&rows, 23_456_789, 60);
+        let wide = table(&rows, 23_456_789, 80);
+        for (text, columns) in [(&narrow, 60), (&wide, 80)] {
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+            assert_eq!(text.matches("      12345678    52.63     1.50\n").count(), 2, "{text}");
+        }
+        let expected = "\
+image                                bytes  ratio %    CPU s
+ext4                              12345678    52.63     1.50
+squashfs -b 4096 -comp            12345678    52.63     1.50
+  lz4 -Xhc -no-xattrs
+  -all-time 0
+squashfs -b 4096 -comp
+  zip -no-xattrs -all-time
+  0
+  mksquashfs failed: cannot build this image, for a reason
+  that takes more than one line to explain here
+
+The ratio is that to the uncompressed filesystem size of
+mksquashfs, 23456789 bytes.
+";
+        assert_eq!(narrow, expected);
+    }
 }
