@@ -1,10 +1,10 @@
 //! QEMU guests on Debian's kernel, in software emulation, about 20 seconds each: Linux's own NBD client with four
-//! connections, and the export as a QEMU drive and as QEMU's SD card.
+//! connections, and the export as a QEMU drive, beside a composed disk, and as QEMU's SD card.
 //!
 //! The tests look for kernels and their modules in `target/guest` and, for SD cards, in `target/guest-mmc`, where
 //! `./test` unpacks them, and then in the system.
 
-use super::tools::{Folder, are_installed, skipped, with};
+use super::tools::{Folder, are_installed, flashlab, skipped, with};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -44,8 +44,40 @@ forget
 mount -t ext4 $disk /on && cmp /noise /on/noise && step filesystem; umount /on
 "#;
 
-/// Kernel modules that a network card, the block devices and the filesystem need.
-const MODULES: [&str; 20] = [
+/// Formats of the partitions of the composed disk, with their sizes.
+const PARTITIONS: [(&str, &str); 6] = [
+    ("vfat", "size = '40MiB'"),
+    ("ext2", "size = '4MiB'"),
+    ("ext3", "size = '8MiB'"),
+    ("ext4", "size = '8MiB'"),
+    ("squashfs", ""),
+    ("erofs", ""),
+];
+
+/// Files of each partition.
+const CONTENTS: &str = r#"
+[[partition.file]]
+to = "noise"
+from = "noise"
+checksum = "sha256"
+[[partition.file]]
+to = "deep/folder/A long name, with spaces.txt"
+text = "found\n"
+"#;
+
+/// Mounts each partition of a composed disk and reads its files.
+const MOUNT: &str = r#"
+number=0
+for format in vfat ext2 ext3 ext4 squashfs erofs; do
+    number=$((number + 1))
+    mount -t $format -o ro /dev/vdb$number /on || continue
+    (cd /on && sha256sum -c -s noise.sha256 && step $format $(cat "deep/folder/A long name, with spaces.txt"))
+    umount /on
+done
+"#;
+
+/// Kernel modules that a network card, the block devices and the filesystems need.
+const MODULES: [&str; 27] = [
     "virtio",
     "virtio_ring",
     "virtio_pci_legacy_dev",
@@ -66,6 +98,13 @@ const MODULES: [&str; 20] = [
     "mbcache",
     "jbd2",
     "ext4",
+    "fat",
+    "vfat",
+    "nls_cp437",
+    "nls_ascii",
+    "squashfs",
+    "libcrc32c",
+    "erofs",
 ];
 
 #[test]
@@ -73,22 +112,42 @@ fn linux_own_client_uses_four_connections() {
     let network = "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=";
     let init = format!("{BOOT}{ATTACH}{USE}/tools/nbd-client -d $disk && step detached\npoweroff -f\n");
     let serve = ["card=memory:size=64M", "--tcp", "127.0.0.1:0"];
-    guest(
-        "guest-nbd",
-        kernel(),
-        &init,
-        network,
-        &serve,
-        &["attached", "size 131072", "same", "filesystem", "detached"],
-    );
+    let expected = ["attached", "size 131072", "same", "filesystem", "detached"];
+    guest(&Folder::new("guest-nbd"), kernel(), &init, network, &serve, &expected);
 }
 
 #[test]
-fn qemu_attaches_a_device_to_a_guest_as_a_drive() {
-    let drive = "-drive file=$uri,format=raw,if=virtio,discard=unmap";
-    let init = format!("{BOOT}disk=/dev/vda\n{USE}poweroff -f\n");
-    let expected = ["size 131072", "same", "filesystem"];
-    guest("guest-drive", kernel(), &init, drive, &["card=memory:size=64M"], &expected);
+fn qemu_attaches_a_device_and_a_composed_disk_to_a_guest_as_drives() {
+    let folder = Folder::new("guest-drive");
+    let mut drives = "-drive file=$uri,format=raw,if=virtio,discard=unmap".to_owned();
+    let mut init = format!("{BOOT}disk=/dev/vda\n{USE}");
+    let mut expected = vec!["size 131072".to_owned(), "same".into(), "filesystem".into()];
+    if compose(&folder) {
+        drives.push_str(" -drive file=composed.img,format=raw,if=virtio,readonly=on");
+        init.push_str(MOUNT);
+        expected.extend(PARTITIONS.map(|(format, _)| format!("{format} found")));
+    }
+    init.push_str("poweroff -f\n");
+    let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    guest(&folder, kernel(), &init, &drives, &["card=memory:size=64M"], &expected);
+}
+
+/// Composes a disk with a partition of each format. Returns false if a program is missing.
+fn compose(folder: &Folder) -> bool {
+    if !cfg!(feature = "image") {
+        return skipped("no composed disk without the feature image");
+    }
+    if !are_installed(&["mkfs.vfat", "mcopy", "mke2fs", "debugfs", "mksquashfs", "mkfs.erofs"]) {
+        return false;
+    }
+    folder.noise("noise", 300_000);
+    let partition = |(format, size)| format!("[[partition]]\nformat = '{format}'\n{size}\n{CONTENTS}");
+    let recipe = format!("table = 'gpt'\nseed = 'drive'\n{}", PARTITIONS.map(partition).concat());
+    std::fs::write(folder.path("composed.toml"), recipe).expect("the disk has room");
+    let mut compose = flashlab(&["image", "compose", "composed.toml", "--to", "composed.img"]);
+    let made = compose.current_dir(folder).output().expect("the program is built");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    true
 }
 
 #[test]
@@ -98,13 +157,13 @@ fn qemu_attaches_a_device_to_a_guest_as_an_sd_card() {
     let init = format!("{BOOT}{found}\n{USE}poweroff -f\n");
     let expected = ["size 131072", "same", "filesystem"];
     let kernel = kernel_in("guest-mmc", "sdhci-pci.ko");
-    guest("guest-sdhci", kernel, &init, card, &["card=memory:size=64M"], &expected);
+    guest(&Folder::new("guest-sdhci"), kernel, &init, card, &["card=memory:size=64M"], &expected);
 }
 
 /// Boots a guest that runs `init` while the card is served, and checks the steps that it reports and the resulting
 /// filesystem.
 fn guest(
-    name: &str,
+    folder: &Folder,
     kernel: Option<(PathBuf, PathBuf)>,
     init: &str,
     devices: &str,
@@ -118,7 +177,6 @@ fn guest(
         skipped("no such Debian kernel in target/guest, target/guest-mmc or /boot");
         return;
     };
-    let folder = Folder::new(name);
     std::fs::create_dir(folder.path("root")).expect("it is ours");
     std::fs::write(folder.path("init"), init).expect("the disk has room");
     let names = MODULES.map(|name| format!("-name {name}.ko")).join(" -o ");
@@ -138,7 +196,7 @@ fn guest(
         modules = modules.display(),
         kernel = kernel.display(),
     );
-    let printed = with(&folder, serve, &script);
+    let printed = with(folder, serve, &script);
     let steps: Vec<&str> =
         printed.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
     assert_eq!(steps, expected, "{printed}");
