@@ -2,7 +2,7 @@
 //!
 //! `KERNEL` is a folder with an unpacked kernel package; `OPTIONS` are those that made the image.
 
-use flashlab_recorder::{Boot, Kernel, Limits, Progress, record_boot};
+use flashlab_recorder::{Boot, Disk, Kernel, Limits, Progress, record_boot};
 use flashlab_recording::Writer;
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         image: PathBuf::from(image),
         options: options.clone(),
         writable: rest.first().is_some_and(|word| word == "rw"),
-        latency_ns: 100_000,
+        disk: Disk::default(),
         limits: Limits::default(),
         seconds_max: 900,
     };

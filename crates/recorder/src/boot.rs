@@ -1,8 +1,9 @@
-//! Boots of root images: systemd boots from an image until `multi-user.target`, under the kernel's trace.
+//! Boots of root images under the kernel's trace: systemd boots from an image until `multi-user.target`, or another init
+//! until it executes `/flashlab/end`.
 //!
 //! The image lies on the guest's disk. Its root is read-only with an overlay in memory above it, as `overlayroot=tmpfs`
-//! makes it, or it is writable without an overlay. The guest adds two services to the root: one starts large programs, in
-//! place of the desktop that the published roots have; the other ends the recording.
+//! makes it, or it is writable without an overlay. The guest adds two services for systemd to the root: one starts large
+//! programs, in place of the desktop that the published roots have; the other ends the recording.
 //!
 //! The recording begins before the image is mounted. Firmware, kernel and drivers are not part of it.
 
@@ -79,8 +80,8 @@ pub struct Boot {
     pub options: String,
     /// True to mount the root writable, without an overlay.
     pub writable: bool,
-    /// Latency of the disk in nanoseconds.
-    pub latency_ns: u64,
+    /// Disk; the image decides its size.
+    pub disk: Disk,
     /// Limits of the host. The memory excludes that of the image and the trace.
     pub limits: Limits,
     /// Time limit of the guest in seconds.
@@ -94,7 +95,7 @@ pub struct Boot {
 /// trace is not complete.
 pub fn record_boot(boot: &Boot, progress: &dyn Progress) -> Result<Recorded, RecordError> {
     let (format, size_mib) = inspect(&boot.image)?;
-    let disk = Disk { size_mib: size_mib + SPARE_MIB, latency_ns: boot.latency_ns };
+    let disk = Disk { size_mib: size_mib + SPARE_MIB, ..boot.disk };
     check_limits(disk, &boot.limits)?;
     if boot.writable && format != ImageFormat::Ext4 {
         return Err(RecordError::Setting(format!("{} cannot be mounted writable", format.name())));
@@ -146,7 +147,7 @@ fn archive(boot: &Boot, format: ImageFormat, disk: Disk, busybox: &Path) -> Resu
     let mut variables = crate::plan::disk_variables(disk, &boot.limits);
     variables.push(("FILESYSTEM", format.name().to_owned()));
     variables.push(("WRITABLE", u8::from(boot.writable).to_string()));
-    root.file(Path::new("init"), 0o755, INIT.as_bytes());
+    root.start(INIT);
     root.file(Path::new("plan.sh"), 0o644, quoted(&variables).as_bytes());
     root.events();
     root.modules(&boot.kernel, &[&["overlay"], format.modules()].concat())?;

@@ -1,41 +1,19 @@
 #!/bin/busybox sh
 # First process of the guest: makes the disk and the filesystem, and runs the workload under the kernel's trace.
-# /plan.sh sets the variables in capitals, and /workload.sh defines `run` and perhaps `prepare`.
-/bin/busybox --install -s /bin
+# /workload.sh defines `run` and perhaps `prepare`.
+. /guest.sh
 export PATH=/tools:/bin HOME=/tmp
-mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev; mount -t tmpfs none /tmp
-mount -t tracefs none /sys/kernel/tracing
-say() { echo "flashlab: $*"; }
-fail() { say "FAILED: $*"; poweroff -f; }
-mark() { echo flashlab:$1 >/sys/kernel/tracing/trace_marker; }
-. /plan.sh
+mount -t tmpfs none /tmp
+load_modules
 
-say stage: loading modules
-while read m; do
-    case $m in null_blk) o=nr_devices=0;; *) o=;; esac
-    insmod /modules/$m.ko $o || fail "the module $m cannot be loaded"
-done </modules/order
-mount -t configfs none /sys/kernel/config
-
-# A disk in memory: each request completes by a timer, so tasks sleep and are woken.
 say stage: making the filesystem
-D=/sys/kernel/config/nullb/nullb0; mkdir $D || fail "no null_blk device"
-put() { echo $2 >$D/$1 || fail "null_blk takes no $1=$2"; }
-put size $DISK_MIB; put blocksize 512; put memory_backed 1; put submit_queues 1; put max_sectors $SECTORS_MAX
-put discard $DISCARD; put cache_size $CACHE_MIB; put irqmode 2; put completion_nsec $LATENCY_NS
-put power 1
-Q=/sys/block/nullb0/queue
-echo $((SECTORS_MAX / 2)) >$Q/max_sectors_kb || fail "no requests of $((SECTORS_MAX / 2)) KiB"
-echo $SCHEDULER >$Q/scheduler || fail "no scheduler $SCHEDULER"
-say scheduler: $(sed 's/.*\[\(.*\)\].*/\1/' $Q/scheduler)
+make_disk
 if [ $FILESYSTEM != none ]; then
     eval "$MKFS" >/tmp/mkfs.txt 2>&1 || { cat /tmp/mkfs.txt; fail "mkfs failed"; }
     eval "mount -t $FILESYSTEM $MOUNT /dev/nullb0 /mnt" || fail "mount failed"
 fi
 
-T=/sys/kernel/tracing
-echo 0 >$T/tracing_on; echo $TRACE_KIB >$T/buffer_size_kb; echo x86-tsc >$T/trace_clock
-while read e; do echo 1 >$T/events/$e/enable || fail "the kernel has no event $e"; done </events
+prepare_trace
 . /workload.sh
 cd /mnt
 say stage: preparing the workload

@@ -12,12 +12,27 @@ pub struct Disk {
     pub size_mib: u64,
     /// Time from a request to its completion in nanoseconds. Zero would hide where tasks wait.
     pub latency_ns: u64,
+    /// Number of requests that the disk serves at a time.
+    pub queue_depth: u32,
+    /// Limit of the bandwidth in MiB/s. `null_blk` enforces it in ticks of 20 ms, as [`Disk::bytes_per_tick`] describes.
+    pub bandwidth_mib: Option<u32>,
 }
 
+/// Ticks per second of the bandwidth limit of `null_blk`.
+const TICKS_PER_SECOND: u64 = 50;
+
 impl Default for Disk {
-    /// Returns a disk of 512 MiB that completes each request after 100 us.
+    /// Returns a disk of 512 MiB that completes each of up to 64 requests after 100 us.
     fn default() -> Self {
-        Disk { size_mib: 512, latency_ns: 100_000 }
+        Disk { size_mib: 512, latency_ns: 100_000, queue_depth: 64, bandwidth_mib: None }
+    }
+}
+
+impl Disk {
+    /// Returns the number of bytes that the disk accepts per tick of 20 ms. The request that exceeds them, and all requests
+    /// behind it, wait for the next tick.
+    pub fn bytes_per_tick(&self) -> Option<u64> {
+        self.bandwidth_mib.map(|mib| (1 << 20) / TICKS_PER_SECOND * u64::from(mib))
     }
 }
 
@@ -117,6 +132,21 @@ pub(crate) fn check_limits(disk: Disk, limits: &Limits) -> Result<(), RecordErro
     if !(1_000..=1_000_000_000).contains(&disk.latency_ns) {
         return refuse(format!("a latency of {} ns: expected 1 us to 1 s", disk.latency_ns));
     }
+    if !(1..=1024).contains(&disk.queue_depth) {
+        return refuse(format!("a queue depth of {}: expected 1 to 1024", disk.queue_depth));
+    }
+    if let Some(bytes) = disk.bytes_per_tick() {
+        if limits.request_max > bytes {
+            return refuse(format!(
+                "requests of up to {} bytes do not fit in a limit of the bandwidth to {bytes} bytes per 20 ms; choose a \
+                 smaller --request-max or a larger --bandwidth",
+                limits.request_max
+            ));
+        }
+        if limits.discard {
+            return refuse("a limit of the bandwidth counts the bytes of discards; add --no-discard".into());
+        }
+    }
     if !(4096..=32 << 20).contains(&limits.request_max) || !limits.request_max.is_multiple_of(4096) {
         return refuse(format!(
             "a largest request of {} bytes: expected a multiple of 4096 up to 32 MiB",
@@ -138,6 +168,8 @@ pub(crate) fn disk_variables(disk: Disk, limits: &Limits) -> Vec<(&'static str, 
     vec![
         ("DISK_MIB", disk.size_mib.to_string()),
         ("LATENCY_NS", disk.latency_ns.to_string()),
+        ("QUEUE_DEPTH", disk.queue_depth.to_string()),
+        ("BANDWIDTH_MIB", disk.bandwidth_mib.unwrap_or(0).to_string()),
         ("SECTORS_MAX", (limits.request_max / 512).to_string()),
         ("DISCARD", u8::from(limits.discard).to_string()),
         // The size of the cache has no effect, because the disk loses no power.
@@ -157,13 +189,47 @@ pub(crate) fn quoted(variables: &[(&str, String)]) -> String {
 /// `dirty_limits` is a part of the sentence, or empty.
 pub(crate) fn host(disk: Disk, limits: &Limits, scheduler: &str, dirty_limits: &str) -> String {
     let has = |feature: bool| if feature { "" } else { "no " };
+    let bandwidth = disk.bandwidth_mib.map_or_else(String::new, |mib| format!(" and at most {mib} MiB/s"));
+    let depth = match disk.queue_depth {
+        64 => String::new(),
+        1 => ", one at a time".into(),
+        depth => format!(", {depth} at a time"),
+    };
     format!(
         "requests of at most {} KiB, {}discard, {}volatile write cache, scheduler {scheduler}, {} MiB of memory beside \
-             the trace, {dirty_limits}one processor of 1e9 instructions/s; recorded on null_blk with {} us per request",
+             the trace, {dirty_limits}one processor of 1e9 instructions/s; recorded on null_blk with {} us per \
+             request{bandwidth}{depth}",
         limits.request_max >> 10,
         has(limits.discard),
         has(limits.write_cache),
         limits.memory_mib,
         disk.latency_ns / 1_000,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_states_the_limits_of_a_slow_disk() {
+        let limits = Limits { discard: false, ..Limits::default() };
+        let slow = Disk { queue_depth: 1, bandwidth_mib: Some(40), ..Disk::default() };
+        let stated = |disk| host(disk, &limits, "mq-deadline", "");
+        assert!(
+            stated(slow).ends_with("on null_blk with 100 us per request and at most 40 MiB/s, one at a time")
+        );
+        assert!(stated(Disk::default()).ends_with("on null_blk with 100 us per request"));
+    }
+
+    #[test]
+    fn a_request_fits_in_a_tick_of_the_bandwidth() {
+        let of = |request_max, bandwidth_mib| {
+            let limits = Limits { discard: false, request_max, ..Limits::default() };
+            check_limits(Disk { bandwidth_mib: Some(bandwidth_mib), ..Disk::default() }, &limits).is_ok()
+        };
+        // 2 MiB/s are 41,942 bytes per 20 ms, rounded down.
+        assert_eq!((of(40 << 10, 2), of(44 << 10, 2)), (true, false));
+        assert_eq!((of(512 << 10, 25), of(512 << 10, 26)), (false, true));
+    }
 }

@@ -15,6 +15,9 @@ use crate::programs::{Programs, libraries};
 /// First process of the guest.
 const INIT: &str = include_str!("init.sh");
 
+/// Beginning of each first process.
+const GUEST: &str = include_str!("guest.sh");
+
 /// Modules that every guest needs: the disk, and the serial port for the trace.
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "null_blk"];
 
@@ -32,7 +35,7 @@ pub(crate) fn build(plan: &Plan, programs: &Programs) -> Result<Vec<u8>, RecordE
     for folder in ["bin", "tools", "modules", "proc", "sys", "dev", "mnt", "tmp"] {
         root.folder(Path::new(folder));
     }
-    root.file(Path::new("init"), 0o755, INIT.as_bytes());
+    root.start(INIT);
     root.file(Path::new("plan.sh"), 0o644, plan.variables().as_bytes());
     root.file(Path::new("workload.sh"), 0o644, plan.workload.script.as_bytes());
     root.events();
@@ -62,6 +65,12 @@ pub(crate) struct Root {
 }
 
 impl Root {
+    /// Adds the script of the first process, and the beginning that it reads.
+    pub(crate) fn start(&mut self, init: &str) {
+        self.file(Path::new("init"), 0o755, init.as_bytes());
+        self.file(Path::new("guest.sh"), 0o644, GUEST.as_bytes());
+    }
+
     /// Adds the list of the events that the guest traces.
     pub(crate) fn events(&mut self) {
         let events = flashlab_recording::capture::EVENTS.map(|event| format!("{event}\n")).concat();

@@ -29,7 +29,8 @@ pub(crate) struct Options {
     /// Filesystem to make and mount; `none` gives the workload the raw device /dev/nullb0.
     #[arg(long, value_enum, required_unless_present = "boot")]
     fs: Option<Name>,
-    /// Root image to boot until systemd reaches multi-user.target: SquashFS, EROFS or ext4.
+    /// Root image (SquashFS, EROFS or ext4) to boot until systemd reaches multi-user.target, or until another init
+    /// executes /flashlab/end.
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["fs", "workload", "script", "fio", "mount_options", "size"])]
     boot: Option<PathBuf>,
     /// Mounts the root of --boot writable, without an overlay in memory.
@@ -56,6 +57,12 @@ pub(crate) struct Options {
     /// Host profile whose largest request the guest has.
     #[arg(long, value_name = "PROFILE", default_value = "raspberry-pi-4")]
     host: String,
+    /// Largest request, in place of the host's.
+    #[arg(long, value_name = "SIZE")]
+    request_max: Option<String>,
+    /// Takes the support for discards from the guest's disk.
+    #[arg(long)]
+    no_discard: bool,
     /// Memory of the guest, which decides when it writes back.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: String,
@@ -68,6 +75,13 @@ pub(crate) struct Options {
     /// Latency of each request of the guest's disk, which a replay replaces.
     #[arg(long, value_name = "TIME", default_value = "100us")]
     latency: String,
+    /// Number of requests that the guest's disk serves at a time.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    queue_depth: u32,
+    /// Limits the bandwidth of the guest's disk to N MiB/s, in ticks of 20 ms: a slow device, with which predictions from
+    /// a recording without the limit are compared. Needs --no-discard.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    bandwidth: Option<u32>,
     /// Folder with an unpacked kernel package; by default the kernel of `./test`, then that of the system.
     #[arg(long, value_name = "DIR")]
     kernel: Option<PathBuf>,
@@ -77,7 +91,7 @@ pub(crate) struct Options {
     /// File for the kernel's trace, as text.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// File for the recording.
+    /// File for the recording; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
 }
@@ -154,7 +168,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         "{requests} requests and {} marks within {} are in {} (digest {digest})",
         summary.marks,
         summary.span,
-        options.to.display()
+        file::shown(&options.to)
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -189,7 +203,7 @@ fn plan(options: &Options, filesystem: Name, library: &Library) -> Result<Plan, 
             mount: options.mount_options.trim().to_owned(),
         },
         workload: workload(options)?,
-        disk: Disk { size_mib: mebibytes("size", &options.size)?, latency_ns: latency_ns(options)? },
+        disk: disk(options)?,
         limits: limits(options, library)?,
         seconds_max: options.timeout,
         // The last one, so that a wrong name is not hidden by a missing kernel.
@@ -203,7 +217,7 @@ fn boot(options: &Options, image: &Path, library: &Library) -> Result<Boot, Fail
         image: image.to_owned(),
         options: options.options.trim().to_owned(),
         writable: options.writable,
-        latency_ns: latency_ns(options)?,
+        disk: disk(options)?,
         limits: limits(options, library)?,
         seconds_max: options.timeout,
         kernel: kernel(options, &KERNELS_OF_BOOTS)?,
@@ -220,21 +234,30 @@ fn kernel(options: &Options, folders: &[&str]) -> Result<Kernel, Failure> {
 
 fn limits(options: &Options, library: &Library) -> Result<Limits, Failure> {
     Ok(Limits {
-        request_max: request_max(&options.host, library)?,
+        request_max: match &options.request_max {
+            Some(size) => bytes("request-max", size)?,
+            None => request_max(&options.host, library)?,
+        },
+        discard: !options.no_discard,
         scheduler: options.scheduler.clone(),
-        memory_mib: mebibytes("memory", &options.memory)?,
+        memory_mib: bytes("memory", &options.memory)? >> 20,
         ..Limits::default()
     })
 }
 
-fn latency_ns(options: &Options) -> Result<u64, Failure> {
+fn disk(options: &Options) -> Result<Disk, Failure> {
     let latency = Dimension::Time.parse_argument(&options.latency);
-    latency.map_err(|error| Failure::usage(format_args!("--latency: {error}")))
+    Ok(Disk {
+        size_mib: bytes("size", &options.size)? >> 20,
+        latency_ns: latency.map_err(|error| Failure::usage(format_args!("--latency: {error}")))?,
+        queue_depth: options.queue_depth,
+        bandwidth_mib: options.bandwidth,
+    })
 }
 
-fn mebibytes(name: &str, text: &str) -> Result<u64, Failure> {
+fn bytes(name: &str, text: &str) -> Result<u64, Failure> {
     let bytes = Dimension::Size.parse_argument(text);
-    bytes.map(|bytes| bytes >> 20).map_err(|error| Failure::usage(format_args!("--{name}: {error}")))
+    bytes.map_err(|error| Failure::usage(format_args!("--{name}: {error}")))
 }
 
 fn workload(options: &Options) -> Result<Workload, Failure> {
@@ -274,7 +297,7 @@ fn request_max(host: &str, library: &Library) -> Result<u64, Failure> {
         .iter()
         .find_map(|path| profile.number(path));
     Ok(match limit.map(|number| &number.value) {
-        Some(Value::Quantity(_, bytes)) => bytes.max(&4096) & !4095,
+        Some(Value::Quantity(_, most)) => most.max(&4096) & !4095,
         _ => Limits::default().request_max,
     })
 }
