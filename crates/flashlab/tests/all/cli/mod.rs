@@ -19,6 +19,8 @@ mod output;
 mod published;
 mod record;
 mod recording;
+#[cfg(feature = "image")]
+mod small_root;
 #[cfg(feature = "sweep")]
 mod sweep;
 mod trace;

@@ -1,8 +1,11 @@
 //! `flashlab record`: short recordings in a guest, and refusals without one.
 
-use super::folder::Folder;
+use super::folder::{Folder, run_command};
+#[cfg(feature = "image")]
+use super::small_root::SmallRoot;
 use crate::live::tools::{are_installed, skipped};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const SCRIPT: &str = "\
@@ -50,17 +53,35 @@ fn a_recorded_script_is_replayed_on_a_card() {
     assert_eq!(folder.names(), ["run.rec", "write.sh"]);
 }
 
+/// A script in the place of QEMU prints the console of a guest that fails, so the test boots no kernel.
 #[test]
 fn a_guest_that_fails_shows_its_console() {
-    let Some(kernel) = kernel() else { return };
+    if !are_installed(&["busybox", "mkfs.ext4", "ldd"]) {
+        return;
+    }
     let folder = Folder::new("record-fails");
-    let words =
-        ["record", "--fs=ext4", "--options=-O nonsense", "--workload=logger", "--to=a.rec", "--kernel"];
-    let run = folder.run(&[&words[..], &[kernel.to_str().expect("the path is UTF-8")]].concat());
-    assert_eq!(run.code, Some(1), "{}", run.err);
-    assert!(run.err.contains("the guest failed: mkfs failed; its console:"), "{}", run.err);
-    assert!(run.err.contains("Invalid filesystem option set: nonsense"), "{}", run.err);
-    assert_eq!(folder.names(), [""; 0]);
+    let modules = ["virtio_pci", "virtio_console", "null_blk", "crc32c_generic", "ext4"];
+    let built_in: String = modules.iter().map(|name| format!("kernel/{name}.ko\n")).collect();
+    folder.put("boot/vmlinuz-6.1.0-1-amd64", "").put("lib/modules/6.1.0-1-amd64/modules.builtin", built_in);
+    let path = std::env::var("PATH").expect("there is a PATH");
+    let path = format!("{}:{path}", folder.path("bin").display());
+    let failed = |script: &str| {
+        folder.put("bin/qemu-system-x86_64", format!("#!/bin/sh\n{script}\n"));
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path("bin/qemu-system-x86_64"), executable).expect("it is ours");
+        let words = ["record", "--fs=ext4", "--workload=logger", "--to=a.rec", "--kernel=."];
+        run_command(folder.command(&words).env("PATH", &path)).failed()
+    };
+    let error = failed(
+        "echo 'flashlab: stage: making the filesystem'; echo 'mke2fs: Invalid filesystem option set: nonsense'
+         echo 'flashlab: FAILED: mkfs failed'",
+    );
+    assert!(error.contains("the guest failed: mkfs failed; its console:"), "{error}");
+    assert!(error.contains("Invalid filesystem option set: nonsense"), "{error}");
+    let error = failed("echo 'Kernel panic - not syncing: VFS'; echo 'qemu: terminated' >&2");
+    assert!(error.contains("the guest failed: it stopped before the end of the workload"), "{error}");
+    assert!(error.contains("Kernel panic - not syncing") && error.contains("qemu: terminated"), "{error}");
+    assert_eq!(folder.names(), ["bin", "boot", "lib"]);
 }
 
 #[test]
@@ -78,6 +99,12 @@ fn settings_that_no_guest_can_have_are_refused() {
     assert!(error.contains("--host raspberry-pi-99: there is no such host"), "{error}");
     let error = refused("--workload logger --latency 0us");
     assert!(error.contains("a latency of 0 ns: expected 1 us to 1 s"), "{error}");
+    let error = refused("--workload logger --queue-depth 0");
+    assert!(error.contains("a queue depth of 0: expected 1 to 1024"), "{error}");
+    let error = refused("--workload logger --bandwidth 8 --no-discard");
+    assert!(error.contains("choose a smaller --request-max or a larger --bandwidth"), "{error}");
+    let error = refused("--workload logger --bandwidth 8 --request-max 32KiB");
+    assert!(error.contains("counts the bytes of discards; add --no-discard"), "{error}");
     let error = refused("--workload logger --options $(reboot)");
     assert!(error.contains("contain characters of the shell"), "{error}");
     let error = refused("--workload logger --kernel lib --kernel lib").to_string();
@@ -123,6 +150,67 @@ fn an_experiment_names_the_recording_that_it_cannot_replay() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     let error = refused();
     assert!(error.contains("ext4-own.rec: the recording has no dependencies"), "{error}");
+}
+
+/// A root of a few files boots from SquashFS without compression, so each byte of a file lies in the image as it is. Its
+/// init compares the checksums of the files that it reads, and the guest fails if one differs.
+#[cfg(feature = "image")]
+#[test]
+fn a_recorded_boot_reads_its_files_and_takes_longer_on_a_slower_device() {
+    let Some(kernel) = kernel() else { return };
+    if !are_installed(&["mksquashfs"]) {
+        return;
+    }
+    let folder = Folder::new("record-boot-small");
+    let root = SmallRoot::build(&folder);
+    let words = ["record", "--boot", "root.img", "--memory", "128MiB", "--to", "boot.rec", "--kernel"];
+    let run = folder.run(&[&words[..], &[kernel.to_str().expect("the path is UTF-8")]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+
+    let info: Value =
+        serde_json::from_str(&folder.line("recording info --json boot.rec").succeeded()).unwrap();
+    assert_eq!(info["filesystem"], "squashfs (read-only, below an overlay in memory)");
+    assert_eq!((&info["marks"], &info["requests"]["writes"]["requests"]), (&2.into(), &0.into()), "{info}");
+
+    // The boot reads every byte of the files that its init needs, and no other file.
+    let reads = reads(&folder.line("recording export --to - boot.rec").succeeded());
+    for needed in &root.needed {
+        let mut missing = needed.clone();
+        // The reads are in the order of their offsets, so each one shortens the part that is missing from its start.
+        for read in &reads {
+            if read.contains(&missing.start) {
+                missing.start = read.end;
+            }
+        }
+        assert!(missing.is_empty(), "{missing:?} of {needed:?} was not read");
+    }
+    let unneeded = root.unneeded.start + 4096..root.unneeded.end - 4096;
+    let touched = reads.iter().find(|read| read.start < unneeded.end && unneeded.start < read.end);
+    assert_eq!(touched, None, "no program needs {unneeded:?}");
+
+    let elapsed = |device: &str| {
+        let run = folder.run(&["recording", "replay", "--json", device, "boot.rec"]);
+        let report: Value = serde_json::from_str(&run.succeeded()).unwrap();
+        report["elapsed_ns"].as_u64().expect("a number")
+    };
+    let (stick, card) = (elapsed("usb/usb3-1"), elapsed("sd/kingston"));
+    assert!(stick < card, "{stick} ns on a stick of 109 MB/s, {card} ns on a card of 20 MB/s");
+}
+
+/// Returns the ranges of the reads in an iolog, sorted.
+#[cfg(feature = "image")]
+fn reads(iolog: &str) -> Vec<std::ops::Range<u64>> {
+    let mut reads: Vec<std::ops::Range<u64>> = iolog
+        .lines()
+        .filter_map(|line| {
+            let (_, range) = line.split_once(" read ")?;
+            let (offset, length) = range.split_once(' ')?;
+            let offset: u64 = offset.parse().expect("an offset");
+            Some(offset..offset + length.parse::<u64>().expect("a length"))
+        })
+        .collect();
+    reads.sort_by_key(|read| read.start);
+    reads
 }
 
 #[test]
