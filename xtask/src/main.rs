@@ -43,6 +43,7 @@ cargo xtask <task>
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
   recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR;
                            PART `buffered`: those of buffered jobs on a raw device
+  closed-loop [FS]  records the shipped workloads on a fast and on three slow devices, and compares predictions with them
   boots [PART [DIR]]  makes the root images and the recordings of `run rootfs` again: those with PART in their names, in DIR
   golden        rewrites the golden tables of the experiments and the README's picture
 ";
@@ -78,6 +79,8 @@ fn main() -> ExitCode {
         ["install-c", prefix] => install_c(prefix),
         ["recordings", "buffered"] => recordings::record_buffered(None),
         ["recordings", "buffered", folder] => recordings::record_buffered(Some(folder)),
+        ["closed-loop"] => recordings::close_the_loop("ext4"),
+        ["closed-loop", filesystem] => recordings::close_the_loop(filesystem),
         ["boots"] => boots::record("", None),
         ["boots", part] => boots::record(part, None),
         ["boots", part, folder] => boots::record(part, Some(folder)),

@@ -1,4 +1,4 @@
-//! Makes the recordings of `run filesystems` again, with `flashlab record`.
+//! Makes the recordings of `run filesystems` again, with `flashlab record`, and closes the loop on slower devices.
 
 use crate::{Outcome, run};
 use std::process::Command;
@@ -36,6 +36,49 @@ const BUFFERED_JOBS: [(&str, &str); 11] = [
     ("read-stride", "100us"),
     ("timers-stride", "4ms"),
 ];
+
+/// Devices of the closed loop: name, latency in us, and bandwidth in MiB/s. They serve one request at a time. The limit of
+/// `null_blk` takes whole numbers, so that of the slowest is a twentieth of the first one's.
+const DEVICES: [(&str, u32, u32); 3] =
+    [("reference", 250, 40), ("4-times-slower", 1000, 10), ("16-times-slower", 4000, 2)];
+
+/// Records the shipped workloads on a filesystem without a limit of the bandwidth and on [`DEVICES`], and compares the
+/// devices' recordings with the predictions from the first one.
+pub(crate) fn close_the_loop(filesystem: &str) -> Outcome {
+    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
+    let folder = format!("target/closed-loop/{filesystem}");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{folder}: {error}"))?;
+    // The slowest device accepts 41942 bytes per tick of 20 ms. All recordings have the same limits.
+    let limits = ["--request-max", "40KiB", "--no-discard"];
+    for workload in WORKLOADS {
+        let record = |to: &str, device: &[&str]| {
+            let mut command = Command::new("target/release/flashlab");
+            command.args(["record", "--fs", filesystem, "--workload", workload]).args(limits).args(device);
+            run(command.args(["--to", to]))
+        };
+        let source = format!("{folder}/{workload}.rec");
+        record(&source, &[])?;
+        let mut compare = Command::new(env!("CARGO"));
+        compare.args([
+            "run",
+            "--quiet",
+            "--package",
+            "flashlab-recording",
+            "--example",
+            "closed_loop",
+            "--",
+            &source,
+        ]);
+        for (name, latency_us, bandwidth) in DEVICES {
+            let to = format!("{folder}/{workload}-{name}.rec");
+            let (latency, limit) = (format!("{latency_us}us"), bandwidth.to_string());
+            record(&to, &["--latency", &latency, "--queue-depth", "1", "--bandwidth", &limit])?;
+            compare.args([to, format!("{latency_us},1,{bandwidth}")]);
+        }
+        run(&mut compare)?;
+    }
+    Ok(())
+}
 
 /// Makes the recordings of buffered jobs, in `folder`.
 pub(crate) fn record_buffered(folder: Option<&str>) -> Outcome {

@@ -1,49 +1,89 @@
 //! Closed loop: predicts the elapsed time of a run on slower devices from its recording on a fast one, and prints the
-//! errors of the replay by dependencies, by timestamps and as fast as possible.
+//! errors of the replay by dependencies, by timestamps and as fast as possible, and the requests that differ.
 //!
-//! `closed_loop SOURCE (RECORDING LATENCY_US)...` reads recordings of one workload by `flashlab record`. The device of each
-//! recording has a constant latency, as `null_blk` has (`flashlab record --latency`).
+//! `closed_loop SOURCE (RECORDING DEVICE)...` reads recordings of one workload by `flashlab record`. `DEVICE` is that of the
+//! recording, `LATENCY_US[,QUEUE_DEPTH[,MIB_PER_S]]`, such as `250` or `250,1,40`: the options `--latency`,
+//! `--queue-depth` and `--bandwidth`.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::{env, error::Error};
 
 use flashlab_recording::{Action, MarkKind, Mode, Reader, Replay, Step};
-use flashlab_sim::{Duration, Instant, run};
+use flashlab_sim::{Duration, Instant, Op, run};
 
-#[path = "../tests/all/device.rs"]
-#[allow(dead_code)] // The tests use more of the device.
-mod device;
+#[path = "../tests/all/null_blk.rs"]
+mod null_blk;
+
+use null_blk::NullBlk;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let Some((source, judges)) = arguments.split_first() else {
-        return Err("usage: closed_loop SOURCE (RECORDING LATENCY_US)...".into());
+        return Err("usage: closed_loop SOURCE (RECORDING DEVICE)...".into());
     };
     let source = read(source)?;
     for pair in judges.chunks(2) {
-        let [path, latency_us] = pair else { return Err("each RECORDING needs a LATENCY_US".into()) };
-        let latency = Duration::from_us(latency_us.parse()?);
+        let [path, device] = pair else { return Err("each RECORDING needs a DEVICE".into()) };
+        let device = device_of(device)?;
         let steps = read(path)?;
         let recorded = recorded(&steps);
-        print!("{path}: {} steps of {}, recorded {recorded:.4} s", steps.len(), source.len());
+        print!("{path}: recorded {recorded:.4} s");
         for (name, mode) in [
             ("dependencies", Mode::Dependencies),
             ("timestamps", Mode::Timestamps { numerator: 1, denominator: 1 }),
             ("fast", Mode::Fast { depth: 1 }),
         ] {
             let mut replay = Replay::new(source.iter().cloned(), mode, Instant::ZERO);
-            run(&mut device::Constant::parallel(latency), &mut replay, Instant::ZERO);
+            run(&mut device.clone(), &mut replay, Instant::ZERO);
             let elapsed = replay.finish()?.elapsed.as_secs_f64();
             print!("; {name} {elapsed:.4} s ({:+.1} %)", (elapsed / recorded - 1.0) * 100.0);
         }
-        println!();
+        let (predicted, actual) = (requests(&source), requests(&steps));
+        let sum = |counts: &Requests| counts.values().sum::<u64>();
+        let missing = |of: &Requests, from: &Requests| {
+            of.iter().map(|(key, n)| n.saturating_sub(from.get(key).copied().unwrap_or(0))).sum::<u64>()
+        };
+        println!(
+            "; {} requests of {}, {} not predicted, {} not recorded",
+            sum(&actual),
+            sum(&predicted),
+            missing(&actual, &predicted),
+            missing(&predicted, &actual)
+        );
     }
     Ok(())
 }
 
+fn device_of(text: &str) -> Result<NullBlk, Box<dyn Error>> {
+    let numbers = text.split(',').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+    let (latency, depth, bandwidth) = match numbers[..] {
+        [latency] => (latency, 64, None),
+        [latency, depth] => (latency, depth, None),
+        [latency, depth, bandwidth] => (latency, depth, Some((1 << 20) / 50 * bandwidth)),
+        _ => return Err(format!("{text}: expected LATENCY_US[,QUEUE_DEPTH[,MIB_PER_S]]").into()),
+    };
+    Ok(NullBlk::new(Duration::from_us(latency), usize::try_from(depth)?, bandwidth))
+}
+
 fn read(path: &str) -> Result<Vec<Step>, Box<dyn Error>> {
     Ok(Reader::new(BufReader::new(File::open(path)?))?.collect::<Result<_, _>>()?)
+}
+
+/// Numbers of requests by operation, offset and length.
+type Requests = BTreeMap<(Op, u64, u64), u64>;
+
+/// Returns the requests of a run until its last mark; behind it, the filesystem is unmounted.
+fn requests(steps: &[Step]) -> Requests {
+    let end = steps.iter().rposition(|step| matches!(step.action, Action::Mark(_))).unwrap_or(steps.len());
+    let mut requests = Requests::new();
+    for step in &steps[..end] {
+        if let Action::Request { op, offset, length, .. } = step.action {
+            *requests.entry((op, offset, length)).or_default() += 1;
+        }
+    }
+    requests
 }
 
 /// Returns the recorded seconds between the marks of the measured part.

@@ -8,4 +8,5 @@ mod format;
 mod import;
 mod iolog;
 mod job;
+mod null_blk;
 mod replay;
