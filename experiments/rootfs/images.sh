@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the root and the images whose boots `run rootfs` replays, below the folder of the first argument:
+# Builds the root and the images whose boots `run rootfs` replays, below the folder of the first argument; with `erofs` as
+# the second argument, the folder erofs/ alone:
 #   root/       Debian 12 with the packages of a small server, made by mmdebstrap
 #   kernel/     Debian's full Linux 6.12 from backports, unpacked: it reads EROFS with LZMA
 #   erofs/      Debian 13's erofs-utils beside its libraries, unpacked: Debian 12's ignores options of three images
@@ -9,7 +10,9 @@ set -euo pipefail
 mirror=http://deb.debian.org/debian
 mkdir -p "$1" && cd "$1"
 [ "$(id -u)" = 0 ] || { echo "images.sh: only root can make the device nodes and owners of a root" >&2; exit 2; }
-for program in mmdebstrap mksquashfs mke2fs apt-get dpkg-deb zstd; do
+needed=(mmdebstrap mksquashfs mke2fs apt-get dpkg-deb zstd)
+[ "${2:-}" != erofs ] || needed=(apt-get dpkg-deb)
+for program in "${needed[@]}"; do
     command -v "$program" >/dev/null || { echo "images.sh: missing program: $program" >&2; exit 2; }
 done
 
@@ -62,9 +65,10 @@ erofs() {
     mv erofs.new erofs
 }
 
+[ -d erofs ] || erofs
+[ "${2:-}" != erofs ] || exit 0
 [ -d root ] || root
 [ -d kernel ] || kernel
-[ -d erofs ] || erofs
 
 # The compression hints of the image "multiple": small clusters of LZ4HC for programs and libraries, LZMA for the rest.
 printf '4096 1 %s\n' '\.so' bin/ sbin/ >hints
