@@ -1,5 +1,6 @@
-//! Closed loop: predicts the elapsed time of a run on slower devices from its recording on a fast one, and prints the
-//! errors of the replay by dependencies, by timestamps and as fast as possible, and the requests that differ.
+//! Closed loop: predicts the elapsed time of a run on slower devices, and the p99 of its operations, from its recording on
+//! a fast device. Prints the errors of the replay by dependencies, by timestamps and as fast as possible, and the numbers
+//! of requests that differ.
 //!
 //! `closed_loop SOURCE (RECORDING DEVICE)...` reads recordings of one workload by `flashlab record`. `DEVICE` is that of the
 //! recording, `LATENCY_US[,QUEUE_DEPTH[,MIB_PER_S]]`, such as `250` or `250,1,40`: the options `--latency`,
@@ -11,7 +12,7 @@ use std::io::BufReader;
 use std::{env, error::Error};
 
 use flashlab_recording::{Action, MarkKind, Mode, Reader, Replay, Step};
-use flashlab_sim::{Duration, Instant, Op, run};
+use flashlab_sim::{Duration, Histogram, Instant, Op, run};
 
 #[path = "../tests/all/null_blk.rs"]
 mod null_blk;
@@ -28,8 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let [path, device] = pair else { return Err("each RECORDING needs a DEVICE".into()) };
         let device = device_of(device)?;
         let steps = read(path)?;
-        let recorded = recorded(&steps);
-        print!("{path}: recorded {recorded:.4} s");
+        let (recorded, operations) = (recorded(&steps), operations(&steps));
+        let p99 = |operations: &Histogram| operations.percentile(99.0).as_secs_f64() * 1e3;
+        let recorded_p99 = p99(&operations);
+        print!("{path}: recorded {recorded:.4} s, p99 {recorded_p99:.2} ms");
         for (name, mode) in [
             ("dependencies", Mode::Dependencies),
             ("timestamps", Mode::Timestamps { numerator: 1, denominator: 1 }),
@@ -37,8 +40,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         ] {
             let mut replay = Replay::new(source.iter().cloned(), mode, Instant::ZERO);
             run(&mut device.clone(), &mut replay, Instant::ZERO);
-            let elapsed = replay.finish()?.elapsed.as_secs_f64();
-            print!("; {name} {elapsed:.4} s ({:+.1} %)", (elapsed / recorded - 1.0) * 100.0);
+            let outcome = replay.finish()?;
+            let (elapsed, p99) = (outcome.elapsed.as_secs_f64(), p99(&outcome.operations));
+            let error = |predicted: f64, recorded: f64| (predicted / recorded - 1.0) * 100.0;
+            print!(
+                "; {name} {elapsed:.4} s ({:+.1} %), p99 {p99:.2} ms ({:+.1} %)",
+                error(elapsed, recorded),
+                error(p99, recorded_p99)
+            );
         }
         let (predicted, actual) = (requests(&source), requests(&steps));
         let sum = |counts: &Requests| counts.values().sum::<u64>();
@@ -84,6 +93,23 @@ fn requests(steps: &[Step]) -> Requests {
         }
     }
     requests
+}
+
+/// Returns the recorded latencies of the operations that the user waited for.
+fn operations(steps: &[Step]) -> Histogram {
+    let (mut operations, mut begins) = (Histogram::new(), BTreeMap::new());
+    for step in steps {
+        match step.action {
+            Action::Mark(MarkKind::OperationBegins) => _ = begins.insert(step.task, step.at),
+            Action::Mark(MarkKind::OperationEnds) => {
+                if let Some(begin) = begins.remove(&step.task) {
+                    operations.record(Duration::from_ns(step.at.as_ns() - begin.as_ns()));
+                }
+            }
+            _ => {}
+        }
+    }
+    operations
 }
 
 /// Returns the recorded seconds between the marks of the measured part.
