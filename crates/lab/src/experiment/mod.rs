@@ -37,7 +37,7 @@ pub use rootfs::{RootImage, Settings as RootfsSettings};
 pub use tiering::{
     Layout as TieringLayout, Load as TieringLoad, Prices as TieringPrices, Settings as TieringSettings,
 };
-pub use volume::{CodecSettings, Settings as VolumeSettings};
+pub use volume::{CodecSettings, CompressionSettings, LayoutSettings, Settings as VolumeSettings};
 
 use crate::progress::Progress;
 use crate::results::{Answer, DeviceStatistics, Parameter, Purchase, Reference, Results, Series, WearMap};

@@ -5,7 +5,7 @@ use super::super::error::ExperimentError;
 use super::super::map_parallel::map_parallel;
 use super::super::measured::MeasuredCell;
 use super::super::{Experiment, Outcome, Place};
-use super::{CodecSettings, Settings};
+use super::{CodecSettings, ENCRYPTED, LayoutSettings, Settings, compressed, layout};
 use crate::progress::Progress;
 use flashlab_block::{
     BlockDevice, Context, Executor, Io, Memory, Outcome as IoOutcome, Pages, Started, Timed,
@@ -24,21 +24,23 @@ const FILE_NAME: &[u8] = b"secret-file-name-of-usb-volume";
 const ENOKEY: &str = "required key not available";
 
 /// Data path of a row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Path {
+#[derive(Clone, Copy)]
+enum Path<'a> {
     Bare,
     Plain,
-    Encrypted,
+    Encrypted(&'a CodecSettings),
 }
 
-impl Path {
-    const ALL: [Path; 3] = [Path::Bare, Path::Plain, Path::Encrypted];
+impl<'a> Path<'a> {
+    fn all(settings: &'a Settings) -> impl Iterator<Item = Path<'a>> {
+        [Path::Bare, Path::Plain].into_iter().chain(settings.codecs.iter().map(Path::Encrypted))
+    }
 
-    fn row(self) -> &'static str {
+    fn row(self) -> &'a str {
         match self {
             Path::Bare => "",
             Path::Plain => "volume",
-            Path::Encrypted => "volume, encrypted",
+            Path::Encrypted(codec) => &codec.row,
         }
     }
 }
@@ -61,12 +63,14 @@ pub(in crate::experiment) fn run(
     let settings = experiment.definition.volume.as_ref().expect("checked when the experiment was read");
     let all = experiment.columns(library)?;
     let changes = |column: &str| experiment.other_value.as_ref().is_none_or(|other| other.changes(column));
-    let runs: Vec<(&(String, Device), Path)> = all
+    let runs: Vec<(&(String, Device), Path<'_>)> = all
         .iter()
         .filter(|(column, _)| changes(column))
-        .flat_map(|column| Path::ALL.map(|path| (column, path)))
+        .flat_map(|column| Path::all(settings).map(move |path| (column, path)))
         .collect();
-    progress.plan(runs.len() as u64);
+    let is_changed = |layout: &&LayoutSettings| layout.members().into_iter().any(|column| changes(column));
+    let layouts: Vec<&LayoutSettings> = settings.layouts.iter().filter(is_changed).collect();
+    progress.plan((runs.len() + layouts.len()) as u64);
     let rates = map_parallel(&runs, |((column, device), path)| {
         if progress.is_stopped() {
             return Err(ExperimentError::Stopped);
@@ -77,46 +81,75 @@ pub(in crate::experiment) fn run(
         Ok(rates)
     });
     let rates = rates.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let of_layouts = map_parallel(&layouts, |layout| {
+        if progress.is_stopped() {
+            return Err(ExperimentError::Stopped);
+        }
+        progress.enter(layout.row.clone());
+        let rates = layout::measure(layout, &all, settings, seed);
+        progress.advance(1);
+        Ok(rates)
+    });
+    let of_layouts = of_layouts.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut outcome = Outcome::default();
     for (((column, _), path), rates) in runs.iter().zip(&rates) {
-        // The time of the cipher is assumed, and so are the figures that depend on it.
-        let role = (*path == Path::Encrypted).then_some(RoleDefinition::Assumed);
-        for (table, rate) in [("write 1M", rates.write_mib_s), ("read 1M", rates.read_mib_s)] {
-            let rate = MeasuredCell::of_one_run((table, path.row(), column), "MiB/s", rate);
-            outcome.cells.push(MeasuredCell { role, ..rate });
-        }
-        if *path == Path::Encrypted {
-            let mib = (settings.span_mib * u64::from(settings.jobs)) as f64;
-            for (row, ns) in ["write", "read"].into_iter().zip(rates.cipher_ns) {
-                let time = MeasuredCell::of_one_run(("cipher", row, column), "ms/MiB", ns as f64 / 1e6 / mib);
-                outcome.cells.push(MeasuredCell { role, ..time });
-            }
-        }
+        outcome.cells.extend(rates.cells(*path, column, settings));
     }
     let first = &settings.stripe[0];
-    if changes(first) {
-        let size = stripe(&all, settings, seed);
-        outcome.cells.push(MeasuredCell::of_one_run(
-            ("stripe", "", first),
-            "GiB",
-            size as f64 / f64::from(1u32 << 30),
-        ));
-        outcome.cells.push(MeasuredCell::of_one_run(
-            ("locked volume", "", first),
-            "refused",
-            f64::from(u8::from(is_refused())),
-        ));
-        for (row, is_encrypted) in [("volume", false), ("volume, encrypted", true)] {
-            let found = occurrences(is_encrypted) as f64;
-            outcome.cells.push(MeasuredCell::of_one_run(("file names", row, first), "occurrences", found));
+    for (layout, rates) in layouts.iter().zip(&of_layouts) {
+        for (table, rate) in ["write 1M", "read 1M"].into_iter().zip(rates) {
+            outcome.cells.push(MeasuredCell::of_one_run((table, &layout.row, first), "MiB/s", *rate));
         }
     }
-    let CodecSettings { cores, cipher_ns_per_kib, source } = &settings.codec;
-    outcome.notes.push(format!(
-        "The cipher takes {cipher_ns_per_kib} ns per KiB on one of {cores} cores; source: {source}."
-    ));
+    if changes(first) {
+        outcome.cells.extend(timeless(settings, &all, seed));
+    }
+    for CodecSettings { row, cores, cipher_ns_per_kib, source } in &settings.codecs {
+        outcome.notes.push(format!(
+            "{row}: the cipher takes {cipher_ns_per_kib} ns per KiB on one of {cores} cores; source: {source}."
+        ));
+    }
     outcome.devices = all.into_iter().map(Place::of_column).collect();
     Ok(outcome)
+}
+
+impl Rates {
+    /// Returns the cells of a data path on a device.
+    fn cells(&self, path: Path<'_>, column: &str, settings: &Settings) -> Vec<MeasuredCell> {
+        let rates = [("write 1M", self.write_mib_s), ("read 1M", self.read_mib_s)];
+        let cell = |(table, rate)| MeasuredCell::of_one_run((table, path.row(), column), "MiB/s", rate);
+        let mut cells: Vec<MeasuredCell> = rates.map(cell).into();
+        if let Path::Encrypted(codec) = path {
+            let mib = (settings.span_mib * u64::from(settings.jobs)) as f64;
+            let end = codec.row.strip_prefix(ENCRYPTED).expect("checked when the experiment was read");
+            for (row, ns) in ["write", "read"].into_iter().zip(self.cipher_ns) {
+                let place = ("cipher", &*format!("{row}{end}"), column);
+                cells.push(MeasuredCell::of_one_run(place, "ms/MiB", ns as f64 / 1e6 / mib));
+            }
+        }
+        cells
+    }
+}
+
+/// Returns the cells of the statements that do not depend on time.
+fn timeless(settings: &Settings, columns: &[(String, Device)], seed: u64) -> Vec<MeasuredCell> {
+    let first = &settings.stripe[0];
+    let cell = |table, row, unit, figure| MeasuredCell::of_one_run((table, row, first), unit, figure);
+    let size = stripe(columns, settings, seed) as f64 / f64::from(1u32 << 30);
+    let mut cells = vec![cell("stripe", "", "GiB", size)];
+    cells.push(cell("locked volume", "", "refused", f64::from(u8::from(is_refused()))));
+    for (row, is_encrypted) in [("volume", false), (ENCRYPTED, true)] {
+        cells.push(cell("file names", row, "occurrences", occurrences(is_encrypted) as f64));
+    }
+    if let Some(compression) = settings.compression {
+        // The sample is no archive of the source.
+        let role = Some(RoleDefinition::Assumed);
+        let figures = ["lz4", "then zstd"].into_iter().zip(compressed::measure(compression, seed));
+        cells.extend(
+            figures.map(|(row, percent)| MeasuredCell { role, ..cell("compressed", row, "%", percent) }),
+        );
+    }
+    cells
 }
 
 /// Creates a device with its time and with bytes, which take memory when they are written.
@@ -143,29 +176,33 @@ fn passphrase() -> Passphrase {
 }
 
 /// Formats and opens a volume.
-async fn create(
+pub(super) async fn create(
     cx: Context,
-    devices: Vec<Arc<dyn BlockDevice>>,
-    is_encrypted: bool,
+    members: Vec<NewMember>,
+    options: Options,
     codec: Option<CodecCosts>,
 ) -> Volume {
-    let members: Vec<NewMember> = devices.iter().cloned().map(NewMember::new).collect();
-    Volume::format(&cx, &members, &options(is_encrypted)).await.expect("devices that work");
+    Volume::format(&cx, &members, &options).await.expect("devices that work");
+    let devices: Vec<Arc<dyn BlockDevice>> = members.into_iter().map(|member| member.device).collect();
     let opening =
         OpenOptions { passphrase: Some(passphrase()), salt: [1; 16], codec, ..OpenOptions::default() };
     Volume::open(&cx, &devices, opening).await.expect("a new volume")
 }
 
-fn measure(device: &Device, path: Path, settings: &Settings, seed: u64) -> Rates {
+fn measure(device: &Device, path: Path<'_>, settings: &Settings, seed: u64) -> Rates {
     let mut executor = Executor::new(seed);
     let device: Arc<dyn BlockDevice> = timed(device, seed);
     executor.attach(device.clone());
-    let CodecSettings { cores, cipher_ns_per_kib, .. } = settings.codec;
-    let codec =
-        CodecCosts { cores, cipher_ps: cipher_ns_per_kib * 1000 / 1024, compress_ps: 0, decompress_ps: 0 };
-    let volume = (path != Path::Bare).then(|| {
-        let (cx, is_encrypted) = (executor.context(), path == Path::Encrypted);
-        executor.block_on(create(cx, vec![device.clone()], is_encrypted, Some(codec)))
+    let costs = match path {
+        Path::Bare => None,
+        Path::Plain => Some((1, 0)),
+        Path::Encrypted(codec) => Some((codec.cores, codec.cipher_ns_per_kib * 1000 / 1024)),
+    };
+    let volume = costs.map(|(cores, cipher_ps)| {
+        let codec = CodecCosts { cores, cipher_ps, compress_ps: 0, decompress_ps: 0 };
+        let options = options(matches!(path, Path::Encrypted(_)));
+        let members = vec![NewMember::new(device.clone())];
+        executor.block_on(create(executor.context(), members, options, Some(codec)))
     });
     let target = volume.as_ref().map_or(device, |volume| Arc::new(volume.clone()) as Arc<dyn BlockDevice>);
     let spent = || volume.as_ref().map_or(0, |volume| volume.codec_time().as_ns());
@@ -177,7 +214,12 @@ fn measure(device: &Device, path: Path, settings: &Settings, seed: u64) -> Rates
 }
 
 /// Runs the jobs to their end. Returns the MiB per second of all jobs.
-fn jobs(executor: &mut Executor, target: &Arc<dyn BlockDevice>, settings: &Settings, is_write: bool) -> f64 {
+pub(super) fn jobs(
+    executor: &mut Executor,
+    target: &Arc<dyn BlockDevice>,
+    settings: &Settings,
+    is_write: bool,
+) -> f64 {
     let done = Arc::new(AtomicU64::new(0));
     let start = executor.now();
     for job in 0..settings.jobs {
@@ -216,35 +258,38 @@ pub(in crate::experiment) async fn outcome(started: Started) -> IoOutcome {
 /// Returns the size of the striped volume in bytes.
 fn stripe(columns: &[(String, Device)], settings: &Settings, seed: u64) -> u64 {
     let of_stripe = columns.iter().filter(|(column, _)| settings.stripe.contains(column));
-    let devices: Vec<Arc<dyn BlockDevice>> = of_stripe.map(|(_, device)| timed(device, seed) as _).collect();
+    let devices: Vec<Arc<Timed>> = of_stripe.map(|(_, device)| timed(device, seed)).collect();
     let mut executor = Executor::new(seed);
     devices.iter().for_each(|device| executor.attach(device.clone()));
+    let members = devices.into_iter().map(|device| NewMember::new(device)).collect();
     let cx = executor.context();
-    executor.block_on(create(cx, devices, false, None)).geometry().capacity
+    executor.block_on(create(cx, members, options(false), None)).geometry().capacity
 }
 
-fn in_memory() -> Vec<Arc<dyn BlockDevice>> {
-    vec![Arc::new(Memory::new(64 * MIB, Pages::Small).expect("64 MiB of address space"))]
+/// Creates a device in memory.
+pub(super) fn in_memory(mib: u64) -> Arc<dyn BlockDevice> {
+    Arc::new(Memory::new(mib * MIB, Pages::Small).expect("some MiB of address space"))
 }
 
 /// Returns true if an encrypted volume does not open without its passphrase, and says so as Linux does.
 fn is_refused() -> bool {
-    let (mut executor, devices) = (Executor::new(1), in_memory());
+    let (mut executor, device) = (Executor::new(1), in_memory(64));
     let cx = executor.context();
     executor.block_on(async move {
-        drop(create(cx.clone(), devices.clone(), true, None).await);
+        drop(create(cx.clone(), vec![NewMember::new(device.clone())], options(true), None).await);
         let locked = OpenOptions { salt: [2; 16], ..OpenOptions::default() };
-        let opened = Volume::open(&cx, &devices, locked).await;
+        let opened = Volume::open(&cx, &[device], locked).await;
         opened.is_err_and(|error| error.to_string() == ENOKEY)
     })
 }
 
 /// Writes a block with a file name to a volume. Returns its occurrences on the bare device.
 fn occurrences(is_encrypted: bool) -> usize {
-    let (mut executor, devices) = (Executor::new(1), in_memory());
+    let (mut executor, device) = (Executor::new(1), in_memory(64));
     let cx = executor.context();
     executor.block_on(async move {
-        let volume = create(cx.clone(), devices.clone(), is_encrypted, None).await;
+        let members = vec![NewMember::new(device.clone())];
+        let volume = create(cx.clone(), members, options(is_encrypted), None).await;
         let mut data = vec![0; 4096];
         data[100..100 + FILE_NAME.len()].copy_from_slice(FILE_NAME);
         let write = Io::Write { offset: MIB, data: data.into(), durable: true };
@@ -252,7 +297,7 @@ fn occurrences(is_encrypted: bool) -> usize {
         let mut found = 0;
         for offset in (0..64 * MIB).step_by(MIB as usize) {
             let read = Io::Read { offset, buffer: vec![0; MIB as usize] };
-            let answer = outcome(devices[0].start(&cx, read)).await.expect("a device that works");
+            let answer = outcome(device.start(&cx, read)).await.expect("a device that works");
             let flashlab_block::Answer::Read(bytes) = answer else { unreachable!("a read has bytes") };
             found += bytes.windows(FILE_NAME.len()).filter(|window| *window == FILE_NAME).count();
         }
@@ -265,12 +310,15 @@ mod tests {
     use super::*;
 
     fn settings(cipher_ns_per_kib: u64, cores: u32) -> Settings {
-        let codec = CodecSettings { cores, cipher_ns_per_kib, source: "a test".into() };
-        Settings { jobs: 4, span_mib: 4, stripe: vec!["a".into()], codec }
+        let codec =
+            CodecSettings { row: ENCRYPTED.into(), cores, cipher_ns_per_kib, source: "a test".into() };
+        let (codecs, layouts) = (vec![codec], Vec::new());
+        Settings { jobs: 4, span_mib: 4, stripe: vec!["a".into()], codecs, layouts, compression: None }
     }
 
-    fn rates(path: Path, settings: &Settings) -> Rates {
+    fn rates(is_encrypted: bool, settings: &Settings) -> Rates {
         let library = Library::built_in().expect("the library is sound");
+        let path = if is_encrypted { Path::Encrypted(&settings.codecs[0]) } else { Path::Plain };
         measure(&Device::open("usb/usb3-1", &library).expect("a known stick"), path, settings, 1)
     }
 
@@ -278,10 +326,10 @@ mod tests {
     #[test]
     fn a_slow_cipher_limits_the_rate_and_a_fast_one_is_hidden_behind_the_drive() {
         // 1 us for a byte: one core gives 0.954 MiB/s.
-        let slow = rates(Path::Encrypted, &settings(1_024_000, 1));
+        let slow = rates(true, &settings(1_024_000, 1));
         assert!((slow.read_mib_s - 0.9537).abs() < 0.01, "{}", slow.read_mib_s);
         assert_eq!(slow.cipher_ns[1], 16 * MIB * 1000);
-        let (plain, free) = (rates(Path::Plain, &settings(0, 1)), rates(Path::Encrypted, &settings(0, 1)));
+        let (plain, free) = (rates(false, &settings(0, 1)), rates(true, &settings(0, 1)));
         assert_eq!((plain.read_mib_s, plain.write_mib_s), (free.read_mib_s, free.write_mib_s));
     }
 
