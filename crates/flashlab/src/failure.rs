@@ -95,7 +95,17 @@ impl From<ExperimentError> for Failure {
 }
 impl From<flashlab_served::ServedError> for Failure {
     fn from(error: flashlab_served::ServedError) -> Self {
-        Failure::usage(error)
+        match error {
+            // The members are devices, but their volume cannot be opened or changed.
+            #[cfg(feature = "volume")]
+            flashlab_served::ServedError::Volume(flashlab_served::volume::PoolError {
+                error: ref fault,
+                ..
+            }) if !matches!(fault, flashlab_volume::VolumeError::Option(_)) => Failure::failed(error),
+            #[cfg(feature = "volume")]
+            flashlab_served::ServedError::Locked(_) => Failure::failed(error),
+            error => Failure::usage(error),
+        }
     }
 }
 #[cfg(feature = "serve")]

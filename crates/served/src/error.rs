@@ -47,6 +47,9 @@ pub enum ServedError {
     /// The members are no volume, or their volume cannot be opened.
     #[cfg(feature = "volume")]
     Volume(crate::volume::PoolError),
+    /// The volume of these members is encrypted, and no passphrase was given.
+    #[cfg(feature = "volume")]
+    Locked(String),
     /// The passphrase of a volume cannot be read.
     #[cfg(feature = "volume")]
     Passphrase(flashlab_volume::keys::PassphraseError),
@@ -211,6 +214,12 @@ impl fmt::Display for ServedError {
             ServedError::Image(error) => error.fmt(f),
             #[cfg(feature = "volume")]
             ServedError::Volume(error) => error.fmt(f),
+            #[cfg(feature = "volume")]
+            ServedError::Locked(members) => write!(
+                f,
+                "{members}: required key not available: name the passphrase with passphrase-file=FILE or passphrase-fd=N, \
+                 as in volume:{members},passphrase-file=secret"
+            ),
             #[cfg(feature = "volume")]
             ServedError::Passphrase(error) => error.fmt(f),
             ServedError::DeviceFiles(error) => error.fmt(f),

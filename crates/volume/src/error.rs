@@ -83,7 +83,8 @@ impl fmt::Display for VolumeError {
             VolumeError::Option(why) => f.write_str(why),
             VolumeError::Member { member, error } => write!(f, "member {member}: {error}"),
             VolumeError::TooSmall { member, needed } => {
-                write!(f, "member {member} is too small: a member has at least {needed} bytes")
+                let mib = needed.div_ceil(1 << 20);
+                write!(f, "member {member} is too small: a member has at least {mib} MiB")
             }
             VolumeError::NoSuperblock { member, fault } => {
                 write!(f, "member {member} has no valid superblock: {fault}")
@@ -97,13 +98,14 @@ impl fmt::Display for VolumeError {
             VolumeError::Missing { missing, of } => {
                 write!(
                     f,
-                    "{missing} of {of} members are missing; --degraded yes opens the volume without them"
+                    "{missing} of {of} members are missing; --degraded yes, or degraded=yes of serve and bench, opens the volume \
+                     without them"
                 )
             }
             VolumeError::Stale { member } => write!(
                 f,
-                "member {member} is in an older state than the other members know of it; without it, --degraded yes \
-                 opens the volume"
+                "member {member} is in an older state than the other members know of it; without it, --degraded yes, or \
+                 degraded=yes of serve and bench, opens the volume"
             ),
             VolumeError::Diverged { members: (a, b) } => write!(
                 f,
@@ -111,8 +113,8 @@ impl fmt::Display for VolumeError {
             ),
             VolumeError::DataMissing { missing, bytes } => write!(
                 f,
-                "{bytes} bytes have copies on the {missing} missing members only; --degraded very opens the volume \
-                 without them, and reads of these bytes fail"
+                "{bytes} bytes have copies on the {missing} missing members only; --degraded very, or degraded=very of \
+                 serve and bench, opens the volume without them, and reads of these bytes fail"
             ),
             VolumeError::NoMember(why) => f.write_str(why),
             VolumeError::Damaged(what) => write!(f, "the volume is damaged: {what}"),

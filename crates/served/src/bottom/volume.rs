@@ -6,8 +6,9 @@ use crate::error::{Problem, ServedError};
 
 #[cfg(feature = "volume")]
 pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
-    use crate::volume::{Pool, open_options};
-    use flashlab_volume::OpenOptions;
+    use crate::volume::{Pool, PoolError, open_options};
+    use flashlab_volume::keys::KeyError;
+    use flashlab_volume::{OpenOptions, VolumeError};
     use std::sync::Arc;
     let missing = Problem::Missing { key: "the list of members", example: "volume:a.img:b.img" };
     let list = part.first().ok_or_else(|| part.error(missing))?;
@@ -15,7 +16,13 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
     let degraded = degraded(&part)?;
     let options =
         OpenOptions { passphrase: passphrase(&part)?, degraded, ..open_options(opening.read_only_bytes)? };
-    let volume = Pool::parse(list)?.open(opening.seed, options, opening.library)?;
+    let opened = Pool::parse(list)?.open(opening.seed, options, opening.library);
+    let volume = opened.map_err(|error| match error {
+        ServedError::Volume(PoolError { error: VolumeError::Key(KeyError::NotAvailable), .. }) => {
+            ServedError::Locked(list.to_owned())
+        }
+        error => error,
+    })?;
     let closing = Arc::new(volume.clone());
     Ok(Bottom { bytes: Box::new(volume), simulated: None, made: None, closing: Some(closing) })
 }

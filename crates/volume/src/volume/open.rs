@@ -132,6 +132,9 @@ impl Volume {
             options.salt = [1; 16];
         }
         let mut found = find(cx, devices, options.degraded).await?;
+        if options.degraded == Degraded::Refuse {
+            check_present(&found)?;
+        }
         let unlocked = unlock(&mut found, options.passphrase.as_ref())?;
         let Assembled { found, table, behind, newest_checkpoint } =
             assemble_members(found, options.degraded)?;
@@ -232,6 +235,17 @@ async fn find(
         (true, None) => Err(VolumeError::Missing { missing: 0, of: 0 }),
         (false, _) => Ok(found),
     }
+}
+
+/// Checks that no member of an encrypted volume is missing, before a key is derived, which takes long.
+fn check_present(found: &[Found]) -> Result<(), VolumeError> {
+    let table = found.iter().map(|found| &found.superblock).max_by_key(|one| (one.changes, one.clock));
+    let Some(table) = table.filter(|table| table.key.is_some()) else { return Ok(()) };
+    let is_found = |n: usize| found.iter().any(|found| usize::from(found.superblock.member) == n);
+    let current = table.members.iter().enumerate().filter(|(_, entry)| entry.state != MemberState::Removed);
+    let (of, missing) =
+        current.fold((0, 0), |(of, missing), (n, _)| (of + 1, missing + usize::from(!is_found(n))));
+    if missing > 0 { Err(VolumeError::Missing { missing, of }) } else { Ok(()) }
 }
 
 /// The members of a volume that is being opened.

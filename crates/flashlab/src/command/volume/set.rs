@@ -18,7 +18,7 @@ pub(super) struct Set {
     #[command(flatten)]
     name: Name,
     /// Number of copies of all data, on different members.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4))]
     replicas: Option<u8>,
     /// Compresses new data: none, lz4, zstd or zstd:LEVEL.
     #[arg(long, value_name = "METHOD")]
@@ -227,7 +227,7 @@ pub(super) fn remove(options: &Member, library: &Library) -> Result<ExitCode, Fa
         if before.present {
             wait_on(pool.volume.set(&cx, &keep), &pool.volume).map_err(change_failed)?;
         }
-        return Err(change_failed(refused));
+        return Err(Failure::failed(refused));
     }
     work::close_members(&pool)?;
     file::print(&format!("member {member} is removed; leave it out from now on\n"))?;

@@ -102,6 +102,8 @@ fn foreign_data_is_refused_without_force() {
         "flashlab: file:disk.img: it holds an ext2, ext3 or ext4 filesystem; --force formats it, and its contents are \
          lost\n"
     );
+    let (code, message) = fail(&folder, &["format", "/dev/null"]);
+    assert!(code == Some(1) && message.contains("is too small: a member has at least 18 MiB"), "{message}");
     succeed(&folder, &["format", "--force", "disk.img"]);
     let (_, message) = fail(&folder, &["format", "disk.img"]);
     assert!(message.contains("a member of a flashlab volume"), "{message}");
@@ -112,14 +114,14 @@ fn missing_foreign_and_repeated_members_are_named() {
     let folder = Folder::new("volume-members");
     formatted(&folder, &[]);
     succeed(&folder, &["format", "file:c.img,size=64MiB"]);
-    for (members, words) in [
-        ("a.img", "1 of 2 members are missing"),
-        ("a.img:c.img", "file:c.img: member 1 belongs to another volume"),
-        ("a.img:none.img", "none.img"),
-        (":", "the path is missing"),
+    for (members, words, expected) in [
+        ("a.img", "1 of 2 members are missing; --degraded yes, or degraded=yes of serve and bench", 1),
+        ("a.img:c.img", "file:c.img: member 1 belongs to another volume", 1),
+        ("a.img:none.img", "none.img", 2),
+        (":", "the path is missing", 2),
     ] {
         let (code, message) = fail(&folder, &["show", members]);
-        assert_eq!(code, Some(2), "{members}: {message}");
+        assert_eq!(code, Some(expected), "{members}: {message}");
         assert!(message.contains(words), "{members}: {message}");
     }
 }
@@ -173,7 +175,11 @@ fn an_encrypted_volume_needs_its_passphrase_and_hides_its_contents() {
     let output =
         flashlab(&["serve", "volume:a.img:b.img"]).current_dir(&folder).output().expect("it is built");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(2) && message.contains("required key not available"), "{message}");
+    let expected = "a.img:b.img: required key not available: name the passphrase with passphrase-file=FILE";
+    assert!(output.status.code() == Some(1) && message.contains(expected), "{message}");
+    // The members are checked before a key is derived, and before anybody is asked for a passphrase.
+    let (code, message) = fail(&folder, &["show", "a.img"]);
+    assert!(code == Some(1) && message.contains("1 of 2 members are missing"), "{message}");
     let (_, message) = fail(&folder, &["check", "a.img:b.img"]);
     assert!(message.contains("required key not available: name the passphrase with"), "{message}");
     let (_, message) = fail(&folder, &["check", "a.img:b.img", "--passphrase-file", "wrong"]);
@@ -243,7 +249,7 @@ fn a_member_that_cannot_be_removed_keeps_its_state() {
     formatted(&folder, &["--replicas", "2"]);
     with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
     let (code, message) = fail(&folder, &["remove", "a.img:b.img", "0"]);
-    assert!(code == Some(2) && message.contains("member 0"), "{message}");
+    assert!(code == Some(1) && message.contains("member 0"), "{message}");
     assert_eq!(shown(&folder, "a.img:b.img")["members"][0]["state"], "rw");
     assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
 }
@@ -278,6 +284,8 @@ fn members_are_added_evacuated_and_removed_and_the_data_stays() {
     with(&folder, &["volume:c.img:lost.img,degraded=yes"], read);
     let text = succeed(&folder, &["show", "--degraded", "yes", "c.img"]);
     assert!(text.contains("missing"), "{text}");
+    let (code, message) = fail(&folder, &["set", "b.img:c.img", "--replicas", "9"]);
+    assert!(code == Some(2) && message.contains("9 is not in 1..=4"), "{message}");
     let (code, message) = fail(&folder, &["set", "b.img:c.img", "--background", "hdd"]);
     assert_eq!(
         (code, message.contains("background=hdd: no member has this label")),
