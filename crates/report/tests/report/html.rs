@@ -1,7 +1,7 @@
 //! Tests of the page: it is well-formed, self-contained, complete, and safe with any names.
 
 use crate::fixture::*;
-use flashlab_lab::results::{Cell, Results};
+use flashlab_lab::results::{Cell, PRICES, Purchase, PurchaseOption, Results};
 use flashlab_report::html::page;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
@@ -385,4 +385,55 @@ fn the_page_of_a_bring_up_is_well_formed_and_has_every_step() {
     let commands = trace.steps.iter().filter(|step| step.command().is_some()).count();
     assert!(calls.count() >= commands, "an arrow a command");
     assert_eq!(with_class(&document, "words-of-step").count(), trace.steps.len());
+}
+
+/// The page of `run tiering`: the choice for each hot set in a sentence, and each option in a table.
+#[test]
+fn the_choice_of_drives_comes_first_and_marks_the_cheapest_acceptable_option() {
+    let option = |name: &str, usd: f64, stick: u64, burst_iops: f64| PurchaseOption {
+        name: name.into(),
+        usd,
+        drives_gb: [("ssd".into(), 128), ("stick".into(), stick)].into(),
+        burst_iops,
+        read_mean_ms: 0.25,
+        read_p99_ms: 1.5,
+        write_p99_ms: 2.5,
+        written: [("ssd".into(), 1.25), ("stick".into(), 0.5)].into(),
+    };
+    let options = vec![option("all on <SSD>", 64.0, 0, 1000.0), option("tiers", 32.0, 640, 700.0)];
+    let purchase = |hot_gb, acceptable_share| Purchase { hot_gb, acceptable_share, options: options.clone() };
+    let note = format!("{PRICES} = GB of ssd x 0.100 USD");
+    let purchases = vec![purchase(16, 0.5), purchase(64, 0.9)];
+    let page = page(&Results { purchases, notes: vec![note.clone()], ..Results::default() });
+    let document = parse(&page);
+    let sections: Vec<Node<'_, '_>> =
+        document.descendants().filter(|node| node.has_tag_name("section")).collect();
+    assert_eq!(sections[0].attribute("id"), Some("purchases"));
+    let in_section = |tag: &'static str| sections[0].descendants().filter(move |node| node.has_tag_name(tag));
+    let sentences: Vec<String> = in_section("li").map(text_of).collect();
+    assert_eq!(
+        sentences,
+        [
+            "Hot set of 16 GB: tiers, 128 GB of ssd and 640 GB of stick, 32 USD: 70 % of the requests per second of \
+             \"all on <SSD>\" for 50 % of its price.",
+            "Hot set of 64 GB: all on <SSD>, 128 GB of ssd, 64 USD. No cheaper option reaches 90 % of its requests per \
+             second.",
+        ]
+    );
+    assert!(in_section("p").any(|node| text_of(node) == note), "the prices are named");
+    let captions: Vec<String> = in_section("caption").map(text_of).collect();
+    assert_eq!(captions, ["Hot set of 16 GB", "Hot set of 64 GB"]);
+    let heads: Vec<String> = in_section("thead").map(text_of).collect();
+    assert!(heads[0].contains("stick GB") && heads[0].contains("written to stick"), "{heads:?}");
+    let rows: Vec<Vec<String>> = in_section("tbody")
+        .flat_map(|body| body.children().filter(|node| node.has_tag_name("tr")).collect::<Vec<_>>())
+        .map(|row| row.children().filter(Node::is_element).map(text_of).collect())
+        .collect();
+    let marked: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(marked, ["all on <SSD>", "tiers \u{2713}", "all on <SSD> \u{2713}", "tiers"]);
+    assert_eq!(rows[1][1..6], ["32.00", "128", "640", "700", "70 %"].map(String::from));
+    // A drive that an option does not have has no size and no figure.
+    let none = &rows[0][3];
+    assert_eq!((none, &rows[0][10]), (&rows[2][3], none));
+    assert_ne!((&rows[1][3], &rows[1][10]), (none, none));
 }
