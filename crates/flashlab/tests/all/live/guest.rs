@@ -212,27 +212,8 @@ pub(crate) fn guest_with_us(
     (kernel, all_modules): (&Path, &Path),
     modules: &[&str],
 ) -> Command {
-    std::fs::write(folder.path("init"), init).expect("the disk has room");
-    let names: Vec<String> = modules.iter().map(|name| format!("-name '{name}.ko'")).collect();
-    let script = format!(
-        "set -e; PATH=$PATH:/usr/sbin:/sbin
-         mkdir root; cd root; mkdir bin tools proc sys dev tmp modules on; cp $(command -v busybox) bin
-         cp ../noise noise; cp ../init init; chmod +x init
-         for tool in {program} {tools}; do
-            cp $tool tools
-            for library in $(ldd $tool | grep -o '/[^ ]*'); do cp --parents $library . 2>/dev/null || true; done
-         done
-         strip tools/flashlab 2>/dev/null || true
-         find {modules} {names} | xargs -I+ cp + modules
-         find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd",
-        program = env!("CARGO_BIN_EXE_flashlab"),
-        tools = tools.iter().map(|tool| format!("$(command -v {tool}) ")).collect::<String>(),
-        modules = all_modules.display(),
-        names = names.join(" -o "),
-    );
-    let made =
-        Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("there is a shell");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let tools = [&[env!("CARGO_BIN_EXE_flashlab")][..], tools].concat();
+    initial_filesystem(folder, init, &tools, all_modules, modules);
     let mut guest = Command::new("timeout");
     guest.args(["-s", "KILL", "1800", "qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-nodefaults"]);
     guest
@@ -242,6 +223,39 @@ pub(crate) fn guest_with_us(
     guest.args(["-append", "console=ttyS0 panic=-1 quiet no_timer_check"]);
     guest.stdin(Stdio::null()).current_dir(folder);
     guest
+}
+
+/// Writes the file `initrd`: a guest's initial file system with `init`, the file `noise` of the folder if there is one,
+/// `tools` with their libraries, and the kernel modules whose names match.
+pub(crate) fn initial_filesystem(
+    folder: &Folder,
+    init: &str,
+    tools: &[&str],
+    all_modules: &Path,
+    modules: &[&str],
+) {
+    std::fs::write(folder.path("init"), init).expect("the disk has room");
+    let names: Vec<String> = modules.iter().map(|name| format!("-name '{name}.ko'")).collect();
+    let script = format!(
+        "set -e; PATH=$PATH:/usr/sbin:/sbin
+         mkdir root; cd root; mkdir bin tools proc sys dev tmp modules on; cp $(command -v busybox) bin
+         [ ! -e ../noise ] || cp ../noise noise; cp ../init init; chmod +x init
+         for tool in {tools}; do
+            cp $(command -v $tool) tools
+            for library in $(ldd $(command -v $tool) | grep -o '/[^ ]*'); do
+                cp --parents $library . 2>/dev/null || true
+            done
+         done
+         strip tools/flashlab 2>/dev/null || true
+         find {modules} {names} | xargs -I+ cp + modules
+         find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd",
+        tools = tools.join(" "),
+        modules = all_modules.display(),
+        names = names.join(" -o "),
+    );
+    let made =
+        Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("there is a shell");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// Returns Debian's cloud kernel, which contains the required drivers and little else, and the folder of its modules.

@@ -31,4 +31,6 @@ pub(crate) mod tools;
 mod verify;
 #[cfg(feature = "volume")]
 mod volume;
+#[cfg(feature = "volume")]
+mod volume_cuts;
 mod vsock;
