@@ -6,6 +6,7 @@
 
 use flashlab_catalogue::library::{Folder, Library};
 use flashlab_lab::experiment::{Experiment, ExperimentError, Live, cell_name};
+use flashlab_lab::fitting::refit::{RefitSettings, refit};
 use flashlab_lab::progress::Progress;
 use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role, Summary};
 use flashlab_sim::Duration;
@@ -123,6 +124,21 @@ fn check_golden(results: &Results) {
 #[test]
 fn every_experiment_gives_its_golden_table() {
     ALL.iter().for_each(check_golden);
+}
+
+/// The bounds of the experiment check cheaply that each number meets its own cell; the search itself takes minutes.
+#[test]
+fn the_shipped_profiles_are_the_output_of_a_refit() {
+    if std::env::var_os("FLASHLAB_FULL").is_none() {
+        return println!("the_shipped_profiles_are_the_output_of_a_refit: skipped without FLASHLAB_FULL");
+    }
+    let found = refit("sd-cards", &RefitSettings::default(), &LIBRARY, &Progress::default());
+    let found = found.unwrap_or_else(|e| panic!("{e}"));
+    for (name, text) in &found.profiles {
+        let shipped = LIBRARY.profiles().find(|(known, _)| known == name).expect("it is in the library").1;
+        assert_eq!(shipped.text.text, *text, "{name}: run flashlab fit sd-cards --to profiles");
+    }
+    assert!(found.sum_after <= found.sum_before, "{} {}", found.sum_after, found.sum_before);
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-fn aligned(rows: &[Vec<String>], right: &[bool], width: usize) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>], right: &[bool], width: usize) -> String {
     let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
     columns(&rows, right, width)
 }

@@ -74,6 +74,7 @@ mod number;
 pub mod probe;
 mod purchases;
 pub mod quantity;
+pub mod refit;
 mod shape;
 mod statistics;
 mod svg;

@@ -5,18 +5,20 @@ use crate::width::columns;
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::library::Library;
+use flashlab_lab::fitting::refit::{RefitSettings, refit};
 use flashlab_lab::fitting::{FitSettings, FittingError, Input, TYPICAL, fit};
 use flashlab_lab::progress::Progress;
-use flashlab_report::fit as report;
+use flashlab_report as report;
 use flashlab_report::html::{FitPage, fit_page};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// Measurements of a card: a file of `flashlab measure`, fio's JSON, a table `job,value,sd`, or a log with lines of
     /// hdparm, dd, iozone, flashbench, agnostics and sdbench; or the published cells of a device: `sd-cards:kingston`.
-    /// Several cards on one host share the host's numbers.
+    /// Several cards on one host share the host's numbers. An experiment without a column, `sd-cards`, fits the profiles of
+    /// all its devices together, each number on the cells that its source names.
     #[arg(required = true, value_name = "MEASUREMENTS")]
     measurements: Vec<String>,
     /// Profile of the machine on which the cards were measured; by default, the one that the measurements name.
@@ -25,9 +27,9 @@ pub(crate) struct Options {
     /// Fits the software times of the host too. By default they stay as in its profile.
     #[arg(long)]
     fit_host: bool,
-    /// Profile that provides all numbers that are not fitted.
-    #[arg(long, value_name = "DEVICE", default_value = TYPICAL)]
-    base: String,
+    /// Profile that provides all numbers that are not fitted; by default, that of a typical card.
+    #[arg(long, value_name = "DEVICE")]
+    base: Option<String>,
     /// Fits this number only, from its value in the base profile on; can be repeated.
     #[arg(long = "number", value_name = "PATH")]
     numbers: Vec<String>,
@@ -37,7 +39,7 @@ pub(crate) struct Options {
     /// Runs each step as often as it was measured, on a device with the spread between erase blocks. Slower.
     #[arg(long)]
     exact: bool,
-    /// File for the profile, one for each card in their order.
+    /// File for the profile, one for each card in their order; for an experiment, a folder for its profiles.
     #[arg(long = "to", value_name = "FILE")]
     to: Vec<PathBuf>,
     /// Name of the product in the profile.
@@ -69,6 +71,14 @@ enum Format {
 const BYTES_MAX: u64 = flashlab_fit::import::BYTES_MAX as u64;
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    if !(0.1..=50.0).contains(&options.floor) {
+        return Err(Failure::usage(format!("--floor {}: expected 0.1 to 50 (per cent)", options.floor)));
+    }
+    if let [experiment] = &options.measurements[..]
+        && is_experiment(experiment, library)
+    {
+        return run_refit(experiment, options, library);
+    }
     if !options.to.is_empty() && options.to.len() != options.measurements.len() {
         return Err(Failure::usage(format!(
             "--to is given {} times for {} cards; repeat it once for each card, in their order",
@@ -76,12 +86,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             options.measurements.len()
         )));
     }
-    if !(0.1..=50.0).contains(&options.floor) {
-        return Err(Failure::usage(format!("--floor {}: expected 0.1 to 50 (per cent)", options.floor)));
-    }
+    let base = options.base.as_deref().unwrap_or(TYPICAL);
     let inputs = options.measurements.iter();
-    let inputs =
-        inputs.map(|name| Input::open(name, &options.base, library, &|path| file::read(path, BYTES_MAX)));
+    let inputs = inputs.map(|name| Input::open(name, base, library, &|path| file::read(path, BYTES_MAX)));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let outputs = options.to.iter().chain(&options.html);
     outputs.map(PathBuf::as_path).try_for_each(|output| {
@@ -89,7 +96,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         file::check_not_input(output, &options.measurements)
     })?;
     let mut settings = FitSettings {
-        base: options.base.clone(),
+        base: base.to_owned(),
         host: options.host.clone(),
         fit_host: options.fit_host,
         numbers: options.numbers.clone(),
@@ -107,8 +114,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("the profile is {}", path.display()));
     }
     match options.format {
-        Format::Table => file::print(&report::table(&fitted, columns()))?,
-        Format::Json => file::print(&report::json(&fitted))?,
+        Format::Table => file::print(&report::fit::table(&fitted, columns()))?,
+        Format::Json => file::print(&report::fit::json(&fitted))?,
     }
     if let Some(path) = &options.html {
         let page = FitPage {
@@ -119,6 +126,55 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         };
         file::write(path, fit_page(&page).as_bytes())?;
         say(format_args!("the page is {}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns true if `name` is an experiment of the library and no file, or the folder of an experiment.
+fn is_experiment(name: &str, library: &Library) -> bool {
+    let path = Path::new(name);
+    !path.is_file() && (library.experiment(name).is_ok() || path.join("experiment.toml").is_file())
+}
+
+/// Fits the profiles of an experiment together.
+fn run_refit(experiment: &str, options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let given = [
+        ("--base", options.base.is_some()),
+        ("--host", options.host.is_some()),
+        ("--fit-host", options.fit_host),
+        ("--number", !options.numbers.is_empty()),
+        ("--step", !options.steps.is_empty()),
+        ("--exact", options.exact),
+        ("--name", options.name.is_some()),
+        ("--html", options.html.is_some()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::usage(format!(
+            "{option} belongs to the fit of one card, such as `flashlab fit {experiment}:COLUMN`; the fit of a whole experiment \
+             reads its numbers and cells from the sources of the profiles"
+        )));
+    }
+    if options.to.len() > 1 {
+        return Err(Failure::usage("--to is given more than once; expected one folder for all profiles"));
+    }
+    options.to.iter().try_for_each(|folder| file::check_output_folder(folder))?;
+    let settings = RefitSettings { floor: options.floor / 100.0, seed: options.seed };
+    progress::catch_interrupts();
+    let fitted =
+        progress::show_elapsed("fit", || refit(experiment, &settings, library, &Progress::default()))?;
+    if let [folder] = &options.to[..] {
+        for (name, text) in &fitted.profiles {
+            let path = folder.join(format!("{name}.toml"));
+            let parent = path.parent().expect("the name follows the folder");
+            std::fs::create_dir_all(parent)
+                .map_err(|error| Failure::usage(format!("{}: {error}", parent.display())))?;
+            file::write(&path, text.as_bytes())?;
+        }
+        say(format_args!("{} profiles are in {}", fitted.profiles.len(), folder.display()));
+    }
+    match options.format {
+        Format::Table => file::print(&report::refit::table(&fitted, columns()))?,
+        Format::Json => file::print(&report::refit::json(&fitted))?,
     }
     Ok(ExitCode::SUCCESS)
 }

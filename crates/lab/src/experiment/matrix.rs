@@ -25,8 +25,17 @@ struct ReadyStep<'a> {
     filesystem: Option<Filesystem>,
 }
 
+/// Extent of the run of a place.
+#[derive(Clone, Copy)]
+pub(super) enum Extent {
+    /// All steps, with the buffers of loggers.
+    Whole,
+    /// The first steps, without the buffers of loggers.
+    Steps(usize),
+}
+
 /// Data that the runs of all devices share.
-struct Matrix<'a> {
+pub(super) struct Matrix<'a> {
     runs: u32,
     preparation: Vec<Vec<Job>>,
     steps: Vec<ReadyStep<'a>>,
@@ -41,20 +50,12 @@ pub(super) fn run(
     seed: u64,
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
-    let definition = &experiment.definition;
-    let preparation = definition.preparation.iter().map(|p| experiment.read_job("preparation", &p.job));
-    let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
-    let mut steps = Vec::new();
-    for step in &definition.steps {
-        let filesystem = experiment.filesystem(step, library)?;
-        steps.push(ReadyStep { step, jobs: experiment.read_job(&step.table, &step.job)?, filesystem });
-    }
+    let matrix = Matrix::of(experiment, "", library, seed, progress)?;
     let places = places(experiment, library)?;
-    let matrix = Matrix { runs: definition.runs, preparation, steps, seed, progress };
     progress.plan(places.iter().map(|place| matrix.work(place)).sum());
 
     let mut outcome = Outcome::default();
-    for result in map_parallel(&places, |place| matrix.run_place(place)) {
+    for result in map_parallel(&places, |place| matrix.run_place(place, Extent::Whole)) {
         let (cells, statistics) = result?;
         outcome.cells.extend(cells);
         outcome.statistics.push(statistics);
@@ -64,7 +65,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, ExperimentError> {
+pub(super) fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, ExperimentError> {
     let definition = &experiment.definition;
     let nameless = [super::definition::Row { name: String::new(), keys: String::new() }];
     let rows = if definition.rows.is_empty() { &nameless[..] } else { &definition.rows };
@@ -78,12 +79,31 @@ fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, Expe
     Ok(places)
 }
 
+impl<'a> Matrix<'a> {
+    /// Parses the jobs of an experiment. Filesystems get the additional `keys`.
+    pub(super) fn of(
+        experiment: &'a Experiment,
+        keys: &str,
+        library: &Library,
+        seed: u64,
+        progress: &'a Progress,
+    ) -> Result<Matrix<'a>, ExperimentError> {
+        let definition = &experiment.definition;
+        let preparation = definition.preparation.iter().map(|p| experiment.read_job("preparation", &p.job));
+        let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
+        let mut steps = Vec::new();
+        for step in &definition.steps {
+            let filesystem = experiment.filesystem(step, keys, library)?;
+            steps.push(ReadyStep { step, jobs: experiment.read_job(&step.table, &step.job)?, filesystem });
+        }
+        Ok(Matrix { runs: definition.runs, preparation, steps, seed, progress })
+    }
+}
+
 impl Matrix<'_> {
     /// Returns the steps of a place, in order.
     fn steps_of(&self, place: &Place) -> impl Iterator<Item = &ReadyStep<'_>> {
-        let row = place.row();
-        let in_row = move |step: &Step| step.rows.as_ref().is_none_or(|rows| rows.iter().any(|r| r == row));
-        self.steps.iter().filter(move |ready| ready.step.is_on(&place.column) && in_row(ready.step))
+        self.steps.iter().filter(|ready| ready.step.is_on(&place.column) && ready.step.is_in(place.row()))
     }
 
     /// Returns the amount of work for a place, in the unit of [`Progress`].
@@ -97,7 +117,12 @@ impl Matrix<'_> {
         prepared + measured.sum::<u64>()
     }
 
-    fn run_place(&self, place: &Place) -> Result<(Vec<MeasuredCell>, DeviceStatistics), ExperimentError> {
+    /// Runs the steps of a place on a new device.
+    pub(super) fn run_place(
+        &self,
+        place: &Place,
+        extent: Extent,
+    ) -> Result<(Vec<MeasuredCell>, DeviceStatistics), ExperimentError> {
         let mut bench = Bench::with(&place.device, self.seed);
         bench.report_to(self.progress);
         let row = place.row();
@@ -111,14 +136,18 @@ impl Matrix<'_> {
         }
         let begin = bench.counters();
         let mut cells = Vec::new();
-        for ready in self.steps_of(place) {
+        let (steps, with_loggers) = match extent {
+            Extent::Whole => (usize::MAX, true),
+            Extent::Steps(steps) => (steps, false),
+        };
+        for ready in self.steps_of(place).take(steps) {
             let step = ready.step;
             self.progress.enter(cell_name(&step.table, row, &place.column));
             if let Some(filesystem) = &ready.filesystem {
                 bench.format_once(&filesystem.parameters).map_err(failed(&step.table))?;
             }
             let mut runs: Vec<Measured> = Vec::new();
-            let before = writes(&ready.jobs).then(|| bench.clone());
+            let before = (with_loggers && writes(&ready.jobs)).then(|| bench.clone());
             for _ in 0..self.runs {
                 if self.progress.is_stopped() {
                     return Err(ExperimentError::Stopped);

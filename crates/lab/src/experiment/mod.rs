@@ -16,6 +16,7 @@ mod matrix;
 mod measured;
 mod measurements;
 mod pattern;
+mod place;
 mod published;
 mod recorded;
 mod rootfs;
@@ -32,6 +33,7 @@ pub use gc::Settings as GcSettings;
 pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
 pub use measurements::ENGINE_PUBLISHED;
 pub use pattern::{CellPattern, cell_name};
+pub(crate) use place::{MatrixPlace, NumbersByKey};
 pub use recorded::{RecordedFilesystem, RecordedWorkload, Settings as RecordedSettings};
 pub use rootfs::{RootImage, Settings as RootfsSettings};
 pub use tiering::{
@@ -182,8 +184,15 @@ impl Experiment {
         format!("{}: step \"{step}\"", self.folder.path_of("experiment.toml"))
     }
 
-    fn filesystem(&self, step: &Step, library: &Library) -> Result<Option<Filesystem>, ExperimentError> {
-        let filesystem = step.filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose();
+    /// Opens the filesystem of a step with additional keys.
+    fn filesystem(
+        &self,
+        step: &Step,
+        keys: &str,
+        library: &Library,
+    ) -> Result<Option<Filesystem>, ExperimentError> {
+        let open = |name: &String| Filesystem::open(&with_keys(name, keys), library);
+        let filesystem = step.filesystem.as_ref().map(open).transpose();
         let mut filesystem = filesystem
             .map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })?;
         if let Some(filesystem) = &mut filesystem {
@@ -195,12 +204,7 @@ impl Experiment {
     /// Opens the device of a column with additional keys.
     fn device(&self, column: &str, keys: &str, library: &Library) -> Result<Device, ExperimentError> {
         let device = self.definition.columns[column].as_str().expect("checked when the experiment was read");
-        let separator = match (keys.is_empty(), device.contains(':')) {
-            (true, _) => "",
-            (false, true) => ",",
-            (false, false) => ":",
-        };
-        let opened = Device::open(&format!("{device}{separator}{keys}"), library);
+        let opened = Device::open(&with_keys(device, keys), library);
         let mut device = opened.map_err(|error| {
             let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
             ExperimentError::Device { place, error }
@@ -233,6 +237,16 @@ impl Experiment {
         inputs.extend(recordings.map(|(_, bytes)| flashlab_catalogue::digest::of_bytes(bytes)));
         inputs
     }
+}
+
+/// Returns the argument of a device or filesystem with additional keys.
+fn with_keys(argument: &str, keys: &str) -> String {
+    let separator = match (keys.is_empty(), argument.contains(':')) {
+        (true, _) => "",
+        (false, true) => ",",
+        (false, false) => ":",
+    };
+    format!("{argument}{separator}{keys}")
 }
 
 /// Finds the folder of an experiment, in the library or on disk.

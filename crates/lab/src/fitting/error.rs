@@ -30,6 +30,8 @@ pub enum FittingError {
     NoCells,
     /// No number of the base profile affects the cells.
     NothingToFit,
+    /// No number of an experiment's profiles is fitted on its cells.
+    NothingToRefit(String),
     /// The measurements name no host.
     NoHost,
     /// The measurements name different hosts.
@@ -65,6 +67,10 @@ impl fmt::Display for FittingError {
                     "no number of the base profile affects these cells; measure reads or writes of the card"
                 )
             }
+            FittingError::NothingToRefit(experiment) => write!(
+                f,
+                "no number of the profiles of {experiment} has the source `fitted` with cells of this experiment; expected a matrix such as sd-cards"
+            ),
             FittingError::Unknown { what, name, known } => {
                 write!(f, "there is no {what} {name} to fit; expected one of {}", known.join(", "))
             }

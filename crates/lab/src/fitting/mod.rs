@@ -13,6 +13,7 @@ mod error;
 pub mod forward;
 mod input;
 mod profile_text;
+pub mod refit;
 pub mod table;
 
 pub use error::FittingError;

@@ -7,6 +7,7 @@ mod determinism;
 mod diff;
 mod documents;
 mod fit;
+mod fit_experiment;
 mod fit_foreign;
 mod folder;
 #[cfg(feature = "image")]
