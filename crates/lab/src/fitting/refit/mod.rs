@@ -5,8 +5,8 @@
 //! number that several profiles fit on the same cells is one number that these devices share, also across hosts and
 //! filesystems, so a refit never adds a free parameter.
 //!
-//! The search starts from the values of the profiles and keeps only improvements; see [`search`]. A refit of its own result
-//! changes nothing.
+//! The search starts from the values of the profiles and keeps only improvements; `search.rs` describes it. A refit of its
+//! own result changes nothing.
 //!
 //! Not refitted: counts, words, and sizes of which no unit is known. They are listed with the reason.
 
