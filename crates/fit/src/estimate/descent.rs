@@ -9,15 +9,15 @@ use super::problem::{FitError, Forward, Problem, Scale};
 use flashlab_sim::Rng;
 
 /// Factors of the damping that one iteration tries.
-const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
+pub(super) const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 /// Longest step of a coordinate in one iteration.
 const STEP_MAX: f64 = 1.5;
 /// Fall of chi-squared at which the search ends.
 const FALL_MIN: f64 = 2e-3;
-/// Multiples of a unit around the best one that the search tries.
-const NEIGHBOURS: [f64; 8] = [-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0];
+/// Values around the best one that the search tries for a stepped number.
+const NEIGHBOURS: [i32; 8] = [-4, -3, -2, -1, 1, 2, 3, 4];
 /// Number of rounds of this search.
-const NEIGHBOUR_ROUNDS: usize = 4;
+pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
 
@@ -134,8 +134,8 @@ impl<'a> Descent<'a> {
         predictions.into_iter().map(checked).collect()
     }
 
-    /// Returns the best minimum of all starts.
-    pub(super) fn search(&mut self) -> Result<Point, FitError> {
+    /// Returns the best minimum of all starts, after up to `neighbour_rounds` rounds over the neighbours of stepped numbers.
+    pub(super) fn search(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
         let starts = self.starts();
         let mut reason = String::new();
         let mut points = Vec::new();
@@ -153,28 +153,54 @@ impl<'a> Descent<'a> {
             .map(|point| self.descend(point))
             .reduce(|best, other| if other.chi2 < best.chi2 { other } else { best });
         let found = found.ok_or(FitError::Forward { message: reason })?;
-        Ok(self.try_neighbours(found))
+        let best = self.try_neighbours(found, neighbour_rounds);
+        Ok(if neighbour_rounds < NEIGHBOUR_ROUNDS { best } else { self.descend_from_neighbours(best) })
     }
 
-    /// Tries the neighbouring multiples of numbers that have a unit, and follows the fall of chi-squared from the best.
-    /// Derivatives do not see minima that lie between two multiples.
-    fn try_neighbours(&mut self, mut best: Point) -> Point {
+    /// Follows the fall of chi-squared from the powers of two next to the best ones, since the other numbers may have to move
+    /// far before a neighbour is better.
+    fn descend_from_neighbours(&mut self, mut best: Point) -> Point {
         let numbers = &self.problem.numbers;
-        let stepped: Vec<(usize, f64)> =
-            numbers.iter().enumerate().filter_map(|(k, number)| Some((k, number.unit_size?))).collect();
-        for _ in 0..NEIGHBOUR_ROUNDS {
+        let powers = (0..numbers.len()).filter(|k| numbers[*k].scale == Scale::PowersOfTwo);
+        for k in powers {
+            for steps in [-1, 1] {
+                while let Some(value) = numbers[k].neighbour(numbers[k].rounded(best.at[k]), steps) {
+                    let mut at = best.at.clone();
+                    at[k] = numbers[k].coordinate(value);
+                    let Some(point) = self.points(vec![at]).pop().flatten() else { break };
+                    let found = self.descend(point);
+                    if found.chi2 > best.chi2 - FALL_MIN * (1.0 + best.chi2) {
+                        break;
+                    }
+                    best = found;
+                }
+            }
+        }
+        best
+    }
+
+    /// Tries the neighbouring values of stepped numbers, and follows the fall of chi-squared from the best. Derivatives do
+    /// not see minima that lie between two values.
+    fn try_neighbours(&mut self, mut best: Point, rounds: usize) -> Point {
+        let numbers = &self.problem.numbers;
+        let stepped: Vec<usize> = (0..numbers.len()).filter(|k| numbers[*k].is_stepped()).collect();
+        for _ in 0..rounds {
             if stepped.is_empty() {
                 break;
             }
             let jacobian = self.jacobian(&best);
             let mut batch = Vec::new();
-            for (k, unit) in &stepped {
+            for k in &stepped {
                 let number = &self.problem.numbers[*k];
                 let here = number.rounded(best.at[*k]);
-                for steps in NEIGHBOURS {
-                    let value = here + steps * unit;
-                    if (number.bounds.0..=number.bounds.1).contains(&value) {
-                        batch.push(self.others_moved(&best, &jacobian, *k, number.coordinate(value)));
+                for value in NEIGHBOURS.iter().filter_map(|steps| number.neighbour(here, *steps)) {
+                    let coordinate = number.coordinate(value);
+                    batch.push(self.others_moved(&best, &jacobian, *k, coordinate));
+                    // The derivatives do not hold across a jump of the model, so the others also stay.
+                    if number.scale == Scale::PowersOfTwo {
+                        let mut at = best.at.clone();
+                        at[*k] = coordinate;
+                        batch.push(at);
                     }
                 }
             }
@@ -225,7 +251,7 @@ impl<'a> Descent<'a> {
             let scattered = numbers.iter().zip(&starts[0]).map(|(number, at)| {
                 let (low, high) = number.limits();
                 let spread = match number.scale {
-                    Scale::Log => SPREAD.min(0.25 * (high - low)),
+                    Scale::Log | Scale::PowersOfTwo => SPREAD.min(0.25 * (high - low)),
                     Scale::Linear => 0.25,
                 };
                 (at + spread * (2.0 * rng.unit() - 1.0)).clamp(low, high)
@@ -273,7 +299,7 @@ impl<'a> Descent<'a> {
 
     /// Returns the end of a damped step from `point`, within the bounds. A number whose step would leave its bounds stops
     /// there, and the others adapt.
-    fn step(&self, point: &Point, jacobian: &[Vec<f64>], damping: f64) -> Vec<f64> {
+    pub(super) fn step(&self, point: &Point, jacobian: &[Vec<f64>], damping: f64) -> Vec<f64> {
         let n = self.problem.numbers.len();
         let mut fixed: Vec<Option<f64>> = vec![None; n];
         loop {
@@ -295,7 +321,7 @@ impl<'a> Descent<'a> {
             for (k, step) in free.iter().zip(&steps) {
                 let (low, high) = self.problem.numbers[*k].limits();
                 let longest = match self.problem.numbers[*k].scale {
-                    Scale::Log => STEP_MAX,
+                    Scale::Log | Scale::PowersOfTwo => STEP_MAX,
                     Scale::Linear => 0.5,
                 };
                 let end = (point.at[*k] - step.clamp(-longest, longest)).clamp(low, high);
@@ -315,7 +341,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Returns the derivatives of the residuals by one-sided differences.
-    fn jacobian(&mut self, point: &Point) -> Vec<Vec<f64>> {
+    pub(super) fn jacobian(&mut self, point: &Point) -> Vec<Vec<f64>> {
         let (ends, steps) = self.differences(point, 1.0);
         let moved = self.points(ends);
         let column = |k: usize, cell: usize| match &moved[k] {
@@ -327,7 +353,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Returns the points a step away from `point` for each number, and the signed steps.
-    fn differences(&self, point: &Point, sign: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
+    pub(super) fn differences(&self, point: &Point, sign: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
         let step = |(number, at): (&super::Number, &f64)| number.difference(*at, sign);
         let steps: Vec<f64> = self.problem.numbers.iter().zip(&point.at).map(step).collect();
         let ends = steps.iter().enumerate().map(|(k, step)| {

@@ -5,8 +5,8 @@
 //! evaluation corrects the derivatives of its end with Broyden's update (Nocedal and Wright, chapter 11). All ends are
 //! refined together, so that each batch has a point of every unfinished end.
 //!
-//! A number that is a small multiple of a unit moves by whole units. The intervals of the other numbers hold it, and then
-//! extend over its neighbouring multiples that the cells still permit.
+//! A number that is a small multiple of a unit or a power of two moves by whole steps. The intervals of the other numbers
+//! hold it, and then extend over its neighbouring values that the cells still permit.
 
 use super::descent::{Descent, Local, Point};
 use super::matrix::{dot, gram, inverse, solve, transposed_times};
@@ -39,6 +39,9 @@ impl Interval {
     /// Returns the extent to which the cells determine a number with this interval.
     pub(super) fn determined(&self, value: f64, low: f64, high: f64) -> Determined {
         let half = 0.5 * (high - low) / value.abs();
+        if low == high {
+            return Determined::Yes;
+        }
         match (self.open_below, self.open_above) {
             (true, true) => Determined::No,
             (true, false) => Determined::AtMost,
@@ -82,8 +85,9 @@ pub(super) fn intervals(
         for sign in [-1.0, 1.0] {
             let room = if sign < 0.0 { best.at[k] - low } else { high - best.at[k] };
             let sd = local.covariance[k][k].sqrt();
-            let longest = if number.scale == Scale::Log { 1.0 } else { 0.5 };
-            let at_bound = room <= 1e-9;
+            let longest = if number.scale == Scale::Linear { 0.5 } else { 1.0 };
+            // `permit_neighbours` finds the ends of a power of two.
+            let is_done = room <= 1e-9 || number.scale == Scale::PowersOfTwo;
             ends.push(End {
                 number: k,
                 sign,
@@ -92,8 +96,8 @@ pub(super) fn intervals(
                 inside: (0.0, best.clone()),
                 outside: None,
                 jacobian: local.jacobian.clone(),
-                done: at_bound,
-                open: at_bound,
+                done: is_done,
+                open: room <= 1e-9,
             });
         }
     }
@@ -125,10 +129,10 @@ fn interval(pair: &[End], best: &Point) -> Interval {
     }
 }
 
-/// Number of multiples on each side that [`permit_neighbours`] tries.
+/// Number of values on each side that [`permit_neighbours`] tries.
 const NEIGHBOURS: i32 = 4;
 
-/// Extends the intervals over the multiples of number `k` that the cells permit.
+/// Extends the intervals over the values of number `k` that the cells permit.
 fn permit_neighbours(
     descent: &mut Descent<'_>,
     best: &Point,
@@ -138,10 +142,9 @@ fn permit_neighbours(
     found: &mut [Interval],
 ) {
     let number = &descent.problem.numbers[k];
-    let unit = number.unit_size.expect("a coarse number has a unit");
     let here = number.rounded(best.at[k]);
-    let values = (-NEIGHBOURS..=NEIGHBOURS).filter(|n| *n != 0).map(|n| here + f64::from(n) * unit);
-    let values = values.filter(|value| (number.bounds.0..=number.bounds.1).contains(value));
+    let values = (-NEIGHBOURS..=NEIGHBOURS).filter(|n| *n != 0);
+    let values = values.filter_map(|steps| number.neighbour(here, steps));
     let coordinates: Vec<f64> = values.map(|value| number.coordinate(value)).collect();
     let moved = |from: &Point, coordinate| descent.others_moved(from, &local.jacobian, k, coordinate);
     let first: Vec<Vec<f64>> = coordinates.iter().map(|c| moved(best, *c)).collect();
@@ -174,14 +177,31 @@ fn permit_neighbours(
             interval.high = interval.high.max((point.at[i] + half).min(high));
         }
     }
-    // The end lies half a unit beyond the last permitted multiple, unless the tried multiples do not reach it.
-    let edge = |at: f64, sign: f64| number.coordinate(number.value(at) + sign * 0.5 * unit);
+    extend(number, here, [least, most].map(|at| number.rounded(at)), &mut found[k]);
+}
+
+/// Sets the ends of a stepped number's interval to the extreme values that the cells permit, `least` and `most`, as far as
+/// they lie within the values that were tried around `here`.
+fn extend(number: &super::Number, here: f64, [least, most]: [f64; 2], interval: &mut Interval) {
+    let (low, high) = number.limits();
+    let Some(unit) = number.unit_size else {
+        // Beyond the values that were tried, nothing is known.
+        let is_open = |value: f64, steps: i32| {
+            number.neighbour(value, steps.signum()).is_none() || number.neighbour(here, steps) == Some(value)
+        };
+        (interval.open_below, interval.open_above) = (is_open(least, -NEIGHBOURS), is_open(most, NEIGHBOURS));
+        interval.low = if interval.open_below { low } else { number.coordinate(least) };
+        interval.high = if interval.open_above { high } else { number.coordinate(most) };
+        return;
+    };
+    // The end lies almost half a unit beyond the last permitted multiple, unless the tried multiples do not reach it.
+    let edge = |value: f64, sign: f64| number.coordinate(value + sign * 0.49 * unit);
     let reach = f64::from(NEIGHBOURS) * unit;
-    if number.value(least) > here - reach {
-        found[k].low = edge(least, -1.0).max(number.limits().0);
+    if least > here - reach {
+        interval.low = edge(least, -1.0).max(low);
     }
-    if number.value(most) < here + reach {
-        found[k].high = edge(most, 1.0).min(number.limits().1);
+    if most < here + reach {
+        interval.high = edge(most, 1.0).min(high);
     }
 }
 

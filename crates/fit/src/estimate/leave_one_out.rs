@@ -1,6 +1,7 @@
 //! Predictions of each cell from a model that was fitted on the others: the honest error of the model on a device.
 //!
 //! The derivatives at the estimate give the estimate without the cell; one evaluation corrects it, a second one predicts.
+//! Derivatives do not hold across the jumps of a number with few values, so one try holds these numbers.
 
 use super::descent::{Descent, Local, Point};
 use super::matrix::{Matrix, solve, transposed_times};
@@ -11,36 +12,47 @@ pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local
     if cells.len() < 2 {
         return vec![None; cells.len()];
     }
-    let first: Vec<Vec<f64>> = cells.iter().map(|cell| without(descent, local, best, *cell)).collect();
-    let points = descent.points(first);
-    let second = cells.iter().map(|cell| match &points[*cell] {
-        Some(point) => without(descent, local, point, *cell),
-        None => best.at.clone(),
-    });
-    let corrected = descent.points(second.collect());
     let others = |point: &Point, cell: usize| point.chi2 - point.residuals[cell] * point.residuals[cell];
+    let numbers = &descent.problem.numbers;
+    let is_coarse: Vec<bool> = numbers.iter().zip(&best.at).map(|(n, at)| n.is_coarse(*at)).collect();
+    let all = vec![false; is_coarse.len()];
+    let mut tries: Vec<[Vec<Option<Point>>; 2]> = Vec::new();
+    for held in if is_coarse == all { vec![all] } else { vec![all, is_coarse] } {
+        let first = cells.iter().map(|cell| without(descent, local, best, *cell, &held)).collect();
+        let points = descent.points(first);
+        let second = cells.iter().map(|cell| match &points[*cell] {
+            Some(point) => without(descent, local, point, *cell, &held),
+            None => best.at.clone(),
+        });
+        let second = second.collect();
+        tries.push([points, descent.points(second)]);
+    }
     let prediction = |cell: usize| {
-        let found = [&points[cell], &corrected[cell]].into_iter().flatten();
+        let found = tries.iter().flatten().filter_map(|points| points[cell].as_ref());
         let best = found.min_by(|a, b| others(a, cell).total_cmp(&others(b, cell)));
         best.map(|point| point.predicted[cell])
     };
     cells.iter().map(|cell| prediction(*cell)).collect()
 }
 
-/// Returns the minimum that the derivatives predict from `point` if the cell does not count.
-fn without(descent: &Descent<'_>, local: &Local, point: &Point, cell: usize) -> Vec<f64> {
+/// Returns the minimum that the derivatives predict from `point` if the cell does not count. Held numbers stay.
+fn without(descent: &Descent<'_>, local: &Local, point: &Point, cell: usize, held: &[bool]) -> Vec<f64> {
     let n = point.at.len();
+    let free: Vec<usize> = (0..n).filter(|k| !held[*k]).collect();
+    if free.is_empty() {
+        return point.at.clone();
+    }
     let left = &local.jacobian[cell];
+    let information = |i: usize, k: usize| local.information[i][k] - left[i] * left[k];
     let information: Matrix =
-        (0..n).map(|i| (0..n).map(|k| local.information[i][k] - left[i] * left[k]).collect()).collect();
+        free.iter().map(|i| free.iter().map(|k| information(*i, *k)).collect()).collect();
     let mut right = transposed_times(&local.jacobian, &point.residuals, n);
     right.iter_mut().zip(left).for_each(|(sum, slope)| *sum -= slope * point.residuals[cell]);
-    let steps = solve(&information, &right);
-    let moved = point.at.iter().zip(steps).zip(&descent.problem.numbers);
-    moved
-        .map(|((at, step), number)| {
-            let (low, high) = number.limits();
-            (at - step.clamp(-2.0, 2.0)).clamp(low, high)
-        })
-        .collect()
+    let right: Vec<f64> = free.iter().map(|k| right[*k]).collect();
+    let mut at = point.at.clone();
+    for (k, step) in free.iter().zip(solve(&information, &right)) {
+        let (low, high) = descent.problem.numbers[*k].limits();
+        at[*k] = (at[*k] - step.clamp(-2.0, 2.0)).clamp(low, high);
+    }
+    at
 }

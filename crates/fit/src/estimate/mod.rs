@@ -20,13 +20,15 @@ mod interval;
 mod leave_one_out;
 mod matrix;
 mod problem;
+mod screening;
 mod selection;
 
 pub use problem::{Candidate, Cell, FitError, Forward, Number, Predictions, Problem, Scale, Settings};
+pub use screening::{Slopes, screen, slopes};
 pub use selection::{Selection, select};
 
 use advice::{contradictions, next_measurements, pairs};
-use descent::Descent;
+use descent::{Descent, NEIGHBOUR_ROUNDS};
 use serde::Serialize;
 
 /// Half-width of a 90 % interval, as a share of the estimate, up to which a number counts as determined.
@@ -162,11 +164,38 @@ pub struct NextMeasurement {
     pub sentence: String,
 }
 
+/// The best point of a search, without intervals.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Minimum {
+    /// Values of the numbers, in the order of the problem.
+    pub values: Vec<f64>,
+    /// Sum of the squared residuals.
+    pub chi2: f64,
+    /// Points at which the forward model was evaluated.
+    pub evaluations: usize,
+}
+
+/// Searches the minimum of chi-squared alone, which takes a fraction of the evaluations of [`estimate`]: to compare models.
+/// `neighbour_rounds` is the number of rounds over the neighbours of stepped numbers.
+pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum, FitError> {
+    problem.check()?;
+    let mut descent = Descent::new(problem);
+    let best = descent.search(neighbour_rounds)?;
+    Ok(Minimum::at(problem, &best, descent.evaluations))
+}
+
+impl Minimum {
+    fn at(problem: &Problem<'_>, point: &descent::Point, evaluations: usize) -> Minimum {
+        let values = problem.numbers.iter().zip(&point.at).map(|(number, at)| number.rounded(*at)).collect();
+        Minimum { values, chi2: point.chi2, evaluations }
+    }
+}
+
 /// Estimates the numbers of `problem`.
 pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
-    let best = descent.search()?;
+    let best = descent.search(NEIGHBOUR_ROUNDS)?;
     let local = descent.local(&best)?;
     let free = problem.cells.len().saturating_sub(problem.numbers.len());
     let inflation = if free > 0 { (best.chi2 / free as f64).max(1.0).sqrt() } else { 1.0 };

@@ -1,5 +1,6 @@
 //! The problem of an estimation: numbers, cells, candidates and the forward model.
 
+use std::f64::consts::LN_2;
 use std::fmt;
 
 /// The predictions for one point: a value for each cell, or the reason why the model cannot run there.
@@ -52,6 +53,9 @@ pub enum Scale {
     Log,
     /// The number as a share of its range.
     Linear,
+    /// The logarithm of a number that is a power of two, as sizes in devices are. The bounds are powers of two. The
+    /// search tries the powers next to the best one.
+    PowersOfTwo,
 }
 
 /// Step of a numeric derivative that suits smooth models with a little noise.
@@ -70,7 +74,7 @@ impl Number {
     /// Returns the coordinate of a value.
     pub(super) fn coordinate(&self, value: f64) -> f64 {
         match self.scale {
-            Scale::Log => value.ln(),
+            Scale::Log | Scale::PowersOfTwo => value.ln(),
             Scale::Linear => (value - self.bounds.0) / (self.bounds.1 - self.bounds.0),
         }
     }
@@ -78,21 +82,41 @@ impl Number {
     /// Returns the value at a coordinate.
     pub(super) fn value(&self, coordinate: f64) -> f64 {
         let value = match self.scale {
-            Scale::Log => coordinate.exp(),
+            Scale::Log | Scale::PowersOfTwo => coordinate.exp(),
             Scale::Linear => self.bounds.0 + coordinate * (self.bounds.1 - self.bounds.0),
         };
         value.clamp(self.bounds.0, self.bounds.1)
     }
 
-    /// Returns the value that the model uses at a coordinate: a whole multiple if the number has a unit.
+    /// Returns the value that the model uses at a coordinate: a power of two, or a whole multiple if the number has a
+    /// unit.
     pub(super) fn rounded(&self, coordinate: f64) -> f64 {
         let value = self.value(coordinate);
+        if self.scale == Scale::PowersOfTwo {
+            return value.log2().round().exp2();
+        }
         self.unit_size.map_or(value, |unit| (value / unit).round().max(1.0) * unit)
     }
 
-    /// Returns true if neighbouring multiples of the number's unit differ so much that the model jumps between them.
+    /// Returns true if the number has certain values only.
+    pub(super) fn is_stepped(&self) -> bool {
+        self.scale == Scale::PowersOfTwo || self.unit_size.is_some()
+    }
+
+    /// Returns the value `steps` beyond `value` among the values that a stepped number has; `None` beyond the bounds.
+    pub(super) fn neighbour(&self, value: f64, steps: i32) -> Option<f64> {
+        let there = match (self.scale, self.unit_size) {
+            (Scale::PowersOfTwo, _) => value * f64::from(steps).exp2(),
+            (_, Some(unit)) => value + f64::from(steps) * unit,
+            (_, None) => return None,
+        };
+        (self.bounds.0..=self.bounds.1).contains(&there).then_some(there)
+    }
+
+    /// Returns true if neighbouring values of the number differ so much that the model jumps between them.
     pub(super) fn is_coarse(&self, coordinate: f64) -> bool {
-        self.unit_size.is_some_and(|unit| unit > COARSE_SHARE * self.value(coordinate))
+        self.scale == Scale::PowersOfTwo
+            || self.unit_size.is_some_and(|unit| unit > COARSE_SHARE * self.value(coordinate))
     }
 
     /// Returns the step of the numeric derivative at a coordinate, in the direction of `sign` if the bounds permit. A
@@ -100,6 +124,9 @@ impl Number {
     pub(super) fn difference(&self, coordinate: f64, sign: f64) -> f64 {
         let (low, high) = self.limits();
         let step = |sign: f64| {
+            if self.scale == Scale::PowersOfTwo {
+                return self.coordinate(self.rounded(coordinate)) + sign * LN_2 - coordinate;
+            }
             let step = sign * self.step;
             let Some(unit) = self.unit_size else { return step };
             let here = self.rounded(coordinate);
@@ -109,7 +136,8 @@ impl Number {
             if there < unit { 2.0 * (low - coordinate) - 1.0 } else { self.coordinate(there) - coordinate }
         };
         let forward = step(sign);
-        if (low..=high).contains(&(coordinate + forward)) { forward } else { step(-sign) }
+        // A power of two may miss its bound by the error of a logarithm.
+        if (low - 1e-9..=high + 1e-9).contains(&(coordinate + forward)) { forward } else { step(-sign) }
     }
 
     /// Returns the coordinates of the bounds.

@@ -227,3 +227,65 @@ proptest! {
         prop_assert_eq!(format!("{first:?}"), format!("{:?}", estimate(&problem).unwrap()));
     }
 }
+
+/// A device that writes each request in whole pages of `page` KiB, which take `time` each, and sends `rate` KiB in a unit of
+/// time.
+fn pages(points: &[Vec<f64>]) -> Vec<Predictions> {
+    let cells = |point: &Vec<f64>| {
+        let [time, page, rate] = point[..] else { panic!("three numbers") };
+        [4.0, 8.0, 12.0, 64.0, 256.0_f64].map(|kib| (kib / page).ceil() * time + kib / rate).to_vec()
+    };
+    points.iter().map(|point| Ok(cells(point))).collect()
+}
+
+fn number_of_pages(start: f64) -> Vec<Number> {
+    let mut numbers = numbers(&[50.0, start, 3.0]);
+    (numbers[1].scale, numbers[1].bounds) = (Scale::PowersOfTwo, (1.0, 4096.0));
+    numbers
+}
+
+#[test]
+fn a_power_of_two_is_found_exactly_from_a_wrong_start() {
+    for (truth, start) in [(8.0, 32.0), (16.0, 4.0), (32.0, 256.0)] {
+        let measured = pages(&[vec![200.0, truth, 2.0]]).pop().unwrap().unwrap();
+        let problem = Problem {
+            numbers: number_of_pages(start),
+            ..problem(&[1.0, 1.0, 1.0], cells(&measured, 0.02), &pages)
+        };
+        let found = minimum(&problem, 4).unwrap();
+        assert_eq!(found.values[1], truth, "{found:?}");
+        let estimate = estimate(&problem).unwrap();
+        let page = &estimate.numbers[1];
+        assert_eq!((page.low, page.value, page.high), (truth, truth, truth), "{page:?}");
+        assert_eq!(page.determined, Determined::Yes);
+        assert!(found.evaluations < estimate.evaluations);
+    }
+}
+
+#[test]
+fn a_power_of_two_beyond_all_cells_is_limited_from_below_only() {
+    // Every request fits into one page of 256 KiB or more.
+    let measured = pages(&[vec![200.0, 512.0, 2.0]]).pop().unwrap().unwrap();
+    let numbers = number_of_pages(512.0);
+    let estimate =
+        estimate(&Problem { numbers, ..problem(&[1.0, 1.0, 1.0], cells(&measured, 0.02), &pages) }).unwrap();
+    let page = &estimate.numbers[1];
+    assert_eq!(page.determined, Determined::AtLeast, "{page:?}");
+    assert_eq!(page.low, 256.0);
+}
+
+#[test]
+fn a_screening_finds_the_number_that_an_extension_needs_with_few_evaluations() {
+    // y1 = a, y2 = a b, y3 = b c, where the base model lacks c: it is 1.
+    let base = powers(&[&[1.0, 0.0], &[1.0, 1.0], &[0.0, 1.0]]);
+    let extended = powers(&[&[1.0, 0.0, 0.0], &[1.0, 1.0, 0.0], &[0.0, 1.0, 1.0]]);
+    let cells = cells(&[200.0, 6000.0, 30.0 * 5.0], 0.02);
+    let without = problem(&[200.0, 60.0], cells.clone(), &base);
+    let slopes = slopes(&without).unwrap();
+    let with = problem(&[200.0, 60.0, 2.0], cells, &extended);
+    let found = screen(&with, &slopes).unwrap();
+    let full = minimum(&with, 0).unwrap();
+    assert!(found.chi2 < 1.0 && (found.values[2] / 5.0 - 1.0).abs() < 0.05, "{found:?}");
+    assert_eq!(found.evaluations, 8, "the start, one derivative and two rounds of three steps");
+    assert!(full.evaluations > 20);
+}

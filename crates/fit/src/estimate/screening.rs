@@ -1,0 +1,64 @@
+//! Short searches of many models that share most of their numbers.
+//!
+//! Extensions of one model have nearly its derivatives, so that they are computed once, and each extension computes those of
+//! its further numbers only.
+
+use super::Minimum;
+use super::descent::{DAMPINGS, Descent};
+use super::matrix::gram;
+use super::problem::{FitError, Problem};
+
+/// Rounds of damped steps.
+const ROUNDS: usize = 2;
+
+/// The derivatives of the cells at the start of a model.
+#[derive(Clone, Debug)]
+pub struct Slopes {
+    /// Names of the numbers.
+    names: Vec<String>,
+    /// One row for each cell, one column for each number.
+    rows: Vec<Vec<f64>>,
+}
+
+/// Computes the derivatives at the start of `problem`.
+pub fn slopes(problem: &Problem<'_>) -> Result<Slopes, FitError> {
+    problem.check()?;
+    let mut descent = Descent::new(problem);
+    let start = descent.start()?;
+    let names = problem.numbers.iter().map(|number| number.name.clone()).collect();
+    Ok(Slopes { names, rows: descent.jacobian(&start) })
+}
+
+/// Searches shortly from the start of `problem`, an extension of the model of `slopes`: the numbers of that model keep their
+/// derivatives.
+pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitError> {
+    problem.check()?;
+    let mut descent = Descent::new(problem);
+    let mut point = descent.start()?;
+    let known = |k: usize| slopes.names.iter().position(|name| *name == problem.numbers[k].name);
+    let n = problem.numbers.len();
+    let new: Vec<usize> = (0..n).filter(|k| known(*k).is_none()).collect();
+    let (ends, steps) = descent.differences(&point, 1.0);
+    let moved = descent.points(new.iter().map(|k| ends[*k].clone()).collect());
+    let slope = |k: usize, cell: usize| match (known(k), new.iter().position(|other| *other == k)) {
+        (Some(column), _) => slopes.rows[cell][column],
+        (None, Some(at)) => match &moved[at] {
+            Some(end) => (end.residuals[cell] - point.residuals[cell]) / steps[k],
+            None => 0.0,
+        },
+        (None, None) => unreachable!("a number is known or new"),
+    };
+    let jacobian: Vec<Vec<f64>> =
+        (0..point.residuals.len()).map(|cell| (0..n).map(|k| slope(k, cell)).collect()).collect();
+    let products = gram(&jacobian, n);
+    let largest = (0..n).map(|k| products[k][k]).fold(1e-9, f64::max);
+    for _ in 0..ROUNDS {
+        let steps = DAMPINGS.map(|factor| descent.step(&point, &jacobian, 1e-3 * largest * factor));
+        let tried = descent.points(steps.to_vec()).into_iter().flatten();
+        match tried.min_by(|a, b| a.chi2.total_cmp(&b.chi2)) {
+            Some(lower) if lower.chi2 < point.chi2 => point = lower,
+            _ => break,
+        }
+    }
+    Ok(Minimum::at(problem, &point, descent.evaluations))
+}
