@@ -1,5 +1,8 @@
 //! The probe against every shipped device, whose numbers are known.
 
+#[path = "probe/host_delays.rs"]
+mod host_delays;
+
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
@@ -11,6 +14,7 @@ use flashlab_lab::progress::Progress;
 use flashlab_nvme::SsdParameters;
 use flashlab_sim::Duration;
 use flashlab_sim::{Geometry, Observer};
+use host_delays::{HostDelays, Load};
 
 /// Seeds beside the one of the exact comparison.
 /// Seed 27 once gave a wrong program unit, and seed 48 a second level of the map cache.
@@ -186,6 +190,74 @@ fn no_seed_gives_a_wrong_answer_with_high_confidence() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Loads of a host: mean delays up to four times the access time of a card, with stalls of the scheduler, and with phases
+/// that begin and end within a pattern.
+fn loads() -> Vec<Load> {
+    let load = |mean_us, stall_each, phase_s| Load {
+        mean: Duration::from_us(mean_us),
+        stall_each,
+        stall: Duration::from_us(8_000),
+        phase: Duration::from_secs(phase_s),
+    };
+    let mut loads = vec![load(200, 50, 0), load(300, 100, 7)];
+    if std::env::var_os("FLASHLAB_FULL").is_some() {
+        loads.extend([
+            load(20, 0, 0),
+            load(50, 1000, 0),
+            load(500, 0, 0),
+            load(2_000, 20, 0),
+            load(1_000, 0, 3),
+        ]);
+    }
+    loads
+}
+
+#[test]
+fn a_busy_host_gives_no_wrong_answer_with_high_confidence() {
+    let full = std::env::var_os("FLASHLAB_FULL").is_some();
+    let names: &[&str] =
+        if full { &["sd/kingston", "sd/kioxia", "sd/sandisk-2gb", "sd/suneast"] } else { &["sd/kingston"] };
+    let mut wrong = vec![];
+    for (argument, (n, load)) in
+        names.iter().flat_map(|name| loads().into_iter().enumerate().map(move |l| (*name, l)))
+    {
+        let device = open(argument);
+        for seed in 1..=if full { 2 } else { 1 } {
+            let model = HostDelays::new(device.build(seed), load, seed);
+            let mut target = VirtualTarget::new(Box::new(model));
+            let mut probe = Probe::new(target.geometry(), DESTROY, seed);
+            let findings = drive(&mut probe, &mut target, |_, _| true).expect("no failure");
+            let depth = find(&findings, Name::QueueDepth);
+            assert!(
+                depth.confidence < Confidence::High || depth.value == Value::Count(1),
+                "load {n}: {depth:?}"
+            );
+            let findings = Findings { findings, ..empty(&device) };
+            for (name, truth) in card_truths(&device) {
+                let is_high = find(&findings.findings, name).confidence == Confidence::High;
+                let checked = check(&device.argument, &findings, name, &truth);
+                let error = checked.err().filter(|_| is_high);
+                wrong.extend(error.map(|error| format!("load {n}, seed {seed}: {error}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Returns the frame of findings that come from elsewhere.
+fn empty(device: &Device) -> Findings {
+    Findings {
+        target: device.argument.clone(),
+        version: String::new(),
+        seed: 1,
+        capacity: 0,
+        block: 512,
+        written_bytes: 0,
+        destroy: true,
+        findings: vec![],
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! executor. A pattern that awaits an action suspends until the caller has observed the outcome.
 
 use super::finding::{Evidence, Finding, Line, Name, Value};
-use super::{Action, Confidence, Options, Outcome, Series};
+use super::noise::{self, Control, Effect, Noise};
+use super::{Action, Confidence, Direction, Options, Outcome, Series};
 use flashlab_sim::{Duration, Geometry, Rng};
 use std::cell::RefCell;
 use std::future::Future;
@@ -18,6 +19,12 @@ struct Shared {
     outcome: Option<Outcome>,
     written: u64,
     findings: Vec<Finding>,
+    /// Findings of the current pattern, with the effects behind them.
+    open: Vec<(Finding, Effect)>,
+    /// Control measurements since the last pattern began.
+    controls: Vec<Control>,
+    /// Bytes that were written before the last control measurement.
+    written_at_control: u64,
     rng: Rng,
 }
 
@@ -38,6 +45,9 @@ impl Probe {
             outcome: None,
             written: 0,
             findings: Vec::new(),
+            open: Vec::new(),
+            controls: Vec::new(),
+            written_at_control: 0,
             rng: Rng::new(seed),
         }));
         let bench = Bench { shared: Rc::clone(&shared), geometry, options };
@@ -163,12 +173,49 @@ impl Bench {
         self.shared.borrow().written
     }
 
-    /// Adds a finding. Its cost is the number of bytes written since `before`.
+    /// Measures the delays of the host: repeats one read. A device whose buffers may hold data rests first.
+    pub(super) async fn control(&self) {
+        const READ: u64 = 4 << 10;
+        let written = self.written();
+        let rests = written > self.shared.borrow().written_at_control;
+        if rests {
+            self.idle(super::patterns::DRAIN).await;
+        }
+        let length = READ.max(self.geometry.block).min(self.geometry.capacity);
+        let place = (self.geometry.capacity - length) / length * length;
+        let requests = vec![(place, length); noise::WARM + noise::READS];
+        let run = self.run(Series { direction: Direction::Read, requests, depth: 1 }).await;
+        let mut shared = self.shared.borrow_mut();
+        shared.controls.extend(run.map(|run| Control::of(&run.after(noise::WARM))));
+        shared.written_at_control = written;
+    }
+
+    /// Completes the findings of a pattern: measures the delays of the host again, and limits the confidence of the
+    /// findings that they could feign.
+    pub(super) async fn complete(&self) {
+        self.control().await;
+        let mut shared = self.shared.borrow_mut();
+        // The last control is the first one of the next pattern.
+        let last = shared.controls.last().copied();
+        let noise = Noise::of(std::mem::replace(&mut shared.controls, last.into_iter().collect()));
+        for (mut finding, effect) in std::mem::take(&mut shared.open) {
+            let limit = noise.limit(effect);
+            let is_measured = finding.value != Value::NotMeasured && effect != Effect::Untimed;
+            let is_doubtful = finding.confidence > limit || finding.confidence == Confidence::None;
+            if let Some(remark) = noise.remark().filter(|_| is_measured && is_doubtful) {
+                finding.reason = format!("{}; {remark}", finding.reason);
+            }
+            finding.confidence = finding.confidence.min(limit);
+            shared.findings.push(finding);
+        }
+    }
+
+    /// Adds a finding of the current pattern. Its cost is the number of bytes written since `before`.
     pub(super) fn find(&self, name: Name, before: u64, verdict: Verdict) {
-        let Verdict { value, confidence, reason, evidence } = verdict;
+        let Verdict { value, confidence, reason, evidence, effect } = verdict;
         let mut shared = self.shared.borrow_mut();
         let written_bytes = shared.written - before;
-        shared.findings.push(Finding { name, value, confidence, reason, evidence, written_bytes });
+        shared.open.push((Finding { name, value, confidence, reason, evidence, written_bytes }, effect));
     }
 
     /// Adds a finding that was not measured.
@@ -185,16 +232,24 @@ pub(super) struct Verdict {
     confidence: Confidence,
     reason: String,
     evidence: Evidence,
+    effect: Effect,
 }
 
 impl Verdict {
     pub(super) fn new(value: Value, confidence: Confidence, reason: impl Into<String>) -> Verdict {
-        Verdict { value, confidence, reason: reason.into(), evidence: Evidence::default() }
+        let reason = reason.into();
+        Verdict { value, confidence, reason, evidence: Evidence::default(), effect: Effect::Untimed }
     }
 
     /// Returns a conclusion without an answer.
     pub(super) fn none(value: Value, reason: impl Into<String>) -> Verdict {
         Verdict::new(value, Confidence::None, reason)
+    }
+
+    /// Adds the effect behind the conclusion.
+    pub(super) fn effect(mut self, effect: Effect) -> Verdict {
+        self.effect = effect;
+        self
     }
 
     /// Adds the axes of the evidence.

@@ -9,10 +9,12 @@
 //! [`statistics::Contrast`] does not support has no confidence. The method follows uFLIP (Bouganim, Jónsson, Bonnet,
 //! CIDR 2009) and flashbench (Bergmann); the code is independent of both.
 //!
-//! The probe does not separate the device from its host: times contain the host's software.
+//! The probe does not separate the device from its host: times contain the host's software. The `noise` module limits the
+//! confidence of findings that the delays of a busy host could feign.
 
 mod finding;
 mod machine;
+mod noise;
 mod patterns;
 pub mod statistics;
 

@@ -1,6 +1,7 @@
 //! The statistical rules of the probe.
 
 use super::Confidence;
+use super::noise::Effect;
 
 /// Number of batches of a series.
 const BATCHES: usize = 8;
@@ -72,6 +73,11 @@ impl Contrast {
         } else {
             Confidence::None
         }
+    }
+
+    /// Returns the difference of the means as an effect.
+    pub(super) fn effect(&self) -> Effect {
+        Effect::Means((self.second - self.first).abs())
     }
 
     /// Returns the time of the second series in units of that of the first.

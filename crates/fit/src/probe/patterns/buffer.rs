@@ -1,7 +1,7 @@
 //! Buffers: the write buffer, an SLC buffer for streams, an SLC area for rewrites.
 
 use super::{
-    Bench, Confidence, Contrast, DRAIN, Direction, GIB, KIB, MIB, Name, Series, Value, Verdict, mean,
+    Bench, Confidence, Contrast, DRAIN, Direction, Effect, GIB, KIB, MIB, Name, Series, Value, Verdict, mean,
     sequence, straight, writes,
 };
 use std::ops::Range;
@@ -15,6 +15,8 @@ struct Knee {
     curve: Vec<(f64, f64)>,
     /// Confidence that the rates differ.
     confidence: Confidence,
+    /// Difference of the times of a write.
+    effect: Effect,
 }
 
 /// Writes `range` in sequence after an idle period, and looks for a fast first part. In a buffer of B bytes that is
@@ -45,7 +47,7 @@ async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option
     let contrast = Contrast::of(&gaps(&early), &gaps(&curve[curve.len() / 2..]));
     let enough = early.len() >= 16 && contrast.ratio() >= 1.25;
     let confidence = if enough { contrast.is_slower() } else { Confidence::None };
-    Some(Knee { bytes: bytes as u64, ratio: contrast.ratio(), curve, confidence })
+    Some(Knee { bytes: bytes as u64, ratio: contrast.ratio(), curve, confidence, effect: contrast.effect() })
 }
 
 fn report(bench: &Bench, name: Name, before: u64, knee: Knee, most: u64, what: &str) {
@@ -55,7 +57,7 @@ fn report(bench: &Bench, name: Name, before: u64, knee: Knee, most: u64, what: &
     } else {
         let reason =
             format!("the first part of a sequential write is {:.1} times as fast as the rest", knee.ratio);
-        Verdict::new(Value::Bytes(knee.bytes), knee.confidence, reason)
+        Verdict::new(Value::Bytes(knee.bytes), knee.confidence, reason).effect(knee.effect)
     };
     let thin = knee.curve.len().div_ceil(1_000);
     let line: Vec<(f64, f64)> =
@@ -127,7 +129,7 @@ pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
     };
     let stream = per_byte(&stream.after(0), size);
     let mut points = vec![];
-    let mut found: Option<(u64, Confidence, f64)> = None;
+    let mut found: Option<(u64, Contrast)> = None;
     let least = size.max(2 * write_buffer);
     for range in Bench::doubling(256 * KIB, bytes / 2).filter(|range| *range >= least) {
         bench.idle(DRAIN).await;
@@ -138,14 +140,16 @@ pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
         points.push((range as f64, mean(&times)));
         let contrast = Contrast::of(&times, &stream);
         if contrast.ratio() >= 1.2 && contrast.is_slower() > Confidence::None {
-            found = Some((range, contrast.is_slower(), contrast.ratio()));
+            found = Some((range, contrast));
         }
     }
     let verdict = match found {
-        Some((range, confidence, ratio)) => {
-            let reason =
-                format!("data rewritten in one place is written {ratio:.1} times as fast as a stream");
-            Verdict::new(Value::Bytes(range), confidence, reason)
+        Some((range, contrast)) => {
+            let reason = format!(
+                "data rewritten in one place is written {:.1} times as fast as a stream",
+                contrast.ratio()
+            );
+            Verdict::new(Value::Bytes(range), contrast.is_slower(), reason).effect(contrast.effect())
         }
         None => Verdict::none(Value::NoneUpToBytes(bytes / 2), "rewriting one place is as slow as a stream"),
     };

@@ -10,6 +10,7 @@ mod units;
 
 use super::finding::{Name, Value};
 use super::machine::{Bench, Verdict};
+use super::noise::Effect;
 use super::statistics::{Contrast, knees, mean, median, step_period, straight};
 use super::{Confidence, Direction, Series};
 use flashlab_sim::Duration;
@@ -20,45 +21,62 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Idle period in which a device empties its buffers.
-const DRAIN: Duration = Duration::from_secs(2);
+pub(super) const DRAIN: Duration = Duration::from_secs(2);
 
 /// Runs all patterns.
 pub(super) async fn all(bench: Bench) {
+    bench.control().await;
     let destroy = bench.options.destroy;
     if destroy && !capacity::run(&bench).await {
-        return;
+        return bench.complete().await;
     }
     if !destroy {
         bench.skip(Name::Capacity, "needs writes");
     }
     reads::run(&bench).await;
-    if !destroy {
+    if destroy {
+        write_patterns(&bench).await;
+    } else {
         for name in WRITE_FINDINGS {
             bench.skip(name, "needs writes");
         }
-        return;
     }
-    let write_buffer = buffer::write_buffer(&bench).await;
+    bench.complete().await;
+}
+
+async fn write_patterns(bench: &Bench) {
+    bench.complete().await;
+    let write_buffer = buffer::write_buffer(bench).await;
+    bench.complete().await;
     let (mut program_unit, mut open) = (None, None);
     if write_buffer > 0 {
         for name in [Name::ProgramUnit, Name::PartialUnitCost, Name::OpenUnits] {
             bench.skip(name, "the write buffer hides it");
         }
     } else {
-        program_unit = units::program_unit(&bench).await;
-        open = streams::open_units(&bench, program_unit).await;
+        program_unit = units::program_unit(bench).await;
+        bench.complete().await;
+        open = streams::open_units(bench, program_unit).await;
     }
-    if streams::allocation_unit(&bench, program_unit, open).await {
+    bench.complete().await;
+    if streams::allocation_unit(bench, program_unit, open).await {
         bench.skip(Name::RandomWriteUnit, "the merges of allocation units hide it");
     } else {
-        units::random_write_unit(&bench).await;
+        bench.complete().await;
+        units::random_write_unit(bench).await;
     }
-    units::rewrite_unit(&bench).await;
-    buffer::slc_buffer(&bench).await;
-    buffer::rewrite_area(&bench, write_buffer).await;
-    state::discard(&bench).await;
-    state::idle(&bench).await;
-    spare::run(&bench).await;
+    bench.complete().await;
+    units::rewrite_unit(bench).await;
+    bench.complete().await;
+    buffer::slc_buffer(bench).await;
+    bench.complete().await;
+    buffer::rewrite_area(bench, write_buffer).await;
+    bench.complete().await;
+    state::discard(bench).await;
+    bench.complete().await;
+    state::idle(bench).await;
+    bench.complete().await;
+    spare::run(bench).await;
 }
 
 /// Findings of the patterns that write, without the capacity.

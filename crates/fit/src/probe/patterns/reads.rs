@@ -1,6 +1,9 @@
 //! Patterns of reads: useful queue depth, coverage of the map cache, page of the array.
 
-use super::{Bench, Confidence, Contrast, KIB, MIB, Name, Value, Verdict, knees, mean, reads, writes};
+use super::{
+    Bench, Confidence, Contrast, Effect, KIB, MIB, Name, Value, Verdict, knees, mean, reads, writes,
+};
+use std::ops::Range;
 
 /// Length of a random read.
 const READ: u64 = 4 * KIB;
@@ -10,6 +13,10 @@ const GRID: u64 = 4 * MIB;
 /// Range of the queue-depth pattern, which small map caches cover.
 const NEAR: u64 = 512 * MIB;
 const DEPTH_MAX: u32 = 256;
+/// Least rise that a sweep sees, as a share of the latency.
+const RISE_MIN: f64 = 0.04;
+/// Smallest range of a sweep.
+const SWEEP_MIN: u64 = 4 * GRID;
 
 /// Addresses of random reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,9 +29,15 @@ enum Places {
 
 pub(super) async fn run(bench: &Bench) {
     let before = bench.written();
+    if bench.geometry.capacity < SWEEP_MIN {
+        for name in [Name::MapCoverage, Name::QueueDepth, Name::ReadPage] {
+            bench.skip(name, "the device is too small");
+        }
+        return;
+    }
     let mut swept = sweep(bench, Places::All).await;
     let mut places = Places::All;
-    if bench.options.destroy && swept.as_ref().is_none_or(|(_, levels)| levels.is_empty()) {
+    if bench.options.destroy && swept.as_ref().is_none_or(|swept| swept.levels.is_empty()) {
         // Unwritten data may be answered without the map, so the sweep is repeated on written data.
         places = Places::Grid;
         let marks = (0..bench.geometry.capacity / GRID).map(|i| (i * GRID, READ)).collect();
@@ -33,10 +46,12 @@ pub(super) async fn run(bench: &Bench) {
         swept = sweep(bench, Places::Grid).await;
     }
     match swept {
-        Some((points, levels)) => report_coverage(bench, before, &points, levels, places),
+        Some(swept) => report_coverage(bench, before, &swept, places),
         None => bench.skip(Name::MapCoverage, "the device refused the reads"),
     }
+    bench.complete().await;
     queue_depth(bench, places).await;
+    bench.complete().await;
     if bench.options.destroy {
         read_page(bench).await;
     } else {
@@ -50,12 +65,22 @@ fn random_reads(bench: &Bench, range: u64, count: u64, places: Places) -> Vec<(u
     (0..count).map(|_| (bench.below(range / step) * step, READ)).collect()
 }
 
-/// Measures the mean latency of random reads over ranges. Returns the curve and the sizes at which it rises.
-async fn sweep(bench: &Bench, places: Places) -> Option<(Vec<(f64, f64)>, Vec<u64>)> {
+/// The mean latencies of random reads over ranges.
+struct Sweep {
+    /// Points (range in bytes, mean latency in ns).
+    points: Vec<(f64, f64)>,
+    /// Sizes in bytes at which the latency begins to rise.
+    levels: Vec<u64>,
+    /// Least rise of a level in ns.
+    rise: f64,
+}
+
+/// Measures the mean latency of random reads over ranges.
+async fn sweep(bench: &Bench, places: Places) -> Option<Sweep> {
     let capacity = bench.geometry.capacity / GRID * GRID;
     let mut ranges: Vec<u64> = Vec::new();
     let mut range = capacity as f64;
-    while range >= (4 * GRID) as f64 {
+    while range >= SWEEP_MIN as f64 {
         ranges.push(range as u64);
         range /= std::f64::consts::SQRT_2;
     }
@@ -67,18 +92,23 @@ async fn sweep(bench: &Bench, places: Places) -> Option<(Vec<(f64, f64)>, Vec<u6
         let count = (range / GRID).clamp(1_000, 4_000);
         let run = bench.run(reads(random_reads(bench, range, warm + count, places), 1)).await?;
         points.push((range as f64, mean(&run.after(warm as usize))));
+        bench.control().await;
     }
     let last = points.last()?.0;
-    let candidates: Vec<f64> = std::iter::successors(Some((4 * GRID) as f64), |size| Some(size * 1.04))
+    let candidates: Vec<f64> = std::iter::successors(Some(SWEEP_MIN as f64), |size| Some(size * 1.04))
         // Two points must lie beyond a level, or the noise of the last one would be a level.
         .take_while(|size| *size < 0.7 * last)
         .collect();
     let found = knees(&points, &candidates);
-    Some((points, found.levels.iter().map(|level| level.0 as u64).collect()))
+    let rise = found.levels.iter().map(|level| level.1).reduce(f64::min);
+    // Without a level, the pattern would see a rise of this share.
+    let rise = rise.unwrap_or(RISE_MIN * found.base);
+    Some(Sweep { points, levels: found.levels.iter().map(|level| level.0 as u64).collect(), rise })
 }
 
 /// Reports the coverage. The rule is that of the fit: each level must explain three quarters of the remaining variance.
-fn report_coverage(bench: &Bench, before: u64, points: &[(f64, f64)], levels: Vec<u64>, places: Places) {
+fn report_coverage(bench: &Bench, before: u64, swept: &Sweep, places: Places) {
+    let Sweep { points, levels, rise } = swept;
     let last = points.last().map_or(0, |point| point.0 as u64);
     let verdict = if levels.is_empty() {
         Verdict::none(Value::NoneUpToBytes(last), "the latency of random reads does not depend on the range")
@@ -89,13 +119,10 @@ fn report_coverage(bench: &Bench, before: u64, points: &[(f64, f64)], levels: Ve
             Places::Grid => (Confidence::Low, "reads of places 4 MiB apart"),
         };
         let reason = format!("the latency of random {from} rises as 1 - size / range beyond each size");
-        Verdict::new(Value::Levels(levels), confidence, reason)
+        Verdict::new(Value::Levels(levels.clone()), confidence, reason)
     };
-    bench.find(
-        Name::MapCoverage,
-        before,
-        verdict.axes("range, B", "mean latency, ns").line("random reads", points.to_vec()),
-    );
+    let verdict = verdict.effect(Effect::Means(*rise)).axes("range, B", "mean latency, ns");
+    bench.find(Name::MapCoverage, before, verdict.line("random reads", points.clone()));
 }
 
 /// Doubles the queue depth. The useful depth is the least that reaches 90 % of the greatest throughput.
@@ -110,6 +137,7 @@ async fn queue_depth(bench: &Bench, places: Places) {
         };
         let end = run.completed_ns.iter().max().copied().unwrap_or(1).max(1);
         points.push((f64::from(depth), count as f64 * 1e9 / end as f64));
+        bench.control().await;
         depth *= 2;
     }
     let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
@@ -117,12 +145,32 @@ async fn queue_depth(bench: &Bench, places: Places) {
     let gain = most / points[0].1;
     let reason = format!("the throughput at the best depth is {gain:.2} times that at depth 1");
     let confidence = if (1.05..1.25).contains(&gain) { Confidence::Low } else { Confidence::High };
-    let verdict = Verdict::new(Value::Count(useful), confidence, reason);
+    // Delays of several requests overlap, so that they look like requests that the device serves in parallel.
+    let effect = match useful {
+        1 => Effect::Means(0.05 * 1e9 / points[0].1),
+        _ => Effect::Overlap(1e9 / points[0].1 - 1e9 / most),
+    };
+    let verdict = Verdict::new(Value::Count(useful), confidence, reason).effect(effect);
     bench.find(
         Name::QueueDepth,
         bench.written(),
         verdict.axes("queue depth", "reads per second").line("random reads", points),
     );
+}
+
+/// Returns a read across an odd multiple of `boundary` in `region`.
+fn across(bench: &Bench, region: &Range<u64>, boundary: u64) -> (u64, u64) {
+    let count = (region.end - region.start) / (2 * boundary) - 1;
+    (region.start + (2 * bench.below(count) + 1) * boundary - READ / 2, READ)
+}
+
+/// Reads across multiples of half of `page` and of `page` in turn. Returns the confidence that the latter take longer.
+async fn in_turn(bench: &Bench, region: &Range<u64>, page: u64) -> Confidence {
+    let places = (0..2_000).map(|i| across(bench, region, if i % 2 == 0 { page / 2 } else { page }));
+    let Some(run) = bench.run(reads(places.collect(), 1)).await else { return Confidence::None };
+    let times = run.after(100);
+    let of = |kind: usize| times.iter().copied().skip(kind).step_by(2).collect::<Vec<f64>>();
+    Contrast::of(&of(0), &of(1)).is_slower()
 }
 
 /// Reads 4 KiB across odd multiples of each power of two. The page is the least power whose multiples cost more than
@@ -136,28 +184,36 @@ async fn read_page(bench: &Bench) {
     bench.fill(region.clone()).await;
     let mut series: Vec<(u64, Vec<f64>)> = Vec::new();
     for boundary in Bench::doubling(READ / 2, MIB.min(size / 8)) {
-        let count = size / (2 * boundary) - 1;
-        let requests = (0..1_000)
-            .map(|_| (region.start + (2 * bench.below(count) + 1) * boundary - READ / 2, READ))
-            .collect();
+        let requests = (0..1_000).map(|_| across(bench, &region, boundary)).collect();
         let Some(run) = bench.run(reads(requests, 1)).await else {
             return bench.skip(Name::ReadPage, "the device refused the reads");
         };
         series.push((boundary, run.after(100)));
+        bench.control().await;
     }
     let within = &series[0].1;
     let found = series.windows(2).find_map(|pair| {
         let step = Contrast::of(&pair[0].1, &pair[1].1).is_slower();
         let total = Contrast::of(within, &pair[1].1).is_slower();
-        (step.min(total) > Confidence::None).then(|| (pair[1].0, step.min(total)))
+        let rise = mean(&pair[1].1) - mean(&pair[0].1);
+        (step.min(total) > Confidence::None).then(|| (pair[1].0, step.min(total), rise))
     });
+    // In turn, both kinds of reads meet the same load of the host.
+    let found = match found {
+        Some((page, confidence, rise)) => {
+            let again = in_turn(bench, &region, page).await;
+            Some((page, confidence.min(again), rise)).filter(|found| found.1 > Confidence::None)
+        }
+        None => None,
+    };
     // Every larger power must cost as much, because its multiples are boundaries of the page too.
     let verdict = match found {
-        Some((page, confidence)) => {
+        Some((page, confidence, rise)) => {
             let larger = series.iter().filter(|(boundary, _)| *boundary >= page);
             let all = larger.map(|(_, times)| Contrast::of(within, times).is_slower()).min();
             let confidence = confidence.min(all.unwrap_or(Confidence::None)).max(Confidence::Low);
-            Verdict::new(Value::Bytes(page), confidence, "reads across its multiples take longer")
+            let reason = "reads across its multiples take longer";
+            Verdict::new(Value::Bytes(page), confidence, reason).effect(Effect::Means(rise))
         }
         None => Verdict::none(
             Value::NoneUpToBytes(series.last().map_or(0, |last| last.0)),

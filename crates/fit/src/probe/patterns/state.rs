@@ -62,7 +62,7 @@ pub(super) async fn discard(bench: &Bench) {
         Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after a discard"),
         confidence => {
             let reason = "time of random writes of 4 KiB into sequential data over that after a discard";
-            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason)
+            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason).effect(contrast.effect())
         }
     };
     let verdict =
@@ -76,7 +76,7 @@ fn discard_reads(bench: &Bench, written: &[f64], discarded: &[f64]) {
         Confidence::None => Verdict::none(Value::NoEffect, "reads of discarded data take as long"),
         confidence => {
             let reason = "time of random reads of written data over that of discarded data";
-            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason)
+            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason).effect(contrast.effect())
         }
     };
     let verdict = verdict.axes("read", "latency, ns").line("written", steps(written));
@@ -108,7 +108,7 @@ pub(super) async fn idle(bench: &Bench) {
         Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after an idle period"),
         confidence => {
             let reason = "time of random writes under load over that after 5 s without requests";
-            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason)
+            Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason).effect(contrast.effect())
         }
     };
     let verdict = verdict

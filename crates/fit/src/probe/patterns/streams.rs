@@ -1,7 +1,7 @@
 //! Open allocation units: how many there can be, and their size.
 
 use super::{
-    Bench, Confidence, Contrast, DRAIN, GIB, KIB, MIB, Name, Value, Verdict, mean, median, sequence,
+    Bench, Confidence, Contrast, DRAIN, Effect, GIB, KIB, MIB, Name, Value, Verdict, mean, median, sequence,
     step_period, writes,
 };
 
@@ -97,6 +97,9 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
             "writes to many streams in turn take as long as to one",
         ),
     };
+    let at = |count: u64| points.iter().find(|point| point.0 == count).map(|point| median(&point.1));
+    let rise = bad.and_then(|(bad, _)| Some(at(bad)? - at(good)?));
+    let verdict = verdict.effect(rise.map_or(Effect::Untimed, Effect::Means));
     let line = points.iter().map(|(count, times)| (*count as f64, mean(times))).collect();
     let verdict = verdict.axes("streams", "mean latency, ns").line("sequential writes in turn", line);
     bench.find(Name::OpenUnits, before, verdict);
@@ -207,7 +210,7 @@ async fn merged_unit(bench: &Bench, open: u64) -> bool {
         "writes to places in one more unit than can be open take {:.1} times as long; two units measured",
         contrast.ratio()
     );
-    let verdict = Verdict::new(Value::Bytes(gaps[0]), confidence, reason);
+    let verdict = Verdict::new(Value::Bytes(gaps[0]), confidence, reason).effect(contrast.effect());
     let verdict = verdict.axes("second place, B", "mean latency, ns").line("small writes in turn", points);
     bench.find(Name::AllocationUnit, before, verdict);
     true
@@ -242,7 +245,12 @@ async fn period(bench: &Bench, program_unit: Option<u64>) {
                 "sequential write times change at its multiples: {:.0} % of {gaps} intervals fit",
                 share * 100.0
             );
-            Verdict::new(Value::Bytes(period as u64 * size), confidence, reason)
+            // The blocks lie between the fast tenth and the slow tenth of the writes.
+            let mut sorted = times.clone();
+            sorted.sort_by(f64::total_cmp);
+            let spread = sorted[sorted.len() * 9 / 10] - sorted[sorted.len() / 10];
+            let verdict = Verdict::new(Value::Bytes(period as u64 * size), confidence, reason);
+            verdict.effect(Effect::Singles(spread))
         }
         _ => {
             let reason = "no unit is merged, and sequential write times have no period";

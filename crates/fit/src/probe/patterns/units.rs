@@ -1,7 +1,8 @@
 //! Units of the array and of the map: program unit, random-write unit, rewrite unit.
 
 use super::{
-    Bench, Confidence, Contrast, DRAIN, KIB, MIB, Name, Value, Verdict, mean, median, sequence, writes,
+    Bench, Confidence, Contrast, DRAIN, Effect, KIB, MIB, Name, Value, Verdict, mean, median, sequence,
+    writes,
 };
 use std::ops::Range;
 
@@ -33,11 +34,10 @@ pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
     let found = largest_confirmed(bench, &series).await;
     let most = series.last().map_or(0, |last| last.0);
     let verdict = match found {
-        Some((unit, confidence, _)) => Verdict::new(
-            Value::Bytes(unit),
-            confidence,
-            "the largest sequential write that a shift by half delays",
-        ),
+        Some((unit, confidence, difference)) => {
+            let reason = "the largest sequential write that a shift by half delays";
+            Verdict::new(Value::Bytes(unit), confidence, reason).effect(Effect::Means(difference))
+        }
         None => Verdict::none(
             Value::NoneUpToBytes(most),
             "shifted sequential writes take as long as aligned ones",
@@ -49,6 +49,7 @@ pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
         Some((unit, confidence, difference)) => {
             let reason = format!("difference between shifted and aligned sequential writes of {unit} B");
             let verdict = Verdict::new(Value::TimeNs(difference as u64), confidence, reason);
+            let verdict = verdict.effect(Effect::Means(difference));
             bench.find(Name::PartialUnitCost, now, lines(verdict, &series));
         }
         None => {
@@ -159,11 +160,10 @@ pub(super) async fn random_write_unit(bench: &Bench) {
     }
     let most = series.last().map_or(0, |last| last.0);
     let verdict = match largest_shifted(&series) {
-        Some((unit, confidence, _)) => Verdict::new(
-            Value::Bytes(unit),
-            confidence,
-            "the largest random overwrite that a shift by half delays",
-        ),
+        Some((unit, confidence, difference)) => {
+            let reason = "the largest random overwrite that a shift by half delays";
+            Verdict::new(Value::Bytes(unit), confidence, reason).effect(Effect::Means(difference))
+        }
         None => Verdict::none(Value::NoneUpToBytes(most), "shifted overwrites take as long as aligned ones"),
     };
     bench.find(Name::RandomWriteUnit, before, lines(verdict, &series));
@@ -239,7 +239,9 @@ fn report_rewrite_unit(bench: &Bench, before: u64, found: Unit, ratio: f64, evid
     let reason = format!(
         "the first overwrite in each unit takes {ratio:.1} times as long; {agreeing} of 2 measured intervals are equal"
     );
-    let verdict = Verdict::new(Value::Bytes(unit), confidence, reason);
+    let fast = evidence.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
+    let verdict =
+        Verdict::new(Value::Bytes(unit), confidence, reason).effect(Effect::Singles(fast * (ratio - 1.0)));
     let verdict = verdict.axes("offset, B", "latency, ns").line("overwrites of sequential data", evidence);
     bench.find(Name::RewriteUnit, before, verdict);
 }
