@@ -44,6 +44,10 @@ fn main() -> ExitCode {
         numbers.len(),
         percent(&numbers, 0.5)
     );
+    let [found, drawn, superfluous] = checked.mechanisms();
+    println!(
+        "numbers of further mechanisms: {found} of {drawn} found, and {superfluous} that the cards lack"
+    );
     println!(
         "other jobs: {}, median error {:.2} % (at most 5 %), 90th percentile {:.2} % (at most 15 %)",
         jobs.len(),
@@ -85,4 +89,9 @@ fn print_card(card: u64, one: &flashlab_lab::fitting::check::CheckedCard) {
     for (name, error) in &one.predictions {
         println!("  {name:24} {:+.2} %", 100.0 * error);
     }
+    println!(
+        "  mechanisms drawn: {}; found: {}",
+        one.drawn.join(", "),
+        one.found().collect::<Vec<_>>().join(", ")
+    );
 }

@@ -49,7 +49,15 @@ pub(crate) fn fit(
     let library = LibraryHandle::open(library)?;
     let inputs = measurements.iter().map(|name| open(&name.to_string_lossy(), &base, library.get()));
     let inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(error)?;
-    let mut settings = FitSettings { base, host, fit_host, numbers, steps, exact, ..FitSettings::default() };
+    let mut settings = FitSettings {
+        base,
+        hosts: host.into_iter().collect(),
+        fit_host,
+        numbers,
+        steps,
+        exact,
+        ..FitSettings::default()
+    };
     (settings.search.seed, settings.search.floor) = (seed, floor / 100.0);
     let fitted =
         interrupt::run_on_thread(py, |progress| fit_cards(&inputs, &settings, library.get(), progress))?;

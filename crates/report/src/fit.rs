@@ -43,12 +43,14 @@ pub(crate) const CELL_HEAD: [&str; 5] = ["cell", "measured", "simulated", "error
 /// Returns a sentence on the fit as a whole.
 pub(crate) fn summary(fit: &CardFit, width: usize) -> String {
     let estimate = &fit.estimate;
+    let mut hosts = fit.hosts.clone();
+    hosts.dedup();
     let sentence = format!(
         "{} numbers fitted on {} cells of {} on {}; all other numbers are those of {}.",
         estimate.numbers.len(),
         estimate.cells.len(),
         fit.cards.join(", "),
-        fit.host,
+        hosts.join(" and "),
         fit.base
     );
     wrapped(&sentence, width)
@@ -107,6 +109,7 @@ fn quantity(value: f64, unit: &str) -> String {
         }
         "B/s" | "bytes_per_second" => format!("{} MiB/s", number::significant(value / MIB, 3)),
         "iops" => format!("{} IOPS", number::significant(value, 4)),
+        "" => number::fixed(value, 0),
         unit => format!("{} {unit}", number::significant(value, 4)),
     }
 }

@@ -21,9 +21,14 @@ pub(crate) struct Options {
     /// all its devices together, each number on the cells that its source names.
     #[arg(required = true, value_name = "MEASUREMENTS")]
     measurements: Vec<String>,
-    /// Profile of the machine on which the cards were measured; by default, the one that the measurements name.
-    #[arg(long, value_name = "NAME")]
-    host: Option<String>,
+    /// Profile of the machine on which the cards were measured; by default, the one that the measurements name. With
+    /// --same-card, it can be repeated, once for each of the measurements in their order.
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// All measurements are of one card, on several hosts. Its profile has the numbers that agree with all of them, among
+    /// them an access time for each bus mode that needs one.
+    #[arg(long)]
+    same_card: bool,
     /// Fits the software times of the host too. By default they stay as in its profile.
     #[arg(long)]
     fit_host: bool,
@@ -39,7 +44,8 @@ pub(crate) struct Options {
     /// Runs each step as often as it was measured, on a device with the spread between erase blocks. Slower.
     #[arg(long)]
     exact: bool,
-    /// File for the profile, one for each card in their order; for an experiment, a folder for its profiles.
+    /// File for the profile, one for each card in their order, or one with --same-card; for an experiment, a folder for its
+    /// profiles.
     #[arg(long = "to", value_name = "FILE")]
     to: Vec<PathBuf>,
     /// Name of the product in the profile.
@@ -79,11 +85,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     {
         return run_refit(experiment, options, library);
     }
-    if !options.to.is_empty() && options.to.len() != options.measurements.len() {
+    let cards = if options.same_card { 1 } else { options.measurements.len() };
+    if !options.to.is_empty() && options.to.len() != cards {
         return Err(Failure::usage(format!(
-            "--to is given {} times for {} cards; repeat it once for each card, in their order",
+            "--to is given {} times for {cards} card{}; repeat it once for each card, in their order",
             options.to.len(),
-            options.measurements.len()
+            if cards == 1 { "" } else { "s" }
         )));
     }
     let base = options.base.as_deref().unwrap_or(TYPICAL);
@@ -97,7 +104,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     })?;
     let mut settings = FitSettings {
         base: base.to_owned(),
-        host: options.host.clone(),
+        hosts: options.hosts.clone(),
+        same_card: options.same_card,
         fit_host: options.fit_host,
         numbers: options.numbers.clone(),
         steps: options.steps.clone(),
@@ -140,7 +148,8 @@ fn is_experiment(name: &str, library: &Library) -> bool {
 fn run_refit(experiment: &str, options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let given = [
         ("--base", options.base.is_some()),
-        ("--host", options.host.is_some()),
+        ("--host", !options.hosts.is_empty()),
+        ("--same-card", options.same_card),
         ("--fit-host", options.fit_host),
         ("--number", !options.numbers.is_empty()),
         ("--step", !options.steps.is_empty()),

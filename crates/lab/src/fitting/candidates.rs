@@ -11,7 +11,7 @@ use flashlab_fit::observation::{Observation, Quantity, State, Step};
 const SHARE: f64 = 0.02;
 
 /// Name, fio options beyond the block size and the direction's `rw`, and the state before, of each candidate.
-const CANDIDATES: [(&str, Direction, &str, State); 11] = [
+const CANDIDATES: [(&str, Direction, &str, State); 15] = [
     (
         "512 B random reads",
         Direction::Read,
@@ -30,6 +30,18 @@ const CANDIDATES: [(&str, Direction, &str, State); 11] = [
         "--rw=randread --bs=64k --number_ios=300",
         State::WrittenInSequence,
     ),
+    (
+        "4 KiB sequential reads",
+        Direction::Read,
+        "--rw=read --bs=4k --number_ios=1000",
+        State::WrittenInSequence,
+    ),
+    (
+        "4 KiB random reads at queue depth 32",
+        Direction::Read,
+        "--rw=randread --bs=4k --number_ios=1000 --ioengine=libaio --iodepth=32",
+        State::WrittenInSequence,
+    ),
     ("1 MiB sequential reads", Direction::Read, "--rw=read --bs=1m", State::WrittenInSequence),
     ("4 KiB sequential writes", Direction::Write, "--rw=write --bs=4k --number_ios=2000", State::Discarded),
     ("64 KiB sequential writes", Direction::Write, "--rw=write --bs=64k --number_ios=1000", State::Discarded),
@@ -45,6 +57,18 @@ const CANDIDATES: [(&str, Direction, &str, State); 11] = [
         Direction::Write,
         "--rw=randwrite --bs=16k --number_ios=400",
         State::Discarded,
+    ),
+    (
+        "64 KiB random writes to a discarded area",
+        Direction::Write,
+        "--rw=randwrite --bs=64k --number_ios=200",
+        State::Discarded,
+    ),
+    (
+        "64 KiB writes in turn to 4 areas of 4 MiB",
+        Direction::Write,
+        "--rw=write --bs=64k --size=4m --offset_increment=16m --numjobs=4 --group_reporting",
+        State::WrittenInSequence,
     ),
     (
         "4 KiB random overwrites of data in sequence",

@@ -1,7 +1,7 @@
 //! The closed loop: virtual cards with known numbers, measured with noise, fitted, and compared with the truth.
 
 use super::forward::{Rig, Setting, predict};
-use super::table::TABLE;
+use super::table::Row;
 use super::{CardFit, FitSettings, FittingError, Input, TYPICAL, fit, with_typical};
 use crate::progress::Progress;
 use flashlab_catalogue::library::Library;
@@ -23,6 +23,16 @@ pub struct CheckedCard {
     pub truths: Vec<f64>,
     /// Names and errors of jobs that the fit did not see, as shares of the truth.
     pub predictions: Vec<(String, f64)>,
+    /// Optional numbers that the card has.
+    pub drawn: Vec<&'static str>,
+}
+
+impl CheckedCard {
+    /// Returns the optional numbers that the fit estimates.
+    pub fn found(&self) -> impl Iterator<Item = &str> {
+        let names = self.fit.estimate.numbers.iter().map(|number| number.name.as_str());
+        names.filter(|name| Row::at(name).is_some_and(|row| row.optional))
+    }
 }
 
 /// The closed loop of several cards.
@@ -42,6 +52,17 @@ impl Checked {
 
     fn estimates(&self) -> impl Iterator<Item = (&flashlab_fit::estimate::NumberEstimate, f64)> {
         self.cards.iter().flat_map(|card| card.fit.estimate.numbers.iter().zip(card.truths.iter().copied()))
+    }
+
+    /// Returns the optional numbers that the cards have and the fits estimate, that the cards have, and that the fits
+    /// estimate although the cards lack them.
+    pub fn mechanisms(&self) -> [usize; 3] {
+        let has = |card: &&CheckedCard, name: &str| card.drawn.contains(&name);
+        let count = |right: bool| {
+            let found = |card| CheckedCard::found(card).filter(|name| has(&card, name) == right).count();
+            self.cards.iter().map(found).sum()
+        };
+        [count(true), self.cards.iter().map(|card| card.drawn.len()).sum(), count(false)]
     }
 
     /// Returns the errors of the determined numbers, ascending, as shares.
@@ -99,9 +120,8 @@ pub fn check_card(seed: u64, number: u64, library: &Library) -> Result<CheckedCa
     settings.search.seed = seed;
     let fit = fit(&[input], &settings, &library, &Progress::default())?;
     let truth_of = |path: &str| {
-        let row = TABLE.iter().find(|row| row.path == path)?;
-        let text = &truth.iter().find(|(known, _)| *known == path)?.1;
-        Some(row.dimension.parse(text).expect("it was printed") as f64)
+        let text = &truth.iter().rfind(|(known, _)| *known == path)?.1;
+        Some(Row::at(path)?.parse(text).expect("it was printed"))
     };
     let typical =
         Rig { device: TYPICAL.into(), settings: Vec::new(), steps: Vec::new() }.open(&[], &library)?;
@@ -117,14 +137,18 @@ pub fn check_card(seed: u64, number: u64, library: &Library) -> Result<CheckedCa
         .filter(|step| !step.observations.is_empty())
         .zip(expected.iter().zip(found))
         .map(|(step, (truth, value))| (step.name.clone(), value / truth - 1.0));
-    Ok(CheckedCard { predictions: predictions.collect(), fit, truths })
+    let drawn =
+        truth.iter().map(|(path, _)| *path).filter(|path| Row::at(path).is_some_and(|row| row.optional));
+    let drawn = drawn.collect();
+    Ok(CheckedCard { predictions: predictions.collect(), fit, truths, drawn })
 }
 
 /// Capacity of the virtual cards.
 const CAPACITY: u64 = 16_000_000_000 / MIB * MIB;
 const MIB: u64 = 1 << 20;
 
-/// Draws the numbers of a card: each uniform on a logarithmic scale over the range of public cards.
+/// Draws the numbers of a card: each uniform on a logarithmic scale over the range of public cards. Later numbers of one
+/// path replace earlier ones.
 fn draw(rng: &mut Rng) -> Vec<Setting> {
     let mut between = |low: f64, high: f64| low * (high / low).powf(rng.unit());
     let time = |ns: f64| format!("{}ns", ns as u64);
@@ -145,7 +169,37 @@ fn draw(rng: &mut Rng) -> Vec<Setting> {
     if has_t_write {
         numbers.push(("ftl.t_write", time(t_write)));
     }
+    numbers.extend(draw_mechanism(rng));
     numbers
+}
+
+/// Draws a further mechanism: five of eight cards have one.
+fn draw_mechanism(rng: &mut Rng) -> Vec<Setting> {
+    let kind = rng.below(8);
+    let mut between = |low: f64, high: f64| low * (high / low).powf(rng.unit());
+    let time = |ns: f64| format!("{}ns", ns as u64);
+    let power = |kib: f64| format!("{}KiB", kib.log2().round().exp2());
+    match kind {
+        0 => vec![("card.read_ahead", power(between(16.0, 256.0)))],
+        1 => vec![("flash.stripe", power(between(32.0, 128.0)))],
+        2 => vec![
+            ("ftl.small_max", power(between(4.0, 32.0))),
+            ("flash.t_prog_small", time(between(150e3, 900e3))),
+        ],
+        3 => {
+            let page = if between(1.0, 4.0) > 2.0 { "4KiB" } else { "16KiB" };
+            vec![("flash.page", page.to_owned()), ("ftl.program_unit", page.to_owned())]
+        }
+        4 => vec![
+            ("ftl.t_copy", time(between(100e6, 400e6))),
+            ("ftl.open_units", format!("{}", between(2.0, 6.0).round())),
+            ("flash.erase_block", "4MiB".to_owned()),
+            ("ftl.map_unit", "4MiB".to_owned()),
+            ("ftl.rewrite_unit", "4MiB".to_owned()),
+            ("ftl.overwrite", "log".to_owned()),
+        ],
+        _ => Vec::new(),
+    }
 }
 
 /// Runs steps on the card with these numbers, and returns the observed values.

@@ -36,6 +36,24 @@ pub enum FittingError {
     NoHost,
     /// The measurements name different hosts.
     Hosts(Vec<String>),
+    /// The measurements of one card name different hosts, whose numbers cannot be fitted together.
+    HostsOfOneCard(Vec<String>),
+    /// The hosts are neither one nor as many as the measurements.
+    HostCount {
+        /// Count of hosts.
+        hosts: usize,
+        /// Count of measurements.
+        inputs: usize,
+    },
+    /// No host has this name.
+    UnknownHost {
+        /// Name that was given.
+        name: String,
+        /// The most similar known name.
+        did_you_mean: Option<String>,
+        /// Names of the known hosts.
+        known: Vec<String>,
+    },
     /// A selected number or step does not exist.
     Unknown {
         /// `number` or `step`.
@@ -80,8 +98,26 @@ impl fmt::Display for FittingError {
             ),
             FittingError::Hosts(hosts) => write!(
                 f,
-                "the measurements name several hosts, {}; fit the cards of one host together, or add --host NAME",
+                "the measurements have several hosts, {}; fit the cards of one host together, or add --same-card if all \
+                 measurements are of one card",
                 hosts.join(", ")
+            ),
+            FittingError::HostsOfOneCard(hosts) => write!(
+                f,
+                "--fit-host fits the numbers of one host, and the measurements have {}; leave it out, or fit the \
+                 measurements of one host",
+                hosts.join(", ")
+            ),
+            FittingError::HostCount { hosts, inputs } => write!(
+                f,
+                "--host is given {hosts} times for {inputs} measurements; give it once, or once for each of them in their \
+                 order"
+            ),
+            FittingError::UnknownHost { name, did_you_mean, known } => write!(
+                f,
+                "there is no host {name}; the hosts are {}{}",
+                known.join(", "),
+                flashlab_catalogue::profile::did_you_mean(did_you_mean.as_deref())
             ),
         }
     }

@@ -12,7 +12,7 @@ use crate::experiment::map_parallel::map_parallel;
 use crate::progress::Progress;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
-use flashlab_fio::job::{BlockSize, Direction, Job, Mix, Pattern};
+use flashlab_fio::job::{BlockSize, Direction, Extent, Job, Mix, Pattern};
 use flashlab_fio::stats::{JobStats, Settings, Statistics};
 use flashlab_fit::observation::{Observation, Quantity, State, Step};
 use flashlab_host::FilesystemParameters;
@@ -315,6 +315,12 @@ pub struct Access {
     pub random: bool,
     /// Bytes of a request.
     pub block: u64,
+    /// Number of requests in flight.
+    pub depth: u32,
+    /// Number of jobs that access separate areas in turn.
+    pub streams: u32,
+    /// Bytes that each job accesses, if it states them.
+    pub area: Option<u64>,
     /// Seconds of a request, as measured.
     pub seconds: f64,
 }
@@ -323,14 +329,27 @@ impl Access {
     /// Returns the pattern of an observation; `None` if its requests have several sizes.
     pub fn of(step: &ReadyStep, observation: &Observation) -> Option<Access> {
         let is_it = |job: &&Job| observation.job.as_ref().is_none_or(|name| *name == job.name);
-        let job = step.jobs.iter().find(is_it)?;
+        let jobs: Vec<&Job> = step.jobs.iter().filter(is_it).collect();
+        let job = *jobs.first()?;
         let BlockSize::Fixed(block) = job.block_size[observation.direction as usize] else { return None };
         let seconds = match observation.quantity {
             Quantity::Iops => 1.0 / observation.value,
             Quantity::BytesPerSecond => block as f64 / observation.value,
             _ => observation.value / 1e9,
         };
-        Some(Access { direction: observation.direction, random: job.pattern.random, block, seconds })
+        let area = match job.size {
+            Some(Extent::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        };
+        Some(Access {
+            direction: observation.direction,
+            random: job.pattern.random,
+            block,
+            depth: job.depth * jobs.len() as u32,
+            streams: jobs.len() as u32,
+            area,
+            seconds,
+        })
     }
 }
 

@@ -4,7 +4,9 @@ use super::FitSettings;
 use super::FittingError;
 use super::forward::{Access, ReadyStep};
 use crate::experiment::{ENGINE_PUBLISHED, Experiment};
+use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
+use flashlab_catalogue::profile::Kind;
 use flashlab_fit::estimate::Cell;
 use flashlab_fit::observation::{Mark, Measurements, Observation, Quantity, Step};
 use std::path::Path;
@@ -38,19 +40,43 @@ pub fn measurements_of_experiment(
     experiment.measurements(column, library).map_err(FittingError::Experiment)
 }
 
-/// Returns the host that the settings or the measurements name.
-pub(super) fn host_of(inputs: &[Input], settings: &FitSettings) -> Result<String, FittingError> {
-    if let Some(host) = &settings.host {
-        return Ok(host.clone());
+/// Returns the host of each input: that of the settings, or the one that the measurements name.
+pub(super) fn hosts_of(
+    inputs: &[Input],
+    settings: &FitSettings,
+    library: &Library,
+) -> Result<Vec<String>, FittingError> {
+    let named = |input: &Input| input.measurements.host.clone().ok_or(FittingError::NoHost);
+    let hosts: Vec<String> = match &settings.hosts[..] {
+        [] => inputs.iter().map(named).collect::<Result<_, _>>()?,
+        [host] => vec![host.clone(); inputs.len()],
+        hosts if hosts.len() == inputs.len() => hosts.to_vec(),
+        hosts => return Err(FittingError::HostCount { hosts: hosts.len(), inputs: inputs.len() }),
+    };
+    let base =
+        Device::open(&settings.base, library).map_err(|error| FittingError::Device(error.to_string()))?;
+    let known = |host: &String| check_host(host, base.kind(), library);
+    hosts.iter().filter(|host| !Path::new(host).exists()).try_for_each(known)?;
+    let mut different = hosts.clone();
+    different.sort();
+    different.dedup();
+    // Cards on different hosts share no host's numbers; one card on several hosts leaves those hosts as they are.
+    match different.len() {
+        1 => Ok(hosts),
+        _ if !settings.same_card => Err(FittingError::Hosts(different)),
+        _ if settings.fit_host => Err(FittingError::HostsOfOneCard(different)),
+        _ => Ok(hosts),
     }
-    let mut hosts: Vec<String> = inputs.iter().filter_map(|input| input.measurements.host.clone()).collect();
-    hosts.sort();
-    hosts.dedup();
-    match &hosts[..] {
-        [host] => Ok(host.clone()),
-        [] => Err(FittingError::NoHost),
-        _ => Err(FittingError::Hosts(hosts)),
-    }
+}
+
+/// Rejects the name of a host that does not exist.
+fn check_host(name: &str, device: Kind, library: &Library) -> Result<(), FittingError> {
+    let kind = device.host().expect("a device has a host");
+    library.profile(kind, name).map(drop).map_err(|unknown| FittingError::UnknownHost {
+        name: unknown.name,
+        did_you_mean: unknown.did_you_mean,
+        known: library.of_kind(kind).map(|(name, _)| name.to_owned()).collect(),
+    })
 }
 
 impl Input {
@@ -109,13 +135,13 @@ impl Input {
             1 => ready.notes.push("percentiles and maxima of one step are not fitted".to_owned()),
             steps => ready.notes.push(format!("percentiles and maxima of {steps} steps are not fitted")),
         }
+        ready.notes.extend(self.assumptions());
         for step in &self.measurements.steps {
             let is_chosen = settings.steps.is_empty() || settings.steps.contains(&step.name);
             let used = if is_chosen { used(step) } else { Vec::new() };
             if step.is_marked(Mark::Incomplete) {
                 ready.notes.push(format!("step {} is incomplete; its cells count like others", step.name));
             }
-            ready.notes.extend(step.assumptions.iter().map(|a| format!("step {}: assumed {a}", step.name)));
             let (mut ready_step, note) = ReadyStep::of(step, used.clone(), library)?;
             if settings.exact {
                 ready_step.runs = step.observations.iter().map(|o| o.runs).max().unwrap_or(1);
@@ -131,6 +157,28 @@ impl Input {
         let last = ready.steps.iter().rposition(|step| !step.observations.is_empty());
         ready.steps.truncate(last.map_or(0, |last| last + 1));
         Ok(ready)
+    }
+
+    /// Returns a sentence for each assumption of the steps, with the first steps that make it.
+    fn assumptions(&self) -> Vec<String> {
+        let mut steps_of: Vec<(&String, Vec<&str>)> = Vec::new();
+        for step in &self.measurements.steps {
+            for assumption in &step.assumptions {
+                match steps_of.iter_mut().find(|(known, _)| *known == assumption) {
+                    Some((_, steps)) => steps.push(&step.name),
+                    None => steps_of.push((assumption, vec![&step.name])),
+                }
+            }
+        }
+        let sentence = |(assumption, steps): (&String, Vec<&str>)| match &steps[..] {
+            [step] => format!("step {step}: assumed {assumption}"),
+            [step, others @ ..] => {
+                let plural = if others.len() == 1 { "" } else { "s" };
+                format!("step {step} and {} other{plural}: assumed {assumption}", others.len())
+            }
+            [] => unreachable!("a step makes the assumption"),
+        };
+        steps_of.into_iter().map(sentence).collect()
     }
 
     fn cell(&self, step: &Step, observation: &Observation, of: usize) -> Cell {

@@ -9,11 +9,14 @@
 
 pub mod candidates;
 pub mod check;
+mod choice;
 mod error;
 pub mod forward;
 mod input;
+pub mod mechanisms;
 mod profile_text;
 pub mod refit;
+mod session;
 pub mod table;
 
 pub use error::FittingError;
@@ -23,27 +26,24 @@ use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Value;
-use flashlab_fit::estimate::{
-    Candidate, Cell, Determined, Estimate, Number, Predictions, Problem, Scale, Selection, estimate, select,
-};
-use forward::{Access, KnownRuns, Predicted, Rig, Setting};
+use flashlab_fit::estimate::Estimate;
+use forward::Predicted;
 use serde::Serialize;
-use std::cell::RefCell;
-use table::{Row, TABLE};
+use session::{Model, Session};
+use table::TABLE;
 
 /// Name of the profile that a fit starts from if the user names none.
 pub const TYPICAL: &str = "sd/typical";
-
-/// Fall of chi-squared that an additional mechanism must bring. It costs one number.
-const MECHANISM_FALL: f64 = 8.0;
 
 /// Settings of a fit.
 #[derive(Clone, Debug)]
 pub struct FitSettings {
     /// Profile that provides the numbers that are not fitted.
     pub base: String,
-    /// Host of the measurements; `None` for the host that they name.
-    pub host: Option<String>,
+    /// Hosts of the measurements: one for each, or one for all; none for the hosts that they name.
+    pub hosts: Vec<String>,
+    /// True if all measurements are of one card, on several hosts.
+    pub same_card: bool,
     /// True if the numbers of the host are fitted too.
     pub fit_host: bool,
     /// Paths of the numbers to fit, from their values in the base profile on; empty for all that the cells determine.
@@ -60,7 +60,8 @@ impl Default for FitSettings {
     fn default() -> Self {
         FitSettings {
             base: TYPICAL.to_owned(),
-            host: None,
+            hosts: Vec::new(),
+            same_card: false,
             fit_host: false,
             numbers: Vec::new(),
             steps: Vec::new(),
@@ -75,8 +76,10 @@ impl Default for FitSettings {
 pub struct CardFit {
     /// Base profile.
     pub base: String,
-    /// Host of the measurements.
+    /// Host of the measurements; the first one if they have several.
     pub host: String,
+    /// Host of each of the measurements.
+    pub hosts: Vec<String>,
     /// Labels of the cards.
     pub cards: Vec<String>,
     /// Estimates, residuals and advice.
@@ -90,6 +93,9 @@ pub struct CardFit {
     /// The fitted devices.
     #[serde(skip)]
     devices: Vec<Device>,
+    /// Numbers of each card that a mechanism sets without an estimate.
+    #[serde(skip)]
+    companions: Vec<Vec<Companion>>,
     /// Text of the base profile for each card whose own profile it is; a fit changes only its fitted numbers.
     #[serde(skip)]
     own_texts: Vec<Option<String>>,
@@ -109,31 +115,6 @@ pub struct Held {
     pub reason: String,
 }
 
-/// A number of a fit: a row of the table, and the card to which it belongs. Numbers of the host belong to all cards.
-#[derive(Clone, Copy)]
-struct Free {
-    card: Option<usize>,
-    row: &'static Row,
-}
-
-/// Rigs, cells and numbers of a fit.
-struct Session<'a> {
-    library: &'a Library,
-    settings: &'a FitSettings,
-    labels: Vec<String>,
-    rigs: Vec<Rig>,
-    /// Devices with the numbers of the base profile.
-    bases: Vec<Device>,
-    cells: Vec<Cell>,
-    accesses: Vec<Vec<Access>>,
-    /// Runs of the measured steps.
-    known: RefCell<KnownRuns>,
-    candidates: Vec<Candidate>,
-    candidate_rigs: Vec<Rig>,
-    /// Runs of the candidates' steps.
-    known_candidates: RefCell<KnownRuns>,
-}
-
 /// Adds the typical card to a library.
 pub fn with_typical(library: &Library) -> Library {
     let mut library = library.clone();
@@ -141,7 +122,7 @@ pub fn with_typical(library: &Library) -> Library {
     library
 }
 
-/// Fits the measurements of one or several cards on one host.
+/// Fits the measurements of one or several cards on one host, or of one card on several hosts.
 ///
 /// A fit that `progress` stops ends with [`FittingError::Stopped`].
 pub fn fit(
@@ -152,41 +133,46 @@ pub fn fit(
 ) -> Result<CardFit, FittingError> {
     let library = with_typical(library);
     check_names(inputs, settings)?;
-    let (session, host, notes) = Session::new(inputs, settings, &library, progress)?;
-    let mut numbers = session.numbers(false);
-    let mut starts = session.starts(&numbers);
-    let selection = session.select(&numbers, &starts)?;
-    let mut held = session.held(&numbers, &selection);
-    numbers = selection.kept.iter().map(|k| numbers[*k]).collect();
-    starts = selection.kept.iter().map(|k| starts[*k]).collect();
-    if numbers.is_empty() {
+    let hosts = input::hosts_of(inputs, settings, &library)?;
+    let (session, notes) = Session::new(inputs, settings, &hosts, &library, progress)?;
+    let mut model = session.model();
+    let selection = session.select(&model)?;
+    let mut held = session.held(&model, &selection);
+    model = Model {
+        numbers: selection.kept.iter().map(|k| model.numbers[*k]).collect(),
+        starts: selection.kept.iter().map(|k| model.starts[*k]).collect(),
+        fixed: model.fixed,
+    };
+    if model.numbers.is_empty() {
         return Err(FittingError::NothingToFit);
     }
-    held.extend(session.add_mechanisms(&mut numbers, &mut starts)?);
-    let estimate = session.estimate(&numbers, &starts, settings.search.clone(), true)?;
+    held.extend(session.add_mechanisms(&mut model)?);
+    let estimate = session.estimate(&model)?;
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
-    let point = session.point(&numbers, &values);
+    let point = session.point(&model, &values);
     let predicted = session.predict(std::slice::from_ref(&point)).pop().expect("one point")?;
-    let devices = session.rigs.iter().zip(&point).map(|(rig, settings)| {
-        // The spread between erase blocks was zero in the fit only.
-        let rig = Rig {
-            settings: rig.settings.iter().filter(|(p, _)| *p != SPREAD).cloned().collect(),
-            ..rig.clone()
-        };
-        rig.open(settings, &library)
-    });
     Ok(CardFit {
         base: settings.base.clone(),
-        host,
+        host: hosts[0].clone(),
+        hosts,
         cards: session.labels.clone(),
         estimate,
         held,
         mechanisms_ns: predicted.into_iter().map(|cell: Predicted| cell.mechanisms_ns).collect(),
         notes,
-        devices: devices.collect::<Result<_, _>>()?,
-        own_texts: inputs.iter().map(|input| own_text(input, settings, &library)).collect(),
+        devices: session.devices(&point)?,
+        companions: session.companions(&model),
+        own_texts: session.first_inputs().map(|input| own_text(&inputs[input], settings, &library)).collect(),
         is_of_experiment: inputs.iter().any(Input::is_of_experiment),
     })
+}
+
+/// A number that a mechanism sets without an estimate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Companion {
+    path: &'static str,
+    /// Reason for the value, as the source of the profile's number.
+    reason: String,
 }
 
 /// Returns the text of the base profile if it is the profile of the measured device.
@@ -214,248 +200,6 @@ fn check_names(inputs: &[Input], settings: &FitSettings) -> Result<(), FittingEr
 
 /// Path of the spread between erase blocks.
 const SPREAD: &str = "flash.spread";
-
-impl<'a> Session<'a> {
-    fn new(
-        inputs: &[Input],
-        settings: &'a FitSettings,
-        library: &'a Library,
-        progress: &Progress,
-    ) -> Result<(Session<'a>, String, Vec<String>), FittingError> {
-        let host = input::host_of(inputs, settings)?;
-        let mut session = Session {
-            library,
-            settings,
-            labels: inputs.iter().map(|input| input.label.clone()).collect(),
-            rigs: Vec::new(),
-            bases: Vec::new(),
-            cells: Vec::new(),
-            accesses: Vec::new(),
-            known: RefCell::new(KnownRuns::new(progress.clone())),
-            candidates: Vec::new(),
-            candidate_rigs: Vec::new(),
-            known_candidates: RefCell::new(KnownRuns::new(progress.clone())),
-        };
-        let mut notes = Vec::new();
-        for input in inputs {
-            let ready = input.ready(settings, library)?;
-            notes.extend(ready.notes);
-            let mut fixed: Vec<Setting> = vec![("host", host.clone())];
-            if !settings.exact {
-                fixed.push((SPREAD, "0%".to_owned()));
-            }
-            if let Some(capacity) = ready.capacity.filter(|_| !input.is_refit(settings)) {
-                fixed.push(("card.capacity", format!("{capacity}B")));
-            }
-            let rig = Rig { device: settings.base.clone(), settings: fixed.clone(), steps: ready.steps };
-            session.bases.push(rig.open(&[], library)?);
-            session.rigs.push(rig);
-            session.cells.extend(ready.cells);
-            session.accesses.push(ready.accesses);
-            let (candidates, steps) =
-                candidates::candidates(library, input.measurements.target.capacity_bytes)?;
-            let prefix = if inputs.len() > 1 { format!("{}: ", input.label) } else { String::new() };
-            session.candidates.extend(
-                candidates.into_iter().map(|c| Candidate { name: format!("{prefix}{}", c.name), ..c }),
-            );
-            session.candidate_rigs.push(Rig { device: settings.base.clone(), settings: fixed, steps });
-        }
-        if session.cells.is_empty() {
-            return Err(FittingError::NoCells);
-        }
-        Ok((session, host, notes))
-    }
-
-    /// Returns the rows of the table that the cells may determine: those of mechanisms that the base profile has, or the
-    /// optional ones that it lacks.
-    fn numbers(&self, optional: bool) -> Vec<Free> {
-        let mut numbers = Vec::new();
-        let chosen = &self.settings.numbers;
-        let is_chosen = |row: &&Row| chosen.is_empty() || chosen.iter().any(|path| path == row.path);
-        for row in TABLE.iter().filter(|row| row.optional == optional).filter(is_chosen) {
-            let cards: Vec<usize> = (0..self.rigs.len())
-                .filter(|card| (row.start)(&self.accesses[*card]).is_some())
-                .filter(|card| self.base_value(*card, row).is_some() || optional)
-                .collect();
-            if row.is_of_host() {
-                if self.settings.fit_host && !cards.is_empty() {
-                    numbers.push(Free { card: None, row });
-                }
-            } else {
-                numbers.extend(cards.into_iter().map(|card| Free { card: Some(card), row }));
-            }
-        }
-        numbers
-    }
-
-    /// Returns the value of the base profile in base units.
-    fn base_value(&self, card: usize, row: &Row) -> Option<f64> {
-        value_of(&self.bases[card], row.path)
-    }
-
-    fn starts(&self, numbers: &[Free]) -> Vec<f64> {
-        let start = |number: &Free| {
-            let row = number.row;
-            let guess = match number.card {
-                Some(card) if self.settings.numbers.is_empty() => (row.start)(&self.accesses[card]),
-                Some(card) => self.base_value(card, row).or_else(|| (row.start)(&self.accesses[card])),
-                None => self.base_value(0, row),
-            };
-            let (low, high) = self.bounds(number);
-            guess.unwrap_or(low).clamp(low, high)
-        };
-        numbers.iter().map(start).collect()
-    }
-
-    fn bounds(&self, number: &Free) -> (f64, f64) {
-        let (low, high) = number.row.bounds;
-        let unit = self.unit_of(number).unwrap_or(low);
-        let capacity = self.bases[number.card.unwrap_or(0)].capacity() as f64;
-        match number.row.multiple_of {
-            Some(_) => (low.max(unit), high.min(capacity / 4.0).max(2.0 * unit)),
-            None => (low, high),
-        }
-    }
-
-    /// Returns the unit that a number is a multiple of.
-    fn unit_of(&self, number: &Free) -> Option<f64> {
-        value_of(&self.bases[number.card.unwrap_or(0)], number.row.multiple_of?)
-    }
-
-    fn name(&self, number: &Free) -> String {
-        match number.card {
-            Some(card) if self.rigs.len() > 1 => format!("{}:{}", self.labels[card], number.row.path),
-            _ => number.row.path.to_owned(),
-        }
-    }
-
-    /// Returns the settings of each rig at a point.
-    fn point(&self, numbers: &[Free], values: &[f64]) -> Vec<Vec<Setting>> {
-        let of = |card: usize| {
-            let own = numbers.iter().zip(values).filter(|(n, _)| n.card.is_none_or(|c| c == card));
-            own.map(|(number, value)| (number.row.path, number.row.dimension.print(value.round() as u64)))
-                .collect()
-        };
-        (0..self.rigs.len()).map(of).collect()
-    }
-
-    /// Predicts the cells at several points.
-    fn predict(&self, points: &[Vec<Vec<Setting>>]) -> Vec<Result<Vec<Predicted>, FittingError>> {
-        self.known.borrow_mut().predict(&self.rigs, points, self.settings.search.seed, self.library)
-    }
-
-    /// Calls `with` with the problem of estimating `numbers`.
-    fn with_problem<R>(
-        &self,
-        numbers: &[Free],
-        starts: &[f64],
-        search: flashlab_fit::estimate::Settings,
-        with_candidates: bool,
-        with: impl FnOnce(&Problem<'_>) -> R,
-    ) -> R {
-        let run = |known: &RefCell<KnownRuns>, rigs: &[Rig], points: &[Vec<f64>]| -> Vec<Predictions> {
-            let points: Vec<_> = points.iter().map(|values| self.point(numbers, values)).collect();
-            let values = |cells: Vec<Predicted>| cells.into_iter().map(|cell| cell.value).collect();
-            let seed = self.settings.search.seed;
-            let predicted = known.borrow_mut().predict(rigs, &points, seed, self.library).into_iter();
-            predicted.map(|cells| cells.map(values).map_err(|error| error.to_string())).collect()
-        };
-        let forward = |points: &[Vec<f64>]| run(&self.known, &self.rigs, points);
-        let forward_candidates =
-            |points: &[Vec<f64>]| run(&self.known_candidates, &self.candidate_rigs, points);
-        let number = |(free, start): (&Free, &f64)| Number {
-            name: self.name(free),
-            unit: free.row.dimension.print(1).trim_start_matches('1').to_owned(),
-            bounds: self.bounds(free),
-            scale: Scale::Log,
-            start: *start,
-            step: free.row.step,
-            unit_size: self.unit_of(free),
-        };
-        with(&Problem {
-            numbers: numbers.iter().zip(starts).map(number).collect(),
-            cells: self.cells.clone(),
-            forward: &forward,
-            candidates: if with_candidates { self.candidates.clone() } else { Vec::new() },
-            forward_candidates: if with_candidates { Some(&forward_candidates) } else { None },
-            settings: search,
-        })
-    }
-
-    fn select(&self, numbers: &[Free], starts: &[f64]) -> Result<Selection, FittingError> {
-        let search = self.settings.search.clone();
-        let select = |problem: &Problem<'_>| select(problem, problem.cells.len());
-        Ok(self.with_problem(numbers, starts, search, false, select)?)
-    }
-
-    fn estimate(
-        &self,
-        numbers: &[Free],
-        starts: &[f64],
-        search: flashlab_fit::estimate::Settings,
-        with_candidates: bool,
-    ) -> Result<Estimate, FittingError> {
-        Ok(self.with_problem(numbers, starts, search, with_candidates, estimate)?)
-    }
-
-    fn held(&self, numbers: &[Free], selection: &Selection) -> Vec<Held> {
-        let held = |k: &usize, reason: &str| {
-            let number = &numbers[*k];
-            let value = self.base_value(number.card.unwrap_or(0), number.row);
-            let text = value.map_or("none".to_owned(), |v| number.row.dimension.print(v as u64));
-            Held { name: self.name(number), value: text, reason: reason.to_owned() }
-        };
-        let without_effect = selection.without_effect.iter().map(|k| held(k, "no cell depends on it"));
-        let too_few = selection.without_cells.iter().map(|k| held(k, "the cells are too few for it"));
-        without_effect.chain(too_few).collect()
-    }
-
-    /// Adds the optional mechanisms that the cells need, one by one, while each lowers chi-squared enough.
-    fn add_mechanisms(
-        &self,
-        numbers: &mut Vec<Free>,
-        starts: &mut Vec<f64>,
-    ) -> Result<Vec<Held>, FittingError> {
-        let quick = flashlab_fit::estimate::Settings {
-            starts: 1,
-            profile_likelihood: false,
-            leave_one_out: false,
-            ..self.settings.search.clone()
-        };
-        let mut optional = self.numbers(true);
-        while !optional.is_empty() && numbers.len() < self.cells.len() {
-            let now = self.estimate(numbers, starts, quick.clone(), false)?;
-            let free = (self.cells.len() - numbers.len()).max(1);
-            if now.chi2 < MECHANISM_FALL.max(1.5 * free as f64) {
-                break;
-            }
-            *starts = now.numbers.iter().map(|number| number.value).collect();
-            let mut best: Option<(f64, usize, Vec<f64>)> = None;
-            for (n, mechanism) in optional.iter().enumerate() {
-                let mut more = numbers.clone();
-                more.push(*mechanism);
-                let mut from = starts.clone();
-                from.extend(self.starts(&[*mechanism]));
-                let Ok(found) = self.estimate(&more, &from, quick.clone(), false) else { continue };
-                let last = found.numbers.last().expect("it was added");
-                let needed = matches!(last.determined, Determined::Yes | Determined::Loosely);
-                let fall = now.chi2 - found.chi2;
-                if needed && fall > MECHANISM_FALL && best.as_ref().is_none_or(|(most, ..)| fall > *most) {
-                    best = Some((fall, n, found.numbers.iter().map(|number| number.value).collect()));
-                }
-            }
-            let Some((_, n, values)) = best else { break };
-            numbers.push(optional.remove(n));
-            *starts = values;
-        }
-        let held = |number: &Free| Held {
-            name: self.name(number),
-            value: "none".to_owned(),
-            reason: "the cells do not need it".to_owned(),
-        };
-        Ok(optional.iter().map(held).collect())
-    }
-}
 
 /// Returns a quantity of a device in base units.
 fn value_of(device: &Device, path: &str) -> Option<f64> {

@@ -1,5 +1,6 @@
 //! The profile that a fit writes.
 
+use super::table::Row;
 use super::{CardFit, FittingError, SPREAD};
 use flashlab_catalogue::device::SourcedNumber;
 use flashlab_catalogue::profile::{Profile, Source, Value};
@@ -14,8 +15,10 @@ impl CardFit {
             return self.updated(card, text);
         }
         let device = &self.devices[card];
-        let own: Vec<&SourcedNumber> =
+        let mut own: Vec<&SourcedNumber> =
             device.sourced_numbers().iter().filter(|n| n.profile == self.base).collect();
+        // The table of parameters returns to a section; a file of TOML cannot.
+        own.sort_by_key(|number| number.number.parameter.section());
         let mut text = format!(
             "# Written by `flashlab fit` from the measurements of {}; base profile {}.\n",
             self.cards[card], self.base
@@ -42,38 +45,29 @@ impl CardFit {
         Ok(text)
     }
 
-    /// Returns the card's own profile with the fitted numbers and their sources replaced. All other lines stay.
+    /// Returns the card's own profile with the fitted numbers and their sources replaced, or added where it lacks them. All
+    /// other lines stay.
     fn updated(&self, card: usize, profile: &str) -> Result<String, FittingError> {
-        let (mut text, mut section) = (String::new(), "");
-        let fitted = |path: &str| {
-            let number =
-                self.devices[card].sourced_numbers().iter().find(|n| n.number.parameter.path == path);
-            number.filter(|_| self.estimate_of(card, path).is_some())
-        };
-        let mut replaced = 0;
-        for line in profile.lines() {
-            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                section = name;
+        let mut sections = sections(profile);
+        let is_companion = |path: &str| self.companions[card].iter().any(|companion| companion.path == path);
+        for number in self.devices[card].sourced_numbers() {
+            let path = number.number.parameter.path;
+            if self.estimate_of(card, path).is_none() && !is_companion(path) {
+                continue;
             }
-            let key = line.split_once(" = ").map_or("", |(key, _)| key.trim_matches('"'));
-            let is_source = section == "source";
-            let path = if is_source { key.to_owned() } else { format!("{section}.{key}") };
-            let number = fitted(&path);
-            replaced += usize::from(number.is_some());
-            text += &match number {
-                Some(number) if is_source => format!("\"{path}\" = {}\n", self.source(card, number)),
-                Some(number) => format!("{key} = {}\n", toml_value(&number.number.value)),
-                None => format!("{line}\n"),
-            };
+            let (section, key) = path.split_once('.').expect("a path has a section");
+            let source = self.source(card, number);
+            let placed = set(&mut sections, section, key, &toml_value(&number.number.value))
+                && set(&mut sections, "source", &format!("\"{path}\""), &source);
+            if !placed {
+                return Err(FittingError::Device(format!(
+                    "{}: expected the sections [{section}] and [source]; write the numbers as `key = value`",
+                    self.base
+                )));
+            }
         }
-        let numbers = self.devices[card].sourced_numbers().iter();
-        let estimated = numbers.filter(|n| fitted(n.number.parameter.path).is_some()).count();
-        if replaced != 2 * estimated {
-            return Err(FittingError::Device(format!(
-                "{}: expected one line for each fitted number and one for its source; write them as `key = value`",
-                self.base
-            )));
-        }
+        let lines = sections.into_iter().flat_map(|(_, lines)| lines);
+        let text: String = lines.map(|line| line + "\n").collect();
         Profile::parse("fitted.toml", text.as_bytes()).map_err(|e| FittingError::Device(e.to_string()))?;
         Ok(text)
     }
@@ -99,10 +93,7 @@ impl CardFit {
     fn source(&self, card: usize, number: &SourcedNumber) -> String {
         let path = number.number.parameter.path;
         if let Some(estimate) = self.estimate_of(card, path) {
-            let limit = |end: f64| {
-                let row = super::table::TABLE.iter().find(|row| row.path == path);
-                row.map_or(end.to_string(), |row| row.dimension.print(end.round() as u64))
-            };
+            let limit = |end: f64| Row::at(path).map_or(end.to_string(), |row| row.print(end));
             return match estimate.determined {
                 Determined::AtLeast if estimate.cells.is_empty() => format!(
                     "{{ undetermined = {} }}",
@@ -118,7 +109,7 @@ impl CardFit {
                 ),
                 Determined::No => format!(
                     "{{ undetermined = {} }}",
-                    quoted(&format!("the measurements do not limit it; {} is a start value", self.base))
+                    quoted("the measurements do not limit it; the value is where the search began")
                 ),
                 _ => {
                     let cells = estimate.cells.iter().chain(self.cells_of_no_number());
@@ -126,6 +117,9 @@ impl CardFit {
                     format!("{{ fitted = [{}] }}", cells.join(", "))
                 }
             };
+        }
+        if let Some(companion) = self.companions[card].iter().find(|companion| companion.path == path) {
+            return format!("{{ follows = {} }}", quoted(&companion.reason));
         }
         let (word, text) = match &number.number.source {
             Source::Spec(text) => ("spec", text.clone()),
@@ -145,6 +139,32 @@ impl CardFit {
     }
 }
 
+/// Splits a profile into its sections, each with its name and its lines. The first one has no name.
+fn sections(profile: &str) -> Vec<(String, Vec<String>)> {
+    let mut sections = vec![(String::new(), Vec::new())];
+    for line in profile.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            sections.push((name.to_owned(), Vec::new()));
+        }
+        sections.last_mut().expect("there is one").1.push(line.to_owned());
+    }
+    sections
+}
+
+/// Sets a key of a section, which gets a new line if it lacks the key. Returns false if there is no such section.
+fn set(sections: &mut [(String, Vec<String>)], section: &str, key: &str, value: &str) -> bool {
+    let Some((_, lines)) = sections.iter_mut().find(|(name, _)| name == section) else { return false };
+    let line = format!("{key} = {value}");
+    match lines.iter_mut().find(|line| line.split_once(" = ").is_some_and(|(found, _)| found == key)) {
+        Some(found) => *found = line,
+        None => {
+            let end = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
+            lines.insert(end, line);
+        }
+    }
+    true
+}
+
 fn toml_value(value: &Value) -> String {
     match value {
         Value::Quantity(..) | Value::Choice(_) | Value::Text(_) => quoted(&value.to_string()),
@@ -159,4 +179,64 @@ fn toml_value(value: &Value) -> String {
 /// Returns a TOML string.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Companion, TYPICAL, with_typical};
+    use super::*;
+    use flashlab_catalogue::device::Device;
+    use flashlab_catalogue::library::Library;
+    use flashlab_fit::estimate::Estimate;
+
+    /// Returns a fit of a card with an area for small writes, without estimates.
+    fn fit(base: &str, own_text: Option<String>) -> CardFit {
+        let library = with_typical(&Library::built_in().expect("the built-in library is valid"));
+        let argument = format!("{base}:ftl.small_max=16KiB,flash.t_prog_small=500us,ftl.small_page=8KiB");
+        CardFit {
+            base: base.to_owned(),
+            host: "raspberry-pi-4".into(),
+            hosts: vec!["raspberry-pi-4".into()],
+            cards: vec!["card".into()],
+            estimate: Estimate {
+                numbers: vec![],
+                cells: vec![],
+                chi2: 0.0,
+                degrees_of_freedom: 0,
+                inflation: 1.0,
+                inseparable: vec![],
+                next: vec![],
+                contradictions: vec![],
+                evaluations: 0,
+            },
+            held: vec![],
+            mechanisms_ns: vec![],
+            notes: vec![],
+            devices: vec![Device::open(&argument, &library).expect("a possible card")],
+            companions: vec![vec![Companion { path: "ftl.small_page", reason: "a test".into() }]],
+            own_texts: vec![own_text],
+            is_of_experiment: false,
+        }
+    }
+
+    #[test]
+    fn numbers_that_the_base_lacks_are_in_their_sections_once() {
+        let text = fit(TYPICAL, None).profile(0, "A card").expect("a profile");
+        assert_eq!(text.matches("\n[flash]\n").count(), 1, "{text}");
+        assert!(
+            text.contains("\nt_prog_small = \"500us\"\n") && text.contains("\nsmall_max = \"16KiB\"\n"),
+            "{text}"
+        );
+        assert!(text.contains("\"ftl.small_page\" = { follows = \"a test\" }"), "{text}");
+    }
+
+    #[test]
+    fn a_refitted_profile_gets_the_lines_that_it_lacks() {
+        let own = "kind = \"card\"\nname = \"A\"\nhost = \"raspberry-pi-4\"\n\n".to_owned()
+            + include_str!("typical.toml").split_once("\n\n").expect("a head and sections").1;
+        let text = fit(TYPICAL, Some(own.clone())).profile(0, "A card").expect("a profile");
+        let added: Vec<&str> = text.lines().filter(|line| !own.lines().any(|old| old == *line)).collect();
+        assert_eq!(added, ["small_page = \"8KiB\"", "\"ftl.small_page\" = { follows = \"a test\" }"]);
+        assert!(text.contains("map_page = \"4KiB\"\nsmall_page = \"8KiB\"\n\n[source]"), "{text}");
+    }
 }

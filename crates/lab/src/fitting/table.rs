@@ -1,6 +1,7 @@
 //! The numbers that a fit can estimate: one row each, in the order of their priority.
 //!
-//! A number enters a fit if the base profile has it, or its mechanism is optional, and the cells depend on it.
+//! A number enters a fit if the base profile has it and the cells depend on it. An optional number enters with a
+//! mechanism of [`super::mechanisms`] that the cells need.
 
 use super::forward::Access;
 use flashlab_catalogue::units::Dimension;
@@ -10,21 +11,38 @@ use flashlab_fio::job::Direction;
 pub struct Row {
     /// Path of the number.
     pub path: &'static str,
-    /// Dimension of the values.
-    pub dimension: Dimension,
+    /// Dimension of the values. A count has none.
+    pub dimension: Option<Dimension>,
     /// Least and greatest value, in base units.
     pub bounds: (f64, f64),
     /// Factor of the numeric derivative's step, as a logarithm.
     pub step: f64,
-    /// Path of the number that this one is a multiple of.
-    pub multiple_of: Option<&'static str>,
-    /// Start from closed forms of the measured cells; `None` if no cell can determine the number.
+    /// Values that the number can have.
+    pub grid: Grid,
+    /// Paths of numbers that always have the same value.
+    pub tied: &'static [&'static str],
+    /// Start from closed forms of the measured cells; `None` if no cell can determine the number. An optional number
+    /// starts from the values of its mechanism.
     pub start: fn(&[Access]) -> Option<f64>,
-    /// True if a device without the mechanism lacks the number. It enters a fit only if the cells need it.
+    /// True if the number enters a fit with a mechanism only.
     pub optional: bool,
 }
 
+/// The values that a number can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grid {
+    /// Any value.
+    Any,
+    /// Multiples of the number at this path.
+    MultiplesOf(&'static str),
+    /// Powers of two.
+    PowersOfTwo,
+    /// Whole numbers.
+    Whole,
+}
+
 const NS: f64 = 1e9;
+const KIB: f64 = 1024.0;
 const MIB: f64 = 1_048_576.0;
 /// Requests up to this size show the cost of a request, larger ones the cost of their bytes.
 const SMALL: u64 = 16 << 10;
@@ -49,15 +67,15 @@ pub const TABLE: &[Row] = &[
     // A small overwrite of data in sequence copies a rewrite unit. The start is the most common size.
     Row {
         step: 0.35,
-        dimension: Dimension::Size,
-        multiple_of: Some("ftl.map_unit"),
+        dimension: Some(Dimension::Size),
+        grid: Grid::MultiplesOf("ftl.map_unit"),
         ..row("ftl.rewrite_unit", (131_072.0, 268_435_456.0), |cells| {
             least(cells, |c| c.direction == Direction::Write && c.random).map(|_| 262_144.0)
         })
     },
     // The bytes of a long read leave the array at this rate.
     Row {
-        dimension: Dimension::Rate,
+        dimension: Some(Dimension::Rate),
         ..row("flash.read_rate", (2.0 * MIB, 2048.0 * MIB), |cells| {
             let long = |c: &&Access| c.direction == Direction::Read && c.block > SMALL;
             cells.iter().find(long).map(|_| 90.0 * MIB)
@@ -66,42 +84,89 @@ pub const TABLE: &[Row] = &[
     // Random reads over a wide range miss the cache of the map.
     Row {
         step: 0.3,
-        dimension: Dimension::Size,
-        multiple_of: Some("ftl.map_page"),
+        dimension: Some(Dimension::Size),
+        grid: Grid::MultiplesOf("ftl.map_page"),
         ..row("ftl.map_cache", (32_768.0, 67_108_864.0), |cells| {
             least(cells, |c| c.direction == Direction::Read && c.random).map(|_| 524_288.0)
         })
     },
     row("host.t_command", (1e3, 10e6), |cells| least(cells, |_| true).map(|_| 60e3)),
     row("host.t_block", (10.0, 1e6), |cells| least(cells, |_| true).map(|_| 1e3)),
-    optional("ftl.t_write", (2e3, 1e9), |cells| {
-        Some(0.3 * NS * least(cells, |c| c.direction == Direction::Write)?)
-    }),
-    optional("flash.t_prog_small", (2e3, 1e9), |cells| {
-        Some(0.5 * NS * least(cells, |c| c.direction == Direction::Write && c.block <= SMALL)?)
-    }),
-    optional("ftl.t_switch", (2e3, 1e9), |cells| {
-        Some(0.3 * NS * least(cells, |c| c.direction == Direction::Write && c.random)?)
-    }),
+    optional("ftl.t_write", (2e3, 1e9)),
+    optional("ftl.t_switch", (2e3, 1e9)),
+    // The least program: a smaller write costs as much, and nothing of the page is left open.
+    Row { tied: &["ftl.program_unit"], ..powers("flash.page", (4.0 * KIB, 64.0 * KIB)) },
+    powers("flash.stripe", (16.0 * KIB, 1024.0 * KIB)),
+    powers("card.read_ahead", (4.0 * KIB, 1024.0 * KIB)),
+    powers("ftl.small_max", (KIB, 64.0 * KIB)),
+    optional("flash.t_prog_small", (2e3, 1e9)),
+    powers("ftl.small_page", (4.0 * KIB, 64.0 * KIB)),
+    powers("ftl.small_size", (256.0 * KIB, 4096.0 * MIB)),
+    optional("ftl.t_copy", (100e3, 9e9)),
+    Row { grid: Grid::Whole, dimension: None, ..optional("ftl.open_units", (1.0, 64.0)) },
+    optional("card.t_access_high_speed", (1e3, 50e6)),
+    optional("card.t_access_sdr50", (1e3, 50e6)),
+    optional("card.t_access_ddr50", (1e3, 50e6)),
+    optional("card.t_access_sdr104", (1e3, 50e6)),
+    Row { grid: Grid::Whole, dimension: None, ..optional("flash.dies", (1.0, 32.0)) },
+    powers("card.cache", (64.0 * KIB, 1024.0 * MIB)),
 ];
 
 const fn row(path: &'static str, bounds: (f64, f64), start: fn(&[Access]) -> Option<f64>) -> Row {
-    Row { path, dimension: Dimension::Time, bounds, step: 0.04, multiple_of: None, start, optional: false }
+    let dimension = Some(Dimension::Time);
+    Row { path, dimension, bounds, step: 0.04, grid: Grid::Any, tied: &[], start, optional: false }
 }
 
-const fn optional(path: &'static str, bounds: (f64, f64), start: fn(&[Access]) -> Option<f64>) -> Row {
-    Row { optional: true, ..row(path, bounds, start) }
+const fn optional(path: &'static str, bounds: (f64, f64)) -> Row {
+    Row { optional: true, ..row(path, bounds, |_| None) }
+}
+
+const fn powers(path: &'static str, bounds: (f64, f64)) -> Row {
+    Row { dimension: Some(Dimension::Size), grid: Grid::PowersOfTwo, ..optional(path, bounds) }
 }
 
 /// Returns the shortest time of a request among the cells that `of` selects.
-fn least(cells: &[Access], of: impl Fn(&Access) -> bool) -> Option<f64> {
+pub(super) fn least(cells: &[Access], of: impl Fn(&Access) -> bool) -> Option<f64> {
     cells.iter().filter(|cell| of(cell)).map(|cell| cell.seconds).reduce(f64::min)
 }
 
 impl Row {
+    /// Returns the row of a number.
+    pub fn at(path: &str) -> Option<&'static Row> {
+        TABLE.iter().find(|row| row.path == path)
+    }
+
+    /// Returns the path of the number that this one is a multiple of.
+    pub fn multiple_of(&self) -> Option<&'static str> {
+        match self.grid {
+            Grid::MultiplesOf(path) => Some(path),
+            _ => None,
+        }
+    }
+
     /// Returns true if the number belongs to the host, which several cards may share.
     pub fn is_of_host(&self) -> bool {
         self.path.starts_with("host.")
+    }
+
+    /// Returns a value as in a profile.
+    pub fn print(&self, value: f64) -> String {
+        let value = value.round() as u64;
+        self.dimension.map_or(value.to_string(), |dimension| dimension.print(value))
+    }
+
+    /// Parses a value of a profile.
+    pub fn parse(&self, text: &str) -> Option<f64> {
+        match self.dimension {
+            Some(dimension) => dimension.parse(text).ok().map(|value| value as f64),
+            None => text.parse().ok(),
+        }
+    }
+
+    /// Returns the base unit of the values; empty for a count.
+    pub fn unit(&self) -> String {
+        let one = self.dimension.map(|dimension| dimension.print(1));
+        one.map_or(String::new(), |one| one.trim_start_matches('1').to_owned())
     }
 }
 
@@ -113,9 +178,17 @@ mod tests {
     #[test]
     fn every_path_is_a_parameter() {
         for row in TABLE {
-            for path in [Some(row.path), row.multiple_of].into_iter().flatten() {
+            for path in [row.path].into_iter().chain(row.multiple_of()).chain(row.tied.iter().copied()) {
                 assert!(Parameter::at(path).is_some(), "{path}");
             }
+        }
+    }
+
+    #[test]
+    fn bounds_of_powers_of_two_are_powers_of_two() {
+        for row in TABLE.iter().filter(|row| row.grid == Grid::PowersOfTwo) {
+            let (low, high) = row.bounds;
+            assert!([low, high].iter().all(|bound| bound.log2().fract() == 0.0), "{}", row.path);
         }
     }
 }

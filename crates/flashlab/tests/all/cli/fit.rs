@@ -105,5 +105,63 @@ fn a_table_without_lengths_is_fitted_as_runs_of_30_s() {
     let run = folder.run(&["fit", "table.csv", "--host", "raspberry-pi-3"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("2 numbers fitted on 2 cells of table on raspberry-pi-3"), "{}", run.out);
-    assert_eq!(run.out.matches("assumed the job ran for 30 s").count(), 2, "{}", run.out);
+    let flat = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("step rw=randread bs=4k and 1 other: assumed the job ran for 30 s"), "{}", run.out);
+}
+
+#[test]
+fn an_unknown_host_is_refused_with_the_known_ones() {
+    let folder = Folder::new("fit-no-host");
+    folder.put("table.csv", "job,value,unit\nrw=randread bs=4k number_ios=100 size=8m,2100,IOPS\n");
+    let run = folder.run(&["fit", "table.csv", "--host", "raspbery-pi-3"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("there is no host raspbery-pi-3; the hosts are "), "{}", run.err);
+    assert!(
+        run.err.contains("raspberry-pi-zero-2w") && run.err.contains("did you mean raspberry-pi-3?"),
+        "{}",
+        run.err
+    );
+    assert!(
+        !run.err.contains("host="),
+        "the message quotes no argument that the user did not write: {}",
+        run.err
+    );
+    let run = folder.run(&["fit", "table.csv", "--host", "raspberry-pi-3", "--base", "sd/typicl"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("did you mean sd/typical?") && !run.err.contains("host="), "{}", run.err);
+}
+
+/// Reads of a card with `flash.t_read=120us` in high speed and in DDR50, in which each read takes 150 us longer.
+const HIGH_SPEED: &str = "job,value,sd,unit\n\
+    rw=randread bs=4k number_ios=200 size=64m,2198,22,IOPS\nrw=randread bs=16k number_ios=200 size=64m,1026,10,IOPS\n\
+    rw=randread bs=64k number_ios=100 size=64m,325.7,3,IOPS\n";
+const DDR50: &str = "job,value,sd,unit\n\
+    rw=randread bs=4k number_ios=200 size=64m,2304,23,IOPS\nrw=randread bs=16k number_ios=200 size=64m,1400,14,IOPS\n\
+    rw=randread bs=64k number_ios=100 size=64m,541,5,IOPS\n";
+
+#[test]
+fn one_card_on_two_hosts_gets_one_profile_with_an_access_time_of_the_mode_that_needs_it() {
+    let folder = Folder::new("fit-same-card");
+    folder.put("pi3.csv", HIGH_SPEED);
+    folder.put("pi4.csv", DDR50);
+    let both = ["fit", "pi3.csv", "pi4.csv", "--host", "raspberry-pi-3", "--host", "raspberry-pi-4"];
+    let refused = folder.run(&both);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("add --same-card"), "{}", refused.err);
+    let run = folder.run(&[&both[..], &["--same-card", "--to", "card.toml"]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("pi3 and pi4 on raspberry-pi-3 and raspberry-pi-4"), "{}", run.out);
+    let profile = folder.read("card.toml");
+    let json = folder.run(&[&both[..], &["--same-card", "--format", "json"]].concat());
+    let fit: Value = serde_json::from_str(&json.out).expect("standard output is JSON alone");
+    let numbers = fit["estimate"]["numbers"].as_array().expect("a list");
+    let time =
+        numbers.iter().find(|number| number["name"] == "card.t_access_ddr50").expect("the mode needs it");
+    let time = time["value"].as_f64().expect("a number");
+    assert!((time / 150e3 - 1.0).abs() < 0.1, "{time}");
+    assert!(profile.contains("\"card.t_access_ddr50\" = { fitted = ["), "{profile}");
+    let hosts = folder.run(&[&both[..], &["--host", "raspberry-pi-2", "--same-card"]].concat());
+    assert!(hosts.err.contains("--host is given 3 times for 2 measurements"), "{}", hosts.err);
+    let shared = folder.run(&[&both[..], &["--same-card", "--fit-host"]].concat());
+    assert!(shared.err.contains("--fit-host fits the numbers of one host"), "{}", shared.err);
 }

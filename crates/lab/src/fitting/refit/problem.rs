@@ -1,7 +1,7 @@
 //! The problem of a refit, as the sources of the profiles state it: the places of the experiment, the cells of the fit, and
 //! the numbers with the cells that determine them.
 
-use super::super::table::TABLE;
+use super::super::table::Row;
 use super::super::{FittingError, Held};
 use super::RefitSettings;
 use crate::experiment::map_parallel::map_parallel;
@@ -222,8 +222,8 @@ impl<'a> RefitProblem<'a> {
         place: usize,
     ) -> Result<((f64, f64), Grid), &'static str> {
         const KIB: f64 = 1024.0;
-        let row = TABLE.iter().find(|row| row.path == path);
-        let unit = row.and_then(|row| row.multiple_of).and_then(|of| self.quantity(of, place));
+        let row = Row::at(path);
+        let unit = row.and_then(Row::multiple_of).and_then(|of| self.quantity(of, place));
         let bounds = row.map(|row| row.bounds);
         match (dimension, unit) {
             (Dimension::Time, _) => Ok((bounds.unwrap_or((10.0, 1e9)), Grid::Digits)),
@@ -250,7 +250,7 @@ impl<'a> RefitProblem<'a> {
 
     /// Ties numbers to the one of which they are multiples, if a refit changes it.
     fn add_followers(&mut self) {
-        let unit_of = |path: &str| TABLE.iter().find(|row| row.path == path).and_then(|row| row.multiple_of);
+        let unit_of = |path: &str| Row::at(path).and_then(Row::multiple_of);
         for k in 0..self.numbers.len() {
             let unit = self.numbers.iter().position(|unit| {
                 unit_of(self.numbers[k].path) == Some(unit.path)

@@ -1,0 +1,319 @@
+//! The choice of the mechanisms that the cells need.
+//!
+//! The choice is a forward selection: each mechanism is tried from closed-form starts, and the one with the largest gain
+//! enters, until none gains enough. A mechanism that a later one makes superfluous leaves again.
+//!
+//! The gain is the fall of chi-squared minus the rise of a penalty: that of AICc (Burnham and Anderson, "Model Selection
+//! and Multimodel Inference", 2002) with 8 instead of 2 for each number, because many mechanisms are tried. A card whose
+//! base model explains the cells within their deviations tries none.
+
+use super::mechanisms::{Facts, MECHANISMS, Mechanism, Variant, starts};
+use super::session::{Free, Model, Session};
+use super::table::Row;
+use super::{FittingError, Held};
+use flashlab_fit::estimate::Settings;
+use flashlab_sd::Mode;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Penalty of each number in units of chi-squared.
+const NUMBER_COST: f64 = 8.0;
+/// Chi-squared per degree of freedom up to which the base model explains the cells.
+const EXPLAINED: f64 = 1.5;
+/// Fall of chi-squared in the first screening below which a mechanism is not screened again.
+const PROMISING: f64 = 2.0;
+/// Mechanisms that are searched further, and the iterations of their search.
+const FOLLOWED: usize = 2;
+const FOLLOWED_ITERATIONS: usize = 8;
+
+/// A mechanism that a model may take up: for one card, from certain starts.
+#[derive(Clone)]
+struct Offer {
+    mechanism: &'static Mechanism,
+    card: usize,
+    variants: Vec<Variant>,
+}
+
+impl Offer {
+    fn key(&self) -> Key {
+        (self.card, self.mechanism.name)
+    }
+}
+
+/// Card and name of a mechanism.
+type Key = (usize, &'static str);
+
+/// The best variant of each mechanism that was screened; `None` if the mechanism gains nothing.
+type Screened = BTreeMap<Key, Option<usize>>;
+
+/// A mechanism that a model has taken up.
+struct Taken {
+    offer: Offer,
+    /// Numbers that it replaced, with their starts.
+    replaced: Vec<(Free, f64)>,
+}
+
+impl Session<'_> {
+    /// Adds the mechanisms that the cells need to `model`. Returns those that it does not need.
+    pub(super) fn add_mechanisms(&self, model: &mut Model) -> Result<Vec<Held>, FittingError> {
+        let mut taken: Vec<Taken> = Vec::new();
+        let mut known = Screened::new();
+        let mut best = self.minimum(model, &self.search(20), 4)?;
+        loop {
+            let free = self.cells.len().saturating_sub(model.numbers.len());
+            if free == 0 || best.0 < NUMBER_COST.max(EXPLAINED * free as f64) {
+                break;
+            }
+            model.starts.clone_from(&best.1);
+            let Some((mechanism, found, chi2)) = self.best_addition(model, best.0, &mut known)? else {
+                break;
+            };
+            best = (chi2, found.starts.clone());
+            taken.push(mechanism);
+            *model = found;
+            self.drop_superfluous(model, &mut taken, &mut best)?;
+        }
+        model.starts = best.1;
+        Ok(self.not_taken(model))
+    }
+
+    /// Returns the mechanism with the largest gain over `chi2`, and the model with it.
+    fn best_addition(
+        &self,
+        model: &Model,
+        chi2: f64,
+        known: &mut Screened,
+    ) -> Result<Option<(Taken, Model, f64)>, FittingError> {
+        let mut screened = self.screen(model, chi2, known)?;
+        screened.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        screened.truncate(FOLLOWED);
+        let mut best: Option<(f64, Taken, Model, f64)> = None;
+        for (_, taken, more) in screened {
+            let (found, values) = self.minimum(&more, &self.search(FOLLOWED_ITERATIONS), 1)?;
+            let gain = self.gain(model, chi2, &more, found);
+            if gain > 0.0 && best.as_ref().is_none_or(|(most, ..)| gain > *most) {
+                best = Some((gain, taken, Model { starts: values, ..more }, found));
+            }
+        }
+        Ok(best.map(|(_, taken, model, chi2)| (taken, model, chi2)))
+    }
+
+    /// Searches shortly from each variant of each mechanism. Returns chi-squared of the best variants, with their models.
+    /// `known` has the results of earlier calls, whose best variants alone are searched.
+    fn screen(
+        &self,
+        model: &Model,
+        chi2: f64,
+        known: &mut Screened,
+    ) -> Result<Vec<(f64, Taken, Model)>, FittingError> {
+        let slopes = self.slopes(model)?;
+        let mut screened = Vec::new();
+        for offer in self.offers(model) {
+            let mut lowest: Option<(f64, usize, Model)> = None;
+            for (n, variant) in offer.variants.iter().enumerate() {
+                if known.get(&offer.key()).is_some_and(|best| *best != Some(n)) {
+                    continue;
+                }
+                let more = self.with(model, &offer, variant).0;
+                if more.numbers.len() >= self.cells.len() {
+                    continue;
+                }
+                // The simulator refuses cards that no one can build.
+                let Ok(found) = self.screened(&more, &slopes) else { continue };
+                if lowest.as_ref().is_none_or(|(least, ..)| found.0 < *least) {
+                    lowest = Some((found.0, n, Model { starts: found.1, ..more }));
+                }
+            }
+            let best = lowest.as_ref().filter(|(found, ..)| chi2 - found > PROMISING).map(|(_, n, _)| *n);
+            known.insert(offer.key(), best);
+            if let (Some(n), Some((found, _, more))) = (best, lowest) {
+                let replaced = self.with(model, &offer, &offer.variants[n]).1;
+                screened.push((found, Taken { offer, replaced }, more));
+            }
+        }
+        Ok(screened)
+    }
+
+    /// Removes earlier mechanisms without which the model is better, the one with the largest gain first.
+    fn drop_superfluous(
+        &self,
+        model: &mut Model,
+        taken: &mut Vec<Taken>,
+        best: &mut (f64, Vec<f64>),
+    ) -> Result<(), FittingError> {
+        let mut n = 0;
+        while n + 1 < taken.len() {
+            let less = self.without(model, &taken[n]);
+            let required = |t: &Taken| {
+                t.offer.card == taken[n].offer.card
+                    && t.offer
+                        .mechanism
+                        .requires
+                        .iter()
+                        .any(|path| taken[n].offer.mechanism.numbers.contains(path))
+            };
+            if !taken.iter().any(required) {
+                let found = self.minimum(&less, &self.search(4), 0)?;
+                if self.gain(&less, found.0, model, best.0) <= 0.0 {
+                    *model = less;
+                    *best = found;
+                    taken.remove(n);
+                    continue;
+                }
+            }
+            n += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the gain of a model with `chi2` over a smaller one.
+    fn gain(&self, smaller: &Model, chi2_smaller: f64, larger: &Model, chi2: f64) -> f64 {
+        let penalty = |model: &Model| penalty(model.numbers.len(), self.cells.len());
+        (chi2_smaller + penalty(smaller)) - (chi2 + penalty(larger))
+    }
+
+    fn search(&self, iterations_max: usize) -> Settings {
+        Settings { starts: 1, followed: 1, iterations_max, ..self.settings.search.clone() }
+    }
+
+    /// Returns the mechanisms that `model` lacks, with the starts that the cells of each card suggest.
+    fn offers(&self, model: &Model) -> Vec<Offer> {
+        let mut offers = Vec::new();
+        for card in 0..self.labels.len() {
+            let modes = self.modes(card);
+            let facts = Facts {
+                cells: &self.accesses[card],
+                modes: &modes,
+                has_queue: self.has_queue(card),
+                page: self.value_in(model, card, "flash.page").unwrap_or(8192.0),
+            };
+            for mechanism in MECHANISMS {
+                let is_in = |path: &&str| model.has(card, path);
+                let exists = |path: &&str| self.value_in(model, card, path).is_some();
+                let chosen = &self.settings.numbers;
+                let is_chosen = |path: &&str| chosen.is_empty() || chosen.iter().any(|name| name == path);
+                if mechanism.numbers.iter().any(|path| is_in(path))
+                    || !mechanism.requires.iter().all(exists)
+                    || !mechanism.numbers.iter().all(|path| is_chosen(path))
+                {
+                    continue;
+                }
+                let mut variants = (mechanism.variants)(&facts);
+                // A card with the mechanism may have other values of its numbers.
+                let present: Option<Vec<f64>> =
+                    mechanism.numbers.iter().map(|path| self.value_in(model, card, path)).collect();
+                if let Some(present) = present.filter(|_| mechanism.replaces.is_empty()) {
+                    variants.insert(0, starts(&present));
+                }
+                if !variants.is_empty() {
+                    offers.push(Offer { mechanism, card, variants });
+                }
+            }
+        }
+        offers
+    }
+
+    /// Returns `model` with a mechanism, and the numbers that the mechanism replaced.
+    fn with(&self, model: &Model, offer: &Offer, variant: &Variant) -> (Model, Vec<(Free, f64)>) {
+        let mut more = Model { fixed: model.fixed.clone(), ..Model::default() };
+        let mut replaced = Vec::new();
+        for (number, start) in model.numbers.iter().zip(&model.starts) {
+            let is_of_card = number.card == Some(offer.card);
+            if is_of_card && offer.mechanism.replaces.contains(&number.row.path) {
+                replaced.push((*number, *start));
+                continue;
+            }
+            let factor = variant.factors.iter().find(|(path, _)| is_of_card && *path == number.row.path);
+            more.numbers.push(*number);
+            more.starts.push(start * factor.map_or(1.0, |(_, factor)| *factor));
+        }
+        more.fixed.extend(variant.fixed.iter().map(|setting| (offer.card, setting.clone())));
+        for (path, start) in offer.mechanism.numbers.iter().zip(&variant.starts) {
+            let row = Row::at(path).expect("a test checks the paths");
+            more.numbers.push(Free { card: Some(offer.card), row });
+            more.starts.push(*start);
+        }
+        let (numbers, mut values) = (more.numbers.clone(), std::mem::take(&mut more.starts));
+        for (number, start) in numbers.iter().zip(&mut values) {
+            let (low, high) = self.bounds(&more, number);
+            *start = start.clamp(low, high);
+        }
+        more.starts = values;
+        (more, replaced)
+    }
+
+    /// Returns `model` without a mechanism that it has taken up.
+    fn without(&self, model: &Model, taken: &Taken) -> Model {
+        let Taken { offer, replaced } = taken;
+        let is_its = |number: &Free| {
+            number.card == Some(offer.card) && offer.mechanism.numbers.contains(&number.row.path)
+        };
+        let mut less = Model::default();
+        for (number, start) in model.numbers.iter().zip(&model.starts).filter(|(n, _)| !is_its(n)) {
+            less.numbers.push(*number);
+            less.starts.push(*start);
+        }
+        for (number, start) in replaced {
+            less.numbers.push(*number);
+            less.starts.push(*start);
+        }
+        let its: Vec<&str> =
+            offer.variants.iter().flat_map(|variant| variant.fixed.iter().map(|(path, _)| *path)).collect();
+        let fixed = model.fixed.iter().filter(|(card, (path, _))| *card != offer.card || !its.contains(path));
+        less.fixed = fixed.cloned().collect();
+        less
+    }
+
+    /// Returns the numbers of mechanisms that neither `model` nor the base profile has.
+    fn not_taken(&self, model: &Model) -> Vec<Held> {
+        let offers = self.offers(model);
+        let mut held: Vec<Held> = Vec::new();
+        for offer in offers {
+            for path in offer.mechanism.numbers {
+                let row = Row::at(path).expect("a test checks the paths");
+                let name = self.name(&Free { card: Some(offer.card), row });
+                let is_absent = self.value_in(model, offer.card, path).is_none();
+                if is_absent && held.iter().all(|known| known.name != name) {
+                    let reason = "the cells do not need it".to_owned();
+                    held.push(Held { name, value: "none".to_owned(), reason });
+                }
+            }
+        }
+        held
+    }
+
+    /// Returns the bus modes in which a card was measured, slowest first.
+    fn modes(&self, card: usize) -> Vec<Mode> {
+        let mut modes: Vec<Mode> = self.machines(card).map(|(mode, _)| mode).collect();
+        modes.sort_by_key(|mode| {
+            let bus = mode.bus();
+            let edges = if bus.ddr { 2 } else { 1 };
+            (bus.clock_hz * edges * u64::from(bus.width), Reverse(mode.index()))
+        });
+        modes.dedup();
+        modes
+    }
+
+    /// Returns true if a host of a card has a command queue.
+    fn has_queue(&self, card: usize) -> bool {
+        self.machines(card).any(|(_, has_queue)| has_queue)
+    }
+}
+
+/// Returns the penalty of a model.
+fn penalty(numbers: usize, cells: usize) -> f64 {
+    let (k, n) = (numbers as f64, cells as f64);
+    NUMBER_COST * k + 2.0 * k * (k + 1.0) / (n - k - 1.0).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_degrees_of_freedom_cost_more() {
+        let step = |numbers, cells| penalty(numbers + 1, cells) - penalty(numbers, cells);
+        assert!(step(6, 8) > 30.0 && step(6, 24) < 11.0);
+        assert!((step(2, 1_000_000) - NUMBER_COST).abs() < 1e-3);
+    }
+}

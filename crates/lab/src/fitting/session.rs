@@ -1,0 +1,374 @@
+//! A fit in progress: the rigs of the measurements, the cells, and the numbers that the search moves.
+
+use super::forward::{Access, KnownRuns, Predicted, Rig, Setting};
+use super::table::{Grid, Row, TABLE};
+use super::{Companion, FitSettings, FittingError, Held, Input, SPREAD, candidates, value_of};
+use crate::progress::Progress;
+use flashlab_catalogue::device::Device;
+use flashlab_catalogue::kind::CardInHost;
+use flashlab_catalogue::library::Library;
+use flashlab_fit::estimate::{
+    Candidate, Cell, Estimate, Number, Predictions, Problem, Scale, Selection, Settings, Slopes, estimate,
+    minimum, screen, select, slopes,
+};
+use flashlab_sd::Mode;
+use std::cell::RefCell;
+
+/// A number of a fit: a row of the table, and the card to which it belongs. Numbers of the host belong to all cards.
+#[derive(Clone, Copy)]
+pub(super) struct Free {
+    pub(super) card: Option<usize>,
+    pub(super) row: &'static Row,
+}
+
+/// The numbers that a search moves, and those that mechanisms fix.
+#[derive(Clone, Default)]
+pub(super) struct Model {
+    pub(super) numbers: Vec<Free>,
+    /// Start of each number.
+    pub(super) starts: Vec<f64>,
+    /// Fixed numbers, by card.
+    pub(super) fixed: Vec<(usize, Setting)>,
+}
+
+impl Model {
+    /// Returns true if the search moves the number of a card at `path`.
+    pub(super) fn has(&self, card: usize, path: &str) -> bool {
+        self.numbers.iter().any(|n| n.row.path == path && n.card.is_none_or(|of| of == card))
+    }
+}
+
+/// Rigs, cells and numbers of a fit. A rig has the measurements of one input; a card has one rig, or one on each host.
+pub(super) struct Session<'a> {
+    library: &'a Library,
+    pub(super) settings: &'a FitSettings,
+    /// Labels of the cards.
+    pub(super) labels: Vec<String>,
+    rigs: Vec<Rig>,
+    /// Card of each rig.
+    card_of: Vec<usize>,
+    /// Devices with the numbers of the base profile, by rig.
+    bases: Vec<Device>,
+    pub(super) cells: Vec<Cell>,
+    /// Patterns of the cells, by card.
+    pub(super) accesses: Vec<Vec<Access>>,
+    /// Runs of the measured steps.
+    known: RefCell<KnownRuns>,
+    candidates: Vec<Candidate>,
+    candidate_rigs: Vec<Rig>,
+    /// Card of each of the candidates' rigs.
+    candidate_card_of: Vec<usize>,
+    /// Runs of the candidates' steps.
+    known_candidates: RefCell<KnownRuns>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        inputs: &[Input],
+        settings: &'a FitSettings,
+        hosts: &[String],
+        library: &'a Library,
+        progress: &Progress,
+    ) -> Result<(Session<'a>, Vec<String>), FittingError> {
+        let labels: Vec<String> = inputs.iter().map(|input| input.label.clone()).collect();
+        let labels = if settings.same_card { vec![labels.join(" and ")] } else { labels };
+        let mut session = Session {
+            library,
+            settings,
+            accesses: vec![Vec::new(); labels.len()],
+            labels,
+            rigs: Vec::new(),
+            card_of: Vec::new(),
+            bases: Vec::new(),
+            cells: Vec::new(),
+            known: RefCell::new(KnownRuns::new(progress.clone())),
+            candidates: Vec::new(),
+            candidate_rigs: Vec::new(),
+            candidate_card_of: Vec::new(),
+            known_candidates: RefCell::new(KnownRuns::new(progress.clone())),
+        };
+        let mut notes = Vec::new();
+        for (n, (input, host)) in inputs.iter().zip(hosts).enumerate() {
+            let card = if settings.same_card { 0 } else { n };
+            let ready = input.ready(settings, library)?;
+            notes.extend(ready.notes);
+            let mut fixed: Vec<Setting> = vec![("host", host.clone())];
+            if !settings.exact {
+                fixed.push((SPREAD, "0%".to_owned()));
+            }
+            if let Some(capacity) = ready.capacity.filter(|_| !input.is_refit(settings)) {
+                fixed.push(("card.capacity", format!("{capacity}B")));
+            }
+            let rig = Rig { device: settings.base.clone(), settings: fixed.clone(), steps: ready.steps };
+            session.bases.push(rig.open(&[], library)?);
+            session.rigs.push(rig);
+            session.card_of.push(card);
+            session.cells.extend(ready.cells);
+            session.accesses[card].extend(ready.accesses);
+            let prefix = match (settings.same_card, inputs.len()) {
+                (_, 1) => String::new(),
+                (true, _) if hosts[..n].contains(host) => continue,
+                (true, _) => format!("on {host}: "),
+                (false, _) => format!("{}: ", input.label),
+            };
+            session.add_candidates(card, fixed, ready.capacity, &prefix)?;
+        }
+        if session.cells.is_empty() {
+            return Err(FittingError::NoCells);
+        }
+        Ok((session, notes))
+    }
+
+    fn add_candidates(
+        &mut self,
+        card: usize,
+        settings: Vec<Setting>,
+        capacity: Option<u64>,
+        prefix: &str,
+    ) -> Result<(), FittingError> {
+        let (candidates, steps) = candidates::candidates(self.library, capacity)?;
+        let named = candidates.into_iter().map(|c| Candidate { name: format!("{prefix}{}", c.name), ..c });
+        self.candidates.extend(named);
+        self.candidate_rigs.push(Rig { device: self.settings.base.clone(), settings, steps });
+        self.candidate_card_of.push(card);
+        Ok(())
+    }
+
+    /// Returns the index of the first input of each card.
+    pub(super) fn first_inputs(&self) -> impl Iterator<Item = usize> {
+        (0..self.labels.len()).map(|card| self.first_rig(card))
+    }
+
+    fn first_rig(&self, card: usize) -> usize {
+        self.card_of.iter().position(|of| *of == card).expect("a card has a rig")
+    }
+
+    /// Returns the model of the base profile: the rows of the table that the cells may determine. Optional rows are in it
+    /// only if the user names them and the base profile has them.
+    pub(super) fn model(&self) -> Model {
+        let chosen = &self.settings.numbers;
+        let is_named = |row: &Row| chosen.iter().any(|path| path == row.path);
+        let mut model = Model::default();
+        for row in TABLE.iter().filter(|row| if chosen.is_empty() { !row.optional } else { is_named(row) }) {
+            let cards: Vec<usize> = (0..self.labels.len())
+                .filter(|card| row.optional || (row.start)(&self.accesses[*card]).is_some())
+                .filter(|card| self.base_value(*card, row.path).is_some())
+                .collect();
+            if row.is_of_host() {
+                if self.settings.fit_host && !cards.is_empty() {
+                    model.numbers.push(Free { card: None, row });
+                }
+            } else {
+                model.numbers.extend(cards.into_iter().map(|card| Free { card: Some(card), row }));
+            }
+        }
+        model.starts = model.numbers.iter().map(|number| self.start(&model, number)).collect();
+        model
+    }
+
+    fn start(&self, model: &Model, number: &Free) -> f64 {
+        let row = number.row;
+        let base = || self.base_value(number.card.unwrap_or(0), row.path);
+        let guess = match number.card {
+            Some(card) if self.settings.numbers.is_empty() => (row.start)(&self.accesses[card]),
+            Some(card) => base().or_else(|| (row.start)(&self.accesses[card])),
+            None => base(),
+        };
+        let (low, high) = self.bounds(model, number);
+        guess.unwrap_or(low).clamp(low, high)
+    }
+
+    /// Returns the value of the base profile in base units.
+    fn base_value(&self, card: usize, path: &str) -> Option<f64> {
+        value_of(&self.bases[self.first_rig(card)], path)
+    }
+
+    /// Returns the value that a number has in a model: the start of the search, the fixed value, or that of the base
+    /// profile.
+    pub(super) fn value_in(&self, model: &Model, card: usize, path: &str) -> Option<f64> {
+        let is_it = |number: &Free| number.row.path == path && number.card.is_none_or(|of| of == card);
+        let searched = model.numbers.iter().zip(&model.starts).find(|(number, _)| is_it(number));
+        let fixed = model.fixed.iter().find(|(of, (fixed, _))| *of == card && *fixed == path);
+        let parsed = |(_, (_, text)): &(usize, Setting)| Row::at(path).and_then(|row| row.parse(text));
+        searched
+            .map(|(_, start)| *start)
+            .or_else(|| fixed.and_then(parsed))
+            .or_else(|| self.base_value(card, path))
+    }
+
+    /// Returns the bounds of a number.
+    pub(super) fn bounds(&self, model: &Model, number: &Free) -> (f64, f64) {
+        let (low, high) = number.row.bounds;
+        let unit = self.unit_of(model, number).unwrap_or(low);
+        let capacity = self.bases[self.first_rig(number.card.unwrap_or(0))].capacity() as f64;
+        match number.row.grid {
+            Grid::MultiplesOf(_) => (low.max(unit), high.min(capacity / 4.0).max(2.0 * unit)),
+            Grid::Any | Grid::PowersOfTwo | Grid::Whole => (low, high),
+        }
+    }
+
+    /// Returns the unit that a number is a multiple of.
+    fn unit_of(&self, model: &Model, number: &Free) -> Option<f64> {
+        match number.row.grid {
+            Grid::MultiplesOf(path) => self.value_in(model, number.card.unwrap_or(0), path),
+            Grid::Whole => Some(1.0),
+            Grid::Any | Grid::PowersOfTwo => None,
+        }
+    }
+
+    /// Returns the name of a number in tables.
+    pub(super) fn name(&self, number: &Free) -> String {
+        match number.card {
+            Some(card) if self.labels.len() > 1 => format!("{}:{}", self.labels[card], number.row.path),
+            _ => number.row.path.to_owned(),
+        }
+    }
+
+    /// Returns the settings of a card at a point.
+    fn settings_of(&self, card: usize, model: &Model, values: &[f64]) -> Vec<Setting> {
+        let fixed = model.fixed.iter().filter(|(of, _)| *of == card).map(|(_, setting)| setting.clone());
+        let own = model.numbers.iter().zip(values).filter(|(n, _)| n.card.is_none_or(|c| c == card));
+        let set = own.flat_map(|(number, value)| {
+            let text = number.row.print(*value);
+            let paths = [number.row.path].into_iter().chain(number.row.tied.iter().copied());
+            paths.map(move |path| (path, text.clone()))
+        });
+        fixed.chain(set).collect()
+    }
+
+    /// Returns the settings of each rig at a point.
+    pub(super) fn point(&self, model: &Model, values: &[f64]) -> Vec<Vec<Setting>> {
+        self.card_of.iter().map(|card| self.settings_of(*card, model, values)).collect()
+    }
+
+    /// Returns the numbers of each card that a mechanism of `model` sets without an estimate.
+    pub(super) fn companions(&self, model: &Model) -> Vec<Vec<Companion>> {
+        let of = |card: usize| {
+            let fixed = model.fixed.iter().filter(|(of, _)| *of == card);
+            let fixed = fixed.map(|(_, (path, _))| Companion {
+                path,
+                reason: "part of a mechanism that the measurements need".to_owned(),
+            });
+            let own = model.numbers.iter().filter(|number| number.card == Some(card));
+            let tied = own.flat_map(|number| {
+                let reason = format!("always as {}", number.row.path);
+                number.row.tied.iter().map(move |path| Companion { path, reason: reason.clone() })
+            });
+            fixed.chain(tied).collect()
+        };
+        (0..self.labels.len()).map(of).collect()
+    }
+
+    /// Returns the device of each card at a point.
+    pub(super) fn devices(&self, point: &[Vec<Setting>]) -> Result<Vec<Device>, FittingError> {
+        let device = |rig: usize| {
+            // The spread between erase blocks was zero in the fit only.
+            let settings = self.rigs[rig].settings.iter().filter(|(path, _)| *path != SPREAD);
+            let rig_with_spread = Rig { settings: settings.cloned().collect(), ..self.rigs[rig].clone() };
+            rig_with_spread.open(&point[rig], self.library)
+        };
+        self.first_inputs().map(device).collect()
+    }
+
+    /// Predicts the cells at several points.
+    pub(super) fn predict(&self, points: &[Vec<Vec<Setting>>]) -> Vec<Result<Vec<Predicted>, FittingError>> {
+        self.known.borrow_mut().predict(&self.rigs, points, self.settings.search.seed, self.library)
+    }
+
+    /// Calls `with` with the problem of estimating the numbers of `model`.
+    fn with_problem<R>(
+        &self,
+        model: &Model,
+        search: Settings,
+        with_candidates: bool,
+        with: impl FnOnce(&Problem<'_>) -> R,
+    ) -> R {
+        let run = |known: &RefCell<KnownRuns>, rigs: &[Rig], cards: &[usize], points: &[Vec<f64>]| {
+            let of = |values: &Vec<f64>| -> Vec<Vec<Setting>> {
+                cards.iter().map(|card| self.settings_of(*card, model, values)).collect()
+            };
+            let points: Vec<_> = points.iter().map(of).collect();
+            let values = |cells: Vec<Predicted>| cells.into_iter().map(|cell| cell.value).collect();
+            let seed = self.settings.search.seed;
+            let predicted = known.borrow_mut().predict(rigs, &points, seed, self.library).into_iter();
+            predicted.map(|cells| cells.map(values).map_err(|error| error.to_string())).collect()
+        };
+        let forward =
+            |points: &[Vec<f64>]| -> Vec<Predictions> { run(&self.known, &self.rigs, &self.card_of, points) };
+        let forward_candidates = |points: &[Vec<f64>]| -> Vec<Predictions> {
+            run(&self.known_candidates, &self.candidate_rigs, &self.candidate_card_of, points)
+        };
+        let number = |(free, start): (&Free, &f64)| Number {
+            name: self.name(free),
+            unit: free.row.unit(),
+            bounds: self.bounds(model, free),
+            scale: if free.row.grid == Grid::PowersOfTwo { Scale::PowersOfTwo } else { Scale::Log },
+            start: *start,
+            step: free.row.step,
+            unit_size: self.unit_of(model, free),
+        };
+        with(&Problem {
+            numbers: model.numbers.iter().zip(&model.starts).map(number).collect(),
+            cells: self.cells.clone(),
+            forward: &forward,
+            candidates: if with_candidates { self.candidates.clone() } else { Vec::new() },
+            forward_candidates: if with_candidates { Some(&forward_candidates) } else { None },
+            settings: search,
+        })
+    }
+
+    /// Selects the numbers of `model` that the cells can determine.
+    pub(super) fn select(&self, model: &Model) -> Result<Selection, FittingError> {
+        let search = self.settings.search.clone();
+        let select = |problem: &Problem<'_>| select(problem, problem.cells.len());
+        Ok(self.with_problem(model, search, false, select)?)
+    }
+
+    /// Estimates the numbers of `model`, with intervals and advice.
+    pub(super) fn estimate(&self, model: &Model) -> Result<Estimate, FittingError> {
+        Ok(self.with_problem(model, self.settings.search.clone(), true, estimate)?)
+    }
+
+    /// Returns the least chi-squared of `model`, and the values there.
+    pub(super) fn minimum(
+        &self,
+        model: &Model,
+        search: &Settings,
+        neighbour_rounds: usize,
+    ) -> Result<(f64, Vec<f64>), FittingError> {
+        let found = self.with_problem(model, search.clone(), false, |p| minimum(p, neighbour_rounds))?;
+        Ok((found.chi2, found.values))
+    }
+
+    /// Returns the derivatives at the starts of `model`.
+    pub(super) fn slopes(&self, model: &Model) -> Result<Slopes, FittingError> {
+        Ok(self.with_problem(model, self.settings.search.clone(), false, slopes)?)
+    }
+
+    /// Returns a low chi-squared of `model`, an extension of the one with these derivatives, and the values there.
+    pub(super) fn screened(&self, model: &Model, slopes: &Slopes) -> Result<(f64, Vec<f64>), FittingError> {
+        let found =
+            self.with_problem(model, self.settings.search.clone(), false, |problem| screen(problem, slopes))?;
+        Ok((found.chi2, found.values))
+    }
+
+    /// Returns the numbers that the selection left out.
+    pub(super) fn held(&self, model: &Model, selection: &Selection) -> Vec<Held> {
+        let held = |k: &usize, reason: &str| {
+            let number = &model.numbers[*k];
+            let value = self.base_value(number.card.unwrap_or(0), number.row.path);
+            let text = value.map_or("none".to_owned(), |value| number.row.print(value));
+            Held { name: self.name(number), value: text, reason: reason.to_owned() }
+        };
+        let without_effect = selection.without_effect.iter().map(|k| held(k, "no cell depends on it"));
+        let too_few = selection.without_cells.iter().map(|k| held(k, "the cells are too few for it"));
+        without_effect.chain(too_few).collect()
+    }
+
+    /// Returns the bus mode of each rig of an SD card, and true if its host has a command queue.
+    pub(super) fn machines(&self, card: usize) -> impl Iterator<Item = (Mode, bool)> {
+        let bases = self.card_of.iter().zip(&self.bases).filter(move |(of, _)| **of == card);
+        let hardware = bases.filter_map(|(_, base)| base.hardware::<CardInHost>());
+        hardware.map(|found| (found.host.mode(&found.card.modes), found.host.queue.is_some()))
+    }
+}
