@@ -1,24 +1,41 @@
-//! The answer of a request that completes later: a future, and the method that resolves it.
+//! A result that arrives later: a future, and the method that resolves it.
 
 use crate::Outcome;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Future of the answer of a request. Clones share the same state.
-#[derive(Clone, Default)]
-pub(crate) struct Promise(Arc<Mutex<State>>);
+/// Future of a result, such as the answer of a request. Clones share the same state.
+pub struct Promise<T = Outcome>(Arc<Mutex<State<T>>>);
 
-#[derive(Default)]
-struct State {
-    outcome: Option<Outcome>,
+struct State<T> {
+    outcome: Option<T>,
     waker: Option<Waker>,
 }
 
-impl Promise {
-    /// Resolves the future with the outcome of the request.
-    pub(crate) fn resolve(&self, outcome: Outcome) {
+impl<T> Default for Promise<T> {
+    fn default() -> Promise<T> {
+        Promise(Arc::new(Mutex::new(State { outcome: None, waker: None })))
+    }
+}
+
+impl<T> Clone for Promise<T> {
+    fn clone(&self) -> Promise<T> {
+        Promise(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Promise<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Promise").field("resolved", &self.lock().outcome.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<T> Promise<T> {
+    /// Resolves the future.
+    pub fn resolve(&self, outcome: T) {
         let mut state = self.lock();
         state.outcome = Some(outcome);
         let waker = state.waker.take();
@@ -27,20 +44,20 @@ impl Promise {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the answer if it has arrived and was not taken.
-    pub(crate) fn take(&self) -> Option<Outcome> {
+    /// Returns the result if it has arrived and was not taken.
+    pub(crate) fn take(&self) -> Option<T> {
         self.lock().outcome.take()
     }
 
     /// Locks the state. No code panics while it holds the lock.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Future for Promise {
-    type Output = Outcome;
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+impl<T> Future for Promise<T> {
+    type Output = T;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let mut state = self.lock();
         match state.outcome.take() {
             Some(outcome) => Poll::Ready(outcome),

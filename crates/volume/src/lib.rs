@@ -9,8 +9,8 @@
 //! - [`mod@format`] contains the structures on the medium, as bytes.
 //! - [`Volume`] is the engine: [`Volume::format`] creates a volume, and [`Volume::open`] returns a block device.
 //!
-//! The crate has no clock and no threads: background work is a task of the context's executor, so the same code runs
-//! live, in simulated time and under crash tests.
+//! The crate has no clock and starts no threads: background work is a task of the context's executor, so the same code
+//! runs live, in simulated time and under crash tests. A server lends a volume its threads for codecs ([`Threads`]).
 #![forbid(unsafe_code)]
 
 mod allocate;
@@ -38,5 +38,5 @@ pub use reconcile::{Reason, Work};
 pub use target::Targets;
 pub use volume::{
     Amount, Backlog, Change, CodecCosts, Degraded, MemberUsage, OpenOptions, Reconciled, Report, Requests,
-    Scrubbed, Usage, Volume,
+    Scrubbed, Threads, Usage, Volume,
 };

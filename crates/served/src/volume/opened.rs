@@ -4,7 +4,7 @@ use super::gauges;
 use crate::StateWriter;
 use crate::bottom::Bytes;
 use crate::closing::{Background, Closing, Gauge};
-use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started};
+use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started, ThreadPool};
 use flashlab_sim::{Instant, Store, StoreError};
 use flashlab_volume::Volume;
 use std::fmt;
@@ -63,6 +63,9 @@ impl Bytes for OpenPool {
         BlockDevice::geometry(&self.volume)
     }
     fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>> {
+        // Codecs use all cores, and none delays the other requests of its connection.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        self.volume.compute_on(Arc::new(ThreadPool::new("codec", cores)?));
         Ok(Arc::new(self.volume))
     }
     fn into_store(self: Box<Self>) -> Box<dyn Store> {

@@ -6,11 +6,16 @@
 use super::Inner;
 use super::commit::{Journal, Snapshot};
 use crate::allocate::Opened;
-use crate::format::{Place, RUN_HEADER, Record, Root, Run};
-use flashlab_block::{Context, IoError};
+use crate::encode::Encoding;
+use crate::format::{Place, RUN_HEADER, Record, Root, Run, SealWith};
+use crate::layout::Layout;
+use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
 use std::collections::BTreeSet;
+
+/// Time in nanoseconds in which a pass over the map looks at an extent.
+const EPOCH_NS: u64 = 10;
 
 impl Inner {
     /// Stores a checkpoint, and lets the superblocks refer to it. The previous one is free afterwards.
@@ -113,7 +118,9 @@ impl<'a> RunWriter<'a> {
     /// Writes all runs.
     async fn write_state(&mut self, cx: &Context, mount: u32, snapshot: Snapshot) -> Result<(), IoError> {
         // Other mounts have no data left.
-        let used: BTreeSet<u32> = snapshot.map.iter().map(|extent| extent.writer().epoch).collect();
+        let (map, ns) = (snapshot.map.clone(), snapshot.map.len() as u64 * EPOCH_NS);
+        let epochs = move |_: &_| map.iter().map(|extent| extent.writer().epoch).collect();
+        let used: BTreeSet<u32> = self.inner.compute(ns, epochs).await;
         let is_used = |other: &u32| *other == mount || used.contains(other);
         for (mount, salt) in snapshot.salts.into_iter().filter(|(mount, _)| is_used(mount)) {
             Record::Epoch { mount, salt }.encode(&mut self.records);
@@ -178,6 +185,18 @@ impl<'a> RunWriter<'a> {
         self.write(cx, Some(next)).await
     }
 
+    /// Encodes a run. Other requests of the same thread go on meanwhile, so a long checkpoint does not delay them.
+    async fn encode(&self, run: Run) -> Payload {
+        let Layout { volume, block, .. } = self.inner.layout;
+        let (mount, number) = (self.inner.epoch, self.inner.next_seal());
+        let encode = move |how: &Encoding| {
+            let seal = how.keyring.as_ref().map(|keyring| SealWith { keyring, mount, number });
+            run.encode(&volume, block as usize, seal)
+        };
+        let ns = self.inner.structure_ns(self.inner.layout.run_len() as usize);
+        self.inner.compute(ns, encode).await.into()
+    }
+
     async fn write(&mut self, cx: &Context, next: Option<Vec<Place>>) -> Result<(), IoError> {
         let layout = &self.inner.layout;
         let mut run = Run {
@@ -196,7 +215,7 @@ impl<'a> RunWriter<'a> {
             run.next = next.as_ref().map(|places| places[n]);
             let Place { bucket, offset } = self.places[n];
             let offset = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);
-            let bytes = run.encode(&layout.volume, layout.block as usize, self.inner.seal_with()).into();
+            let bytes = self.encode(run.clone()).await;
             writes.push(self.inner.write_to(cx, *member, offset, bytes));
         }
         let results = join_all(writes).await;

@@ -24,6 +24,7 @@ mod reconcile;
 mod rekey;
 mod scrub;
 mod statistics;
+mod threads;
 mod unlock;
 mod write;
 
@@ -34,6 +35,7 @@ pub use open::{Degraded, OpenOptions};
 pub use reconcile::{Amount, Backlog, Reconciled};
 pub use scrub::Scrubbed;
 pub use statistics::Requests;
+pub use threads::Threads;
 
 use crate::allocate::{Allocator, BucketUsage, Opened};
 use crate::encode::{Compressor, Encoding};
@@ -54,7 +56,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
 /// Largest read or write in bytes.
@@ -71,7 +73,9 @@ struct Inner {
     layout: Layout,
     members: Vec<Member>,
     /// Encoding of new extents, with the keys of all extents.
-    encoding: Encoding,
+    encoding: Arc<Encoding>,
+    /// Threads for long computations; none in simulations.
+    threads: OnceLock<Arc<dyn Threads>>,
     /// Number of this mount.
     epoch: u32,
     /// Number of the next write within the mount.
@@ -246,11 +250,16 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the key and the number for the next structure of the journal or a checkpoint; `None` without encryption.
+    /// Returns the number for the next structure of the journal or a checkpoint.
+    fn next_seal(&self) -> u64 {
+        let step = u64::from(!fault("volume-repeats-a-number-of-the-journal"));
+        self.seals.fetch_add(step, Ordering::Relaxed)
+    }
+
+    /// Returns the key and the number for the next structure of the journal; `None` without encryption.
     fn seal_with(&self) -> Option<SealWith<'_>> {
         let keyring = self.encoding.keyring.as_ref()?;
-        let step = u64::from(!fault("volume-repeats-a-number-of-the-journal"));
-        Some(SealWith { keyring, mount: self.epoch, number: self.seals.fetch_add(step, Ordering::Relaxed) })
+        Some(SealWith { keyring, mount: self.epoch, number: self.next_seal() })
     }
 
     /// Converts a range in bytes to blocks.

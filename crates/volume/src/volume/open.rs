@@ -19,7 +19,7 @@ use flashlab_sim::fault;
 use futures_util::lock::Mutex as AsyncMutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Options of opening a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -405,7 +405,8 @@ impl Inner {
         };
         let inner = Inner {
             layout,
-            encoding: layout.encoding(keyring),
+            encoding: Arc::new(layout.encoding(keyring)),
+            threads: OnceLock::new(),
             epoch: journal.mount,
             next_write: AtomicU64::new(0),
             seals: AtomicU64::new(0),

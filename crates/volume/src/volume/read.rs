@@ -1,7 +1,8 @@
 //! Reads and the list of mapped ranges.
 
 use super::Inner;
-use crate::encode::{Compression, Identity, decode, decode_units, open_units};
+use super::threads::decompress_ns;
+use crate::encode::{Check, Compression, Encoding, Identity, decode, decode_units, open_units};
 use crate::extent::{Extent, Pointer, Writer};
 use flashlab_block::{Context, Extent as Part, IoError};
 use futures_util::future::join_all;
@@ -45,6 +46,35 @@ struct Fetch {
     length: usize,
     /// The same range from the beginning of the extent's stored bytes, without padding.
     range: Range<u32>,
+}
+
+/// Stored bytes of one copy of an extent, without their padding.
+struct Fetched {
+    stored: Vec<u8>,
+    compression: Compression,
+    how: Opening,
+}
+
+/// Verification of stored bytes.
+enum Opening {
+    /// One checksum for all of them.
+    Sum(u32),
+    /// Checks of units, of which `first` is the first one.
+    Checks { first: u32, check: Check, identity: Identity },
+}
+
+impl Fetched {
+    /// Verifies and decodes the bytes. Returns `None` if they are bad.
+    fn open(self, encoding: &Encoding) -> Option<Vec<u8>> {
+        let Fetched { stored, compression, how } = self;
+        match how {
+            Opening::Sum(sum) => (crc32c::crc32c(&stored) == sum).then_some(stored),
+            Opening::Checks { first, check, identity } => match compression {
+                Compression::None => decode_units(stored, first, &check, &identity, encoding).ok(),
+                _ => decode(stored, compression, &check, &identity, encoding).ok(),
+            },
+        }
+    }
 }
 
 /// Returns the blocks of an extent as it was stored, of which some may have been overwritten since.
@@ -170,21 +200,27 @@ impl Inner {
     /// Reads extents that are side by side on a member and in the volume into the buffer of the request. Returns `None` if
     /// the read fails or a part is bad.
     async fn read_in_place(&self, cx: &Context, wanted: &[Wanted<'_>], buffer: Vec<u8>) -> Option<Vec<u8>> {
-        let (pointer, first) = wanted.first()?.fetch.as_ref()?;
+        let ((pointer, first), length) = (wanted.first()?.fetch.as_ref()?, buffer.len());
         let mut buffer = self.read_from(cx, pointer.member, first.offset, buffer).await.ok()?;
-        let mut rest = &mut buffer[..];
-        for Wanted { extent, fetch, .. } in wanted {
-            let (pointer, fetch) = fetch.as_ref()?;
-            let (part, after) = std::mem::take(&mut rest).split_at_mut(fetch.length);
-            rest = after;
+        let part = |Wanted { extent, fetch, .. }: &Wanted<'_>| {
+            let fetch = fetch.as_ref().map(|(_, fetch)| fetch)?;
             let first = fetch.range.start / self.layout.unit;
-            let (check, identity) = (extent.check(), self.identity(extent));
-            let is_good = open_units(part, first, &check, &identity, &self.encoding).is_ok();
-            if !is_good || !self.lock().allocator.is_current(pointer) {
-                return None;
+            Some((fetch.length, first, extent.check(), self.identity(extent)))
+        };
+        let parts: Vec<_> = wanted.iter().map(part).collect::<Option<_>>()?;
+        let open = move |how: &Encoding| {
+            let mut rest = &mut buffer[..];
+            for (length, first, check, identity) in parts {
+                let (part, after) = std::mem::take(&mut rest).split_at_mut(length);
+                rest = after;
+                open_units(part, first, &check, &identity, how).ok()?;
             }
-        }
-        Some(buffer)
+            Some(buffer)
+        };
+        let buffer = self.compute(self.cipher_ns(length), open).await?;
+        let state = self.lock();
+        let is_current = |(pointer, _): &(Pointer, Fetch)| state.allocator.is_current(pointer);
+        wanted.iter().filter_map(|wanted| wanted.fetch.as_ref()).all(is_current).then_some(buffer)
     }
 
     /// Returns the part of an extent that a read needs, with the place of its first copy.
@@ -210,12 +246,20 @@ impl Inner {
             [_] => Vec::new(),
             _ => self.read_side_by_side(cx, wanted, run).await,
         };
+        let prepared = run.iter().map(|at| {
+            let Wanted { extent, fetch, .. } = &wanted[*at];
+            let (pointer, fetch) = fetch.as_ref()?;
+            self.prepare(extent, pointer, fetch, bytes.pop()?).ok()
+        });
+        let prepared: Vec<Option<Fetched>> = prepared.collect();
+        let ns = |fetched: &Option<Fetched>| fetched.as_ref().map_or(0, |fetched| self.open_ns(fetched));
+        let open = |fetched: Option<Fetched>, how: &Encoding| fetched.map(|fetched| fetched.open(how));
+        let opened = self.compute_all(prepared, ns, open).await;
         let mut reads = Vec::with_capacity(run.len());
-        for at in run {
+        for (at, opened) in run.iter().zip(opened) {
             let Wanted { extent, blocks, fetch } = &wanted[*at];
-            let (stored_blocks, fetched) = (stored(extent, blocks), fetch.as_ref().zip(bytes.pop()));
-            if let Some(((pointer, fetch), bytes)) = fetched
-                && let Ok(part) = self.verify(cx, extent, pointer, fetch, stored_blocks, bytes).await
+            if let Some((fetch, opened)) = fetch.as_ref().zip(opened)
+                && let Ok(part) = self.finish(cx, extent, fetch, stored(extent, blocks), opened).await
             {
                 reads.push(Ok(Some(part)));
                 continue;
@@ -305,7 +349,7 @@ impl Inner {
             return Err(CopyError::Moved);
         }
         let read = read.map_err(|_| CopyError::Bad)?;
-        self.verify(cx, extent, pointer, &fetch, wanted, read).await
+        self.verify(cx, extent, (*pointer, fetch), wanted, read).await
     }
 
     /// Returns the stored bytes that a read of blocks `wanted` of a stored extent needs: a compressed extent is read
@@ -331,34 +375,64 @@ impl Inner {
         &self,
         cx: &Context,
         extent: &Extent,
+        (pointer, fetch): (Pointer, Fetch),
+        wanted: Range<u32>,
+        stored: Vec<u8>,
+    ) -> Result<Vec<u8>, CopyError> {
+        let fetched = self.prepare(extent, &pointer, &fetch, stored)?;
+        let opened = self.compute(self.open_ns(&fetched), move |how| fetched.open(how)).await;
+        self.finish(cx, extent, &(pointer, fetch), wanted, opened).await
+    }
+
+    /// Prepares bytes that were read from one copy for their verification. Fails if the bucket was reused meanwhile.
+    fn prepare(
+        &self,
+        extent: &Extent,
         pointer: &Pointer,
         fetch: &Fetch,
-        wanted: Range<u32>,
         mut stored: Vec<u8>,
-    ) -> Result<Vec<u8>, CopyError> {
+    ) -> Result<Fetched, CopyError> {
         if !self.lock().allocator.is_current(pointer) {
             return Err(CopyError::Moved);
         }
-        let (block, unit) = (self.layout.block, self.layout.unit);
-        let (is_whole, range) = (extent.compression() != Compression::None, &fetch.range);
-        let wanted = wanted.start * block..wanted.end * block;
-        stored.truncate((range.end - range.start) as usize);
-        let (first, base) = (range.start / unit, if is_whole { 0 } else { range.start });
-        let decoded = match extent.single_sum() {
-            Some(sum) if !is_whole => (crc32c::crc32c(&stored) == sum).then_some(stored),
-            _ if is_whole => self.decode(extent, stored),
-            _ => {
-                let identity = self.identity(extent);
-                decode_units(stored, first, &extent.check(), &identity, &self.encoding).ok()
-            }
+        stored.truncate((fetch.range.end - fetch.range.start) as usize);
+        let (compression, first) = (extent.compression(), fetch.range.start / self.layout.unit);
+        let how = match extent.single_sum() {
+            Some(sum) if compression == Compression::None => Opening::Sum(sum),
+            _ => Opening::Checks { first, check: extent.check(), identity: self.identity(extent) },
         };
+        Ok(Fetched { stored, compression, how })
+    }
+
+    /// Estimates the time of the verification and decoding of stored bytes.
+    fn open_ns(&self, fetched: &Fetched) -> u64 {
+        match &fetched.how {
+            Opening::Sum(_) => 0,
+            Opening::Checks { identity, .. } => {
+                self.cipher_ns(fetched.stored.len())
+                    + decompress_ns(fetched.compression, u64::from(identity.length))
+            }
+        }
+    }
+
+    /// Returns blocks `wanted` of decoded bytes; `None` stands for bad ones.
+    async fn finish(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        (pointer, fetch): &(Pointer, Fetch),
+        wanted: Range<u32>,
+        decoded: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, CopyError> {
         let Some(decoded) = decoded else {
             self.checksum_failed(pointer.member);
             return Err(CopyError::Bad);
         };
+        let (block, range) = (self.layout.block, &fetch.range);
         let lengths = (decoded.len() as u32, range.end - range.start);
         self.spend(cx, lengths, extent.compression(), false).await;
-        let wanted = (wanted.start - base) as usize..(wanted.end - base) as usize;
+        let base = if extent.compression() == Compression::None { range.start } else { 0 };
+        let wanted = (wanted.start * block - base) as usize..(wanted.end * block - base) as usize;
         if wanted == (0..decoded.len()) {
             return Ok(decoded);
         }

@@ -5,6 +5,7 @@
 //! the requests of clients, and keeps to a limit of bytes per second, if the context has an executor.
 
 use super::rearrange::Rearranged;
+use super::write::Part;
 use super::{Inner, State, Volume};
 use crate::allocate::{Stream, Want};
 use crate::encode::{Encoding, compress};
@@ -288,7 +289,7 @@ impl Inner {
             Err(_) => return Ok(Err(Reason::Unreadable)),
         };
         let compressor = self.layout.background_compression;
-        let how = Encoding { compressor, ..self.encoding.clone() };
+        let how = Encoding { compressor, ..(*self.encoding).clone() };
         let Some(compressed) = compress(&data, &how) else {
             self.swap_extent(extent, extent.incompressible())?;
             return Ok(Ok(()));
@@ -311,7 +312,9 @@ impl Inner {
             allocator.allocate(&want, *position, |opened| State::record_opened(pending, opened))
         };
         let Some((places, _)) = allocated else { return Ok(Err(Reason::NoSpace)) };
-        let (new, bytes) = self.seal(extent.live(), &places, compressed.into(), compressor.compression());
+        let (blocks_of, compression) = (extent.live(), compressor.compression());
+        let part = Part { blocks: blocks_of, places: places.clone(), bytes: compressed.into(), compression };
+        let (new, bytes) = self.seal(part);
         let failed = self.write_copies(cx, &new, &bytes).await;
         let swapped = match failed {
             0 => self.swap_extent(extent, new),

@@ -1,15 +1,27 @@
 //! Writes, discards and zeroes.
 
+use super::threads::compress_ns;
 use super::{Inner, State};
 use crate::allocate::{Stream, Want};
-use crate::encode::{Compression, Compressor, Encoded, Identity, compress, seal};
+use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
 use crate::extent::{Extent, Pointer, Writer};
 use crate::format::Record;
+use crate::layout::Layout;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+
+/// A part of the data of a write that becomes an extent, with its places on members.
+pub(super) struct Part {
+    pub(super) blocks: Range<u64>,
+    pub(super) places: Vec<Pointer>,
+    /// The bytes, compressed with `compression`.
+    pub(super) bytes: Payload,
+    pub(super) compression: Compression,
+}
 
 impl Inner {
     /// Writes `data`, and commits it if it has to be durable.
@@ -17,36 +29,43 @@ impl Inner {
     /// A power loss leaves all of a write or nothing, unless its data is larger than the free space: then the parts for
     /// which there is space go first, and the space of the data that they replace takes the next ones.
     pub(super) async fn write(&self, cx: &Context, offset: u64, data: Payload, durable: bool) -> Outcome {
-        let mut extents = Vec::new();
+        let (mut parts, mut compressed) = (Vec::new(), BTreeMap::new());
         let mut rest = self.blocks(offset, data.len() as u64);
         while !rest.is_empty() {
-            let next = self.next_extent(cx, offset, &data, rest.clone());
-            match next.inspect_err(|_| self.drop_extents(&extents))? {
+            self.compress_parts(offset, &data, rest.clone(), &mut compressed).await;
+            let next = self.next_part(cx, offset, &data, rest.clone(), &mut compressed);
+            match next.inspect_err(|_| self.drop_parts(&parts))? {
                 Some(next) => {
-                    rest.start = next.0.end();
-                    extents.push(next);
+                    rest.start = next.blocks.end;
+                    parts.push(next);
                 }
                 None => match self.make_space(cx).await {
                     Ok(()) => {}
-                    Err(IoError::NoSpace) if !extents.is_empty() => {
-                        self.store(cx, std::mem::take(&mut extents)).await?;
+                    Err(IoError::NoSpace) if !parts.is_empty() => {
+                        self.store(cx, std::mem::take(&mut parts)).await?;
                     }
                     Err(error) => {
-                        self.drop_extents(&extents);
+                        self.drop_parts(&parts);
                         return Err(error);
                     }
                 },
             }
         }
-        if extents.is_empty() {
+        if parts.is_empty() {
             return Ok(Answer::Done);
         }
-        let position = self.store(cx, extents).await?;
+        let position = self.store(cx, parts).await?;
         self.acknowledge(cx, position, durable).await
     }
 
-    /// Writes the data of extents to the members and maps the extents as one change. Returns its position.
-    async fn store(&self, cx: &Context, mut extents: Vec<(Extent, Payload)>) -> Result<u64, IoError> {
+    /// Seals the parts of a write, writes their data to the members, and maps their extents as one change. Returns its
+    /// position.
+    async fn store(&self, cx: &Context, parts: Vec<Part>) -> Result<u64, IoError> {
+        let layout = self.layout;
+        let numbered = parts.into_iter().map(|part| (self.next_identity(&part.blocks), part)).collect();
+        let ns = |(_, part): &(Identity, Part)| self.cipher_ns(part.bytes.len());
+        let seal = move |(identity, part), how: &Encoding| seal_part(part, &identity, &layout, how);
+        let mut extents = self.compute_all(numbered, ns, seal).await;
         let mut writes = extents.iter().map(async |(extent, bytes)| {
             let lengths = (u32::from(extent.whole()) * self.layout.block, extent.stored());
             self.spend(cx, lengths, extent.compression(), true).await;
@@ -127,35 +146,69 @@ impl Inner {
         }
     }
 
-    /// Encodes the first part of `blocks`, a part of the data of a write that begins at `offset`, and takes space for it.
-    /// Returns `None` without free buckets.
-    fn next_extent(
+    /// Returns the first part of `blocks` that is encoded as one. Extents end at multiples of the largest extent, so that
+    /// sequential writes give extents of one size.
+    fn first_part(&self, blocks: &Range<u64>) -> Range<u64> {
+        let max = u64::from(self.layout.extent_max / self.layout.block);
+        blocks.start..blocks.end.min(blocks.start + max - blocks.start % max)
+    }
+
+    /// Returns the bytes of blocks of a write that begins at `offset`.
+    fn bytes_of(&self, offset: u64, data: &Payload, blocks: &Range<u64>) -> Payload {
+        let at = |n: u64| (n * u64::from(self.layout.block) - offset) as usize;
+        data.part(at(blocks.start)..at(blocks.end))
+    }
+
+    /// Compresses the parts of `rest` that are not in `compressed`, by their first blocks: some were compressed before, but
+    /// found no space.
+    async fn compress_parts(
+        &self,
+        offset: u64,
+        data: &Payload,
+        mut rest: Range<u64>,
+        compressed: &mut BTreeMap<u64, Option<Vec<u8>>>,
+    ) {
+        let compressor = self.encoding.compressor;
+        if compressor == Compressor::None || compressed.contains_key(&rest.start) {
+            return;
+        }
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let part = self.first_part(&rest);
+            rest.start = part.end;
+            if !compressed.contains_key(&part.start) {
+                parts.push((part.start, self.bytes_of(offset, data, &part)));
+            }
+        }
+        let ns = |(_, bytes): &(u64, Payload)| compress_ns(compressor, bytes.len() as u64);
+        let compress = |(start, bytes): (u64, Payload), how: &Encoding| (start, compress(&bytes, how));
+        compressed.extend(self.compute_all(parts, ns, compress).await);
+    }
+
+    /// Takes space for the first part of `blocks`, a part of the data of a write that begins at `offset`. Returns `None`
+    /// without free buckets.
+    fn next_part(
         &self,
         cx: &Context,
         offset: u64,
         data: &Payload,
         blocks: Range<u64>,
-    ) -> Result<Option<(Extent, Payload)>, IoError> {
-        // Extents end at multiples of the largest extent, so that sequential writes give extents of one size.
-        let max = u64::from(self.layout.extent_max / self.layout.block);
-        let blocks = blocks.start..blocks.end.min(blocks.start + max - blocks.start % max);
-        let part = |blocks: &Range<u64>| {
-            let at = |n: u64| (n * u64::from(self.layout.block) - offset) as usize;
-            data.part(at(blocks.start)..at(blocks.end))
-        };
-        if self.encoding.compressor != Compressor::None
-            && let Some(compressed) = compress(&part(&blocks), &self.encoding)
-        {
-            let wanted = (compressed.len() as u32).div_ceil(self.layout.block);
+        compressed: &mut BTreeMap<u64, Option<Vec<u8>>>,
+    ) -> Result<Option<Part>, IoError> {
+        let blocks = self.first_part(&blocks);
+        let bytes = compressed.get(&blocks.start).and_then(Option::as_ref);
+        if let Some(length) = bytes.map(|bytes| bytes.len() as u32) {
+            let wanted = length.div_ceil(self.layout.block);
             let Some((places, _)) = self.allocate(cx, (wanted, true))? else { return Ok(None) };
+            let bytes = compressed.remove(&blocks.start).flatten().expect("looked up above").into();
             let compression = self.encoding.compressor.compression();
-            return Ok(Some(self.seal(blocks, &places, compressed.into(), compression)));
+            return Ok(Some(Part { blocks, places, bytes, compression }));
         }
         let wanted = (blocks.end - blocks.start) as u32;
         let Some((places, got)) = self.allocate(cx, (wanted, false))? else { return Ok(None) };
         let blocks = blocks.start..blocks.start + u64::from(got);
-        let bytes = part(&blocks);
-        Ok(Some(self.seal(blocks, &places, bytes, Compression::None)))
+        let bytes = self.bytes_of(offset, data, &blocks);
+        Ok(Some(Part { blocks, places, bytes, compression: Compression::None }))
     }
 
     /// Takes space for the copies of up to `wanted` blocks. Returns `None` without free buckets.
@@ -179,31 +232,23 @@ impl Inner {
 
     /// Encrypts the bytes of an extent, or computes their checksums. Returns the extent, and its bytes padded to whole
     /// blocks.
-    pub(super) fn seal(
-        &self,
-        blocks: Range<u64>,
-        places: &[Pointer],
-        bytes: Payload,
-        compression: Compression,
-    ) -> (Extent, Payload) {
-        // A number is never used twice in a mount: it is a part of the nonce.
+    pub(super) fn seal(&self, part: Part) -> (Extent, Payload) {
+        let identity = self.next_identity(&part.blocks);
+        seal_part(part, &identity, &self.layout, &self.encoding)
+    }
+
+    /// Returns the identity of a new extent. Its number is never used twice in a mount: it is a part of the nonce.
+    fn next_identity(&self, blocks: &Range<u64>) -> Identity {
         let step = u64::from(!fault("volume-repeats-write-numbers"));
         let write = self.next_write.fetch_add(step, Ordering::Relaxed);
         let block = u64::from(self.layout.block);
-        let length = ((blocks.end - blocks.start) * block) as u32;
-        let (volume, address) = (self.layout.volume, blocks.start * block);
-        let identity = Identity { volume, address, length, epoch: self.epoch, write };
-        let Encoded { mut bytes, check, .. } = seal(bytes, compression, &identity, &self.encoding);
-        let whole = (blocks.end, (blocks.end - blocks.start) as u16);
-        let (stored, writer) = (bytes.len() as u32, Writer { epoch: self.epoch, write });
-        let padded = bytes.len().next_multiple_of(block as usize);
-        if padded > bytes.len() {
-            let mut copy = Vec::with_capacity(padded);
-            copy.extend_from_slice(&bytes);
-            copy.resize(padded, 0);
-            bytes = copy.into();
+        Identity {
+            volume: self.layout.volume,
+            address: blocks.start * block,
+            length: ((blocks.end - blocks.start) * block) as u32,
+            epoch: self.epoch,
+            write,
         }
-        (Extent::new(whole, stored, compression, &check, writer, places), bytes)
     }
 
     /// Writes the copies of an extent. Returns the members that failed: a bit for each.
@@ -224,6 +269,13 @@ impl Inner {
         let State { allocator, position, .. } = &mut *state;
         for (extent, _) in extents {
             super::replace(allocator, extent, &[], *position, self.layout.block);
+        }
+    }
+
+    /// Gives back the space of parts that were not sealed.
+    fn drop_parts(&self, parts: &[Part]) {
+        for part in parts {
+            self.unrefer_all(&part.places, (part.bytes.len() as u32).div_ceil(self.layout.block));
         }
     }
 
@@ -258,6 +310,22 @@ impl Inner {
         }
         Ok(Answer::Done)
     }
+}
+
+/// Encrypts the bytes of a part, or computes their checksums. Returns its extent, and its bytes padded to whole blocks.
+fn seal_part(part: Part, identity: &Identity, layout: &Layout, how: &Encoding) -> (Extent, Payload) {
+    let Part { blocks, places, bytes, compression } = part;
+    let Encoded { mut bytes, check, .. } = seal(bytes, compression, identity, how);
+    let whole = (blocks.end, (blocks.end - blocks.start) as u16);
+    let (stored, writer) = (bytes.len() as u32, Writer { epoch: identity.epoch, write: identity.write });
+    let padded = bytes.len().next_multiple_of(layout.block as usize);
+    if padded > bytes.len() {
+        let mut copy = Vec::with_capacity(padded);
+        copy.extend_from_slice(&bytes);
+        copy.resize(padded, 0);
+        bytes = copy.into();
+    }
+    (Extent::new(whole, stored, compression, &check, writer, &places), bytes)
 }
 
 impl State {

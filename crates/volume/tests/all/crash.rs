@@ -5,7 +5,9 @@
 //! zeroes or older contents of the same range (I8), and a bucket that is reused too early shows as garbage (I2).
 //! `FLASHLAB_FULL` runs more seeds.
 
-use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run};
+use crate::pool::{
+    BLOCK, Later, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run,
+};
 use flashlab_block::conformance::read;
 use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, shortest};
 use flashlab_block::{BlockDevice, Context, Executor, Io, Started};
@@ -175,6 +177,10 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
     let (cx, members) = (executor.context(), devices(&disks));
     let volume = executor.block_on(async move { Volume::open(&cx, &members, open_options()).await });
     let volume = volume.map_err(|error| format!("a new volume does not open: {error}"))?;
+    if seed % 2 == 1 {
+        // Other requests, and power losses, come between a request and its codec.
+        volume.compute_on(Arc::new(Later(executor.context())));
+    }
     for steps in clients.iter().cloned() {
         let (cx, volume, history) = (executor.context(), volume.clone(), history.clone());
         executor.spawn(async move {

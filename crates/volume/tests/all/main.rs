@@ -13,3 +13,4 @@ mod nonces;
 mod pool;
 mod reconcile;
 mod rekey;
+mod threads;

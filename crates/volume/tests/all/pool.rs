@@ -1,10 +1,10 @@
 //! Small volumes on disks of the crash library.
 
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Started};
+use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Job, Started};
 use flashlab_sim::Duration;
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
-use flashlab_volume::{Encryption, NewMember, OpenOptions, Options, Volume, VolumeError};
+use flashlab_volume::{Encryption, NewMember, OpenOptions, Options, Threads, Volume, VolumeError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -97,6 +97,18 @@ where
     let mut executor = Executor::new(1);
     let cx = executor.context();
     executor.block_on(future(cx))
+}
+
+/// Threads of a simulation: each computation is a task of the executor, which runs it at any time.
+pub(crate) struct Later(pub(crate) Context);
+
+impl Threads for Later {
+    fn run(&self, job: Job) {
+        self.0.spawn(async move { job() });
+    }
+    fn worthwhile_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// A disk that can fail. Clones share it.
