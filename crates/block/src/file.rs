@@ -16,8 +16,8 @@
 
 use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Store, StoreError};
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
-use rustix::io::Errno;
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstatfs, seek};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -33,6 +33,9 @@ const REQUEST_MAX: u64 = 64 << 20;
 const DIRECT_BLOCK: u64 = 4096;
 /// Bytes copied at once through an aligned buffer, and zeroes written at once.
 const PIECE: usize = 1 << 20;
+
+/// Filesystems in memory, by their magic numbers in statfs(2): tmpfs and ramfs.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Access path to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -173,6 +176,37 @@ impl File {
     /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Returns true if the file lies in memory (tmpfs), so that no request waits for a disk.
+    pub fn is_in_memory(&self) -> bool {
+        fstatfs(&self.file).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64 & 0xffff_ffff)))
+    }
+
+    /// Reads from the page cache. Returns false if the disk would have to be read.
+    pub(crate) fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, Errno> {
+        if self.shrunk.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let length = buffer.len();
+        let read = preadv2(&self.file, &mut [io::IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
+        match read {
+            Ok(read) => Ok(read == length),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes to the page cache. Returns false if the write would have to wait; a part of it may then be written.
+    pub(crate) fn write_now(&self, offset: u64, bytes: &[u8]) -> Result<bool, Errno> {
+        if self.check_size().is_err() {
+            return Ok(false);
+        }
+        match pwritev2(&self.file, &[io::IoSlice::new(bytes)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(written) => Ok(written == bytes.len()),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {

@@ -17,6 +17,7 @@
 //! returns pages to the system, and `memory/past_caches.rs` uses non-temporal stores.
 #![deny(unsafe_code)]
 
+mod buffered;
 pub mod conformance;
 mod context;
 pub mod crash;
@@ -37,6 +38,7 @@ mod timed;
 mod whole;
 mod workers;
 
+pub use buffered::Buffered;
 pub use context::{Context, Runtime, Task};
 pub use device::{BlockDevice, Features, Started};
 pub use error::IoError;

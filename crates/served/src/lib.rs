@@ -84,6 +84,16 @@ impl Served {
         read_only: bool,
         library: &Library,
     ) -> Result<Served, ServedError> {
+        Served::open_for(argument, seed, read_only, (library, false))
+    }
+
+    /// Opens a device as [`Served::open`] does; `is_member` is true for a member of a volume.
+    pub(crate) fn open_for(
+        argument: &str,
+        seed: u64,
+        read_only: bool,
+        (library, is_member): (&Library, bool),
+    ) -> Result<Served, ServedError> {
         let argument = Argument::new(argument);
         if let Some(error) = argument.misspelt_layer() {
             return Err(error);
@@ -92,7 +102,7 @@ impl Served {
         let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
         let read_only_bytes = read_only || overlay.is_some();
         let Bottom { bytes, simulated, made, closing } =
-            bottom::open(part, &Opening { seed, read_only_bytes, library })?;
+            bottom::open(part, &Opening { seed, read_only_bytes, is_member, library })?;
         if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
             return Err(misplaced.error(Problem::NotOnBytes));
         }

@@ -3,7 +3,9 @@
 use flashlab_block::conformance::{
     agrees_with_an_array, execute, read, rejects_requests_beyond_the_end, wait_for,
 };
-use flashlab_block::{Access, BlockDevice, Context, File, FileError, Io, IoError, Started, Workers};
+use flashlab_block::{
+    Access, BlockDevice, Buffered, Context, File, FileError, Io, IoError, Started, Workers,
+};
 use flashlab_sim::Instant;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +70,37 @@ fn workers_read_like_a_plain_array_and_run_requests_concurrently() {
     drop(device);
     let file = File::open(&temp.0, None, Access::Cached, true).expect("the path exists");
     assert_eq!(read(&file, 200 * 4096, 4096), [200; 4096]);
+}
+
+#[test]
+fn a_buffered_file_reads_like_a_plain_array_and_waits_on_other_threads() {
+    let temp = TempFile::new("buffered");
+    let device = Buffered::new(temp.open(4 << 20, Access::Cached).expect("a new file"));
+    agrees_with_an_array(&device, 7, 300);
+    rejects_requests_beyond_the_end(&device);
+    let start = |io| device.start(&Context::new(Instant::ZERO), io);
+    let write = |n: u64| Io::Write { offset: n * 4096, data: vec![n as u8; 4096].into(), durable: false };
+    // The first write finds out if the filesystem can tell whether a write would wait.
+    wait_for(&device, start(write(0))).expect("the disk has room");
+    assert!(
+        matches!(start(write(0)), Started::Done(Ok(_))),
+        "nothing waits, and the page cache takes a write"
+    );
+    let flush = start(Io::Flush);
+    assert!(matches!(flush, Started::Pending(_)), "a flush waits on another thread");
+    let others: Vec<Started> = (1..100).map(|n| start(write(n))).collect();
+    let durable = start(Io::Write { offset: 0, data: vec![0; 4096].into(), durable: true });
+    assert!(matches!(durable, Started::Pending(_)), "a durable write waits on another thread");
+    for started in others.into_iter().chain([flush, durable]) {
+        assert!(wait_for(&device, started).is_ok());
+    }
+    (0..100).for_each(|n| assert_eq!(read(&device, n * 4096, 4096), [n as u8; 4096]));
+    // Data that only the disk has is read on another thread, or at once if the system keeps it in memory.
+    let evicted = std::fs::File::open(&temp.0).expect("the path exists");
+    rustix::fs::fadvise(&evicted, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
+    (0..100).for_each(|n| assert_eq!(read(&device, n * 4096, 4096), [n as u8; 4096]));
+    drop(device);
+    assert!(temp.open(4 << 20, Access::Cached).is_ok(), "the lock is released");
 }
 
 #[test]

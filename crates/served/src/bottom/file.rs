@@ -3,7 +3,7 @@
 use super::{Bottom, Bytes, Opening};
 use crate::argument::Part;
 use crate::error::{Problem, ServedError};
-use flashlab_block::{Access, BlockDevice, File, Geometry, Workers};
+use flashlab_block::{Access, BlockDevice, Buffered, File, Geometry, Workers};
 use flashlab_catalogue::units::Dimension;
 use flashlab_sim::Store;
 use std::io;
@@ -24,7 +24,24 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
         _ => Access::Cached,
     };
     let file = File::open(Path::new(path), size, access, opening.read_only_bytes)?;
-    Ok(Bottom { bytes: Box::new(file), simulated: None, made: None, closing: None })
+    let waits = opening.is_member && access == Access::Cached && !file.is_in_memory();
+    let bytes: Box<dyn Bytes> = if waits { Box::new(MemberFile(file)) } else { Box::new(file) };
+    Ok(Bottom { bytes, simulated: None, made: None, closing: None })
+}
+
+/// A file that is a member of a volume. Requests to other members do not wait for its disk.
+struct MemberFile(File);
+
+impl Bytes for MemberFile {
+    fn geometry(&self) -> Geometry {
+        BlockDevice::geometry(&self.0)
+    }
+    fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>> {
+        Ok(Arc::new(Buffered::new(self.0)))
+    }
+    fn into_store(self: Box<Self>) -> Box<dyn Store> {
+        Box::new(self.0)
+    }
 }
 
 impl Bytes for File {

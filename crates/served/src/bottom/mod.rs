@@ -36,6 +36,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) seed: u64,
     /// True if nothing will write to the bytes.
     pub(crate) read_only_bytes: bool,
+    /// True for a member of a volume.
+    pub(crate) is_member: bool,
     /// The catalogue's profiles.
     pub(crate) library: &'a Library,
 }

@@ -153,7 +153,7 @@ impl Pool {
         read_only: bool,
         library: &Library,
     ) -> Result<Vec<Served>, ServedError> {
-        let open = |member: &PoolMember| Served::open(&member.device, seed, read_only, library);
+        let open = |member: &PoolMember| Served::open_for(&member.device, seed, read_only, (library, true));
         self.members.iter().map(open).collect()
     }
 
@@ -164,7 +164,7 @@ impl Pool {
     pub fn open(&self, seed: u64, options: OpenOptions, library: &Library) -> Result<OpenPool, ServedError> {
         let (mut opened, mut members) = (Pool { members: Vec::new() }, Vec::new());
         for member in &self.members {
-            match Served::open(&member.device, seed, options.read_only, library) {
+            match Served::open_for(&member.device, seed, options.read_only, (library, true)) {
                 Ok(served) => {
                     opened.members.push(member.clone());
                     members.push(served);

@@ -1,0 +1,121 @@
+//! A file through the page cache, whose requests wait for the disk on other threads.
+//!
+//! - A read that finds its data in the page cache, and a write that the page cache takes at once, are answered
+//!   immediately (`RWF_NOWAIT` of preadv2(2) and pwritev2(2)). All other requests that may wait go to a pool of threads: a
+//!   flush, a discard, a read from the disk, a write that has to wait for a page.
+//! - Some filesystems, ext4 among them, do not say whether a write to the page cache would wait. Such a write goes to the
+//!   pool only while another request of the file waits there. The system delays programs that write faster than the disk
+//!   for long (`vm.dirty_ratio`); on these filesystems, the first write of such a time delays its caller.
+//! - The order of requests that were not answered is arbitrary, as on every device.
+
+use crate::file::File;
+use crate::promise::Promise;
+use crate::thread_pool::ThreadPool;
+use crate::{Answer, BlockDevice, Context, Features, Geometry, Io, Started};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
+
+/// Number of requests that wait for the disk concurrently.
+const THREADS: usize = 16;
+
+/// A file whose requests do not block their caller.
+pub struct Buffered {
+    file: Arc<File>,
+    /// Started with the first request that may wait; `None` if the system starts no threads.
+    threads: OnceLock<Option<ThreadPool>>,
+    /// Number of requests on the threads.
+    waiting: Arc<AtomicUsize>,
+    /// The filesystem says whether a read or write would wait.
+    reads_now: AtomicBool,
+    writes_now: AtomicBool,
+}
+
+impl Buffered {
+    /// Wraps a file that was opened with [`Access::Cached`](crate::Access::Cached).
+    pub fn new(file: File) -> Buffered {
+        let [reads_now, writes_now] = [true, true].map(AtomicBool::new);
+        let (threads, waiting) = (OnceLock::new(), Arc::default());
+        Buffered { file: Arc::new(file), threads, waiting, reads_now, writes_now }
+    }
+
+    /// Tries a request without waiting. Returns it if it may have to wait.
+    fn try_now(&self, cx: &Context, mut io: Io) -> Result<Started, Io> {
+        let geometry = BlockDevice::geometry(&*self.file);
+        if io.check(&geometry).is_err() || self.file.features().read_only && io.is_write() {
+            return Ok(self.file.start(cx, io));
+        }
+        match &mut io {
+            Io::Read { offset, buffer } if self.reads_now.load(Ordering::Relaxed) => {
+                match supported(self.file.read_now(*offset, buffer), &self.reads_now) {
+                    true => Ok(Started::Done(Ok(Answer::Read(std::mem::take(buffer))))),
+                    false => Err(io),
+                }
+            }
+            Io::Write { offset, data, durable: false } if self.writes_now.load(Ordering::Relaxed) => {
+                match supported(self.file.write_now(*offset, data), &self.writes_now) {
+                    true => Ok(Started::Done(Ok(Answer::Done))),
+                    false => Err(io),
+                }
+            }
+            Io::Write { durable: false, .. } if self.waiting.load(Ordering::Relaxed) == 0 => {
+                Ok(self.file.start(cx, io))
+            }
+            Io::Cache { .. } | Io::Extents { .. } => Ok(self.file.start(cx, io)),
+            _ => Err(io),
+        }
+    }
+
+    fn threads(&self) -> Option<&ThreadPool> {
+        let start = || -> io::Result<ThreadPool> { ThreadPool::new("file", THREADS) };
+        self.threads.get_or_init(|| start().ok()).as_ref()
+    }
+}
+
+/// Returns true if an attempt without waiting succeeded. Notes that the filesystem does not support such attempts.
+fn supported(attempt: Result<bool, Errno>, flag: &AtomicBool) -> bool {
+    match attempt {
+        Ok(done) => done,
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+            flag.store(false, Ordering::Relaxed);
+            false
+        }
+        // The attempt that may wait finds the error again.
+        Err(_) => false,
+    }
+}
+
+impl BlockDevice for Buffered {
+    fn geometry(&self) -> Geometry {
+        BlockDevice::geometry(&*self.file)
+    }
+    fn features(&self) -> Features {
+        self.file.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let io = match self.try_now(cx, io) {
+            Ok(started) => return started,
+            Err(io) => io,
+        };
+        let Some(threads) = self.threads() else { return self.file.start(cx, io) };
+        let promise = Promise::default();
+        let (file, cx, answer) = (self.file.clone(), cx.clone(), promise.clone());
+        let waiting = self.waiting.clone();
+        waiting.fetch_add(1, Ordering::Relaxed);
+        threads.run(Box::new(move || {
+            let Started::Done(outcome) = file.start(&cx, io) else { unreachable!("a file answers at once") };
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            // The file is closed, and its lock released, as soon as no request is in flight.
+            drop(file);
+            answer.resolve(outcome);
+        }));
+        Started::Pending(Box::pin(promise))
+    }
+}
+
+impl fmt::Debug for Buffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffered").field("file", &self.file).finish_non_exhaustive()
+    }
+}
