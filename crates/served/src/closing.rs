@@ -39,6 +39,12 @@ pub trait Closing: Send + Sync {
         None
     }
 
+    /// Executes a command of `flashlab ctl`. Calls `advance` while it waits, which advances timed devices to the present
+    /// time. Returns `None` if the device has no such command.
+    fn command(&self, _words: &[&str], _advance: &dyn Fn()) -> Option<Result<String, String>> {
+        None
+    }
+
     /// Returns numbers for metrics. Those of one name follow each other.
     fn gauges(&self) -> Vec<Gauge> {
         Vec::new()

@@ -76,10 +76,24 @@ impl<'a> ServerControl<'a> {
                 Ok(format!("the state is in {}\n", writer.path().display()))
             }
             ("fault", rule) => fault(served, rule),
-            _ => Err(format!(
-                "{command:?} is not a command; the commands are stats, wear, cut, unplug, replug, fault and keep"
-            )),
+            _ => self.device_command(served, command).unwrap_or_else(|| {
+                Err(format!(
+                    "{command:?} is not a command; the commands are stats, wear, cut, unplug, replug, fault and keep, \
+                     and for a volume scrub, evacuate and state"
+                ))
+            }),
         }
+    }
+
+    /// Executes a command of the device itself, such as a volume.
+    fn device_command(&self, served: &Served, command: &str) -> Option<ControlReply> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let advance = || {
+            if served.device.next_due().is_some() {
+                served.device.advance(self.server.now());
+            }
+        };
+        served.closing.as_ref()?.command(&words, &advance)
     }
 
     fn stats(&self, served: &Served) -> String {

@@ -18,6 +18,9 @@ Commands:
   fault list        lists the rules
   fault clear       removes all rules
   keep              writes the state of a device with state=FILE
+  scrub             reads every copy of a volume beside its clients, and repairs bad ones; scrub status shows the result
+  evacuate MEMBER   moves all data of a volume's member to others in the background
+  state MEMBER=S    sets the state of a volume's member: rw, ro, evacuating or spare
 
 For a card behind --usbredir or --usbip, cut cuts its power, unplug and replug remove and insert it, and
 fault QUIRK[=VALUE][@WHEN] adds a fault (fault busy=400ms, fault write-crc=100; see docs/cards.md). The same holds for

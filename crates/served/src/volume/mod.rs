@@ -11,6 +11,7 @@
 
 mod gauges;
 mod opened;
+mod orders;
 
 pub use opened::{OpenPool, wait, wait_on};
 
@@ -178,7 +179,7 @@ impl Pool {
         let volume = wait(Volume::open(&cx, &devices, options), &devices);
         let volume = volume.map_err(|error| ServedError::Volume(opened.error(error)))?;
         let state_writers = members.into_iter().filter_map(|member| member.state_writer).collect();
-        Ok(OpenPool { volume, state_writers })
+        Ok(OpenPool { volume, state_writers, scrubs: Arc::default() })
     }
 
     /// Adds the names of the members to an error.

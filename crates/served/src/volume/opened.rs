@@ -1,6 +1,7 @@
 //! An open volume as the bottom of a stack of layers.
 
 use super::gauges;
+use super::orders::{self, Scrubs};
 use crate::StateWriter;
 use crate::bottom::Bytes;
 use crate::closing::{Background, Closing, Gauge};
@@ -23,6 +24,7 @@ pub struct OpenPool {
     pub volume: Volume,
     /// Writers of the members' state files.
     pub(super) state_writers: Vec<Arc<StateWriter>>,
+    pub(super) scrubs: Arc<Scrubs>,
 }
 
 impl fmt::Debug for OpenPool {
@@ -49,8 +51,16 @@ impl Closing for OpenPool {
         }
         // A volume that failed answers all requests with its error.
         Some(Box::pin(async move {
-            let _ = self.volume.background(cx, rate, is_stopped).await;
+            let ends = || is_stopped() || self.scrubs.is_wanted();
+            while !is_stopped() && self.volume.background(cx, rate, &ends).await.is_ok() {
+                self.scrubs.run(&self.volume, cx, is_stopped).await;
+            }
+            self.scrubs.end();
         }))
+    }
+
+    fn command(&self, words: &[&str], advance: &dyn Fn()) -> Option<Result<String, String>> {
+        orders::execute(self, words, advance)
     }
 
     fn gauges(&self) -> Vec<Gauge> {

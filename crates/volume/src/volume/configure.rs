@@ -10,7 +10,7 @@ use crate::encode::Compressor;
 use crate::extent::Extent;
 use crate::format::{MEMBERS_MAX, MemberState, Seen, Superblock};
 use crate::layout::{self, Layout};
-use crate::member;
+use crate::member::{self, Member};
 use crate::options::check_level;
 use crate::target;
 use crate::{NewMember, VolumeError};
@@ -52,6 +52,31 @@ impl Volume {
     /// that is out of range changes nothing.
     pub async fn set(&self, cx: &Context, change: &Change) -> Result<(), VolumeError> {
         self.inner.configure(cx, |inner, table| change.apply(inner, table)).await
+    }
+
+    /// Changes the state of a member at once, while the volume answers requests. Background work then moves the data of an
+    /// evacuating member, and the journal goes to another member if one can take it.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError`] if there is no such member, if no member would take data any more, or if no member can be
+    /// written. In the first two cases, nothing changes.
+    pub async fn set_member_state(
+        &self,
+        cx: &Context,
+        member: u8,
+        state: MemberState,
+    ) -> Result<(), VolumeError> {
+        let inner = &self.inner;
+        if inner.read_only {
+            return Err(inner.failed(IoError::ReadOnly));
+        }
+        if state == MemberState::Removed {
+            return Err(VolumeError::Option("state=removed: remove the member instead".into()));
+        }
+        let mut journal = inner.journal.lock().await;
+        inner.change_state(member, state)?;
+        // The superblocks have the state before the checkpoint, and that of a member without a journal as well.
+        inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))
     }
 
     /// Makes a device another member, with a random identifier. All its contents are lost. The volume grows by its space.
@@ -183,6 +208,31 @@ fn grow(table: &mut Superblock, size: Option<u64>) -> Result<(), VolumeError> {
 }
 
 impl Inner {
+    /// Changes the state of a member in memory. The next commit records it.
+    fn change_state(&self, member: u8, new: MemberState) -> Result<(), VolumeError> {
+        let n = usize::from(member);
+        let mut locked = self.lock();
+        let known = locked.health.get(n).is_some_and(|health| health.state != MemberState::Removed);
+        if !known {
+            return Err(no_member(member));
+        }
+        let takes = |(other, health): (usize, &super::health::Health)| {
+            let state = if other == n { new } else { health.state };
+            let Member { present, entry, .. } = &self.members[other];
+            *present && matches!(state, MemberState::Rw | MemberState::Spare) && entry.durability > 0
+        };
+        if !locked.health.iter().enumerate().any(takes) {
+            return Err(VolumeError::Option("no member would take data any more".into()));
+        }
+        let health = &mut locked.health[n];
+        (health.state, health.unrecorded) = (new, true);
+        self.update_writable(&mut locked, None);
+        // A change without records: background work looks at the extents again.
+        locked.change().map_err(|error| self.failed(error))?;
+        locked.end_group();
+        Ok(())
+    }
+
     /// Returns the first byte behind all data.
     fn end(&self) -> u64 {
         self.lock().map.end() * u64::from(self.layout.block)

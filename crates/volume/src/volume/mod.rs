@@ -191,6 +191,16 @@ impl Volume {
         self.inner.codec.as_ref().map_or(Duration::ZERO, Codec::spent)
     }
 
+    /// Returns the number of a member, which is named by its number or by its label.
+    pub fn member(&self, name: &str) -> Option<u8> {
+        let state = self.inner.lock();
+        let is_there = |n: &usize| state.health[*n].state != MemberState::Removed;
+        let is_meant = |n: &usize| is_there(n) && self.inner.members[*n].entry.label == name;
+        let count = self.inner.members.len();
+        let found = name.parse().ok().filter(|n| *n < count && is_there(n));
+        found.or_else(|| (0..count).find(is_meant)).map(|n| n as u8)
+    }
+
     /// Returns the use of the space.
     pub fn usage(&self) -> Usage {
         let Inner { layout, members, statistics, .. } = &*self.inner;

@@ -3,6 +3,7 @@
 use super::Volume;
 use crate::extent::Pointer;
 use flashlab_block::{Context, IoError};
+use std::fmt;
 
 /// Result of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,23 +18,34 @@ pub struct Scrubbed {
     pub pending: u64,
 }
 
+impl fmt::Display for Scrubbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scrubbed { copies, repaired, poisoned, pending } = self;
+        write!(
+            f,
+            "{copies} copies verified, {repaired} repaired, {poisoned} extents lost, {pending} bad copies remain"
+        )
+    }
+}
+
 impl Volume {
     /// Reads and verifies every copy of every extent, and repairs what can be repaired. Requests may go on meanwhile.
     ///
     /// # Errors
     /// Returns the error of a member that cannot be written, or [`IoError::ReadOnly`].
     pub async fn scrub(&self, cx: &Context) -> Result<Scrubbed, IoError> {
-        self.scrub_with(cx, |_| {}).await
+        self.scrub_with(cx, |_| true).await
     }
 
-    /// Does the same as [`Volume::scrub`], and calls `progress` with the stored bytes that were read so far.
+    /// Does the same as [`Volume::scrub`], and calls `progress` with the stored bytes that were read so far. The scrub ends
+    /// after the present extent if `progress` returns false. It gives way to requests if the context has an executor.
     ///
     /// # Errors
     /// As [`Volume::scrub`].
     pub async fn scrub_with(
         &self,
         cx: &Context,
-        mut progress: impl FnMut(u64) + Send,
+        mut progress: impl FnMut(u64) -> bool + Send,
     ) -> Result<Scrubbed, IoError> {
         let mut read = 0;
         if self.inner.read_only {
@@ -41,7 +53,12 @@ impl Volume {
         }
         let mut scrubbed = Scrubbed::default();
         let map = self.inner.lock().map.clone();
+        let mut goes_on = true;
         for extent in map.iter() {
+            if !goes_on {
+                break;
+            }
+            self.inner.give_way(cx).await;
             let (mut there, mut bad) = (0, Vec::new());
             for pointer in &*extent.pointers() {
                 let is_void = pointer.cached && !self.inner.lock().allocator.is_current(pointer);
@@ -51,7 +68,7 @@ impl Volume {
                 there += 1;
                 scrubbed.copies += 1;
                 read += u64::from(extent.stored());
-                progress(read);
+                goes_on &= progress(read);
                 if self.inner.read_stored_copy(cx, extent, pointer).await.is_none() {
                     bad.push(*pointer);
                 }

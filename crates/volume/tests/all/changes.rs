@@ -2,7 +2,7 @@
 //!
 //! A change happens completely or not at all: with the members before it, or with those after it, the volume opens and
 //! shows a prefix of the acknowledged requests. Before a change begins it opens with the old members, and after its answer
-//! with the new ones.
+//! with the new ones. The state of a member changes while the volume goes on to answer writes.
 
 use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run};
 use flashlab_block::conformance::read;
@@ -26,13 +26,15 @@ enum Kind {
     Add,
     /// The second member is emptied and removed.
     Remove,
+    /// The first member, which has the journal, is evacuated while the volume answers requests.
+    State,
 }
 
 impl Kind {
     /// Returns the disks that are members before and after the change.
     fn members(self) -> [&'static [usize]; 2] {
         match self {
-            Kind::Set => [&[0, 1, 2], &[0, 1, 2]],
+            Kind::Set | Kind::State => [&[0, 1, 2], &[0, 1, 2]],
             Kind::Add => [&[0, 1], &[0, 1, 2]],
             Kind::Remove => [&[0, 1, 2], &[0, 2]],
         }
@@ -74,6 +76,12 @@ async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Re
         Kind::Remove => {
             volume.reconcile(cx, 0, |_| true).await.expect("disks that work");
             volume.remove(cx, 1).await
+        }
+        Kind::State => {
+            volume.set_member_state(cx, 0, MemberState::Evacuating).await?;
+            let done = volume.reconcile(cx, 0, |_| true).await.expect("disks that work");
+            assert!(done.pending.is_empty(), "{done:?}");
+            Ok(())
         }
     }
 }
@@ -124,6 +132,13 @@ fn judge(
     {
         return Err(format!("options {found:?} {stage:?}"));
     }
+    let state = usage.members[0].state;
+    if kind == Kind::State
+        && !(state == MemberState::Rw && stage != Stage::After
+            || state == MemberState::Evacuating && stage != Stage::Before)
+    {
+        return Err(format!("the member is {state:?} {stage:?}"));
+    }
     let bytes = read(&volume, 0, (BLOCKS * BLOCK) as usize);
     let block = |n: u64| Some(bytes[(n * BLOCK) as usize..][..BLOCK as usize].to_vec());
     history.check(Contract::Prefix, block).map_err(|violation| violation.to_string())
@@ -143,7 +158,7 @@ fn judge_either(kind: Kind, stage: Stage, images: &[Image], history: &History) -
 
 /// Changes a volume beside writes, and judges states at random points. Returns their number.
 fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
-    let kind = [Kind::Set, Kind::Add, Kind::Remove][(seed / 2 % 3) as usize];
+    let kind = [Kind::Set, Kind::Add, Kind::Remove, Kind::State][(seed / 2 % 4) as usize];
     let (mut executor, mut rng) = (Executor::new(seed), Rng::for_purpose(seed, 97));
     let disks = disks_of(prepared(kind, seed));
     let history = Arc::new(Mutex::new(History::new(BLOCK as usize, BLOCKS)));
@@ -155,7 +170,9 @@ fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
     let writes = 10 + rng.below(20);
     executor.spawn(write(executor.context(), volume.clone(), history.clone(), Rng::new(seed), 60));
     let (cx, record, now, all) = (executor.context(), history.clone(), stage.clone(), disks.clone());
+    let changing = volume.clone();
     executor.spawn(async move {
+        let volume = changing;
         write(cx.clone(), volume.clone(), record.clone(), Rng::for_purpose(seed, 5), writes).await;
         let started = record.lock().expect("no task panics").flush();
         *now.lock().expect("no task panics") = Stage::During;
@@ -180,6 +197,13 @@ fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
     }
     let current = *stage.lock().expect("no task panics");
     assert_eq!(current, Stage::After, "{kind:?} ends");
+    if kind == Kind::State {
+        let usage = volume.usage();
+        let left = (usage.members[0].metadata, usage.members[0].buckets.live_blocks);
+        if left != (false, 0) {
+            return Err(format!("the evacuated member has the journal or data: {left:?}"));
+        }
+    }
     let images: Vec<Image> = disks.iter().map(Disk::image).collect();
     judge_either(kind, current, &images, &history.lock().expect("no task panics"))?;
     Ok(states)

@@ -11,8 +11,9 @@ mod set;
 mod show;
 mod work;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use clap::{Args, Subcommand};
+use flashlab_block::FileError;
 use flashlab_catalogue::library::Library;
 use flashlab_served::ServedError;
 use flashlab_served::volume::{OpenPool, Pool, PoolError, PoolMember, file_of, open_options};
@@ -133,6 +134,14 @@ impl Name {
             })) => {
                 let passphrase = Some(secret::prompt("passphrase: ")?);
                 Ok(pool.open(1, OpenOptions { passphrase, degraded, ..open_options(read_only)? }, library)?)
+            }
+            Err(error @ ServedError::File(FileError::Locked(_))) => {
+                say(&error);
+                Err(Failure::usage(
+                    "a served volume takes `scrub`, `evacuate MEMBER` and `state MEMBER=STATE` through its control \
+                     socket: flashlab ctl SOCKET scrub; other changes need the volume for themselves"
+                        .to_owned(),
+                ))
             }
             opened => Ok(opened?),
         }

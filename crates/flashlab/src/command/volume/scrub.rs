@@ -18,7 +18,10 @@ pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
     let scrubbed = {
         let display = ProgressDisplay::new("scrub");
         display.plan(total);
-        let report = |bytes: u64| display.reach(bytes);
+        let report = |bytes: u64| {
+            display.reach(bytes);
+            true
+        };
         wait_on(pool.volume.scrub_with(&cx, report), &pool.volume).map_err(|error| work::failed(&error))?
     };
     let lost = pool.volume.usage().poisoned;
@@ -26,10 +29,7 @@ pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
         say(format_args!("{} are lost: reads of them fail until they are overwritten", size(lost)));
     }
     work::close(&pool)?;
-    file::print(&format!(
-        "{} copies verified, {} repaired, {} extents lost, {} bad copies remain\n",
-        scrubbed.copies, scrubbed.repaired, scrubbed.poisoned, scrubbed.pending
-    ))?;
+    file::print(&format!("{scrubbed}\n"))?;
     let is_good = scrubbed.pending == 0 && scrubbed.poisoned == 0 && lost == 0;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -94,12 +94,9 @@ fn of_member(text: &str) -> Result<(String, String), String> {
 
 /// Finds a member by its number or label.
 fn number(volume: &Volume, member: &str) -> Result<u8, Failure> {
-    let members = volume.usage().members;
-    let is_meant = |n: &usize| members[*n].state != MemberState::Removed && members[*n].label == member;
-    let found = member.parse().ok().filter(|n| *n < members.len());
-    let found = found.or_else(|| (0..members.len()).find(is_meant));
-    let found = found.ok_or_else(|| Failure::usage(format!("{member}: no member has this number or label")));
-    found.map(|n| n as u8)
+    volume
+        .member(member)
+        .ok_or_else(|| Failure::usage(format!("{member}: no member has this number or label")))
 }
 
 fn change_failed(error: VolumeError) -> Failure {

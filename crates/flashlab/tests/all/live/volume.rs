@@ -318,3 +318,45 @@ fn a_served_volume_moves_its_data_to_the_background() {
     assert!(live(1) > 0 && live(1) < 512, "{shown}");
     assert!(shown["by_compression"]["zstd"]["mapped_bytes"] == 16 << 20, "{shown}");
 }
+
+#[test]
+fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-ctl");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 71 0 8M' $uri");
+    let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
+    let is_data = |block: &[u8]| block.iter().all(|byte| *byte == 71);
+    let at = bytes.windows(4096).position(is_data).expect("stored as it is");
+    bytes[at + 100] ^= 1;
+    std::fs::write(folder.path("a.img"), bytes).expect("the member");
+    succeed(&folder, &["add", "a.img:b.img", "ssd.c=file:c.img,size=64MiB"]);
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; $ctl scrub status > before.txt; $ctl scrub; \
+        for n in $(seq 600); do $ctl scrub status > scrub.txt; grep -q verified scrub.txt && break; sleep 0.1; done; \
+        {program} volume set a.img:b.img:c.img --replicas 1 2> locked.txt && exit 1; \
+        $ctl evacuate ssd.z 2> unknown.txt && exit 1; $ctl state ssd.b=gone 2> wrong.txt && exit 1; \
+        $ctl evacuate ssd.b > evacuate.txt; \
+        for n in $(seq 600); do $ctl stats > stats.txt; \
+        grep -q 'work bytes' stats.txt || break; sleep 0.1; done; \
+        qemu-io -f raw -c 'read -P 71 0 8M' -c 'write -P 9 8M 1M' $uri"
+    );
+    with(&folder, &["volume:a.img:b.img:c.img", "--control", "c.sock"], &script);
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    assert_eq!(text("before.txt"), "no scrub since the server started\n");
+    let scrubbed = text("scrub.txt");
+    assert!(scrubbed.ends_with("1 repaired, 0 extents lost, 0 bad copies remain\n"), "{scrubbed}");
+    assert!(text("locked.txt").contains("flashlab ctl SOCKET scrub"), "{}", text("locked.txt"));
+    assert!(text("unknown.txt").contains("ssd.z: no member has this number or label"));
+    assert!(text("wrong.txt").contains("rw, ro, evacuating or spare is needed"));
+    assert!(text("evacuate.txt").starts_with("member 1 is evacuating; its data moves"));
+    let shown = shown(&folder, "a.img:b.img:c.img");
+    let member = &shown["members"][1];
+    assert_eq!((&member["state"], &member["live_blocks"]), (&"evacuating".into(), &0.into()), "{shown}");
+    assert_eq!(shown["by_copies"]["2"], 9 << 20, "{shown}");
+    assert!(succeed(&folder, &["check", "a.img:b.img:c.img"]).ends_with("the volume is sound\n"));
+    succeed(&folder, &["remove", "a.img:b.img:c.img", "ssd.b"]);
+}
