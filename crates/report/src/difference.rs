@@ -64,7 +64,17 @@ fn changed_values(title: &str, changed: &[Changed<String>], width: usize) -> Str
     columns(&lines, &[false; 3], width)
 }
 
+/// Width below which the columns of figures would be too narrow to read.
+const NARROW: usize = 80;
+
 fn figures(lines: &[&LineDifference], tolerance: f64, width: usize) -> String {
+    if width < NARROW {
+        return lines
+            .iter()
+            .map(|line| narrow_figures(line, tolerance, width))
+            .collect::<Vec<_>>()
+            .join("\n");
+    }
     let mut rows = vec![["", "figure", "A", "B", "change", "mechanism"].map(str::to_owned)];
     for line in lines {
         let shown = shown_figures(line, tolerance);
@@ -79,6 +89,21 @@ fn figures(lines: &[&LineDifference], tolerance: f64, width: usize) -> String {
     }
     let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
     columns(&rows, &[false, false, true, true, true, false], width)
+}
+
+/// Returns the figures of one line below its name, with the mechanism below them.
+fn narrow_figures(line: &LineDifference, tolerance: f64, width: usize) -> String {
+    let mut rows = vec![["figure", "A", "B", "change"].map(str::to_owned)];
+    for figure in shown_figures(line, tolerance) {
+        let (a, b) = values(figure);
+        rows.push([figure.quantity.clone(), a, b, change(figure)]);
+    }
+    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    let mut text = wrapped(&line.name, width) + &columns(&rows, &[false, true, true, true], width);
+    if let Some(mechanism) = main_mechanism(&line.mechanisms) {
+        text += &wrapped(&format!("mechanism: {mechanism}"), width);
+    }
+    text
 }
 
 /// Returns the values with their unit, both in the same scale where the unit is one of the field's.
@@ -152,4 +177,37 @@ pub(crate) fn summary(difference: &Difference, tolerance: f64) -> Vec<String> {
 
 fn only(file: impl Display, names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| format!("Only in {file}: {}.", names.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_table_has_the_name_of_a_line_above_its_figures() {
+        let figure = |quantity: &str, unit: &str, a, b| FigureDifference {
+            quantity: quantity.into(),
+            unit: unit.into(),
+            a,
+            b,
+            percent: Some(-20.0),
+            deviations: None,
+        };
+        let line = LineDifference {
+            name: "raw write 4k, sd/kingston:host=raspberry-pi-4".into(),
+            figures: vec![figure("IOPS", "IOPS", 250.0, 200.0), figure("mean latency", "ns", 4e6, 5e6)],
+            mechanisms: vec![MechanismDifference { mechanism: "program".into(), a_ns: 1e6, b_ns: 2e6 }],
+        };
+        let lines = [&line];
+        let expected = "raw write 4k, sd/kingston:host=raspberry-pi-4\n\
+                        figure              A        B   change\n\
+                        IOPS            250.0    200.0  -20.0 %\n\
+                        mean latency  4.00 ms  5.00 ms  -20.0 %\n\
+                        mechanism: program +1.00 ms\n";
+        assert_eq!(figures(&lines, 0.0, 60).replace('\u{a0}', " "), expected);
+        assert!(
+            figures(&lines, 0.0, 120).starts_with("                 "),
+            "wide tables have columns of names"
+        );
+    }
 }
