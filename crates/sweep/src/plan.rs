@@ -11,10 +11,11 @@
 use crate::error::SweepError;
 use crate::point::{InOrder, Point, Value};
 use crate::sample::Sample;
+use flashlab_catalogue::profile::{did_you_mean, suggest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Largest number of points, a bound on the memory of a plan.
-const POINTS_MAX: u64 = 10_000_000;
+pub(crate) const POINTS_MAX: u64 = 10_000_000;
 
 /// A device, a job, and the points at which they run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ impl Plan {
     /// # Errors
     /// Returns the fault with its line.
     pub fn from_toml(text: &str) -> Result<Plan, SweepError> {
-        toml::from_str(text).map_err(|error| SweepError::Plan(error.to_string().trim_end().to_owned()))
+        toml::from_str(text).map_err(|error| fault(&with_suggestion(error.to_string().trim_end())))
     }
 
     /// Reads a plan from JSON of the same structure.
@@ -79,7 +80,7 @@ impl Plan {
     /// # Errors
     /// Returns the fault with its line.
     pub fn from_json(text: &str) -> Result<Plan, SweepError> {
-        serde_json::from_str(text).map_err(|error| SweepError::Plan(error.to_string()))
+        serde_json::from_str(text).map_err(|error| fault(&with_suggestion(&error.to_string())))
     }
 
     /// Returns the plan with other points.
@@ -151,6 +152,14 @@ impl Plan {
     }
 }
 
+/// Adds the key that was probably meant to the message about an unknown key, which names the known ones.
+fn with_suggestion(message: &str) -> String {
+    let unknown = message.split_once("unknown field `").map(|(_, rest)| rest);
+    let names: Vec<&str> = unknown.into_iter().flat_map(|rest| rest.split('`').step_by(2)).collect();
+    let suggestion = names.split_first().and_then(|(name, known)| suggest(name, known.iter().copied()));
+    format!("{message}{}", did_you_mean(suggestion))
+}
+
 fn fault(text: &str) -> SweepError {
     SweepError::Plan(text.to_owned())
 }
@@ -198,6 +207,11 @@ mod tests {
             ("[grid]\nbs = []", "no values"),
             ("[grid]\nbs = [\"4k\", \"4k\"]", "4k is given twice"),
             ("[gird]\nbs = [1]", "unknown field `gird`"),
+            ("[gird]\nbs = [1]", "did you mean grid?"),
+            ("[sample]\ncuont = 3\n[sample.range]\nbs = [1]", "did you mean count?"),
+            ("[sample]\ncount = -5\n[sample.range]\nbs = [1]", "-5 is no number of points"),
+            ("[sample]\ncount = 0\n[sample.range]\nbs = [1]", "0 is no number of points"),
+            ("[sample]\ncount = \"many\"\n[sample.range]\nbs = [1]", "a number of points from 1 to 10000000"),
             ("[grid]\nbs = [1]\n[sample]\ncount = 1\n[sample.range]\nbs = [1]", "not as several"),
             ("[sample]\ncount = 10000001\n[sample.range]\nbs = [1]", "over 10000000 points"),
         ] {

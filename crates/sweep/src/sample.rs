@@ -1,15 +1,19 @@
 //! Random samples of a space.
 
 use crate::error::SweepError;
+use crate::plan::POINTS_MAX;
 use crate::point::{Point, Value};
 use flashlab_sim::Rng;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
 /// A random sample. The nth point depends on the seed and n alone, so that a larger sample contains a smaller one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
     /// Number of points.
+    #[serde(deserialize_with = "count")]
     pub(crate) count: u64,
     /// Seed of the draws.
     #[serde(default = "one")]
@@ -21,6 +25,28 @@ pub struct Sample {
 
 fn one() -> u64 {
     1
+}
+
+/// Reads a number of points, which is at least 1. The plan checks the upper bound for all kinds of points.
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    struct Count;
+    impl Visitor<'_> for Count {
+        type Value = u64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a number of points from 1 to {POINTS_MAX}")
+        }
+
+        fn visit_i64<E: de::Error>(self, value: i64) -> Result<u64, E> {
+            let count = u64::try_from(value).ok().filter(|count| *count > 0);
+            count.ok_or_else(|| E::custom(format_args!("{value} is no number of points; give at least 1")))
+        }
+
+        fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
+            self.visit_i64(i64::try_from(value).unwrap_or(i64::MAX))
+        }
+    }
+    deserializer.deserialize_u64(Count)
 }
 
 /// The values of a name.

@@ -29,13 +29,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// Number of threads; by default one for each processor.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<NonZeroUsize>,
     /// Lists the points with the hashes of their inputs, and runs nothing.
     #[arg(long)]
     list: bool,
     /// The plan, a TOML file.
     plan: PathBuf,
+}
+
+/// Parses a number of threads.
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    let threads = text.parse().ok().and_then(NonZeroUsize::new);
+    threads.ok_or_else(|| "expected at least 1; without the option, each processor has a thread".to_owned())
 }
 
 impl Sweep {

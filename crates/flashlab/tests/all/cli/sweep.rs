@@ -57,6 +57,8 @@ fn mistakes_are_refused_before_anything_runs() {
     assert!(error.contains("plan.toml: ") && error.contains("gird"), "{error}");
     let error = refused("device = \"sd/kingston\"\njob = \"absent.fio\"\n[grid]\na = [1]\n");
     assert!(error.contains("absent.fio"), "{error}");
+    let run = folder.run(&["sweep", "--threads", "0", "plan.toml"]);
+    assert!(run.code == Some(2) && run.err.contains("expected at least 1"), "{}", run.err);
 }
 
 #[test]
