@@ -67,8 +67,8 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
              complete an open one by copying the data that was not written."
         }
         "map" if writes => {
-            "Each write ends inside a program unit: its log record and map pages are written before the device is free \
-             again."
+            "Each write begins at a new place or ends inside a program unit: its log record and map pages are written \
+             before the device is free again."
         }
         "map" => {
             "The addresses span more than the device's map cache holds: it reads map pages from flash before it can \
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn the_map_of_writes_is_not_explained_by_a_cache_that_is_too_small() {
         let write = sentence_of(&[("program", 346.0), ("map", 548.0)]);
-        assert!(write.contains("Each write ends inside a program unit"), "{write}");
+        assert!(write.contains("Each write begins at a new place or ends inside a program unit"), "{write}");
         let read = sentence_of(&[("read", 246.0), ("map", 548.0)]);
         assert!(read.contains("The addresses span more than the device's map cache holds"), "{read}");
     }

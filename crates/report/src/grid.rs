@@ -75,6 +75,11 @@ pub(crate) fn compared(cell: &Cell) -> Option<Published> {
     cell.published.clone().or(reference)
 }
 
+/// Returns true if the cell has a figure to compare with.
+pub(crate) fn is_compared(cell: &Cell) -> bool {
+    cell.published.is_some() || cell.reference.is_some()
+}
+
 /// Returns the name of the figures that the cells of a table are compared with: `published`, `closed form`.
 pub(crate) fn compared_name<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> &'static str {
     let mut names: Vec<&str> = cells.into_iter().filter_map(origin).collect();

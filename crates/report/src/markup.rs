@@ -55,6 +55,20 @@ impl Element {
         self.children.push(Node::Element(child));
     }
 
+    /// Returns the element and its descendants without the attributes that carry data for scripts (`data-`).
+    pub(crate) fn without_data(&self) -> Element {
+        let is_data = |name: &str| name.starts_with("data-");
+        let children = self.children.iter().map(|child| match child {
+            Node::Element(element) => Node::Element(element.without_data()),
+            other => other.clone(),
+        });
+        Element {
+            name: self.name,
+            attributes: self.attributes.iter().filter(|(name, _)| !is_data(name)).cloned().collect(),
+            children: children.collect(),
+        }
+    }
+
     /// Returns true if the element or a descendant has the attribute.
     pub(crate) fn contains_attribute(&self, name: &str) -> bool {
         self.attributes.iter().any(|(own, _)| *own == name)

@@ -6,6 +6,7 @@
 use super::{
     Figure, Key, Labels,
     chart::{Bar, Chart, Group, charts},
+    mark::{self, mark},
     scale::Scale,
     simulated_style,
 };
@@ -52,7 +53,7 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
 
     let compared = format!("Published and simulated {} in {}", chart.title, chart.unit);
     let mut svg =
-        svg::drawing(height, &chart.title, &format!("{compared}; the same figures follow as a table"));
+        mark::drawing(height, &chart.title, &format!("{compared}; the same figures follow as a table"));
     for (value, label) in scale.ticks() {
         let x = plot.x(value);
         svg.push(svg::line((x, TOP), (x, height - AXIS)).class("grid"));
@@ -66,10 +67,10 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
         let mut top = y;
         for bar in &group.bars {
             if let Some(published) = grid::compared(bar.cell) {
-                plot.published(&mut svg, chart, bar, &published, top);
+                plot.published(&mut svg, (chart, group.label), bar, &published, top);
                 top += BAR + PAIR_GAP;
             }
-            plot.simulated(&mut svg, chart, bar, top);
+            plot.simulated(&mut svg, (chart, group.label), bar, top);
             top += BAR + SERIES_GAP;
         }
         y += height + GROUP_GAP;
@@ -86,7 +87,7 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
 
 /// Returns the height in pixels of a group's bars. A missing published figure takes no space.
 fn group_height(group: &Group<'_>) -> f64 {
-    let published = group.bars.iter().filter(|bar| grid::compared(bar.cell).is_some()).count() as f64;
+    let published = group.bars.iter().filter(|bar| grid::is_compared(bar.cell)).count() as f64;
     published * (BAR + PAIR_GAP) + group.bars.len() as f64 * (BAR + SERIES_GAP) - SERIES_GAP
 }
 
@@ -129,64 +130,89 @@ impl Plot {
     }
 
     /// Draws one standard deviation to both sides, if it is visible. Returns the position of the text after it.
-    fn whisker(&self, group: &mut Element, mean: f64, sd: f64, y: f64) -> Percent {
+    fn whisker(&self, drawn: &mut Vec<Element>, mean: f64, sd: f64, y: f64) -> Percent {
         let (low, high, middle) = (self.x(mean - sd), self.x(mean + sd), y + BAR / 2.0);
         let is_visible = high.0 - low.0 > WHISKER_MIN && mean.is_finite();
         if !is_visible {
             return self.x(mean.max(0.0));
         }
-        group.push(svg::line((low, middle), (high, middle)).class("halo"));
-        group.push(svg::line((low, middle), (high, middle)).class("whisker"));
+        drawn.push(svg::line((low, middle), (high, middle)).class("halo"));
+        drawn.push(svg::line((low, middle), (high, middle)).class("whisker"));
         for end in [low, high] {
-            group.push(svg::line((end, middle - 2.5), (end, middle + 2.5)).class("whisker"));
+            drawn.push(svg::line((end, middle - 2.5), (end, middle + 2.5)).class("whisker"));
         }
         high
     }
 
-    fn published(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, published: &Published, y: f64) {
-        let mut group = svg::named(format!("{}, published", self.bar_name(chart, bar)));
+    fn published(
+        &self,
+        svg: &mut Element,
+        (chart, place): (&Chart<'_>, &str),
+        bar: &Bar<'_>,
+        published: &Published,
+        y: f64,
+    ) {
         let base = y + BAR - 1.5;
+        let origin = self.at(self.scale.origin());
+        let mut drawn = vec![];
         let (end, label) = match published {
             Published::Figure { mean, sd } if mean.is_finite() => {
                 let (mean, sd) = (mean * bar.factor, sd.unwrap_or(0.0) * bar.factor);
-                group.push(self.bar(mean, y).class(format!("solid s{}", bar.series % super::SERIES)));
-                (self.whisker(&mut group, mean, sd, y), number::compact(mean))
+                drawn.push(self.bar(mean, y).class(format!("solid s{}", bar.series % super::SERIES)));
+                (self.whisker(&mut drawn, mean, sd, y), number::compact(mean))
             }
             Published::Below { below } => {
                 let below = below * bar.factor;
                 let class = format!("outline hollow dashed s{}", bar.series % super::SERIES);
-                group.push(self.bar(below, y).class(class));
+                drawn.push(self.bar(below, y).class(class));
                 (self.x(below), format!("< {}", number::compact(below)))
             }
             Published::Text { text } if text.chars().count() > WORDS_MAX => {
-                (self.at(self.scale.origin()), "published in words: see the table".into())
+                (origin, "published in words: see the table".into())
             }
-            Published::Text { text } => (self.at(self.scale.origin()), text.clone()),
-            Published::Figure { .. } => (self.at(self.scale.origin()), number::NONE.into()),
+            Published::Text { text } => (origin, text.clone()),
+            Published::Figure { .. } => (origin, number::NONE.into()),
         };
-        group.push(svg::text(end, 5.0, base, Anchor::Start, label).class("value"));
-        svg.push(group);
+        let value = match published {
+            Published::Figure { sd, .. } => {
+                with_deviation(&label, sd.unwrap_or(0.0) * bar.factor, chart.unit)
+            }
+            Published::Below { .. } => format!("{label} {}", chart.unit),
+            Published::Text { text } => text.clone(),
+        };
+        let name = format!("{}, published", self.bar_name(chart, bar));
+        drawn.push(svg::text(end, 5.0, base, Anchor::Start, label).class("value"));
+        let mark = mark(&published_key(chart, bar.series), place, name).attr("data-value", value);
+        svg.push(mark.children(drawn));
     }
 
-    fn simulated(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, y: f64) {
+    fn simulated(&self, svg: &mut Element, (chart, place): (&Chart<'_>, &str), bar: &Bar<'_>, y: f64) {
         let role = bar.cell.role;
-        let mut group = svg::named(format!("{}, simulated, {}", self.bar_name(chart, bar), role.name()));
         let (mean, sd) = (bar.cell.simulated.mean * bar.factor, bar.cell.simulated.sd * bar.factor);
         let (class, fill) = simulated_style(bar.series, role);
         let rect = self.bar(mean, y).class(class);
-        group.push(match fill {
+        let mut drawn = vec![match fill {
             Some(fill) => rect.attr("fill", fill),
             None => rect,
-        });
-        let end = self.whisker(&mut group, mean, sd, y);
-        let text = svg::text(end, 5.0, y + BAR - 1.5, Anchor::Start, number::compact(mean)).class("value");
-        group.push(match error_label(bar.cell) {
+        }];
+        let end = self.whisker(&mut drawn, mean, sd, y);
+        let label = number::compact(mean);
+        let error = error_label(bar.cell);
+        let mut name = format!("{}, simulated", self.bar_name(chart, bar));
+        if chart.is_compared() {
+            name += &format!(", {}", role.name());
+        }
+        let mut value = with_deviation(&label, sd, chart.unit);
+        let text = svg::text(end, 5.0, y + BAR - 1.5, Anchor::Start, label).class("value");
+        drawn.push(match error {
             Some(error) => {
+                value += &format!(", error {error}");
                 text.child(crate::markup::element("tspan").class("error").attr("dx", 5).text(error))
             }
             None => text,
         });
-        svg.push(group);
+        let mark = mark(&simulated_key(chart, bar.series, role), place, name).attr("data-value", value);
+        svg.push(mark.children(drawn));
     }
 
     /// Returns the name of the bar.
@@ -211,24 +237,48 @@ pub(crate) fn error_label(cell: &Cell) -> Option<String> {
     Some(format!("{}\u{a0}%", number::typeset(number::signed(error, decimals))))
 }
 
+/// Returns a figure with its unit and its standard deviation, if it has one: `12.3 ± 0.4 MiB/s`.
+fn with_deviation(figure: &str, sd: f64, unit: &str) -> String {
+    if sd > 0.0 && sd.is_finite() {
+        format!("{figure} ± {} {unit}", number::compact(sd))
+    } else {
+        format!("{figure} {unit}")
+    }
+}
+
+/// Returns the label of a series and one kind of its bars in the legend.
+fn label(chart: &Chart<'_>, series: usize, kind: &str) -> String {
+    match chart.series.get(series) {
+        Some(series) if !series.is_empty() => format!("{series}, {kind}"),
+        _ => kind.into(),
+    }
+}
+
+/// Returns the key of the bars with which a series is compared.
+fn published_key(chart: &Chart<'_>, series: usize) -> String {
+    let bars = chart.groups.iter().flat_map(|group| &group.bars).filter(|bar| bar.series == series);
+    let compared = bars.filter(|bar| grid::is_compared(bar.cell)).map(|bar| bar.cell);
+    label(chart, series, grid::compared_name(compared))
+}
+
+/// Returns the key of the simulated bars of a series. A figure is a prediction only beside a measurement.
+fn simulated_key(chart: &Chart<'_>, series: usize, role: Role) -> String {
+    let is_prediction = chart.is_compared() || role != Role::Predicted;
+    label(chart, series, if is_prediction { role.name() } else { "simulated" })
+}
+
 /// Returns the legend: each series, published or in a role.
 fn legend(chart: &Chart<'_>) -> Vec<Key> {
     let mut keys = vec![];
-    for (i, series) in chart.series.iter().enumerate() {
-        let class = i % super::SERIES;
-        let label =
-            |what: &str| if series.is_empty() { what.to_string() } else { format!("{series}, {what}") };
-        let bars = chart.groups.iter().flat_map(|group| &group.bars);
-        let compared = bars.filter(|bar| bar.series == i && grid::compared(bar.cell).is_some());
-        let compared: Vec<&Cell> = compared.map(|bar| bar.cell).collect();
-        if !compared.is_empty() {
-            keys.push(Key::swatch(format!("solid s{class}"), None, label(grid::compared_name(compared))));
+    for i in 0..chart.series.len() {
+        let bars = || chart.groups.iter().flat_map(|group| &group.bars).filter(move |bar| bar.series == i);
+        if bars().any(|bar| grid::is_compared(bar.cell)) {
+            keys.push(Key::swatch(format!("solid s{}", i % super::SERIES), None, published_key(chart, i)));
         }
         for role in [Role::Predicted, Role::Fitted, Role::Assumed, Role::Unsourced] {
-            let mut bars = chart.groups.iter().flat_map(|group| &group.bars);
-            if bars.any(|bar| bar.series == i && bar.cell.role == role) {
+            if bars().any(|bar| bar.cell.role == role) {
                 let (class, fill) = simulated_style(i, role);
-                keys.push(Key::swatch(class, fill, label(role.name())));
+                keys.push(Key::swatch(class, fill, simulated_key(chart, i, role)));
             }
         }
     }

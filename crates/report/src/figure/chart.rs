@@ -20,6 +20,13 @@ pub(crate) struct Chart<'a> {
     pub(crate) conversion: Option<String>,
 }
 
+impl Chart<'_> {
+    /// Returns true if any bar has a figure to compare it with.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.groups.iter().flat_map(|group| &group.bars).any(|bar| grid::is_compared(bar.cell))
+    }
+}
+
 /// A group of bars.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {

@@ -6,7 +6,13 @@
 //! charts, so that raw and vfat are adjacent. Of the cells of a curve or beside closed forms, those with an error are
 //! shown.
 
-use super::{Figure, Labels, bars::error_label, chart::charts, scale::step};
+use super::{
+    Figure, Labels,
+    bars::error_label,
+    chart::charts,
+    mark::{self, mark},
+    scale::step,
+};
 use crate::{
     grid::{self, Table},
     markup::{Element, element},
@@ -79,7 +85,9 @@ impl Plot {
 
     fn row(&self, results: &Results, cell: &Cell, label: &str, y: f64) -> Element {
         let middle = y + ROW / 2.0;
-        let mut group = svg::named(format!("{}, {}", grid::name(cell), cell.role.name()));
+        let value = error_label(cell).unwrap_or_else(|| number::NONE.into());
+        let name = format!("{}, {}: {value}", grid::name(cell), cell.role.name());
+        let mut group = mark("", label, name);
         self.labels.draw(&mut group, label, y, ROW);
         if let Some(sd) = grid::sd_percent(cell).filter(|sd| *sd > 0.0) {
             let (from, to) = (self.x(-sd), self.x(sd));
@@ -128,7 +136,7 @@ fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
     let bottom = TOP + above + (table.cells.len() + headings) as f64 * ROW;
     let height = bottom + AXIS;
     let description = format!("Signed error of each simulated figure of {} in per cent", table.name);
-    let mut svg = svg::drawing(height, table.name, &description);
+    let mut svg = mark::drawing(height, table.name, &description);
     let step = step(plot.limit / 3.5);
     let reach = (plot.limit / step).floor() as i32;
     for i in -reach..=reach {

@@ -4,7 +4,12 @@
 //! of the latency and follows from the rest. The number after a bar includes it. A chart has one figure per curve, and
 //! the bars of all its curves have the same scale, so that they can be compared.
 
-use super::{Figure, Labels, mechanisms, scale::Scale};
+use super::{
+    Figure, Labels,
+    mark::{self, mark},
+    mechanisms,
+    scale::Scale,
+};
 use crate::{
     explain::{self, Part},
     grid, number,
@@ -62,12 +67,13 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, labels: Labels) -> Figure
     let left = labels.left();
     let width = RIGHT - left.0;
     let description = "Processing time of a request by mechanism at each point, without waiting";
-    let mut svg = svg::drawing(height, column, description);
+    let mut svg = mark::drawing(height, column, description);
     let mut names: Vec<&str> = vec![];
     let mut y = TOP;
     for cell in cells {
         y += labels.height(&cell.row);
         labels.draw(&mut svg, &cell.row, y, BAR);
+        let mut stack = mark::stack();
         let mut from = 0.0;
         for part in own(cell) {
             if !names.contains(&part.mechanism) {
@@ -83,7 +89,8 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, labels: Labels) -> Figure
                 explain::percent(part.share)
             );
             let rect = svg::rect(Percent(left.0 + a * width), y, Percent((b - a) * width), BAR);
-            svg.push(svg::named(name).child(rect.class(mechanisms::class(part.mechanism))));
+            let rect = rect.class(mechanisms::class(part.mechanism));
+            stack.push(mark(part.mechanism, &cell.row, name).child(rect));
         }
         let end = Percent(left.0 + scale.fraction(from) * width);
         let whole = sum(&explain::parts(cell));
@@ -91,7 +98,8 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, labels: Labels) -> Figure
         if whole > from {
             label += &format!(" of {}", number::duration_ns(whole));
         }
-        svg.push(svg::text(end, 5.0, y + BAR - 2.0, Anchor::Start, label).class("value"));
+        stack.push(svg::text(end, 5.0, y + BAR - 2.0, Anchor::Start, label).class("value"));
+        svg.push(stack);
         y += BAR + GAP;
     }
     Figure {

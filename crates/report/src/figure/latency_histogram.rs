@@ -1,6 +1,9 @@
 //! Histogram of latencies: one bar for each step of 1, 2 and 5 in every decade of latency.
 
-use super::{Figure, Labels};
+use super::{
+    Figure, Labels,
+    mark::{self, mark},
+};
 use crate::number;
 use crate::svg::{self, Anchor, Percent};
 use flashlab_lab::figures::JobFigures;
@@ -27,7 +30,7 @@ pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
     let left = labels.left().0;
     let height = TOP + bins.len() as f64 * (BAR + GAP);
     let title = format!("{device}: {}, {}", job.job, job.direction);
-    let mut svg = svg::drawing(height, &title, "Number of requests by completion latency");
+    let mut svg = mark::drawing(height, &title, "Number of requests by completion latency");
     let most = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1);
     let all = job.requests.max(1) as f64;
     let mut y = TOP;
@@ -36,7 +39,7 @@ pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
         let width = Percent((RIGHT - left) * bin.count as f64 / most as f64);
         let share = crate::explain::percent(bin.count as f64 / all);
         let label = format!("{} ({share})", number::fixed(bin.count as f64, 0));
-        let mut group = svg::named(format!("{name}: {label}"));
+        let mut group = mark("", name, format!("{title}, {name}: {label}"));
         group.push(svg::rect(Percent(left), y, width, BAR).class("solid s0"));
         let end = Percent(left + width.0);
         group.push(svg::text(end, 5.0, y + BAR - 2.0, Anchor::Start, label).class("value"));

@@ -1,6 +1,9 @@
 //! The time of a request by mechanism: one stacked bar whose parts are the shares of the mean latency.
 
-use super::{Figure, Key};
+use super::{
+    Figure, Key,
+    mark::{self, mark},
+};
 use crate::{
     explain::{self, Part},
     grid,
@@ -36,16 +39,18 @@ pub(crate) fn bar(cell: &Cell, parts: &[Part]) -> Element {
     let words: Vec<String> =
         parts.iter().map(|part| format!("{} {}", part.mechanism, explain::percent(part.share))).collect();
     let mut svg =
-        svg::drawing(HEIGHT, &format!("{}: where the time went", grid::name(cell)), &words.join(", "));
+        mark::drawing(HEIGHT, &format!("{}: where the time went", grid::name(cell)), &words.join(", "));
+    let mut stack = mark::stack();
     let mut x = 0.0;
     for part in parts {
         let width = 100.0 * part.share;
         let name =
             format!("{}: {}, {}", part.mechanism, number::duration_ns(part.ns), explain::percent(part.share));
         let rect = svg::rect(Percent(x), 0.0, Percent(width), HEIGHT).class(class(part.mechanism));
-        svg.push(svg::named(name).child(rect));
+        stack.push(mark(part.mechanism, &cell.column, name).child(rect));
         x += width;
     }
+    svg.push(stack);
     svg
 }
 

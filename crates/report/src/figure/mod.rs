@@ -13,6 +13,7 @@ pub mod latency;
 pub(crate) mod latency_heat;
 pub(crate) mod latency_histogram;
 mod map_hits;
+pub(crate) mod mark;
 pub mod mechanisms;
 pub(crate) mod paths;
 pub(crate) mod plot;
@@ -74,7 +75,7 @@ pub fn all(results: &Results) -> Vec<(&'static str, Figure)> {
 const FILE_WIDTH: f64 = 760.0;
 
 impl Figure {
-    /// Returns the figure as an SVG file with title, legend and both themes.
+    /// Returns the figure as an SVG file with title, legend and both themes. It has no data for scripts.
     pub fn to_svg(&self) -> String {
         let top = 78.0;
         let mut file = element("svg")
@@ -94,7 +95,9 @@ impl Figure {
             file.push(svg::text(at, 22.0, 63.0, Anchor::Start, &key.label).class("label"));
             x += 100.0 * (22.0 + 7.0 * key.label.chars().count() as f64 + 14.0) / FILE_WIDTH;
         }
-        file.push(element("svg").attr("y", top).attr("x", "2%").attr("width", "96%").child(self.svg.clone()));
+        file.push(
+            element("svg").attr("y", top).attr("x", "2%").attr("width", "96%").child(self.svg.without_data()),
+        );
         file.to_string()
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{
     Figure, Key,
+    mark::{self, mark},
     plot::{self, HorizontalAxis, Plot},
     scale::{self, Scale},
 };
@@ -26,6 +27,9 @@ const RATED_REACH: u64 = 3;
 const HALF: f64 = 0.5;
 /// Minimum height of a bar that is not empty, in pixels.
 const BAR_MIN: f64 = 1.5;
+/// The series: blocks in use, and blocks that failed or were bad from the factory.
+const IN_USE: &str = "in use";
+const OUT_OF_USE: &str = "out of use";
 
 /// Returns one figure for each map of `results` that has blocks.
 pub fn figures(results: &Results) -> Vec<Figure> {
@@ -112,22 +116,20 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
     let height = plot.bottom() + AXIS;
 
     let title = format!("{}: histogram", map.name);
-    let mut svg = svg::drawing(height, &title, &description(map, &bins));
+    let mut svg = mark::upright_drawing(height, &title, &description(map, &bins));
     plot.frame(&mut svg);
     let mut canvas = svg::canvas(height);
+    let has_bad = bins.iter().any(|bin| bin.bad > 0);
     for bin in bins.iter().filter(|bin| bin.used + bin.bad > 0) {
-        let out_of_use =
-            if bin.bad > 0 { format!(", {} of them out of use", bin.bad) } else { String::new() };
-        let name = format!("{} erases: {}{out_of_use}", bin.range(), plural(bin.used + bin.bad, "block"));
-        let mut group = svg::named(name);
-        let middle = bar(&plot, bin, 0, bin.used);
-        let upper = bar(&plot, bin, bin.used, bin.used + bin.bad);
-        for (path, class) in [(middle, "solid s0 crisp"), (upper, "unusable")] {
+        let middle = (bin.used, IN_USE, bar(&plot, bin, 0, bin.used), "solid s0 crisp");
+        let upper = (bin.bad, OUT_OF_USE, bar(&plot, bin, bin.used, bin.used + bin.bad), "unusable");
+        for (blocks, key, path, class) in [middle, upper] {
             if !path.is_empty() {
-                group.push(path.element().class(class));
+                let name = format!("{} erases: {} {key}", bin.range(), plural(blocks, "block"));
+                let series = if has_bad { key } else { "" };
+                canvas.push(mark(series, &bin.range(), name).child(path.element().class(class)));
             }
         }
-        canvas.push(group);
     }
     svg.push(canvas);
     plot.label(&mut svg, &plot.x_axis.whole_ticks(), plot.bottom() + 16.0);
@@ -138,9 +140,9 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         mark_rated(&mut svg, &plot, rated, near.is_some(), rated < from);
     }
     let mut legend = vec![];
-    if bins.iter().any(|bin| bin.bad > 0) {
-        legend.push(Key::swatch("solid s0", None, "in use"));
-        legend.push(Key::swatch("unusable", None, "out of use"));
+    if has_bad {
+        legend.push(Key::swatch("solid s0", None, IN_USE));
+        legend.push(Key::swatch("unusable", None, OUT_OF_USE));
     }
     Figure { title, subtitle: "number of erase blocks by erase count".into(), height, svg, legend }
 }

@@ -6,6 +6,7 @@ use crate::{
     figure::{
         Figure,
         interactive::{Axis, Chart, Form, Line, Part, holder},
+        mark::{self, mark},
         mechanisms,
     },
     markup::{Element, element},
@@ -180,8 +181,9 @@ fn bars(line: &LineDifference) -> Option<Element> {
     }
     let subtitle = format!("{}, then {} a request", number::duration_ns(sums.0), number::duration_ns(sums.1));
     let height = 2.0 * BAR.0 + BAR.1;
-    let mut svg = svg::drawing(height, &line.name, &subtitle);
+    let mut svg = mark::drawing(height, &line.name, &subtitle);
     for (file, y, of) in [("A", 0.0, true), ("B", BAR.0 + BAR.1, false)] {
+        let mut stack = mark::stack();
         let mut x = 0.0;
         for mechanism in all {
             let ns = if of { mechanism.a_ns } else { mechanism.b_ns };
@@ -189,9 +191,10 @@ fn bars(line: &LineDifference) -> Option<Element> {
             let name = format!("{file}, {}: {}", mechanism.mechanism, number::duration_ns(ns));
             let rect = svg::rect(Percent(x), y, Percent(width), BAR.0)
                 .class(mechanisms::class(&mechanism.mechanism));
-            svg.push(svg::named(name).child(rect));
+            stack.push(mark(&mechanism.mechanism, file, name).child(rect));
             x += width;
         }
+        svg.push(stack);
     }
     let legend = all.iter().map(|m| mechanisms::key(&m.mechanism)).collect();
     let figure = Figure { title: line.name.clone(), subtitle, height, svg, legend };

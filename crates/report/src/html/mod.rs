@@ -93,7 +93,9 @@ fn document(title: &str, generator: &str, header: Element, sections: &[Section],
         .attr("height", 0)
         .attr("aria-hidden", "true")
         .child(figure::defs());
-    let script = style::script(sections.iter().any(Section::is_interactive));
+    let has = |attribute| sections.iter().any(|section| section.has_attribute(attribute));
+    let needs = style::Needs { charts: has(figure::interactive::HOLDER), bars: has(figure::mark::DRAWING) };
+    let script = style::script(needs);
     let body = element("body")
         .child(element("a").class("skip").attr("href", "#main").text("Skip to the results"))
         .child(hatches)
@@ -119,9 +121,9 @@ impl Section {
         Section { id, title, short, intro: None, body }
     }
 
-    /// Returns true if the section has charts that a script draws.
-    fn is_interactive(&self) -> bool {
-        self.body.iter().any(|part| part.contains_attribute(figure::interactive::HOLDER))
+    /// Returns true if an element of the section has the attribute.
+    fn has_attribute(&self, name: &str) -> bool {
+        self.body.iter().any(|part| part.contains_attribute(name))
     }
 
     fn html(&self) -> Element {

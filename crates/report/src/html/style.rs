@@ -9,6 +9,7 @@ const DARK: &str = include_str!("../style/dark.css");
 const FIGURE: &str = include_str!("../style/figure.css");
 const PAGE: &str = include_str!("../style/page.css");
 const CHARTS: &str = include_str!("../style/charts.js");
+const BARS: &str = include_str!("../style/bars.js");
 const UPLOT: &str = include_str!("../../vendor/uplot/uPlot.iife.min.js");
 const UPLOT_SHEET: &str = include_str!("../../vendor/uplot/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("../../vendor/uplot/LICENSE");
@@ -35,22 +36,35 @@ pub(crate) fn page_sheet() -> Element {
         .verbatim(PAGE)
 }
 
-/// Returns the script of a page: it switches the theme and, on a page with interactive charts, draws them with uPlot.
-/// Without it, the charts are static and the button does not work.
+/// The scripts that a page needs beside the one for its theme.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Needs {
+    /// The page has charts that uPlot draws.
+    pub(crate) charts: bool,
+    /// The page has bars, whose drawings remain.
+    pub(crate) bars: bool,
+}
+
+/// Returns the script of a page: it switches the theme, draws charts with uPlot, and reads and switches bars. Without
+/// it, the charts are static and the button does not work.
 ///
-/// uPlot is a CDATA section, because its operators are markup in XML; the comments around it hide the section from
-/// scripts in HTML. Its first line, a comment, is left out, because it contains an address; its licence names the author.
-pub(crate) fn script(is_interactive: bool) -> Element {
-    let script = element("script").verbatim(SCRIPT);
-    if !is_interactive {
-        return script;
+/// The scripts of charts are a CDATA section, because their operators are markup in XML; the comments around it hide the
+/// section from scripts in HTML. The first line of uPlot, a comment, is left out, because it contains an address; its
+/// licence names the author.
+pub(crate) fn script(needs: Needs) -> Element {
+    let mut script = element("script").verbatim(SCRIPT);
+    if needs.charts {
+        let uplot = UPLOT.split_once('\n').map_or(UPLOT, |(_, code)| code);
+        script = script
+            .verbatim("/* uPlot 1.6.32\n")
+            .verbatim(UPLOT_LICENCE)
+            .verbatim("*/\n//<![CDATA[\n")
+            .verbatim(uplot)
+            .verbatim(CHARTS)
+            .verbatim("//]]>\n");
     }
-    let uplot = UPLOT.split_once('\n').map_or(UPLOT, |(_, code)| code);
+    if needs.bars {
+        script = script.verbatim("//<![CDATA[\n").verbatim(BARS).verbatim("//]]>\n");
+    }
     script
-        .verbatim("/* uPlot 1.6.32\n")
-        .verbatim(UPLOT_LICENCE)
-        .verbatim("*/\n//<![CDATA[\n")
-        .verbatim(uplot)
-        .verbatim(CHARTS)
-        .verbatim("//]]>\n")
 }

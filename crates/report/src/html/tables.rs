@@ -79,6 +79,7 @@ pub(super) fn comparison(table: &Table<'_>, row: Option<&str>) -> Element {
         ("error %", true),
         ("role", false),
     ]);
+    let is_compared = cells.iter().any(|cell| grid::is_compared(cell));
     let has_references = cells.iter().any(|cell| cell.reference.is_some());
     if has_references {
         columns.push(("source", false));
@@ -101,7 +102,7 @@ pub(super) fn comparison(table: &Table<'_>, row: Option<&str>) -> Element {
             .child(number(number::fixed(cell.simulated.mean, table.decimals)))
             .child(number(number::fixed(cell.simulated.sd, table.decimals)))
             .child(number(cell.compared_percent().map_or(number::NONE.into(), |e| number::signed(e, 2))))
-            .child(element("td").child(role(cell.role)))
+            .child(element("td").child(role(cell.role, is_compared)))
             .children(has_references.then(|| text(cell.reference.as_ref().map_or("", |found| &found.name))))
     });
     let name = row.map_or(table.name.to_owned(), |row| format!("{}, {row}", table.name));
@@ -123,8 +124,11 @@ pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
     }
 }
 
-/// Returns the role as a tag.
-pub(super) fn role(role: Role) -> Element {
-    let class = if role == Role::Predicted { "tag predicted" } else { "tag" };
-    element("span").class(class).text(role.name())
+/// Returns the tag with a role. Without any figure to compare with, a result predicts nothing.
+pub(super) fn role(role: Role, is_compared: bool) -> Element {
+    match role {
+        Role::Predicted if is_compared => element("span").class("tag predicted").text(role.name()),
+        Role::Predicted => element("span").class("tag").text("simulated"),
+        _ => element("span").class("tag").text(role.name()),
+    }
 }

@@ -109,7 +109,7 @@ fn explained(results: &Results, cell: &Cell) -> Element {
         .join(" · ");
     let head = element("h4")
         .text(name)
-        .child(tables::role(cell.role))
+        .child(tables::role(cell.role, results.cells.iter().any(grid::is_compared)))
         .child(element("span").class("latency").text(latency));
     let shares = parts.iter().map(|part| {
         element("li")

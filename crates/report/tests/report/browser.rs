@@ -360,7 +360,7 @@ fn observe(test: &str, page: &str, steps: &[&str]) -> Option<Vec<String>> {
             function picture(i) {{ return plots[i].querySelector('canvas').toDataURL(); }}
             function button(name) {{
                 return Array.from(page.querySelectorAll('.switches button')).find(function (b) {{
-                    return b.textContent === name;
+                    return b.textContent.trim() === name;
                 }});
             }}
             var kept = {{}}, steps = [{steps}], seen = [];
@@ -427,6 +427,68 @@ fn charts_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
     assert!(seen[8].contains(" µs: ") && !seen[8].contains(": 0 requests"), "{seen:?}");
     assert_eq!((seen[10].as_str(), seen[12].as_str()), ("zzz", "---"), "{seen:?}");
     assert_eq!((seen[14].as_str(), seen[16].as_str(), seen[18].as_str()), ("zzz", "true", "---"), "{seen:?}");
+}
+
+#[test]
+fn bars_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
+    let steps = [
+        "kept.charts = Array.from(page.querySelectorAll('svg[data-bars]'));
+        kept.marks = function (i, query) { return Array.from(kept.charts[i].querySelectorAll(query || '[data-place]')); };
+        kept.tip = function () { var tip = page.querySelector('.tip'); return tip.hidden ? 'none' : tip.textContent; };
+        kept.send = function (i, type, mark) {
+            var box = mark.querySelector('rect').getBoundingClientRect();
+            kept.charts[i].dispatchEvent(new PointerEvent(type, { bubbles: true,
+                clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }));
+        };
+        kept.press = function (i, key) {
+            kept.charts[i].dispatchEvent(new KeyboardEvent('keydown', { key: key, bubbles: true }));
+        };
+        return [kept.tip(), kept.charts.every(function (svg) { return svg.tabIndex === 0; })].join(' ');",
+        // Hovering shows the value and marks the same place in all charts.
+        "kept.send(0, 'pointermove', kept.marks(0)[0]); return kept.tip();",
+        "var places = kept.marks(1, '.linked').map(function (mark) { return mark.dataset.place; });
+        return [places.length > 0, places.every(function (place) { return place === kept.marks(0)[0].dataset.place; })].join(' ');",
+        // A click dims other places in all charts; another one ends it.
+        "kept.send(0, 'click', kept.marks(0)[0]);
+        return kept.marks(1).every(function (mark) {
+            return mark.classList.contains('dim') !== (mark.dataset.place === kept.marks(0)[0].dataset.place);
+        });",
+        "kept.send(0, 'click', kept.marks(0)[0]); return page.querySelectorAll('.dim').length;",
+        // A series that is off leaves the chart, and the keyboard passes over it.
+        "button('raw, published').click();
+        var off = kept.marks(0).filter(function (mark) { return mark.dataset.key === 'raw, published'; });
+        kept.press(0, 'Home');
+        return [off.length > 0, off.every(function (mark) { return !mark.getClientRects().length; }),
+            kept.tip().includes('published'), button('raw, published').getAttribute('aria-pressed')].join(' ');",
+        "button('raw, published').click(); kept.press(0, 'Home'); return kept.tip();",
+        "kept.at = kept.tip(); kept.press(0, 'ArrowDown'); return kept.tip() !== kept.at;",
+        "kept.press(0, 'Escape'); return kept.tip();",
+        // A mechanism that is off leaves all stacks of the page, and the other parts close the gap.
+        "button('program').click();
+        var stacks = Array.from(page.querySelectorAll('#why .stack'));
+        return stacks.filter(function (stack) {
+            var at = 0;
+            return Array.from(stack.querySelectorAll('[data-key]')).some(function (mark) {
+                if (mark.dataset.key === 'program') return mark.getClientRects().length > 0;
+                var rect = mark.querySelector('rect'), x = parseFloat(rect.getAttribute('x'));
+                var moved = Math.abs(x - at) > 0.03;
+                at = x + parseFloat(rect.getAttribute('width'));
+                return moved;
+            });
+        }).length + ' of ' + (stacks.length > 0);",
+    ];
+    let page = unfolded(&page(&sd_cards_fixture()));
+    let Some(seen) = observe("bars", &page, &steps) else { return };
+    assert_eq!(seen[0], "none true");
+    assert!(seen[1].contains(", published: ") && seen[1].ends_with(" MiB/s"), "{seen:?}");
+    assert_eq!(
+        (seen[2].as_str(), seen[3].as_str(), seen[4].as_str()),
+        ("true true", "true", "0"),
+        "{seen:?}"
+    );
+    assert_eq!(seen[5], "true true false false", "{seen:?}");
+    assert_eq!((seen[6].as_str(), seen[7].as_str()), (seen[1].as_str(), "true"), "{seen:?}");
+    assert_eq!((seen[8].as_str(), seen[9].as_str()), ("none", "0 of true"), "{seen:?}");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn every_cell_is_charted_and_tabled_and_explained_where_requests_were_timed() {
         assert_eq!(rows, results.cells.len(), "{name}: table rows");
         let titles =
             section.descendants().filter(|n| n.has_tag_name("title")).map(text_of).collect::<Vec<_>>();
-        let simulated = titles.iter().filter(|t| t.contains(", simulated, ")).count();
+        let simulated = titles.iter().filter(|t| t.contains(", simulated")).count();
         assert_eq!(simulated, results.cells.len(), "{name}: simulated bars");
         let published = titles.iter().filter(|t| t.ends_with(", published")).count();
         assert_eq!(published, count(|cell| cell.published.is_some()), "{name}: published bars");
@@ -270,6 +270,53 @@ fn mechanism_bars_fill_their_width() {
         let sum: f64 = parts.filter_map(width).sum();
         assert!((sum - 100.0).abs() < 0.1, "{sum}");
     }
+}
+
+#[test]
+fn every_mark_has_a_value_and_a_switch_for_its_series() {
+    for (name, results) in all() {
+        let page = page(&results);
+        let document = parse(&page);
+        for drawing in document.descendants().filter(|n| n.attribute("data-bars").is_some()) {
+            let before = drawing.prev_sibling_element().filter(|n| n.attribute("class") == Some("legend"));
+            let mut switches: Vec<String> =
+                before.iter().flat_map(Node::children).map(|key| text_of(key).trim().to_owned()).collect();
+            let section = drawing.ancestors().find(|n| n.has_tag_name("section")).expect("in a section");
+            let terms = with_class(&document, "words").filter(|list| list.ancestors().any(|n| n == section));
+            switches.extend(
+                terms.flat_map(|list| list.descendants()).filter(|n| n.has_tag_name("dt")).map(text_of),
+            );
+            for mark in drawing.descendants().filter(|n| n.attribute("data-place").is_some()) {
+                let title = mark.children().find(|n| n.has_tag_name("title")).map(text_of).expect("a value");
+                let has_value = mark.attribute("data-value").is_some_and(|value| !value.is_empty());
+                assert!(has_value || title.contains(": "), "{name}: {title}");
+                if let Some(key) = mark.attribute("data-key") {
+                    assert!(
+                        switches.iter().any(|s| s == key),
+                        "{name}: nothing switches {key:?}: {switches:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn figures_without_any_measurement_are_simulated_not_predicted() {
+    let mut results = sd_cards_fixture();
+    let tags = |results: &Results| -> Vec<String> {
+        let page = page(results);
+        let document = parse(&page);
+        let tags = with_class(&document, "tag").map(text_of);
+        tags.chain(with_class(&document, "legend").map(text_of)).collect()
+    };
+    assert!(tags(&results).iter().any(|tag| tag.contains("predicted")));
+    for cell in &mut results.cells {
+        cell.published = None;
+    }
+    let tags = tags(&results);
+    assert!(tags.iter().any(|tag| tag.contains("simulated")), "{tags:?}");
+    assert!(!tags.iter().any(|tag| tag.contains("predicted")), "{tags:?}");
 }
 
 #[test]
