@@ -1,5 +1,6 @@
 //! The repository's own checks. CI and developers run `cargo xtask ci`.
 
+mod book;
 mod boots;
 mod budget;
 mod determinism;
@@ -36,9 +37,11 @@ cargo xtask <task>
                 test binaries: a filter, or --skip and a part of a name
   deb           packs the command as a .deb, with cargo-deb
   deny          cargo-deny on bans, licences and sources; skipped by name if cargo-deny is not installed
-  musl          builds the command for Linux with musl, without shared libraries, for this machine's processor
+  musl [PROCESSOR]  builds the command for Linux with musl, without shared libraries, for this machine's processor
+                or x86_64 or aarch64
   no-std        checks that the pure crates build for a target without a standard library
   playground [FILE|--check]  writes the page of the playground (target/playground.html), or checks it in a browser
+  book          builds the documentation as a site with its live figures (target/book), with mdbook
   sbom FILE     writes a bill of materials of the command: CycloneDX, JSON
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
   recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR;
@@ -71,11 +74,13 @@ fn main() -> ExitCode {
         ["deb"] => packages::deb(),
         ["sbom", path] => packages::sbom(path),
         ["deny"] => packages::deny(),
-        ["musl"] => packages::musl(),
+        ["musl"] => packages::musl(std::env::consts::ARCH),
+        ["musl", processor] => packages::musl(processor),
         ["no-std"] => playground::check_without_std(),
         ["playground"] => playground::build(playground::PAGE),
         ["playground", "--check"] => playground::check(),
         ["playground", path] => playground::build(path),
+        ["book"] => book::build(),
         ["install-c", prefix] => install_c(prefix),
         ["recordings", "buffered"] => recordings::record_buffered(None),
         ["recordings", "buffered", folder] => recordings::record_buffered(Some(folder)),
@@ -136,6 +141,7 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("no-std", playground::check_without_std)?;
     if scope == Scope::Full {
         times.measure("playground", playground::check)?;
+        times.measure("playground", book::check)?;
     }
     times.measure("docs", docs)?;
     tests_per_crate::check(scope, times)?;

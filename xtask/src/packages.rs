@@ -33,17 +33,32 @@ fn generate(program: &str) -> Outcome {
     Ok(())
 }
 
-/// Builds the command with all features for Linux with musl, as one static program for this machine's processor.
-pub(crate) fn musl() -> Outcome {
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+/// Compiler for the C sources among the dependencies, where they are built for another processor: Debian's, because Debian
+/// has no cross compiler for musl. The sources use no header whose contents differ.
+const CROSS_COMPILERS: [(&str, &str); 1] = [("aarch64", "aarch64-linux-gnu-gcc")];
+
+/// Builds the command with all features for Linux with musl, as one static program for a processor.
+pub(crate) fn musl(processor: &str) -> Outcome {
+    let target = format!("{processor}-unknown-linux-musl");
     if !has_target(&target) {
         return Err(format!("the target is missing: rustup target add {target}"));
     }
-    let build = ["build", "--locked", "--profile", "dist", "--package", "flashlab", "--features", "full"];
-    let hint = |error| {
-        format!("{error}\n(C sources among the dependencies need musl-gcc: apt-get install musl-tools)")
-    };
-    cargo(&[&build[..], &["--target", &target]].concat()).map_err(hint)?;
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--locked", "--profile", "dist", "--package", "flashlab", "--features", "full"]);
+    build.args(["--target", &target]);
+    let is_cross = processor != std::env::consts::ARCH;
+    let cross = CROSS_COMPILERS.iter().find(|(name, _)| is_cross && *name == processor);
+    if let Some((_, compiler)) = cross {
+        let name = target.replace('-', "_");
+        build.env(format!("CC_{name}"), compiler);
+        // The toolchain's own linker, because the target brings its start files and libc.
+        build.env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), "rust-lld");
+    }
+    run(&mut build).map_err(|error| {
+        let package =
+            if cross.is_some() { format!("gcc-{processor}-linux-gnu") } else { "musl-tools".to_owned() };
+        format!("{error}\n(C sources among the dependencies need a compiler: apt-get install {package})")
+    })?;
     eprintln!("== musl: target/{target}/dist/flashlab");
     Ok(())
 }

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const TARGET: &str = "wasm32-unknown-unknown";
+/// Target of the module.
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 /// Target without a standard library, for the check that the pure crates need none.
 const BARE: &str = "x86_64-unknown-none";
 const MODULE: &str = "target/wasm32-unknown-unknown/release/flashlab_playground.wasm";
@@ -36,11 +37,25 @@ pub(crate) fn check() -> Outcome {
     }
     let page = "target/playground-check.html";
     write(page, CHECK)?;
+    let Some(dom) = browse(page, "")? else { return Ok(()) };
+    judge(&dom)?;
+    let Some(dom) = browse(page, "#latency")? else { return Ok(()) };
+    judge_alone(&dom)
+}
+
+/// Returns true if the toolchain of this repository builds the module.
+pub(crate) fn is_available() -> bool {
+    has_target(TARGET)
+}
+
+/// Opens the file with a fragment in a browser and returns its elements once its scripts have run; `None`, with a
+/// message, without a browser. A message in the console is an error.
+pub(crate) fn browse(path: &str, fragment: &str) -> Result<Option<String>, String> {
     let Some(browser) = browser() else {
-        eprintln!("== skipped: the page of the playground: neither Chromium nor Chrome is installed");
-        return Ok(());
+        eprintln!("== skipped: {path} in a browser: neither Chromium nor Chrome is installed");
+        return Ok(None);
     };
-    let page = fs::canonicalize(page).map_err(|error| format!("{page}: {error}"))?;
+    let file = fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
     let mut command = Command::new(browser);
     command.args([
         "--headless",
@@ -50,13 +65,13 @@ pub(crate) fn check() -> Outcome {
         "--enable-logging=stderr",
     ]);
     command.args(["--user-data-dir=target/playground-profile", "--virtual-time-budget=60000", "--dump-dom"]);
-    command.arg(format!("file://{}", page.display()));
+    command.arg(format!("file://{}{fragment}", file.display()));
     let output = command.output().map_err(|error| format!("the browser: {error}"))?;
     let messages = String::from_utf8_lossy(&output.stderr);
     if let Some(message) = messages.lines().find(|line| line.contains(":CONSOLE")) {
-        return Err(format!("the page of the playground: {message}"));
+        return Err(format!("{path}: {message}"));
     }
-    judge(&String::from_utf8_lossy(&output.stdout))
+    Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 /// Checks that the pure crates build for a target without a standard library. Skips by name without the target.
@@ -146,6 +161,14 @@ const CHECK: &str = "
   }
   var steps = [['amplification', 'spare', 28], ['amplification', 'spare', 60], ['amplification', 'skewed', 1],
     ['amplification', 'pages', 8], ['latency', 't_prog', 500], ['latency', 't_prog', 1000], ['latency', 'spare', 60]];
+  // With a fragment, one figure alone.
+  if (location.hash) {
+    settled(location.hash.slice(1), function (text) {
+      var shown = Array.from(document.querySelectorAll('h1, section')).map(function (part) { return part.id || 'title'; });
+      document.body.textContent = 'seen:' + shown.join(' ') + '|' + text + ':end';
+    });
+    return;
+  }
   (function next() {
     var step = steps.shift();
     if (step) return move(step[0], step[1], step[2], next);
@@ -179,6 +202,15 @@ fn judge(dom: &str) -> Outcome {
     match facts.iter().find(|(_, holds)| !holds) {
         Some((fact, _)) => Err(format!("the page of the playground: not true: {fact}\n{}", seen.join("\n"))),
         None => Ok(()),
+    }
+}
+
+/// Judges the page with a fragment: it has one figure, whose curves are complete.
+fn judge_alone(dom: &str) -> Outcome {
+    let seen = dom.split_once("seen:").and_then(|(_, rest)| rest.split_once(":end"));
+    match seen.and_then(|(seen, _)| seen.split_once('|')) {
+        Some(("latency", values)) if values.contains("mean ") => Ok(()),
+        found => Err(format!("the playground with a fragment shows {found:?}, not the latencies alone")),
     }
 }
 
@@ -218,5 +250,7 @@ mod tests {
         assert_eq!(judge(&dom(1.5)), Ok(()));
         assert!(judge(&dom(2.7)).is_err_and(|error| error.contains("more spare amplifies less")));
         assert!(judge("<body></body>").is_err());
+        assert_eq!(judge_alone("seen:latency|x: mean 3 µs:end"), Ok(()));
+        assert!(judge_alone("seen:title amplification latency|x: mean 3 µs:end").is_err());
     }
 }

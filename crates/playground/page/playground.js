@@ -169,11 +169,23 @@
     });
   }
 
+  // A page in a frame reports its height. The fragment of its address names the only figure that it shows.
+  var figures = { amplification: amplification, latency: latency };
+  var only = Object.keys(figures).filter(function (name) { return location.hash === "#" + name; });
+  if (only.length) {
+    document.body.className = "embedded";
+    document.querySelectorAll("h1, .intro, section:not(#" + only[0] + ")").forEach(function (part) { part.remove(); });
+  }
+  if (window.parent !== window) {
+    new ResizeObserver(function () {
+      window.parent.postMessage({ liveFigureHeight: document.body.offsetHeight + 2 }, "*");
+    }).observe(document.body);
+  }
+
   var bytes = Uint8Array.from(atob(MODULE), function (character) { return character.charCodeAt(0); });
   WebAssembly.instantiate(bytes, {}).then(function (found) {
     state.hidden = true;
-    amplification(found.instance.exports);
-    latency(found.instance.exports);
+    (only.length ? only : Object.keys(figures)).forEach(function (name) { figures[name](found.instance.exports); });
   }, function (error) {
     state.textContent = "This browser cannot run the models: " + error.message;
   });
