@@ -66,3 +66,26 @@ fn program(name: &str) -> Command {
     let path = Path::new(FOLDER).join("venv/bin").join(name);
     Command::new(std::path::absolute(&path).unwrap_or(path))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    /// A source distribution contains files below the folder of pyproject.toml only, so that links lead to the data that
+    /// the crates embed.
+    #[test]
+    fn a_source_distribution_includes_the_data_of_the_library() {
+        let settings: toml::Table = fs::read_to_string("../python/pyproject.toml").unwrap().parse().unwrap();
+        let includes = settings["tool"]["maturin"]["include"].as_array().unwrap();
+        for folder in ["profiles", "experiments"] {
+            let link = fs::canonicalize(format!("../python/{folder}")).unwrap();
+            assert_eq!(link, fs::canonicalize(format!("../{folder}")).unwrap());
+            let pattern = format!("{folder}/**/*");
+            let is_included = |include: &toml::Value| {
+                include.get("path").and_then(toml::Value::as_str) == Some(&pattern)
+                    && include["format"].as_str() == Some("sdist")
+            };
+            assert!(includes.iter().any(is_included), "{folder}: {includes:?}");
+        }
+    }
+}
