@@ -1,5 +1,5 @@
 //! Checks the guarantee that a seed fixes the digest in debug and release builds, and that another seed gives another
-//! digest.
+//! digest; and that the page of each experiment stays small.
 
 use crate::{Outcome, Scope, tests_per_crate};
 use std::path::Path;
@@ -7,6 +7,12 @@ use std::process::Command;
 
 /// Experiments that take about a minute; they run with a second seed in the full form only.
 const LONG: &[&str] = &["endurance", "gc", "hmb", "wear"];
+
+/// Maximum size of the page of an experiment, in bytes.
+const PAGE_MAX: u64 = 3_000_000;
+
+/// Page of the run that is checked; later runs replace it.
+const PAGE: &str = "target/experiment.html";
 
 /// Experiments that measure a real machine.
 const LIVE: &[&str] = &["block-paths"];
@@ -20,6 +26,7 @@ pub(crate) fn check(scope: Scope) -> Outcome {
     for experiment in experiments.lines().filter(|name| !LIVE.contains(name)) {
         let golden = golden(experiment)?;
         let debug = digest(&program, experiment, "1")?;
+        check_size(experiment)?;
         if debug != golden {
             return Err(format!(
                 "{experiment}: the golden digest is {golden}, but a debug build gives {debug}"
@@ -42,8 +49,18 @@ fn golden(experiment: &str) -> Result<String, String> {
     digest.map(String::from).ok_or_else(|| format!("{path}: contains no digest"))
 }
 
+/// Checks the size of the page of the last run.
+fn check_size(experiment: &str) -> Outcome {
+    let size = std::fs::metadata(PAGE).map_err(|e| format!("{PAGE}: {e}"))?.len();
+    if size > PAGE_MAX {
+        return Err(format!("{experiment}: its page has {size} bytes, more than {PAGE_MAX}"));
+    }
+    Ok(())
+}
+
+/// Runs the experiment, which writes its page to [`PAGE`], and returns its digest.
 fn digest(program: &Path, experiment: &str, seed: &str) -> Result<String, String> {
-    let json = run(program, &["run", experiment, "--seed", seed, "--format", "json", "--no-html"])?;
+    let json = run(program, &["run", experiment, "--seed", seed, "--format", "json", "--html", PAGE])?;
     let line = json.lines().find_map(|line| line.trim().strip_prefix("\"digest\": \""));
     let digest = line.and_then(|rest| rest.split('"').next());
     digest.map(String::from).ok_or_else(|| format!("{experiment}: no digest in the output"))
