@@ -62,9 +62,9 @@ fn has_mdbook() -> bool {
 
 /// Returns true if a frame of a live figure has a height of its own.
 fn has_live_figure(dom: &str) -> bool {
-    let frames =
+    let mut frames =
         dom.split("<iframe ").skip(1).filter_map(|rest| rest.split_once('>')).map(|(frame, _)| frame);
-    frames.into_iter().any(|frame| frame.contains("live-figure") && frame.contains("height:"))
+    frames.any(|frame| frame.contains("live-figure") && frame.contains("height:"))
 }
 
 #[cfg(test)]

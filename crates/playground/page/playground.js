@@ -176,16 +176,16 @@
     document.body.className = "embedded";
     document.querySelectorAll("h1, .intro, section:not(#" + only[0] + ")").forEach(function (part) { part.remove(); });
   }
-  if (window.parent !== window) {
-    new ResizeObserver(function () {
-      window.parent.postMessage({ liveFigureHeight: document.body.offsetHeight + 2 }, "*");
-    }).observe(document.body);
+  function reportHeight() {
+    if (window.parent !== window) window.parent.postMessage({ liveFigureHeight: document.body.offsetHeight + 2 }, "*");
   }
 
   var bytes = Uint8Array.from(atob(MODULE), function (character) { return character.charCodeAt(0); });
   WebAssembly.instantiate(bytes, {}).then(function (found) {
     state.hidden = true;
     (only.length ? only : Object.keys(figures)).forEach(function (name) { figures[name](found.instance.exports); });
+    reportHeight();
+    new ResizeObserver(reportHeight).observe(document.body);
   }, function (error) {
     state.textContent = "This browser cannot run the models: " + error.message;
   });
