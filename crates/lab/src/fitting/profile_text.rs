@@ -213,7 +213,11 @@ mod tests {
             mechanisms_ns: vec![],
             notes: vec![],
             devices: vec![Device::open(&argument, &library).expect("a possible card")],
-            companions: vec![vec![Companion { path: "ftl.small_page", reason: "a test".into() }]],
+            companions: vec![
+                ["ftl.small_max", "ftl.small_page", "flash.t_prog_small"]
+                    .map(|path| Companion { path, reason: "a test".into() })
+                    .to_vec(),
+            ],
             own_texts: vec![own_text],
             is_of_experiment: false,
         }
@@ -236,7 +240,18 @@ mod tests {
             + include_str!("typical.toml").split_once("\n\n").expect("a head and sections").1;
         let text = fit(TYPICAL, Some(own.clone())).profile(0, "A card").expect("a profile");
         let added: Vec<&str> = text.lines().filter(|line| !own.lines().any(|old| old == *line)).collect();
-        assert_eq!(added, ["small_page = \"8KiB\"", "\"ftl.small_page\" = { follows = \"a test\" }"]);
-        assert!(text.contains("map_page = \"4KiB\"\nsmall_page = \"8KiB\"\n\n[source]"), "{text}");
+        let expected = [
+            "t_prog_small = \"500us\"",
+            "small_max = \"16KiB\"",
+            "small_page = \"8KiB\"",
+            "\"ftl.small_max\" = { follows = \"a test\" }",
+            "\"ftl.small_page\" = { follows = \"a test\" }",
+            "\"flash.t_prog_small\" = { follows = \"a test\" }",
+        ];
+        assert_eq!(added, expected);
+        assert!(
+            text.contains("map_page = \"4KiB\"\nsmall_max = \"16KiB\"\nsmall_page = \"8KiB\"\n\n[source]"),
+            "{text}"
+        );
     }
 }
