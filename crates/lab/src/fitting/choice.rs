@@ -192,9 +192,9 @@ impl Session<'_> {
                 let exists = |path: &&str| self.value_in(model, card, path).is_some();
                 let chosen = &self.settings.numbers;
                 let is_chosen = |path: &&str| chosen.is_empty() || chosen.iter().any(|name| name == path);
-                if mechanism.numbers.iter().any(|path| is_in(path))
+                if mechanism.numbers.iter().any(is_in)
                     || !mechanism.requires.iter().all(exists)
-                    || !mechanism.numbers.iter().all(|path| is_chosen(path))
+                    || !mechanism.numbers.iter().all(is_chosen)
                 {
                     continue;
                 }

@@ -70,7 +70,7 @@ impl Model for HostDelays {
                 return Some(done);
             }
             let ((at, _), request) = self.waiting.first_key_value().filter(|((at, _), _)| *at <= limit)?;
-            let (at, request) = (*at, request.clone());
+            let (at, request) = (*at, *request);
             self.waiting.pop_first();
             self.inner.submit(at, request);
         }
