@@ -1,7 +1,8 @@
 //! The folder of one test, in which the test runs the program.
 
+use crate::live::tools::empty_folder;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Folder that is the program's current one, removed on drop.
@@ -15,12 +16,9 @@ pub(crate) struct RunOutput {
 }
 
 impl Folder {
-    /// Creates an empty folder; `name` is unique to the test.
+    /// Creates an empty folder.
     pub(crate) fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-        Folder(folder)
+        Folder(empty_folder(name))
     }
     /// Writes a file in the folder and creates missing parent folders.
     pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> &Self {

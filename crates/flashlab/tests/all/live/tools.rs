@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns true if all of `tools` are installed; else prints the name of the first missing one.
 pub(crate) fn are_installed(tools: &[&str]) -> bool {
@@ -56,12 +57,20 @@ pub(crate) fn attempt(folder: &Folder, device: &[&str], script: &str) -> Output 
 /// Folder for one test, removed on drop.
 pub(crate) struct Folder(PathBuf);
 
+/// Creates an empty folder that no other test has, whatever their names.
+pub(crate) fn empty_folder(name: &str) -> PathBuf {
+    static CREATED: AtomicU32 = AtomicU32::new(0);
+    let number = CREATED.fetch_add(1, Ordering::Relaxed);
+    let folder = format!("{name}-{}-{number}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    folder
+}
+
 impl Folder {
     pub(crate) fn new(name: &str) -> Folder {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        Folder(folder)
+        Folder(empty_folder(name))
     }
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
