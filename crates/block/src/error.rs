@@ -24,6 +24,34 @@ pub enum IoError {
     ShuttingDown,
 }
 
+impl IoError {
+    /// All reasons.
+    pub const ALL: [IoError; 8] = [
+        IoError::ReadOnly,
+        IoError::Medium,
+        IoError::NoMemory,
+        IoError::Invalid,
+        IoError::NoSpace,
+        IoError::TooLarge,
+        IoError::Unsupported,
+        IoError::ShuttingDown,
+    ];
+
+    /// Returns the name of the errno value, as rules and logs write it.
+    pub const fn errno_name(self) -> &'static str {
+        match self {
+            IoError::ReadOnly => "EPERM",
+            IoError::Medium => "EIO",
+            IoError::NoMemory => "ENOMEM",
+            IoError::Invalid => "EINVAL",
+            IoError::NoSpace => "ENOSPC",
+            IoError::TooLarge => "EOVERFLOW",
+            IoError::Unsupported => "ENOTSUP",
+            IoError::ShuttingDown => "ESHUTDOWN",
+        }
+    }
+}
+
 impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

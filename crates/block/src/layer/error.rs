@@ -54,11 +54,14 @@ pub struct FaultError {
 
 impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} is not part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO",
-            self.word
-        )
+        match self.word.strip_prefix("rate=") {
+            Some(rate) => write!(f, "rate={rate} is not between 0 and 1, the share of requests that fail"),
+            None => write!(
+                f,
+                "{:?} is not part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO",
+                self.word
+            ),
+        }
     }
 }
 
@@ -179,16 +182,10 @@ fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
     Ok(rules)
 }
 
+/// Returns the error with this name of an errno value. The two that describe the request itself are not injected.
 fn error(name: &str) -> Option<IoError> {
-    Some(match name {
-        "EIO" => IoError::Medium,
-        "ENOSPC" => IoError::NoSpace,
-        "EPERM" => IoError::ReadOnly,
-        "ENOMEM" => IoError::NoMemory,
-        "EINVAL" => IoError::Invalid,
-        "ESHUTDOWN" => IoError::ShuttingDown,
-        _ => return None,
-    })
+    let injected = |error: &IoError| !matches!(error, IoError::TooLarge | IoError::Unsupported);
+    IoError::ALL.into_iter().filter(injected).find(|error| error.errno_name() == name)
 }
 
 /// A device whose requests fail by rules.

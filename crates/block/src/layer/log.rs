@@ -1,5 +1,6 @@
 //! `log`: writes one line per request when the request is answered: arrival time (ns), kind, first byte, length in
-//! bytes, `fua` or `-`, and the outcome. For a log that fio can replay, see `flashlab serve --record`.
+//! bytes, `fua` or `-`, and `ok` or the name of the errno value. The first line names these columns. For a log that fio
+//! can replay, see `flashlab serve --record`.
 
 use super::{Kind, LayerError, LayerKind, Opened, forward, when_done};
 use crate::{BlockDevice, Context, Features, Io, Started};
@@ -19,22 +20,50 @@ pub(super) const KIND: LayerKind = LayerKind {
         let to = OpenOptions::new().create(true).append(true).open(path);
         let failed = |why: String| LayerError::File { path: path.to_owned(), line: None, why };
         let to = to.map_err(|error| failed(error.to_string()))?;
-        let device: Arc<dyn BlockDevice> = Arc::new(Log::new(inner, Box::new(to)));
+        let log = Log::new(inner, Box::new(to)).map_err(|error| failed(error.to_string()))?;
+        let device: Arc<dyn BlockDevice> = Arc::new(log);
         Ok(Opened::from(device))
     },
 };
 
+/// The first line of a log.
+const COLUMNS: &str = "# time_ns request offset bytes fua result\n";
+
 /// A device that logs its requests.
 pub struct Log {
     inner: Arc<dyn BlockDevice>,
-    to: Arc<Mutex<Box<dyn Write + Send>>>,
+    lines: Arc<Mutex<Lines>>,
+}
+
+/// The lines of a log. A line that cannot be written is lost, because a full disk must not stop the device; the next
+/// line that can be written says how many were.
+struct Lines {
+    to: Box<dyn Write + Send>,
+    lost: u64,
+}
+
+impl Lines {
+    /// Writes a line with one call, so that the lines of processes that share a file stay whole.
+    fn write(&mut self, line: &str) {
+        let written = if self.lost == 0 {
+            self.to.write_all(line.as_bytes())
+        } else {
+            self.to.write_all(
+                format!("# {} lines lost: the log could not be written\n{line}", self.lost).as_bytes(),
+            )
+        };
+        self.lost = if written.is_ok() { 0 } else { self.lost + 1 };
+    }
 }
 
 impl Log {
-    /// Creates the layer over `inner`. A line that cannot be written is dropped, because a full disk must not stop the
-    /// device.
-    pub fn new(inner: Arc<dyn BlockDevice>, to: Box<dyn Write + Send>) -> Log {
-        Log { inner, to: Arc::new(Mutex::new(to)) }
+    /// Creates the layer over `inner`, and writes the line with the names of the columns.
+    ///
+    /// # Errors
+    /// Returns an error if that line cannot be written.
+    pub fn new(inner: Arc<dyn BlockDevice>, mut to: Box<dyn Write + Send>) -> std::io::Result<Log> {
+        to.write_all(COLUMNS.as_bytes())?;
+        Ok(Log { inner, lines: Arc::new(Mutex::new(Lines { to, lost: 0 })) })
     }
 }
 
@@ -53,13 +82,11 @@ impl BlockDevice for Log {
                 | Io::WriteZeroes { durable: true, .. }
         );
         let fua = if fua { "fua" } else { "-" };
-        let to = self.to.clone();
+        let lines = self.lines.clone();
         when_done(self.inner.start(cx, io), move |outcome| {
-            let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
-            let end = outcome.as_ref().err().map_or("ok".to_owned(), |error| format!("{error:?}"));
-            // One write per line, so that the lines of processes that share a file stay whole.
-            let line = format!("{arrived} {name} {offset} {length} {fua} {end}\n");
-            let _ = to.write_all(line.as_bytes());
+            let result = outcome.as_ref().err().map_or("ok", |error| error.errno_name());
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.write(&format!("{arrived} {name} {offset} {length} {fua} {result}\n"));
         })
     }
 }

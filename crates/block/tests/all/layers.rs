@@ -6,6 +6,7 @@ use flashlab_block::model::{Throttle, Throttled, Untimed};
 use flashlab_block::{BlockDevice, Context, Geometry, Io, IoError, Memory, Pages, Started, Timed, Workers};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, conformance};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
@@ -34,7 +35,7 @@ fn layers_report_the_power_losses_of_the_device_below() {
     let inner: Arc<dyn BlockDevice> = timed.clone();
     let layers: [Arc<dyn BlockDevice>; 5] = [
         Arc::new(Stats::new(inner.clone())),
-        Arc::new(Log::new(inner.clone(), Box::new(std::io::sink()))),
+        Arc::new(Log::new(inner.clone(), Box::new(std::io::sink())).expect("a sink takes all")),
         Arc::new(ReadOnly::new(inner.clone())),
         Arc::new(Faults::new(inner.clone(), Vec::new(), 1)),
         Arc::new(Workers::new(inner.clone(), 1).expect("there are threads")),
@@ -53,7 +54,7 @@ fn stats_log_and_faults_without_rules_change_no_data() {
         let device: Arc<dyn BlockDevice> = Arc::new(memory(MIB));
         let device = Arc::new(Stats::new(device));
         let device = Arc::new(Faults::new(device, Vec::new(), seed));
-        let device = Log::new(device, Box::new(std::io::sink()));
+        let device = Log::new(device, Box::new(std::io::sink())).expect("a sink takes all");
         agrees_with_an_array(&device, seed, 100);
         rejects_requests_beyond_the_end(&Stats::new(Arc::new(memory(4096))));
     }
@@ -202,12 +203,49 @@ impl Write for SharedBuffer {
 #[test]
 fn a_log_has_one_line_per_answered_request() {
     let lines = SharedBuffer::default();
-    let device = Log::new(Arc::new(memory(4096)), Box::new(lines.clone()));
+    let device = Log::new(Arc::new(memory(4096)), Box::new(lines.clone())).expect("a buffer takes all");
     read(&device, 512, 1024);
     assert!(execute(&device, Io::Discard { offset: 0, length: 512, durable: true }).is_ok());
     assert!(execute(&device, write(4096, vec![1])).is_err());
     let text = String::from_utf8(lines.0.lock().expect("no thread panics").clone()).expect("text");
-    assert_eq!(text, "0 read 512 1024 - ok\n0 discard 0 512 fua ok\n0 write 4096 1 - NoSpace\n");
+    let expected = "# time_ns request offset bytes fua result\n\
+                    0 read 512 1024 - ok\n0 discard 0 512 fua ok\n0 write 4096 1 - ENOSPC\n";
+    assert_eq!(text, expected);
+}
+
+/// A writer that fails while its flag is set.
+struct FullDisk(SharedBuffer, Arc<AtomicBool>);
+
+impl Write for FullDisk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.1.load(Ordering::Relaxed) {
+            Err(std::io::ErrorKind::StorageFull.into())
+        } else {
+            self.0.write(bytes)
+        }
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_log_on_a_full_disk_says_how_many_lines_it_lost() {
+    let (lines, full) = (SharedBuffer::default(), Arc::new(AtomicBool::new(false)));
+    let to = Box::new(FullDisk(lines.clone(), full.clone()));
+    let device = Log::new(Arc::new(memory(4096)), to).expect("there is room for one line");
+    full.store(true, Ordering::Relaxed);
+    (0..3).for_each(|_| read(&device, 0, 512).truncate(0));
+    full.store(false, Ordering::Relaxed);
+    read(&device, 512, 512);
+    let text = String::from_utf8(lines.0.lock().expect("no thread panics").clone()).expect("text");
+    assert_eq!(
+        text,
+        "# time_ns request offset bytes fua result\n# 3 lines lost: the log could not be written\n\
+         0 read 512 512 - ok\n"
+    );
+    full.store(true, Ordering::Relaxed);
+    assert!(Log::new(Arc::new(memory(4096)), Box::new(FullDisk(lines, full))).is_err());
 }
 
 #[test]

@@ -18,13 +18,19 @@ fn measure(arguments: &str) -> String {
     format!("{} measure {arguments}", env!("CARGO_BIN_EXE_flashlab"))
 }
 
+/// Returns the requests that the server saw: its log without the names of the columns.
+fn requests(folder: &Folder) -> String {
+    let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
+    log.split_once('\n').expect("there are columns").1.to_owned()
+}
+
 /// The server's log is the proof: it contains every request.
 #[test]
 fn without_permission_the_server_sees_reads_only() {
     let folder = Folder::new("measure-read");
     let line = measure("\"$uri\" --plan quick --to card.json");
     with(&folder, &["memory:size=64M+log:to=requests"], &line);
-    let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
+    let log = requests(&folder);
     // For a read, the server also asks its device for holes.
     let is_read = |line: &str| matches!(line.split(' ').nth(1), Some("read" | "extents"));
     assert!(log.lines().count() > 1000 && log.lines().all(is_read), "{log}");
@@ -44,7 +50,7 @@ fn with_permission_an_export_is_discarded_and_written() {
     let folder = Folder::new("measure-write");
     let line = measure("\"$uri\" --plan quick --destroy --to card.json");
     with(&folder, &["memory:size=64M+log:to=requests"], &line);
-    let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
+    let log = requests(&folder);
     for op in ["discard", "write", "flush", "read"] {
         assert!(log.lines().any(|line| line.split(' ').nth(1) == Some(op)), "no {op}");
     }
@@ -98,7 +104,7 @@ fn a_probe_without_permission_reads_only() {
     let folder = Folder::new("probe-read");
     let line = format!("{} probe \"$uri\" --format json --to probe.json", env!("CARGO_BIN_EXE_flashlab"));
     let printed = with(&folder, &["memory:size=64M+log:to=requests"], &line);
-    let log = std::fs::read_to_string(folder.path("requests")).expect("there is a log");
+    let log = requests(&folder);
     let is_read = |line: &str| matches!(line.split(' ').nth(1), Some("read" | "extents"));
     assert!(log.lines().count() > 1000 && log.lines().all(is_read), "{log}");
     let printed: Value = serde_json::from_str(&printed).expect("nothing but JSON");
