@@ -50,14 +50,22 @@ impl Dimension {
     /// Returns the value of a unit in base units. The units that [`Dimension::units`] lacks are accepted but never
     /// printed, so that printed values stay comparable.
     fn worth(self, unit: &str) -> Option<u64> {
-        let larger: &[(&str, u64)] = match self {
+        self.units()
+            .iter()
+            .chain(self.larger_units())
+            .find(|(name, _)| *name == unit)
+            .map(|(_, worth)| *worth)
+    }
+
+    /// Returns the accepted units that [`Dimension::units`] lacks.
+    const fn larger_units(self) -> &'static [(&'static str, u64)] {
+        match self {
             Dimension::Time => &[("min", 60_000_000_000), ("h", 3_600_000_000_000)],
             Dimension::Size => &[("TiB", 1 << 40)],
             Dimension::Clock => &[("GHz", 1_000_000_000)],
             Dimension::Rate => &[("GiB/s", 1 << 30)],
             Dimension::Share | Dimension::Delay => &[],
-        };
-        self.units().iter().chain(larger).find(|(name, _)| *name == unit).map(|(_, worth)| *worth)
+        }
     }
 
     /// Returns the dimension with its article: "a time".
@@ -108,9 +116,9 @@ impl Dimension {
         }
     }
 
-    /// Returns the units as part of a sentence: "ns, us, ms or s".
+    /// Returns the accepted units as part of a sentence: "Hz, kHz, MHz or GHz".
     fn list(self) -> String {
-        let names: Vec<_> = self.units().iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = self.units().iter().chain(self.larger_units()).map(|(name, _)| *name).collect();
         or_list(&names)
     }
 
@@ -498,15 +506,15 @@ mod tests {
         let say = |d: Dimension, text| d.parse(text).unwrap_err().to_string();
         assert_eq!(
             say(Dimension::Size, "8KB"),
-            "KB is not a unit here: KiB is 1024 bytes; a size is in B, KiB, MiB or GiB"
+            "KB is not a unit here: KiB is 1024 bytes; a size is in B, KiB, MiB, GiB or TiB"
         );
         assert_eq!(
             say(Dimension::Size, "8us"),
-            "us is the unit of a time; expected a size in B, KiB, MiB or GiB, for example \"4MiB\""
+            "us is the unit of a time; expected a size in B, KiB, MiB, GiB or TiB, for example \"4MiB\""
         );
         assert_eq!(
             say(Dimension::Time, "225"),
-            "\"225\" has no unit; expected a time in ns, us, ms or s, for example \"225us\""
+            "\"225\" has no unit; expected a time in ns, us, ms, s, min or h, for example \"225us\""
         );
         assert_eq!(
             say(Dimension::Time, "225 us"),
@@ -518,10 +526,10 @@ mod tests {
         );
         assert_eq!(
             say(Dimension::Time, "-5us"),
-            "\"-5us\" is not a time; expected a decimal number and its unit (ns, us, ms or s), for example \"225us\""
+            "\"-5us\" is not a time; expected a decimal number and its unit (ns, us, ms, s, min or h), for example \"225us\""
         );
         assert_eq!(say(Dimension::Rate, "9MB/s"), {
-            "MB/s is not a unit here: MiB/s is 1048576 bytes a second; a rate is in B/s, KiB/s or MiB/s"
+            "MB/s is not a unit here: MiB/s is 1048576 bytes a second; a rate is in B/s, KiB/s, MiB/s or GiB/s"
         });
     }
 

@@ -37,9 +37,9 @@ pub(super) const TIME: &[Entry] = &[
             read: |s, text| {
                 s.job.start_delay = super::time(text, TimeUnit::Seconds).map_err(|error| {
                     let fault = match error.fault {
-                        Fault::OneValue { .. } => {
-                            Fault::NotModelled("a delay drawn from a range is not modelled; write one")
-                        }
+                        Fault::OneValue { .. } => Fault::NotModelled(
+                            "a delay drawn from a range is not modelled; write a single time, such as 5",
+                        ),
                         fault => fault,
                     };
                     fault.at(error.at)

@@ -82,7 +82,7 @@ fn times_that_fio_would_misread() {
     job.fio:2:10: runtime=1min: fio 3.33 reads this as microseconds; for minutes write m
     job.fio:2:10: runtime=1.5h: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
     job.fio:2:12: ramp_time=2sec: fio 3.33 reads this as microseconds; for seconds write s
-    job.fio:2:13: startdelay=1-5: a delay drawn from a range is not modelled; write one
+    job.fio:2:13: startdelay=1-5: a delay drawn from a range is not modelled; write a single time, such as 5
     job.fio:2:12: thinktime=1x: "x" is not a valid suffix; expected d, h, m, s, ms or us
     "#);
 }

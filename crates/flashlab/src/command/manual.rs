@@ -108,6 +108,12 @@ fn pages(folder: Option<&Path>) -> Result<ExitCode, Failure> {
         file::print(&String::from_utf8(text).expect("the page is made of UTF-8"))?;
         return Ok(ExitCode::SUCCESS);
     };
+    if folder.exists() && !folder.is_dir() {
+        let folder = folder.display();
+        return Err(Failure::usage(format!(
+            "{folder}: it is not a folder; man writes one page for each command into one"
+        )));
+    }
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(cli, folder))
         .map_err(|error| Failure::io(folder, &error))?;
