@@ -5,10 +5,8 @@
 
 use crate::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, Rng};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
 /// Starts a request and waits for its answer, however long that takes in the device's time.
 ///
@@ -27,7 +25,7 @@ pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
         Started::Done(outcome) => return outcome,
         Started::Pending(future) => future,
     };
-    let woken = Arc::new(Woken { thread: thread::current(), woken: AtomicBool::new(false) });
+    let woken = Arc::<Woken>::default();
     let waker = Waker::from(woken.clone());
     loop {
         if let Poll::Ready(outcome) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
@@ -35,16 +33,10 @@ pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
         }
         match device.next_due() {
             Some(due) => device.advance(due),
-            None => {
-                if !woken.woken.load(Ordering::SeqCst) {
-                    thread::park_timeout(ANSWER_TIMEOUT);
-                }
-                let answered = woken.woken.swap(false, Ordering::SeqCst);
-                assert!(
-                    answered,
-                    "a device that answers later names a due time, or answers within ten seconds"
-                );
-            }
+            None => assert!(
+                woken.wait(),
+                "a device that answers later names a due time, or answers within ten seconds"
+            ),
         }
     }
 }
@@ -52,15 +44,27 @@ pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
 /// Longest wait for a device that answers later without naming a due time.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// A flag of its own for each wait. Unlike the token of [`std::thread::park`], a late wake of an earlier request does not
+/// set it.
+#[derive(Default)]
 struct Woken {
-    thread: Thread,
-    woken: AtomicBool,
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Woken {
+    /// Waits for the next wake, and returns false if none comes in time.
+    fn wait(&self) -> bool {
+        let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(woken, ANSWER_TIMEOUT, |woken| !*woken);
+        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
 }
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        self.woken.store(true, Ordering::SeqCst);
-        self.thread.unpark();
+        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
     }
 }
 
