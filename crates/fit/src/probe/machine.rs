@@ -21,7 +21,7 @@ struct Shared {
     findings: Vec<Finding>,
     /// Findings of the current pattern, with the effects behind them.
     open: Vec<(Finding, Effect)>,
-    /// Control measurements since the last pattern began.
+    /// Control measurements so far.
     controls: Vec<Control>,
     /// Bytes that were written before the last control measurement.
     written_at_control: u64,
@@ -195,9 +195,8 @@ impl Bench {
     pub(super) async fn complete(&self) {
         self.control().await;
         let mut shared = self.shared.borrow_mut();
-        // The last control is the first one of the next pattern.
-        let last = shared.controls.last().copied();
-        let noise = Noise::of(std::mem::replace(&mut shared.controls, last.into_iter().collect()));
+        // All controls so far count: a load in phases may rest during the two around a pattern that writes.
+        let noise = Noise::of(shared.controls.clone());
         for (mut finding, effect) in std::mem::take(&mut shared.open) {
             let limit = noise.limit(effect);
             let is_measured = finding.value != Value::NotMeasured && effect != Effect::Untimed;

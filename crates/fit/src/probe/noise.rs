@@ -2,7 +2,8 @@
 //!
 //! A control measurement repeats one read at one place. A device takes nearly the same time for each of them, so that
 //! the shortest one shows the device, and the excess of the others shows the host. Controls run before and after every
-//! pattern, and between the series of patterns that read. A finding keeps its high confidence only if the effect behind it is larger than what the host can feign:
+//! pattern, and between the series of patterns that read. A finding keeps its high confidence only if the effect behind it
+//! is larger than what the host was seen to feign, in this pattern or an earlier one, since a load may come in phases:
 //!
 //! - Threads of a busy host wait at the same time, so that a greater queue depth hides their delays. A gain from queue
 //!   depth must exceed three mean delays.
@@ -51,14 +52,14 @@ impl Control {
     }
 }
 
-/// The delays of the host during a pattern.
+/// The delays of the host up to the end of a pattern.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Noise {
     controls: Vec<Control>,
 }
 
 impl Noise {
-    /// Returns the noise during a pattern, from the controls before, within and after it.
+    /// Returns the noise that these controls show.
     pub(super) fn of(controls: Vec<Control>) -> Noise {
         Noise { controls }
     }
