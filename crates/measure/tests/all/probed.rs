@@ -186,7 +186,7 @@ fn an_error_ends_the_series_with_its_place() {
 
 #[test]
 fn a_stopped_probe_sends_no_more_requests() {
-    let device = MemoryDevice::new(4 * MIB, Some);
+    let device = MemoryDevice::new(64 * MIB, Some);
     let stopped = AtomicBool::new(false);
     let is_stopped = || stopped.load(Ordering::Relaxed);
     let mut target = ProbedTarget::new(&device, &is_stopped);
