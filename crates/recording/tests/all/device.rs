@@ -1,10 +1,7 @@
 //! A device of constant latency, which serves one request at a time or all at once.
 
-use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Model, PowerCut, Request, RestoreError, Spent, Status,
-};
+use flashlab_sim::{Completion, Duration, Geometry, Instant, Model, PowerCut, Request, Spent, Status};
 use std::collections::VecDeque;
-use std::ops::Range;
 
 #[derive(Clone)]
 pub(crate) struct Constant {
@@ -53,14 +50,5 @@ impl Model for Constant {
     }
     fn power_up(&mut self, _: Instant) -> Instant {
         panic!("these tests cut no power")
-    }
-    fn is_durable(&self, _: &Range<u64>) -> bool {
-        true
-    }
-    fn save(&self) -> Option<Vec<u8>> {
-        None
-    }
-    fn restore(&mut self, _: &[u8]) -> Result<(), RestoreError> {
-        Err(RestoreError::new("this device has no state"))
     }
 }

@@ -5,11 +5,8 @@
 //! the queue until the next tick. The phase of the ticks is not known here; they count from the start of the run.
 //! Requests start in the order of their arrival; an I/O scheduler is not modelled.
 
-use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Model, PowerCut, Request, RestoreError, Spent, Status,
-};
+use flashlab_sim::{Completion, Duration, Geometry, Instant, Model, PowerCut, Request, Spent, Status};
 use std::collections::VecDeque;
-use std::ops::Range;
 
 const TICK: Duration = Duration::from_ms(20);
 
@@ -100,15 +97,6 @@ impl Model for NullBlk {
     }
     fn power_up(&mut self, _: Instant) -> Instant {
         panic!("these tests cut no power")
-    }
-    fn is_durable(&self, _: &Range<u64>) -> bool {
-        true
-    }
-    fn save(&self) -> Option<Vec<u8>> {
-        None
-    }
-    fn restore(&mut self, _: &[u8]) -> Result<(), RestoreError> {
-        Err(RestoreError::new("this device has no state"))
     }
 }
 
