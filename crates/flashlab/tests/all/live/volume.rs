@@ -126,6 +126,15 @@ fn missing_foreign_and_repeated_members_are_named() {
     }
 }
 
+/// Changes a bit of the first 4 KiB of bytes 71 on the first member.
+fn damage(folder: &Folder) {
+    let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
+    let is_data = |block: &[u8]| block.iter().all(|byte| *byte == 71);
+    let at = bytes.windows(4096).position(is_data).expect("stored as it is");
+    bytes[at + 100] ^= 1;
+    std::fs::write(folder.path("a.img"), bytes).expect("the member");
+}
+
 #[test]
 fn a_damaged_copy_is_found_and_the_other_one_is_read() {
     if !are_installed(&["qemu-io"]) {
@@ -134,11 +143,7 @@ fn a_damaged_copy_is_found_and_the_other_one_is_read() {
     let folder = Folder::new("volume-damage");
     formatted(&folder, &["--replicas", "2"]);
     with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 71 0 64k' $uri");
-    let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
-    let at =
-        bytes.windows(4096).position(|block| block.iter().all(|byte| *byte == 71)).expect("stored as it is");
-    bytes[at + 100] ^= 1;
-    std::fs::write(folder.path("a.img"), bytes).expect("the member");
+    damage(&folder);
     let output = run(&folder, &["check", "a.img:b.img"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("the copy on member 0"), "{output:?}");
@@ -327,11 +332,7 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     let folder = Folder::new("volume-ctl");
     formatted(&folder, &["--replicas", "2"]);
     with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 71 0 8M' $uri");
-    let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
-    let is_data = |block: &[u8]| block.iter().all(|byte| *byte == 71);
-    let at = bytes.windows(4096).position(is_data).expect("stored as it is");
-    bytes[at + 100] ^= 1;
-    std::fs::write(folder.path("a.img"), bytes).expect("the member");
+    damage(&folder);
     succeed(&folder, &["add", "a.img:b.img", "ssd.c=file:c.img,size=64MiB"]);
     let program = env!("CARGO_BIN_EXE_flashlab");
     let script = format!(
