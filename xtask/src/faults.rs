@@ -1,11 +1,11 @@
 //! Fault injection: runs the tests of power loss once unchanged, and once under each deliberate fault in the sources.
 //!
-//! A fault is a call of `flashlab_sim::fault("name")` in a device's code. One build contains all faults; the
+//! A fault is a call of `flashlab_sim::fault("name")` in a device's code. The build of the tests contains all faults; the
 //! environment variable `FLASHLAB_FAULT` selects one at run time. The tests must pass without a fault and fail under
 //! each.
 
-use crate::Outcome;
 use crate::tidy::files;
+use crate::{Outcome, tests_per_crate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -39,8 +39,8 @@ const FAULT: &str = "FLASHLAB_FAULT";
 /// Longest time without output before a test binary counts as hung.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
-/// Test binary that contains these modules.
-const BINARY: &str = "all";
+/// Option of cargo that selects the test binary with these modules.
+const BINARY: &str = "--test all";
 
 /// A test binary, and the module whose tests run.
 type Suite = (PathBuf, &'static str);
@@ -108,37 +108,13 @@ fn find() -> Result<BTreeSet<Fault>, String> {
     Ok(found)
 }
 
-/// Builds the test binaries with the feature `faults`. Returns the suites of each crate.
+/// Returns the suites of each crate, from the build of all tests, which contains the faults.
 fn build() -> Result<BTreeMap<&'static str, Vec<Suite>>, String> {
-    let mut command = Command::new(env!("CARGO"));
-    command.args([
-        "test",
-        "--locked",
-        "--no-run",
-        "--message-format=json",
-        "--features",
-        "flashlab-sim/faults",
-    ]);
-    command.args(["--test", BINARY, "--package", "flashlab-sim"]);
-    for (crate_name, _) in SUITES {
-        command.args(["--package", &format!("flashlab-{crate_name}")]);
-    }
-    eprintln!("== {}", format!("{command:?}").replace('"', ""));
-    let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{command:?}: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("{command:?}: {}", output.status));
-    }
     let mut suites = BTreeMap::new();
-    for line in output.stdout.split(|byte| *byte == b'\n') {
-        let Ok(message) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
-        let target = &message["target"];
-        let (Some(binary), Some(source)) = (message["executable"].as_str(), target["src_path"].as_str())
-        else {
-            continue;
-        };
-        let is_source_of = |crate_name: &str| source.contains(&format!("crates/{crate_name}/"));
-        if let Some((crate_name, modules)) = SUITES.iter().find(|(crate_name, _)| is_source_of(crate_name)) {
-            let suite = |module: &&'static str| (PathBuf::from(binary), *module);
+    for binary in tests_per_crate::build()?.into_iter().filter(|binary| binary.target == BINARY) {
+        let folder = binary.folder.file_name().unwrap_or_default();
+        if let Some((crate_name, modules)) = SUITES.iter().find(|(crate_name, _)| *crate_name == folder) {
+            let suite = |module: &&'static str| (binary.file.clone(), *module);
             suites.insert(*crate_name, modules.iter().map(suite).collect());
         }
     }

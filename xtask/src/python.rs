@@ -46,7 +46,8 @@ fn environment() -> Outcome {
     std::fs::write(&installed, &requirements).map_err(|error| format!("{}: {error}", installed.display()))
 }
 
-/// Builds the wheel in the profile of the tests and returns its path.
+/// Builds the wheel in the profile and with the features of the tests, so that cargo compiles only the crate of the module
+/// after a run of the tests. Returns its path.
 fn wheel() -> Result<PathBuf, String> {
     let folder = Path::new(FOLDER).join("wheels");
     // The name of a wheel contains the version, so that an earlier wheel may be another file.
@@ -54,7 +55,15 @@ fn wheel() -> Result<PathBuf, String> {
     let folder = std::path::absolute(folder).map_err(|error| format!("{FOLDER}: {error}"))?;
     // In this folder, maturin finds the settings of the package in pyproject.toml.
     let mut build = program("maturin");
-    build.current_dir("python").args(["build", "--quiet", "--locked", "--profile", "dev"]);
+    build.current_dir("python").args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--profile",
+        "dev",
+        "--features",
+        "as-in-tests",
+    ]);
     run(build.arg("--out").arg(&folder))?;
     let mut files = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let wheel = files.next().ok_or_else(|| format!("{}: maturin built no wheel", folder.display()))?;

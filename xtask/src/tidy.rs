@@ -63,6 +63,7 @@ pub(crate) fn check() -> Outcome {
     licences(&mut findings);
     links(&mut findings);
     packaging(&mut findings);
+    faults(&mut findings);
     if findings.is_empty() {
         eprintln!("== tidy: nothing found");
         return Ok(());
@@ -280,6 +281,32 @@ fn packaging(findings: &mut Vec<String>) {
     }
 }
 
+/// Checks that only the feature for the build of the tests enables deliberate faults, so that no package contains them.
+fn faults(findings: &mut Vec<String>) {
+    for entry in files(Path::new("crates"), "Cargo.toml") {
+        findings.extend(
+            enables_faults(&read(&entry))
+                .map(|part| format!("{}: {part} enables deliberate faults", entry.display())),
+        );
+    }
+}
+
+/// Returns the parts of a manifest, other than the feature for the build of the tests, that enable deliberate faults.
+fn enables_faults(manifest: &str) -> impl Iterator<Item = String> {
+    let manifest: toml::Table = manifest.parse().unwrap_or_default();
+    let parts = ["features", "dependencies", "build-dependencies"].into_iter().filter_map(move |part| {
+        let entries = manifest.get(part)?.as_table()?.clone();
+        Some(entries.into_iter().map(move |(name, value)| (format!("{part}.{name}"), value)))
+    });
+    parts.flatten().filter_map(|(name, value)| {
+        let enabled =
+            value.get("features").unwrap_or(&value).as_array()?.iter().filter_map(toml::Value::as_str);
+        let mut names = enabled.map(|enabled| enabled.rsplit('/').next().unwrap_or_default());
+        let is_found = names.any(|name| ["faults", "as-in-tests"].contains(&name));
+        (is_found && name != "features.as-in-tests").then_some(name)
+    })
+}
+
 /// Returns the text of a file, or nothing if it cannot be read.
 pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
@@ -305,4 +332,19 @@ pub(crate) fn files(root: &Path, ending: &str) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_feature_for_tests_may_enable_deliberate_faults() {
+        let found = |manifest: &str| enables_faults(manifest).collect::<Vec<_>>();
+        assert!(found("[features]\nas-in-tests = [\"flashlab-sim/faults\", \"dep:nix\"]").is_empty());
+        assert!(found("[features]\nfaults = []\n[dependencies]\nflashlab-sim.workspace = true").is_empty());
+        assert_eq!(found("[features]\nfull = [\"as-in-tests\"]"), ["features.full"]);
+        let dependency = "[dependencies]\nflashlab-sim = { workspace = true, features = [\"faults\"] }";
+        assert_eq!(found(dependency), ["dependencies.flashlab-sim"]);
+    }
 }

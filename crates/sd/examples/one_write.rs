@@ -11,7 +11,7 @@ const KIB: u64 = 1 << 10;
 fn main() {
     let parameters = CardParameters {
         capacity: 64 << 20,
-        modes: vec![Mode::HighSpeed],
+        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
         nand: Nand {
             page: 16 * KIB,
             t_read: Duration::from_us(100),

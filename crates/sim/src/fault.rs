@@ -2,8 +2,8 @@
 //!
 //! A fault is one line of a device's code, at the place where a real mistake of the kind would be. Without the feature
 //! `faults` [`fault`] is a constant, and the compiler drops the line. With the feature, the environment variable
-//! `FLASHLAB_FAULT` names the one fault that is active in the process. `cargo xtask faults` collects the names from the
-//! sources, and runs the tests of power loss under each fault.
+//! `FLASHLAB_FAULT` names the one fault that is active in the process. The build of the tests has the feature; packages
+//! do not. `cargo xtask faults` collects the names from the sources, and runs the tests of power loss under each fault.
 
 /// Returns true if the process has the fault `name`.
 #[cfg(not(feature = "faults"))]
@@ -14,6 +14,7 @@ pub const fn fault(_name: &str) -> bool {
 
 /// Returns true if the process has the fault `name`.
 #[cfg(feature = "faults")]
+#[inline]
 pub fn fault(name: &str) -> bool {
     extern crate std;
     static CHOSEN: std::sync::OnceLock<Option<std::string::String>> = std::sync::OnceLock::new();
