@@ -1,6 +1,6 @@
 //! Makes the recordings of `run rootfs` again: the root, its images, and the boot of each with `flashlab record --boot`.
 
-use crate::{Outcome, run};
+use crate::{Outcome, cargo_command, run};
 use std::process::Command;
 
 /// Folder of the recordings.
@@ -35,7 +35,7 @@ const BOOTS: [(&str, &str, &str, &[&str]); 14] = [
 /// Makes the recordings whose names contain `part`, in `folder`. Builds the images that are missing, all of them.
 pub(crate) fn record(part: &str, folder: Option<&str>) -> Outcome {
     run(Command::new("experiments/rootfs/images.sh").arg(BUILD))?;
-    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
+    run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = folder.unwrap_or(FOLDER);
     std::fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
     for (name, image, options, further) in BOOTS.iter().filter(|(name, ..)| name.contains(part)) {

@@ -4,8 +4,9 @@
 //! environment variable `FLASHLAB_FAULT` selects one at run time. The tests must pass without a fault and fail under
 //! each.
 
+use crate::Outcome;
+use crate::tests_per_crate::{messages, test_binaries};
 use crate::tidy::files;
-use crate::{Outcome, tests_per_crate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -39,8 +40,8 @@ const FAULT: &str = "FLASHLAB_FAULT";
 /// Longest time without output before a test binary counts as hung.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
-/// Option of cargo that selects the test binary with these modules.
-const BINARY: &str = "--test all";
+/// Test binary that contains these modules.
+const BINARY: &str = "all";
 
 /// A test binary, and the module whose tests run.
 type Suite = (PathBuf, &'static str);
@@ -108,10 +109,16 @@ fn find() -> Result<BTreeSet<Fault>, String> {
     Ok(found)
 }
 
-/// Returns the suites of each crate, from the build of all tests, which contains the faults.
+/// Builds the test binaries, unless the build of all tests has done so. Returns the suites of each crate.
 fn build() -> Result<BTreeMap<&'static str, Vec<Suite>>, String> {
+    // The feature of the Python module gives all crates the features that they have in the build of all tests.
+    let mut arguments = vec!["test", "--locked", "--no-run", "--features", "flashlab-python/as-in-tests"];
+    arguments.extend(["--test", BINARY, "--package", "flashlab-python"]);
+    let packages: Vec<String> =
+        SUITES.iter().map(|(crate_name, _)| format!("flashlab-{crate_name}")).collect();
+    arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
     let mut suites = BTreeMap::new();
-    for binary in tests_per_crate::build()?.into_iter().filter(|binary| binary.target == BINARY) {
+    for binary in test_binaries(&messages(&arguments)?)? {
         let folder = binary.folder.file_name().unwrap_or_default();
         if let Some((crate_name, modules)) = SUITES.iter().find(|(crate_name, _)| *crate_name == folder) {
             let suite = |module: &&'static str| (binary.file.clone(), *module);

@@ -180,7 +180,7 @@ fn clippy() -> Outcome {
 }
 
 fn docs() -> Outcome {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo_command();
     command.args(["doc", "--workspace", FULL[0], FULL[1], "--no-deps"]);
     command.args(["--document-private-items", "--locked"]);
     // rustdoc reads the checked crates below the one that it documents. With the environment that `cargo clippy -- -D
@@ -201,7 +201,7 @@ fn test() -> Outcome {
 }
 
 fn golden_check(scope: Scope) -> Outcome {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo_command();
     command.args(["test", "--release", "--locked", "--package", "flashlab-lab", "--features", "volume"]);
     command.args(["--test", "golden"]);
     if scope == Scope::Full {
@@ -228,7 +228,7 @@ fn golden() -> Outcome {
     for (package, feature, test, filter) in
         [("flashlab-lab", "volume", "golden", ""), ("flashlab", "full", "all", "picture::")]
     {
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = cargo_command();
         command.args([
             "test",
             "--release",
@@ -272,8 +272,26 @@ fn fuzz(seconds: &str) -> Outcome {
 /// because a single one takes twice as long and improves a run of a minute little.
 const FUZZ_BUILD: [&str; 4] = ["--sanitizer", "none", "--codegen-units", "16"];
 
+/// Returns a call of cargo in the environment in which a person calls it. See [`leave_package`].
+fn cargo_command() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    leave_package(&mut command);
+    command
+}
+
+/// Removes the variables that describe the package xtask from the environment of a program. The build script of ring runs
+/// again when they change, so that each change between `cargo test` and `cargo xtask` would build half of the crates anew.
+fn leave_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+}
+
 fn cargo(arguments: &[&str]) -> Outcome {
-    run(Command::new(env!("CARGO")).args(arguments))
+    run(cargo_command().args(arguments))
 }
 
 fn run(command: &mut Command) -> Outcome {

@@ -1,7 +1,7 @@
 //! Packages: a Debian package of the command, and a software bill of materials (SBOM).
 
 use crate::playground::has_target;
-use crate::{Outcome, cargo, run};
+use crate::{Outcome, cargo, cargo_command, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(crate) fn musl(processor: &str) -> Outcome {
     if !has_target(&target) {
         return Err(format!("the target is missing: rustup target add {target}"));
     }
-    let mut build = Command::new(env!("CARGO"));
+    let mut build = cargo_command();
     build.args(["build", "--locked", "--profile", "dist", "--package", "flashlab", "--features", "full"]);
     build.args(["--target", &target]);
     let is_cross = processor != std::env::consts::ARCH;
@@ -95,7 +95,7 @@ pub(crate) fn sbom(path: &str) -> Outcome {
 
 fn bill_of_materials() -> Result<Value, String> {
     let tree = ["tree", "--package", "flashlab", "--features", "full", "--locked", "--edges", "normal"];
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo_command();
     command.args(tree).args(["--prefix", "none", "--no-dedupe", "--format", "{p}\t{l}"]);
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo tree: {error}"))?;
     if !output.status.success() {

@@ -2,7 +2,7 @@
 //!
 //! The page contains the module in base 64, because a browser does not load a module beside a page from a file.
 
-use crate::{Outcome, cargo, run};
+use crate::{Outcome, cargo, cargo_command, run};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fs;
@@ -80,7 +80,7 @@ pub(crate) fn check_without_std() -> Outcome {
         eprintln!("== skipped: pure crates without std: rustup target add {BARE}");
         return Ok(());
     }
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo_command();
     command.args(["check", "--locked", "--target", BARE, "--lib"]);
     command.args(PURE.iter().flat_map(|name| ["--package".to_owned(), format!("flashlab-{name}")]));
     run(&mut command)

@@ -3,7 +3,7 @@
 //! The environment is `target/python/venv`. Only the first run, and a change of `python/tests/requirements.txt`, need the
 //! package index. A machine without Python or without the index skips this part by name.
 
-use crate::{Outcome, run};
+use crate::{Outcome, leave_package, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,6 +55,7 @@ fn wheel() -> Result<PathBuf, String> {
     let folder = std::path::absolute(folder).map_err(|error| format!("{FOLDER}: {error}"))?;
     // In this folder, maturin finds the settings of the package in pyproject.toml.
     let mut build = program("maturin");
+    leave_package(&mut build);
     build.current_dir("python").args([
         "build",
         "--quiet",

@@ -1,6 +1,6 @@
 //! Makes the recordings of `run filesystems` again, with `flashlab record`, and closes the loop on slower devices.
 
-use crate::{Outcome, run};
+use crate::{Outcome, cargo_command, run};
 use std::process::Command;
 
 /// Folder of the recordings.
@@ -45,7 +45,7 @@ const DEVICES: [(&str, u32, u32); 3] =
 /// Records the shipped workloads on a filesystem without a limit of the bandwidth and on [`DEVICES`], and compares the
 /// devices' recordings with the predictions from the first one.
 pub(crate) fn close_the_loop(filesystem: &str) -> Outcome {
-    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
+    run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = format!("target/closed-loop/{filesystem}");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{folder}: {error}"))?;
     // The slowest device accepts 41942 bytes per tick of 20 ms. All recordings have the same limits.
@@ -58,7 +58,7 @@ pub(crate) fn close_the_loop(filesystem: &str) -> Outcome {
         };
         let source = format!("{folder}/{workload}.rec");
         record(&source, &[])?;
-        let mut compare = Command::new(env!("CARGO"));
+        let mut compare = cargo_command();
         compare.args([
             "run",
             "--quiet",
@@ -82,7 +82,7 @@ pub(crate) fn close_the_loop(filesystem: &str) -> Outcome {
 
 /// Makes the recordings of buffered jobs, in `folder`.
 pub(crate) fn record_buffered(folder: Option<&str>) -> Outcome {
-    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
+    run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = folder.map_or_else(|| format!("{BUFFERED}/recordings"), str::to_owned);
     std::fs::create_dir_all(&folder).map_err(|error| format!("{folder}: {error}"))?;
     for (job, latency) in BUFFERED_JOBS {
@@ -95,7 +95,7 @@ pub(crate) fn record_buffered(folder: Option<&str>) -> Outcome {
 
 /// Makes the recordings whose names contain `part`, in `folder`.
 pub(crate) fn record(part: &str, folder: Option<&str>) -> Outcome {
-    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked", "--package", "flashlab"]))?;
+    run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = folder.unwrap_or(FOLDER);
     std::fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
     for (name, filesystem, options) in FILESYSTEMS {

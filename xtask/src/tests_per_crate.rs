@@ -2,7 +2,7 @@
 //! that each crate's time is known.
 
 use crate::budget::Times;
-use crate::{EXHAUSTIVE, FULL, Outcome, Scope, cargo, run};
+use crate::{EXHAUSTIVE, FULL, Outcome, Scope, cargo, cargo_command, run};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -66,13 +66,8 @@ fn run_examples(messages: &[Value]) -> Outcome {
     Ok(())
 }
 
-/// Builds all tests. Returns the test binaries, sorted by crate.
-pub(crate) fn build() -> Result<Vec<Binary>, String> {
-    test_binaries(&messages_of_build()?)
-}
-
 /// Returns the test binaries that the messages of a build announce, sorted by crate.
-fn test_binaries(messages: &[Value]) -> Result<Vec<Binary>, String> {
+pub(crate) fn test_binaries(messages: &[Value]) -> Result<Vec<Binary>, String> {
     let mut binaries: Vec<Binary> = messages.iter().filter_map(binary).collect();
     binaries.sort_by(|a, b| (&a.folder, &a.target).cmp(&(&b.folder, &b.target)));
     if binaries.is_empty() { Err("the build names no test binary".to_owned()) } else { Ok(binaries) }
@@ -92,9 +87,13 @@ pub(crate) fn command_under_test() -> Result<PathBuf, String> {
 
 /// Builds all tests. Returns the messages of cargo.
 fn messages_of_build() -> Result<Vec<Value>, String> {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--workspace", FULL[0], FULL[1], "--locked", "--no-run"]);
-    command.arg("--message-format=json-render-diagnostics");
+    messages(&["test", "--workspace", FULL[0], FULL[1], "--locked", "--no-run"])
+}
+
+/// Runs a build. Returns the messages of cargo.
+pub(crate) fn messages(arguments: &[&str]) -> Result<Vec<Value>, String> {
+    let mut command = cargo_command();
+    command.args(arguments).arg("--message-format=json-render-diagnostics");
     eprintln!("== {}", format!("{command:?}").replace('"', ""));
     let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{command:?}: {e}"))?;
     if !output.status.success() {
