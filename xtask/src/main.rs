@@ -185,8 +185,8 @@ fn docs() -> Outcome {
     command.args(["--document-private-items", "--locked"]);
     // rustdoc reads the checked crates below the one that it documents. With the environment that `cargo clippy -- -D
     // warnings` gives to cargo, these are the crates that clippy has checked; otherwise cargo would check them again.
-    let clippy = Path::new(env!("CARGO")).with_file_name("clippy-driver");
-    if clippy.exists() {
+    let clippy = Path::new(env!("CARGO")).canonicalize().map(|cargo| cargo.with_file_name("clippy-driver"));
+    if let Some(clippy) = clippy.ok().filter(|clippy| clippy.exists()) {
         command.env("RUSTC_WORKSPACE_WRAPPER", clippy);
         command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     }
