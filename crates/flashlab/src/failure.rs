@@ -45,6 +45,7 @@ impl Failure {
     }
 
     /// Returns the failure with another exit code.
+    #[cfg(feature = "fit")]
     pub(crate) fn with_code(self, code: u8) -> Self {
         Failure { code, ..self }
     }

@@ -55,6 +55,7 @@ pub(crate) fn shown(path: &Path) -> impl fmt::Display {
 }
 
 /// Checks that `path` is no standard output, for an output that has to be a file.
+#[cfg(any(feature = "fit", feature = "image"))]
 pub(crate) fn check_not_stdout(path: &Path) -> Result<(), Failure> {
     match is_stdout(path) {
         false => Ok(()),

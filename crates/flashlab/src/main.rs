@@ -82,27 +82,10 @@ enum Command {
     Age(command::age::Options),
     /// Runs one job on many devices and compares the results.
     Compare(command::compare::Options),
-    /// Compares two results: the figures that changed, and the mechanisms that explain them.
-    ///
-    /// Reads what `run`, `compare`, `bench` and `measure` write as JSON, fio's JSON from hardware, and all else that `fit`
-    /// reads. Ends with 0 if the results are equal, with 1 if they differ, and with 2 on an error.
-    Diff(command::diff::Options),
-    /// Measures a card, a file or a virtual device by a plan of fio jobs, for `flashlab fit`.
-    ///
-    /// The command only reads, unless --destroy permits writes to the whole device, or the target is a directory.
-    Measure(command::measure::Options),
-    /// Estimates the numbers of a card from measurements, and writes a profile.
-    ///
-    /// The output says which numbers the measurements determine. `docs/fit.md` describes it.
-    Fit(command::fit::Options),
-    /// Finds the structure of a device from the latencies of micro-patterns.
-    ///
-    /// Without --destroy, the probe only reads. `docs/probe.md` describes each finding and its rule.
-    Probe(command::probe::Options),
-    /// Records a workload on a filesystem under a real kernel, in a QEMU guest, for replays on virtual devices.
-    ///
-    /// `docs/recordings-record.md` describes the guest, the shipped workloads and the errors of predictions.
-    Record(command::record::Options),
+    #[command(flatten)]
+    Measurement(command::Measurement),
+    #[command(flatten)]
+    Record(command::Record),
     /// Imports recorded runs, shows their contents, and replays them on virtual devices.
     ///
     /// `docs/recordings.md` describes the format, the causes of requests and the modes of replay.
@@ -201,11 +184,14 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(options) => command::bench::run(&options, &library),
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
-        Command::Diff(options) => command::diff::run(&options),
-        Command::Measure(options) => command::measure::run(&options, &library),
-        Command::Fit(options) => command::fit::run(&options, &library),
-        Command::Probe(options) => command::probe::run(&options, &library),
-        Command::Record(options) => command::record::run(&options, &library),
+        #[cfg(feature = "fit")]
+        Command::Measurement(command) => command.run(&library),
+        #[cfg(not(feature = "fit"))]
+        Command::Measurement(command) => Err(command.failure()),
+        #[cfg(feature = "record")]
+        Command::Record(command) => command.run(&library),
+        #[cfg(not(feature = "record"))]
+        Command::Record(command) => Err(command.failure()),
         Command::Recording(options) => command::recording::run(&options, &library),
         #[cfg(feature = "sweep")]
         Command::Sweep(command) => command.run(&library),

@@ -4,13 +4,16 @@
 pub mod bench;
 pub mod compare;
 pub mod dependence;
+#[cfg(feature = "fit")]
 pub mod difference;
 pub mod experiment;
 pub mod figures;
 mod files;
+#[cfg(feature = "fit")]
 pub mod fitting;
 pub mod iologs;
 pub mod job_run;
+#[cfg(feature = "fit")]
 pub mod probe;
 pub mod progress;
 mod rank;

@@ -60,9 +60,11 @@
 mod answers;
 pub mod compare;
 pub mod csv;
+#[cfg(feature = "fit")]
 pub mod difference;
 mod explain;
 pub mod figure;
+#[cfg(feature = "fit")]
 pub mod fit;
 mod grid;
 pub mod html;
@@ -71,9 +73,11 @@ pub mod json;
 pub mod live;
 mod markup;
 mod number;
+#[cfg(feature = "fit")]
 pub mod probe;
 mod purchases;
 pub mod quantity;
+#[cfg(feature = "fit")]
 pub mod refit;
 mod shape;
 mod statistics;

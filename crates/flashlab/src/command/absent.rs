@@ -2,7 +2,9 @@
 
 #![cfg_attr(
     any(
+        feature = "fit",
         feature = "image",
+        feature = "record",
         feature = "serve",
         feature = "manual",
         feature = "sweep",
@@ -15,6 +17,26 @@
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
+
+/// The commands of the feature `fit`.
+#[derive(Subcommand)]
+pub(crate) enum Measurement {
+    /// Compares two results: the figures that changed, and the mechanisms that explain them (not in this build; feature `fit`).
+    Diff(Ignored),
+    /// Measures a card, a file or a virtual device by a plan of fio jobs (not in this build; feature `fit`).
+    Measure(Ignored),
+    /// Estimates the numbers of a card from measurements, and writes a profile (not in this build; feature `fit`).
+    Fit(Ignored),
+    /// Finds the structure of a device from the latencies of micro-patterns (not in this build; feature `fit`).
+    Probe(Ignored),
+}
+
+/// The command of the feature `record`.
+#[derive(Subcommand)]
+pub(crate) enum Record {
+    /// Records a workload on a filesystem under a real kernel, in a QEMU guest (not in this build; feature `record`).
+    Record(Ignored),
+}
 
 /// The command of the feature `image`.
 #[derive(Subcommand)]
@@ -70,6 +92,24 @@ pub(crate) enum Volume {
 pub(crate) struct Ignored {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _arguments: Vec<OsString>,
+}
+
+impl Measurement {
+    pub(crate) fn failure(&self) -> Failure {
+        let command = match self {
+            Measurement::Diff(_) => "diff",
+            Measurement::Measure(_) => "measure",
+            Measurement::Fit(_) => "fit",
+            Measurement::Probe(_) => "probe",
+        };
+        failure(&format!("flashlab {command}"), "fit")
+    }
+}
+
+impl Record {
+    pub(crate) fn failure(&self) -> Failure {
+        failure("flashlab record", "record")
+    }
 }
 
 impl Image {

@@ -8,11 +8,13 @@ pub(crate) mod compare;
 mod control;
 #[cfg(feature = "serve")]
 mod ctl;
-pub(crate) mod diff;
+#[cfg(feature = "fit")]
+mod diff;
 pub(crate) mod explain;
-#[cfg(feature = "serve")]
+#[cfg(all(feature = "fit", feature = "serve"))]
 mod export_target;
-pub(crate) mod fit;
+#[cfg(feature = "fit")]
+mod fit;
 #[cfg(feature = "image")]
 mod image;
 pub(crate) mod jobs;
@@ -21,11 +23,16 @@ pub(crate) mod list;
 mod load;
 #[cfg(feature = "manual")]
 mod manual;
-pub(crate) mod measure;
+#[cfg(feature = "fit")]
+mod measure;
+#[cfg(feature = "fit")]
+mod measurement;
 #[cfg(feature = "serve")]
 mod metrics;
-pub(crate) mod probe;
-pub(crate) mod record;
+#[cfg(feature = "fit")]
+mod probe;
+#[cfg(feature = "record")]
+mod record;
 pub(crate) mod recording;
 pub(crate) mod run;
 #[cfg(feature = "serve")]
@@ -35,6 +42,7 @@ mod server;
 mod stored;
 #[cfg(feature = "sweep")]
 mod sweep;
+#[cfg(feature = "fit")]
 mod target;
 #[cfg(feature = "serve")]
 mod tls;
@@ -50,6 +58,10 @@ mod web;
 pub(crate) use absent::Image;
 #[cfg(not(feature = "manual"))]
 pub(crate) use absent::Manual;
+#[cfg(not(feature = "fit"))]
+pub(crate) use absent::Measurement;
+#[cfg(not(feature = "record"))]
+pub(crate) use absent::Record;
 #[cfg(not(feature = "serve"))]
 pub(crate) use absent::Server;
 #[cfg(not(feature = "sweep"))]
@@ -62,6 +74,10 @@ pub(crate) use absent::Web;
 pub(crate) use image::Image;
 #[cfg(feature = "manual")]
 pub(crate) use manual::Manual;
+#[cfg(feature = "fit")]
+pub(crate) use measurement::Measurement;
+#[cfg(feature = "record")]
+pub(crate) use record::Record;
 #[cfg(feature = "serve")]
 pub(crate) use server::Server;
 #[cfg(feature = "sweep")]

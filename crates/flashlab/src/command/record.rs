@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, INTERRUPTED, say};
 use crate::{file, progress};
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Value;
 use flashlab_catalogue::units::Dimension;
@@ -23,6 +23,22 @@ const KERNELS: [&str; 2] = ["target/guest-mmc", "/"];
 
 /// Folders with kernels for boots: Debian's 6.1 cannot read EROFS with LZMA, so 6.12 stands first.
 const KERNELS_OF_BOOTS: [&str; 3] = ["target/boot/kernel", "target/guest-mmc", "/"];
+
+/// The command of the feature `record`.
+#[derive(Subcommand)]
+pub(crate) enum Record {
+    /// Records a workload on a filesystem under a real kernel, in a QEMU guest, for replays on virtual devices.
+    ///
+    /// `docs/recordings-record.md` describes the guest, the shipped workloads and the errors of predictions.
+    Record(Options),
+}
+
+impl Record {
+    pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
+        let Record::Record(options) = self;
+        run(options, library)
+    }
+}
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -120,7 +136,7 @@ impl From<Name> for Filesystem {
     }
 }
 
-pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let outputs = [Some(&options.to), options.trace.as_ref()];
     for output in outputs.into_iter().flatten() {
         file::check_output(output)?;

@@ -31,6 +31,7 @@ pub(super) enum Extent {
     /// All steps, with the buffers of loggers.
     Whole,
     /// The first steps, without the buffers of loggers.
+    #[cfg(feature = "fit")]
     Steps(usize),
 }
 
@@ -138,6 +139,7 @@ impl Matrix<'_> {
         let mut cells = Vec::new();
         let (steps, with_loggers) = match extent {
             Extent::Whole => (usize::MAX, true),
+            #[cfg(feature = "fit")]
             Extent::Steps(steps) => (steps, false),
         };
         for ready in self.steps_of(place).take(steps) {

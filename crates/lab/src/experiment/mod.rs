@@ -14,8 +14,10 @@ mod live;
 pub(crate) mod map_parallel;
 mod matrix;
 mod measured;
+#[cfg(feature = "fit")]
 mod measurements;
 mod pattern;
+#[cfg(feature = "fit")]
 mod place;
 mod published;
 mod recorded;
@@ -31,8 +33,10 @@ pub use endurance::{EnduranceSettings, EnduranceWorkload};
 pub use error::ExperimentError;
 pub use gc::Settings as GcSettings;
 pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
+#[cfg(feature = "fit")]
 pub use measurements::ENGINE_PUBLISHED;
 pub use pattern::{CellPattern, cell_name};
+#[cfg(feature = "fit")]
 pub(crate) use place::{MatrixPlace, NumbersByKey};
 pub use recorded::{RecordedFilesystem, RecordedWorkload, Settings as RecordedSettings};
 pub use rootfs::{RootImage, Settings as RootfsSettings};

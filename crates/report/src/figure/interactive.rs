@@ -142,6 +142,7 @@ impl Chart {
     }
 
     /// Returns a chart whose places on the horizontal axis have names instead of values.
+    #[cfg(feature = "fit")]
     pub(crate) fn over_names(label: &str, link: &str, names: &[&str], y: &Axis, lines: &[Line]) -> Chart {
         let Chart(mut chart) = Chart::lines(label, link, &Axis::linear(""), y, lines);
         chart["names"] = json!(names);

@@ -71,6 +71,7 @@ pub(crate) fn class(mechanism: &str) -> &'static str {
 }
 
 /// Returns the CSS variable for the colour of a mechanism.
+#[cfg(feature = "fit")]
 pub(crate) fn colour(mechanism: &str) -> &'static str {
     match mechanism {
         "bus" => "--bus",

@@ -7,6 +7,7 @@ pub mod bars;
 pub(crate) mod chart;
 pub mod curves;
 pub mod errors;
+#[cfg(feature = "fit")]
 pub mod evidence;
 pub(crate) mod interactive;
 pub mod latency;

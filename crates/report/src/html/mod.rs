@@ -8,12 +8,15 @@ mod answers;
 mod comparison;
 pub(crate) mod curves;
 mod devices;
+#[cfg(feature = "fit")]
 mod difference;
+#[cfg(feature = "fit")]
 mod fit;
 mod jobs;
 mod lifetime;
 mod live;
 mod notes;
+#[cfg(feature = "fit")]
 mod probe;
 mod purchases;
 mod sequence;
@@ -35,10 +38,13 @@ use crate::{
 };
 use flashlab_lab::results::Results;
 
+#[cfg(feature = "fit")]
 pub use difference::{DifferencePage, difference_page};
+#[cfg(feature = "fit")]
 pub use fit::{FitPage, fit_page};
 pub use jobs::{JobPage, jobs_page};
 pub use live::live_page;
+#[cfg(feature = "fit")]
 pub use probe::probe_page;
 pub use trace::trace_page;
 
