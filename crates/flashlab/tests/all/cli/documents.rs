@@ -54,6 +54,11 @@ const RULES: &[(&str, How, &str)] = &[
 
 /// Features without which a command is missing from the program.
 const FEATURES: &[(&str, bool)] = &[
+    ("diff", cfg!(feature = "fit")),
+    ("fit", cfg!(feature = "fit")),
+    ("measure", cfg!(feature = "fit")),
+    ("probe", cfg!(feature = "fit")),
+    ("record", cfg!(feature = "record")),
     ("serve", cfg!(feature = "serve")),
     ("ctl", cfg!(feature = "serve")),
     ("load", cfg!(feature = "serve")),

@@ -4,10 +4,14 @@ mod aged;
 mod bad_input;
 mod bytes;
 mod determinism;
+#[cfg(feature = "fit")]
 mod diff;
 mod documents;
+#[cfg(feature = "fit")]
 mod fit;
+#[cfg(feature = "fit")]
 mod fit_experiment;
+#[cfg(feature = "fit")]
 mod fit_foreign;
 mod folder;
 #[cfg(feature = "image")]
@@ -15,9 +19,11 @@ mod image;
 mod interrupt;
 mod jobs;
 mod listings;
+#[cfg(feature = "fit")]
 mod measure;
 mod output;
 mod published;
+#[cfg(feature = "record")]
 mod record;
 mod recording;
 #[cfg(feature = "image")]

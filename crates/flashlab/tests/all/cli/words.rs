@@ -167,3 +167,19 @@ fn the_examples_of_the_help_run() {
         folder.line(&example.replace('\'', "")).succeeded();
     }
 }
+
+#[test]
+fn a_command_that_is_not_in_this_build_names_its_feature() {
+    let folder = Folder::new("absent");
+    for (command, feature, is_here) in [
+        ("diff", "fit", cfg!(feature = "fit")),
+        ("fit", "fit", cfg!(feature = "fit")),
+        ("measure", "fit", cfg!(feature = "fit")),
+        ("probe", "fit", cfg!(feature = "fit")),
+        ("record", "record", cfg!(feature = "record")),
+    ] {
+        let err = folder.line(&format!("{command} --to x y")).refused();
+        let absent = format!("flashlab {command} is not in this build; build with the feature `{feature}`");
+        assert_eq!(err.contains(&absent), !is_here, "{err}");
+    }
+}
