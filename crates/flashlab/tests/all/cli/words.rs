@@ -178,7 +178,7 @@ fn a_command_that_is_not_in_this_build_names_its_feature() {
         ("probe", "fit", cfg!(feature = "fit")),
         ("record", "record", cfg!(feature = "record")),
     ] {
-        let err = folder.line(&format!("{command} --to x y")).refused();
+        let err = folder.line(&format!("{command} --no-such-option")).refused();
         let absent = format!("flashlab {command} is not in this build; build with the feature `{feature}`");
         assert_eq!(err.contains(&absent), !is_here, "{err}");
     }
