@@ -20,13 +20,13 @@ use std::path::PathBuf;
 /// Each of ``measurements`` is a file of ``flashlab measure``, fio's JSON, a table ``job,value,sd``, a log of other
 /// programs, or the published cells of a device: ``sd-cards:kingston``. Several cards share one host.
 #[pyfunction]
-#[pyo3(signature = (*measurements, base = flashlab_lab::fitting::TYPICAL.to_owned(), host = None, fit_host = false,
+#[pyo3(signature = (*measurements, base = None, host = None, fit_host = false,
                     numbers = vec![], steps = vec![], exact = false, floor = 1.5, seed = 1, library = None))]
 #[allow(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn fit(
     py: Python<'_>,
     measurements: &Bound<'_, PyTuple>,
-    base: String,
+    base: Option<String>,
     host: Option<String>,
     fit_host: bool,
     numbers: Vec<String>,
@@ -47,10 +47,11 @@ pub(crate) fn fit(
         return Err(error(format_args!("floor={floor}: expected 0.1 to 50 (per cent)")));
     }
     let library = LibraryHandle::open(library)?;
-    let inputs = measurements.iter().map(|name| open(&name.to_string_lossy(), &base, library.get()));
+    let inputs =
+        measurements.iter().map(|name| open(&name.to_string_lossy(), base.as_deref(), library.get()));
     let inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(error)?;
     let mut settings = FitSettings {
-        base,
+        bases: base.map_or(FitSettings::default().bases, |base| vec![base]),
         hosts: host.into_iter().collect(),
         fit_host,
         numbers,
@@ -66,7 +67,7 @@ pub(crate) fn fit(
     Ok(Fit { fitted: fitted.map_err(error)?, labels })
 }
 
-fn open(name: &str, base: &str, library: &Library) -> Result<Input, FittingError> {
+fn open(name: &str, base: Option<&str>, library: &Library) -> Result<Input, FittingError> {
     Input::open(name, base, library, &|path| match path {
         "-" => Err("standard input is not read: name a file".to_owned()),
         path => read_file(path, BYTES_MAX as u64),

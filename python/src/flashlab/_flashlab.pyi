@@ -77,7 +77,7 @@ class Fit:
 
 def fit(
     *measurements: Union[str, "os.PathLike[str]"],
-    base: str = "sd/typical",
+    base: str | None = None,
     host: Optional[str] = None,
     fit_host: bool = False,
     numbers: Sequence[str] = ...,

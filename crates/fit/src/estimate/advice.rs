@@ -60,7 +60,10 @@ pub(super) fn pairs(
     pairs
 }
 
-/// Returns the candidates by falling gain.
+/// Half-width of an interval in per cent from which on a number counts as unknown.
+const UNKNOWN: f64 = 100.0;
+
+/// Returns the candidates by falling gain, without those after which the number would still be unknown.
 pub(super) fn next_measurements(
     problem: &Problem<'_>,
     local: &Local,
@@ -76,9 +79,12 @@ pub(super) fn next_measurements(
         let best = (0..numbers.len()).min_by(|a, b| shrunk(*a).total_cmp(&shrunk(*b)))?;
         let percent = |variance: f64| 100.0 * (CHI2_RISE * variance).sqrt();
         let (before, after) = (percent(covariance[best][best]), percent(after[best][best]));
+        if after > UNKNOWN {
+            return None;
+        }
         let number = numbers[best].name.clone();
         let text = |percent: f64| match percent {
-            wide if wide > 100.0 => "an unknown range".to_owned(),
+            wide if wide > UNKNOWN => "an unknown range".to_owned(),
             percent => format!("{percent:.1} %"),
         };
         let sentence =
@@ -91,6 +97,9 @@ pub(super) fn next_measurements(
     next.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     next
 }
+
+/// Sum of the squared derivatives of a cell by all numbers below which they have no effect on it.
+const WITHOUT_EFFECT: f64 = 0.01;
 
 /// Returns a sentence for each pair of measurements of one job that differ, and for each cell that the others exclude.
 pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local) -> Vec<String> {
@@ -125,12 +134,19 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
         let deviations = best.residuals[i].abs() / (1.0 - leverage).sqrt();
         if deviations > CONTRADICTION {
             let error = 100.0 * (best.predicted[i] / cell.value - 1.0);
-            found.push(format!(
-                "{}: the other cells imply a value {:.0} % {} than measured, {deviations:.1} deviations.",
-                cell.name,
-                error.abs(),
-                if error > 0.0 { "larger" } else { "smaller" }
-            ));
+            let by = format!("{:.0} % {}", error.abs(), if error > 0.0 { "larger" } else { "smaller" });
+            found.push(if dot(row, row) < WITHOUT_EFFECT {
+                format!(
+                    "{}: no fitted number affects this cell; the host, its bus and the base profile give a value {by} than \
+                     measured. Was it measured on another host?",
+                    cell.name
+                )
+            } else {
+                format!(
+                    "{}: the other cells imply a value {by} than measured, {deviations:.1} deviations.",
+                    cell.name
+                )
+            });
         }
     }
     found

@@ -29,9 +29,9 @@ pub(super) struct Interval {
     pub(super) low: f64,
     /// Upper end.
     pub(super) high: f64,
-    /// True if the lower end is the bound of the number.
+    /// True if the cells do not limit the number from below: the lower end is its bound.
     open_below: bool,
-    /// True if the upper end is the bound of the number.
+    /// True if the cells do not limit the number from above: the upper end is its bound.
     open_above: bool,
 }
 
@@ -113,6 +113,11 @@ pub(super) fn intervals(
         if descent.problem.numbers[k].is_coarse(best.at[k]) {
             permit_neighbours(descent, best, local, k, target, &mut found);
         }
+    }
+    for (interval, number) in found.iter_mut().zip(&descent.problem.numbers) {
+        let (low, high) = number.limits();
+        interval.open_below |= interval.low <= low + 1e-9;
+        interval.open_above |= interval.high >= high - 1e-9;
     }
     found
 }

@@ -6,7 +6,10 @@
 use super::descent::{Descent, Local, Point};
 use super::matrix::{Matrix, solve, transposed_times};
 
-/// Returns the prediction of each cell without it; `None` where the model cannot run.
+/// Leverage from which on a cell alone determines a number, so that the other cells do not predict it.
+const ALONE: f64 = 0.999;
+
+/// Returns the prediction of each cell without it; `None` where the others predict nothing, or the model cannot run.
 pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local) -> Vec<Option<f64>> {
     let cells: Vec<usize> = (0..best.residuals.len()).collect();
     if cells.len() < 2 {
@@ -28,11 +31,20 @@ pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local
         tries.push([points, descent.points(second)]);
     }
     let prediction = |cell: usize| {
+        if leverage(local, cell) > ALONE {
+            return None;
+        }
         let found = tries.iter().flatten().filter_map(|points| points[cell].as_ref());
         let best = found.min_by(|a, b| others(a, cell).total_cmp(&others(b, cell)));
         best.map(|point| point.predicted[cell])
     };
     cells.iter().map(|cell| prediction(*cell)).collect()
+}
+
+/// Returns the share of a cell's own value in its fitted value.
+fn leverage(local: &Local, cell: usize) -> f64 {
+    let slopes = &local.jacobian[cell];
+    slopes.iter().zip(solve(&local.information, slopes)).map(|(slope, step)| slope * step).sum()
 }
 
 /// Returns the minimum that the derivatives predict from `point` if the cell does not count. Held numbers stay.

@@ -198,7 +198,8 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
     let best = descent.search(NEIGHBOUR_ROUNDS)?;
     let local = descent.local(&best)?;
     let free = problem.cells.len().saturating_sub(problem.numbers.len());
-    let inflation = if free > 0 { (best.chi2 / free as f64).max(1.0).sqrt() } else { 1.0 };
+    // As many numbers as cells meet the cells exactly, unless the model cannot.
+    let inflation = (best.chi2 / free.max(1) as f64).max(1.0).sqrt();
     let intervals = interval::intervals(&mut descent, &best, &local, inflation);
     let left_out = match problem.settings.leave_one_out {
         true => leave_one_out::predictions(&mut descent, &best, &local),

@@ -66,6 +66,33 @@ fn residuals_follow_the_weights() {
     assert!((estimate.cells[1].left_out.unwrap() / 100.0 - 1.0).abs() < 1e-3);
 }
 
+#[test]
+fn the_other_cells_do_not_predict_one_that_alone_determines_a_number() {
+    // y1 = a, y2 = b, y3 = b: without the first cell, nothing is known of a.
+    let forward = powers(&[&[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0]]);
+    let estimate = estimate(&problem(&[10.0, 10.0], cells(&[200.0, 30.0, 33.0], 0.02), &forward)).unwrap();
+    assert_eq!(estimate.cells[0].left_out, None);
+    assert!((estimate.cells[1].left_out.unwrap() / 33.0 - 1.0).abs() < 1e-3, "{:?}", estimate.cells);
+}
+
+#[test]
+fn an_interval_that_reaches_both_bounds_determines_nothing() {
+    // The cells hardly depend on b.
+    let forward = powers(&[&[1.0, 0.0], &[1.0, 1e-3]]);
+    let estimate = estimate(&problem(&[10.0, 10.0], cells(&[200.0, 200.0], 0.02), &forward)).unwrap();
+    let b = &estimate.numbers[1];
+    assert_eq!(b.determined, Determined::No, "{b:?}");
+    assert!((b.low / 1e-3 - 1.0).abs() < 1e-6 && (b.high / 1e6 - 1.0).abs() < 1e-6, "{b:?}");
+}
+
+#[test]
+fn cells_that_as_many_numbers_do_not_meet_widen_the_intervals() {
+    // y1 = a b, y2 = a b: two numbers, and cells that contradict each other.
+    let forward = powers(&[&[1.0, 1.0], &[1.0, 1.0]]);
+    let estimate = estimate(&problem(&[10.0, 10.0], cells(&[100.0, 150.0], 0.02), &forward)).unwrap();
+    assert!(estimate.inflation > 5.0, "{}", estimate.inflation);
+}
+
 /// A read of `n` blocks takes `a + b + n c` microseconds; cells are rates.
 fn reads(blocks: &'static [f64]) -> impl Fn(&[Vec<f64>]) -> Vec<Predictions> {
     move |points| {

@@ -27,12 +27,11 @@ impl LineReader for Reader {
             true => (Direction::Read, read_kib, read_iops),
             false => (Direction::Write, write_kib, write_iops),
         };
-        let numbers = [
-            (Quantity::Iops, positive(number, iops, &format!("{name}'s IOPS"))?),
-            (Quantity::BytesPerSecond, positive(number, kib, &format!("{name}'s KiB/s"))? * 1024.0),
-        ];
+        // IOPS are whole numbers, so that those of large requests are less exact than KiB/s.
+        positive(number, iops, &format!("{name}'s IOPS"))?;
+        let rate = positive(number, kib, &format!("{name}'s KiB/s"))? * 1024.0;
         let ran = Ran {
-            name,
+            name: (*name).to_owned(),
             options: format!("{options} ioengine=libaio iodepth=4 size=64m end_fsync=1"),
             before: *before,
             filesystem: None,
@@ -41,7 +40,7 @@ impl LineReader for Reader {
             ],
             warning: None,
         };
-        runs.add(number, ran, direction, &numbers)?;
+        runs.add(number, ran, direction, &[(Quantity::BytesPerSecond, rate)])?;
         Ok(true)
     }
 }

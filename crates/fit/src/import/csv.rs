@@ -126,7 +126,7 @@ fn row(
         assumptions.push("the job ran for 30 s, because its row states no size and no time".to_owned());
     }
     let ran = Ran {
-        name,
+        name: name.to_owned(),
         options: kept.join(" "),
         before: State::WrittenInSequence,
         filesystem: None,

@@ -3,7 +3,8 @@
 //! (`419430400 bytes transferred in 21.7 secs (19328000 bytes/sec)`).
 //!
 //! The lines do not tell reads from writes. The reader takes the direction and the options from the last command
-//! `dd if=... of=...` before the line, or from a heading `WRITE` or `READ`.
+//! `dd if=... of=...` before the line, or from a heading `WRITE` or `READ`. A line of `status=progress`, which the number of
+//! records follows, is no result.
 
 use super::runs::{Ran, Runs};
 use super::{ImportError, LineReader, Problem, positive, size};
@@ -20,12 +21,26 @@ struct Command {
     is_flushed: bool,
     is_heading: bool,
     is_device: bool,
+    /// True if the other end is a file or another device.
+    copies: bool,
 }
 
 /// Reader of the lines.
-#[derive(Default)]
 pub(super) struct Reader {
     command: Option<Command>,
+    /// Numbers of the lines that `status=progress` printed.
+    progress: Vec<usize>,
+}
+
+impl Reader {
+    /// Returns a reader of the lines of `text`.
+    pub(super) fn new(text: &str) -> Reader {
+        let lines: Vec<&str> = text.lines().collect();
+        let precedes_records = |at: usize| lines.get(at + 1).is_some_and(|next| next.contains(" records in"));
+        let is_progress = |at: &usize| lines[*at].contains(" copied, ") && precedes_records(*at);
+        let progress = (0..lines.len()).filter(is_progress).map(|at| at + 1).collect();
+        Reader { command: None, progress }
+    }
 }
 
 impl LineReader for Reader {
@@ -41,7 +56,11 @@ impl LineReader for Reader {
                 is_flushed: direction == Direction::Write,
                 is_heading: true,
                 is_device: false,
+                copies: false,
             });
+        }
+        if self.progress.contains(&number) {
+            return Ok(true);
         }
         let Some(result) = result(number, line)? else { return Ok(false) };
         let Some(command) = &self.command else {
@@ -64,6 +83,9 @@ impl LineReader for Reader {
 /// Returns the job of a command that moved `bytes`.
 fn ran(command: &Command, bytes: u64) -> Ran<'static> {
     let mut assumptions = Vec::new();
+    if command.copies {
+        assumptions.push("the other end of the copy did not limit dd".to_owned());
+    }
     if command.is_heading {
         assumptions.push("dd ran with bs=1M; writes ended with conv=fsync".to_owned());
     }
@@ -97,7 +119,7 @@ fn ran(command: &Command, bytes: u64) -> Ran<'static> {
         true => ("dd write", State::Unknown),
         false => ("dd read", State::WrittenInSequence),
     };
-    Ran { name, options, before, filesystem: None, assumptions, warning }
+    Ran { name: name.to_owned(), options, before, filesystem: None, assumptions, warning }
 }
 
 /// Parses a command line of dd, at a prompt or in a script.
@@ -112,7 +134,10 @@ fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
     };
     let (Some(input), Some(output)) = (value("if"), value("of")) else { return Ok(None) };
     let is_source = |path: &str| matches!(path, "/dev/zero" | "/dev/urandom" | "/dev/random");
-    let direction = match (is_source(input), output == "/dev/null") {
+    let is_device = |path: &str| path.starts_with("/dev/") && !is_source(path) && path != "/dev/null";
+    // An image is written to a card, or a card is saved in an image.
+    let copies = is_device(input) != is_device(output) && !is_source(input) && output != "/dev/null";
+    let direction = match (is_source(input) || is_device(output), output == "/dev/null" || is_device(input)) {
         (true, false) => Direction::Write,
         (false, true) => Direction::Read,
         _ => return Ok(None),
@@ -139,6 +164,7 @@ fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
         is_flushed: has("fsync") || has("fdatasync"),
         is_heading: false,
         is_device: path.starts_with("/dev/"),
+        copies,
     }))
 }
 

@@ -6,7 +6,7 @@
 //! writes N allocation units in turn, block by block, from 16 MiB on and 12 units apart; its M are 10^6.
 
 use super::runs::{Ran, Runs};
-use super::{ImportError, LineReader, Problem, positive, size};
+use super::{ImportError, LineReader, Problem, positive, short_size, size};
 use crate::observation::{Quantity, State};
 use flashlab_fio::job::Direction;
 
@@ -94,7 +94,7 @@ impl Reader {
                 assumptions.push("flashbench ran with its default, --blocksize=16384".to_owned());
             }
             let ran = Ran {
-                name: &format!("align {align} {name}"),
+                name: format!("align {} {name}", short_size(align)),
                 // Three intervals fit into every device, because the largest one is below 2/7 of it.
                 options: format!("{stride} bs={block} offset={offset} number_ios=3"),
                 before: State::WrittenInSequence,
@@ -147,7 +147,7 @@ impl Reader {
         let distance =
             12_u64.checked_mul(erase_size).ok_or_else(|| missing(number, "a smaller erasesize"))?;
         let ran = Ran {
-            name: &format!("{count} open units, {block}{order}"),
+            name: format!("{count} open units, {}{order}", short_size(block)),
             options: format!(
                 "rw={rw} bs={block} offset={first} offset_increment={distance} size={erase_size} numjobs={count} \
                  group_reporting"

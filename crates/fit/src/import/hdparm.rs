@@ -51,7 +51,7 @@ impl LineReader for Reader {
             assumptions.push(read_ahead.to_owned());
         }
         let ran = Ran {
-            name: if is_direct { "hdparm -t --direct" } else { "hdparm -t" },
+            name: if is_direct { "hdparm -t --direct" } else { "hdparm -t" }.to_owned(),
             options: options.to_owned(),
             before: State::WrittenInSequence,
             filesystem: None,

@@ -2,10 +2,11 @@
 //!
 //! The columns are those of the tests that ran: `-i 0` (write, rewrite), `-i 1` (read, reread), `-i 2` (random read,
 //! random write), and more. iozone leaves the columns of the other tests blank. The command line in the output, or above
-//! the table, names the tests; without one, the columns are taken from the left, as with `-i 0 -i 1 -i 2`.
+//! the table, names the tests; without one, the columns are taken from the left, as with `-i 0 -i 1 -i 2`. With `-O`, the
+//! numbers are operations per second, and with `-N` microseconds per operation.
 
 use super::runs::{Ran, Runs};
-use super::{ImportError, LineReader, Problem, positive};
+use super::{ImportError, LineReader, Problem, positive, short_size};
 use crate::observation::{Quantity, State};
 use flashlab_fio::job::Direction;
 
@@ -15,6 +16,35 @@ pub(super) struct Reader {
     /// Options of the last command line.
     options: Vec<String>,
     is_in_table: bool,
+    unit: Unit,
+}
+
+/// Unit of the numbers of a table.
+#[derive(Clone, Copy, Default)]
+enum Unit {
+    #[default]
+    KibPerSecond,
+    OperationsPerSecond,
+    MicrosecondsPerOperation,
+}
+
+impl Unit {
+    /// Returns the unit that a command line or a heading states.
+    fn stated(line: &str) -> Option<Unit> {
+        let has = |flag: &str| line.split_whitespace().any(|word| word == flag);
+        if has("-O") || line.contains("Output is in operations per second") {
+            return Some(Unit::OperationsPerSecond);
+        }
+        (has("-N") || line.contains("Microseconds/op")).then_some(Unit::MicrosecondsPerOperation)
+    }
+
+    fn quantity(self, value: f64) -> (Quantity, f64) {
+        match self {
+            Unit::KibPerSecond => (Quantity::BytesPerSecond, value * 1024.0),
+            Unit::OperationsPerSecond => (Quantity::Iops, value),
+            Unit::MicrosecondsPerOperation => (Quantity::LatencyMean, value * 1e3),
+        }
+    }
 }
 
 /// A column: name, number of the test, `rw=`, state before.
@@ -46,8 +76,10 @@ impl LineReader for Reader {
         if let Some(at) = words.iter().position(|word| *word == "iozone" || word.ends_with("/iozone")) {
             self.options = words[at + 1..].iter().map(|word| (*word).to_owned()).collect();
             self.is_in_table = false;
+            self.unit = Unit::stated(line).unwrap_or_default();
             return Ok(false);
         }
+        self.unit = Unit::stated(line).unwrap_or(self.unit);
         if words.len() >= 3 && words[0].eq_ignore_ascii_case("kB") && words[1] == "reclen" {
             self.is_in_table = true;
             return Ok(false);
@@ -62,13 +94,13 @@ impl LineReader for Reader {
         let record_kib = positive(number, words[1], "iozone's record size")? as u64;
         let (columns, is_assumed) = self.columns(number, words.len() - 2)?;
         for ((name, _, rw, before), text) in columns.iter().zip(&words[2..]) {
-            let kib_per_second = positive(number, text, &format!("iozone's {name}"))?;
+            let value = positive(number, text, &format!("iozone's {name}"))?;
             if *rw == "-" {
                 continue;
             }
             let ran = self.ran(name, rw, *before, [file_kib, record_kib], is_assumed);
             let direction = if rw.ends_with("read") { Direction::Read } else { Direction::Write };
-            runs.add(number, ran, direction, &[(Quantity::BytesPerSecond, kib_per_second * 1024.0)])?;
+            runs.add(number, ran, direction, &[self.unit.quantity(value)])?;
         }
         Ok(true)
     }
@@ -105,14 +137,14 @@ impl Reader {
         Ok((columns, is_assumed))
     }
 
-    fn ran<'a>(
+    fn ran(
         &self,
-        name: &'a str,
+        name: &str,
         rw: &str,
         before: State,
         [file_kib, record_kib]: [u64; 2],
         is_assumed: bool,
-    ) -> Ran<'a> {
+    ) -> Ran<'static> {
         let has = |flag: &str| self.options.iter().any(|option| option == flag);
         let is_write = rw.ends_with("write");
         let mut assumptions =
@@ -126,6 +158,7 @@ impl Reader {
         });
         let flush = if is_write && (self.options.is_empty() || has("-e")) { " end_fsync=1" } else { "" };
         let options = format!("rw={rw} bs={record_kib}k size={file_kib}k{flush}");
+        let name = format!("{name} {}", short_size(record_kib << 10));
         Ran { name, options, before, filesystem: None, assumptions, warning }
     }
 }

@@ -79,7 +79,7 @@ fn log(text: &str, name: &str) -> Result<Measurements, ImportError> {
         ("flashbench", Box::new(flashbench::Reader::new(text))),
         ("agnostics", Box::new(agnostics::Reader)),
         ("sdbench", Box::new(sdbench::Reader::default())),
-        ("dd", Box::new(dd::Reader::default())),
+        ("dd", Box::new(dd::Reader::new(text))),
     ];
     let mut runs = Runs::default();
     let mut programs: Vec<&str> = Vec::new();
@@ -131,6 +131,13 @@ fn positive(number: usize, text: &str, what: &str) -> Result<f64, ImportError> {
     value.ok_or_else(|| {
         ImportError::at(number, Problem::Value { what: what.to_owned(), text: text.trim().to_owned() })
     })
+}
+
+/// Returns a size as in names of steps: `16K`, `1M`.
+fn short_size(bytes: u64) -> String {
+    let units = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+    let unit = units.into_iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    unit.map_or(bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 /// Returns the value of a size such as `4k`, `1MiB` or `$[4 * 1024]` as programs of GNU read it: `k`, `M` and `G` are

@@ -20,7 +20,7 @@ struct Series {
 /// A job that ran, without its numbers.
 pub(super) struct Ran<'a> {
     /// Name of the step. Another job of the same name gets a number behind its name.
-    pub(super) name: &'a str,
+    pub(super) name: String,
     /// Options of fio, separated by spaces, without `--name` and `--direct`.
     pub(super) options: String,
     pub(super) before: State,
@@ -69,7 +69,7 @@ impl Runs {
     /// Returns a new step for a job, with a name that no other step has.
     fn step(&self, ran: &Ran<'_>) -> Step {
         let is_taken = |name: &str| self.steps.iter().any(|(step, _)| step.name == name);
-        let mut name = ran.name.to_owned();
+        let mut name = ran.name.clone();
         for number in 2.. {
             if !is_taken(&name) {
                 break;

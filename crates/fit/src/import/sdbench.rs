@@ -42,7 +42,7 @@ impl LineReader for Reader {
         let is_write = direction == Direction::Write;
         let sync = if is_write && is_synchronous { " fsync=1" } else { "" };
         let ran = Ran {
-            name: if is_write { "sdbench write" } else { "sdbench read" },
+            name: if is_write { "sdbench write" } else { "sdbench read" }.to_owned(),
             options: format!("rw={} bs={block} runtime=2{sync}", direction.name()),
             before: if is_write { State::Unknown } else { State::WrittenInSequence },
             filesystem: None,

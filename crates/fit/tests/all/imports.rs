@@ -119,6 +119,42 @@ fn faults_name_their_line() {
 }
 
 #[test]
+fn an_image_that_is_written_with_progress_is_a_write_of_its_last_line() {
+    let text = "$ sudo dd if=raspios.img of=/dev/mmcblk0 bs=4M status=progress conv=fsync\n\
+                3997171712 bytes (4.0 GB, 3.7 GiB) copied, 190 s, 21.0 MB/s\n\
+                953+1 records in\n953+1 records out\n\
+                3997171712 bytes (4.0 GB, 3.7 GiB) copied, 201.4 s, 19.8 MB/s\n";
+    let measurements = parse(text, "card").expect("a copy");
+    let [step] = &measurements.steps[..] else { panic!("one step") };
+    let [observation] = &step.observations[..] else { panic!("one observation") };
+    assert_eq!(observation.runs, 1);
+    assert!((observation.value - 3997171712.0 / 201.4).abs() < 1.0, "{observation:?}");
+    assert!(step.job.contains(&"--rw=write".to_owned()), "{step:?}");
+    assert!(step.assumptions.iter().any(|text| text.contains("did not limit dd")), "{step:?}");
+    // A copy between two files says nothing about a card.
+    assert!(parse(&text.replace("/dev/mmcblk0", "copy.img"), "card").is_err());
+}
+
+#[test]
+fn iozone_states_its_unit() {
+    let table = "kB  reclen    write\n102400    16    810\n";
+    let of = |options: &str| {
+        let text = format!(
+            "iozone -e -I {options} -s 100M -r 16k -i 0\n{}",
+            table.replace("write", "write rewrite")
+        );
+        let text = text.replace("810", "810 900");
+        let measurements = parse(&text, "card").expect("a table");
+        assert_eq!(measurements.steps[0].name, "write 16K");
+        let observation = &measurements.steps[0].observations[0];
+        (observation.quantity, observation.value)
+    };
+    assert_eq!(of(""), (Quantity::BytesPerSecond, 810.0 * 1024.0));
+    assert_eq!(of("-O"), (Quantity::Iops, 810.0));
+    assert_eq!(of("-N"), (Quantity::LatencyMean, 810_000.0));
+}
+
+#[test]
 fn runs_of_one_job_become_a_mean_and_a_deviation() {
     let text = " Timing buffered disk reads:  60 MB in  3.00 seconds =  20.00 MB/sec\n \
                 Timing buffered disk reads:  66 MB in  3.00 seconds =  22.00 MB/sec\n";

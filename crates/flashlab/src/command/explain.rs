@@ -7,6 +7,7 @@ use flashlab_catalogue::explain::{ExplainError, Listing, explain, explain_json};
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Parameter;
 use flashlab_fio::option;
+use flashlab_lab::fitting::with_typical;
 use flashlab_report::terminal::wrapped;
 use flashlab_sim::Mechanism;
 use serde_json::json;
@@ -15,6 +16,8 @@ use std::process::ExitCode;
 /// Prints the explanation of `what`.
 pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode, Failure> {
     use flashlab_fio::explain as of_fio;
+    // Profiles of fits name the typical cards.
+    let library = &with_typical(library);
     let explained = match json {
         true => explain_json(what, library, &of_fio::explain_json).map(|json| file::pretty(&json)),
         false => {

@@ -6,7 +6,7 @@ use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::library::Library;
 use flashlab_lab::fitting::refit::{RefitSettings, refit};
-use flashlab_lab::fitting::{FitSettings, FittingError, Input, TYPICAL, fit};
+use flashlab_lab::fitting::{FitSettings, FittingError, Input, fit};
 use flashlab_lab::progress::Progress;
 use flashlab_report as report;
 use flashlab_report::html::{FitPage, fit_page};
@@ -32,7 +32,8 @@ pub(crate) struct Options {
     /// Fits the software times of the host too. By default they stay as in its profile.
     #[arg(long)]
     fit_host: bool,
-    /// Profile that provides all numbers that are not fitted; by default, that of a typical card.
+    /// Profile that provides all numbers that are not fitted. By default, the fit chooses one of two typical cards,
+    /// `sd/typical-striped` and `sd/typical`.
     #[arg(long, value_name = "DEVICE")]
     base: Option<String>,
     /// Fits this number only, from its value in the base profile on; can be repeated.
@@ -93,7 +94,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             if cards == 1 { "" } else { "s" }
         )));
     }
-    let base = options.base.as_deref().unwrap_or(TYPICAL);
+    let base = options.base.as_deref();
     let inputs = options.measurements.iter();
     let inputs = inputs.map(|name| Input::open(name, base, library, &|path| file::read(path, BYTES_MAX)));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
@@ -103,7 +104,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         file::check_not_input(output, &options.measurements)
     })?;
     let mut settings = FitSettings {
-        base: base.to_owned(),
+        bases: base.map_or(FitSettings::default().bases, |base| vec![base.to_owned()]),
         hosts: options.hosts.clone(),
         same_card: options.same_card,
         fit_host: options.fit_host,

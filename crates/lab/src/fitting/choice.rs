@@ -54,14 +54,25 @@ struct Taken {
 }
 
 impl Session<'_> {
-    /// Adds the mechanisms that the cells need to `model`. Returns those that it does not need.
-    pub(super) fn add_mechanisms(&self, model: &mut Model) -> Result<Vec<Held>, FittingError> {
+    /// Returns true if `model` explains the cells without further mechanisms.
+    pub(super) fn is_explained_by(&self, model: &Model) -> Result<bool, FittingError> {
+        let (chi2, _) = self.minimum(model, &self.search(20), 4)?;
+        Ok(self.is_explained(model, chi2))
+    }
+
+    fn is_explained(&self, model: &Model, chi2: f64) -> bool {
+        let free = self.cells.len().saturating_sub(model.numbers.len());
+        chi2 < NUMBER_COST.max(EXPLAINED * free as f64)
+    }
+
+    /// Adds the mechanisms that the cells need to `model`. Returns those that it does not need, and the score of the model:
+    /// chi-squared and the penalty.
+    pub(super) fn add_mechanisms(&self, model: &mut Model) -> Result<(Vec<Held>, f64), FittingError> {
         let mut taken: Vec<Taken> = Vec::new();
         let mut known = Screened::new();
         let mut best = self.minimum(model, &self.search(20), 4)?;
         loop {
-            let free = self.cells.len().saturating_sub(model.numbers.len());
-            if free == 0 || best.0 < NUMBER_COST.max(EXPLAINED * free as f64) {
+            if model.numbers.len() >= self.cells.len() || self.is_explained(model, best.0) {
                 break;
             }
             model.starts.clone_from(&best.1);
@@ -70,11 +81,13 @@ impl Session<'_> {
             };
             best = (chi2, found.starts.clone());
             taken.push(mechanism);
+            // One that gained nothing may gain something beside the new one.
+            known.retain(|_, best| best.is_some());
             *model = found;
             self.drop_superfluous(model, &mut taken, &mut best)?;
         }
         model.starts = best.1;
-        Ok(self.not_taken(model))
+        Ok((self.not_taken(model), best.0 + penalty(model.numbers.len(), self.cells.len())))
     }
 
     /// Returns the mechanism with the largest gain over `chi2`, and the model with it.

@@ -82,7 +82,8 @@ impl fmt::Display for FittingError {
             FittingError::NothingToFit => {
                 write!(
                     f,
-                    "no number of the base profile affects these cells; measure reads or writes of the card"
+                    "no number of a card affects these cells: the host and its bus limit them, or a page cache did. Add random reads or \
+                     writes, or sequential writes that end with a flush (`conv=fsync`, `end_fsync=1`)"
                 )
             }
             FittingError::NothingToRefit(experiment) => write!(

@@ -53,8 +53,8 @@ pub(super) fn hosts_of(
         hosts if hosts.len() == inputs.len() => hosts.to_vec(),
         hosts => return Err(FittingError::HostCount { hosts: hosts.len(), inputs: inputs.len() }),
     };
-    let base =
-        Device::open(&settings.base, library).map_err(|error| FittingError::Device(error.to_string()))?;
+    let base = settings.bases.first().expect("a fit has a base profile");
+    let base = Device::open(base, library).map_err(|error| FittingError::Device(error.to_string()))?;
     let known = |host: &String| check_host(host, base.kind(), library);
     hosts.iter().filter(|host| !Path::new(host).exists()).try_for_each(known)?;
     let mut different = hosts.clone();
@@ -81,11 +81,11 @@ fn check_host(name: &str, device: Kind, library: &Library) -> Result<(), Fitting
 
 impl Input {
     /// Reads the measurements that an argument names: a file, or the published cells of a device, `sd-cards:kingston`.
-    /// `base` is the profile that the fit starts from. `read` returns the bytes of a file, or the reason why it cannot be
+    /// `base` is the profile that the user starts the fit from, if any. `read` returns the bytes of a file, or the reason why it cannot be
     /// read.
     pub fn open(
         name: &str,
-        base: &str,
+        base: Option<&str>,
         library: &Library,
         read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Input, FittingError> {
@@ -95,7 +95,7 @@ impl Input {
             let measurements = measurements_of_experiment(experiment, column, library)?;
             // A refit of the column's own profile names the cells of the experiment, which then counts them as fitted.
             // Any other profile must not, because it would be taken for a copy of the one that the experiment uses.
-            let label = if measurements.target.name == base { column } else { name };
+            let label = if base == Some(measurements.target.name.as_str()) { column } else { name };
             return Ok(Input { label: label.to_owned(), measurements });
         }
         let wrong = |what: String| FittingError::File { file: name.to_owned(), what };
@@ -111,8 +111,8 @@ impl Input {
     }
 
     /// Returns true if the base profile is the profile of the measured device, so that the fit changes it.
-    pub(super) fn is_refit(&self, settings: &FitSettings) -> bool {
-        self.measurements.target.name == settings.base
+    pub(super) fn is_refit(&self, base: &str) -> bool {
+        self.measurements.target.name == base
     }
 
     /// Returns true if the measurements are the published figures of an experiment.
@@ -135,7 +135,9 @@ impl Input {
             1 => ready.notes.push("percentiles and maxima of one step are not fitted".to_owned()),
             steps => ready.notes.push(format!("percentiles and maxima of {steps} steps are not fitted")),
         }
-        ready.notes.extend(self.assumptions());
+        ready.notes.extend(self.sentences("assumed ", |step| &step.assumptions));
+        ready.notes.extend(self.sentences("", |step| &step.notes));
+        ready.notes.extend(self.repeated());
         for step in &self.measurements.steps {
             let is_chosen = settings.steps.is_empty() || settings.steps.contains(&step.name);
             let used = if is_chosen { used(step) } else { Vec::new() };
@@ -159,26 +161,35 @@ impl Input {
         Ok(ready)
     }
 
-    /// Returns a sentence for each assumption of the steps, with the first steps that make it.
-    fn assumptions(&self) -> Vec<String> {
+    /// Returns a sentence for each text that `of` finds in the steps, with the first step that has it.
+    fn sentences(&self, before: &str, of: impl Fn(&Step) -> &Vec<String>) -> Vec<String> {
         let mut steps_of: Vec<(&String, Vec<&str>)> = Vec::new();
         for step in &self.measurements.steps {
-            for assumption in &step.assumptions {
-                match steps_of.iter_mut().find(|(known, _)| *known == assumption) {
+            for text in of(step) {
+                match steps_of.iter_mut().find(|(known, _)| *known == text) {
                     Some((_, steps)) => steps.push(&step.name),
-                    None => steps_of.push((assumption, vec![&step.name])),
+                    None => steps_of.push((text, vec![&step.name])),
                 }
             }
         }
-        let sentence = |(assumption, steps): (&String, Vec<&str>)| match &steps[..] {
-            [step] => format!("step {step}: assumed {assumption}"),
+        let sentence = |(text, steps): (&String, Vec<&str>)| match &steps[..] {
+            [step] => format!("step {step}: {before}{text}"),
             [step, others @ ..] => {
                 let plural = if others.len() == 1 { "" } else { "s" };
-                format!("step {step} and {} other{plural}: assumed {assumption}", others.len())
+                format!("step {step} and {} other{plural}: {before}{text}", others.len())
             }
-            [] => unreachable!("a step makes the assumption"),
+            [] => unreachable!("a step has the text"),
         };
         steps_of.into_iter().map(sentence).collect()
+    }
+
+    /// Returns a sentence if cells are means of several runs of a log.
+    fn repeated(&self) -> Option<String> {
+        let runs = |step: &Step| step.observations.iter().map(|o| o.runs).max().unwrap_or(1);
+        let repeated: Vec<u32> = self.measurements.steps.iter().map(runs).filter(|runs| *runs > 1).collect();
+        let most = repeated.iter().max()?;
+        let steps = if repeated.len() == 1 { "step ran" } else { "steps ran" };
+        Some(format!("{} {steps} up to {most} times; a cell is the mean of its runs", repeated.len()))
     }
 
     fn cell(&self, step: &Step, observation: &Observation, of: usize) -> Cell {

@@ -65,6 +65,7 @@ pub(super) struct Session<'a> {
 impl<'a> Session<'a> {
     pub(super) fn new(
         inputs: &[Input],
+        base: &str,
         settings: &'a FitSettings,
         hosts: &[String],
         library: &'a Library,
@@ -96,10 +97,10 @@ impl<'a> Session<'a> {
             if !settings.exact {
                 fixed.push((SPREAD, "0%".to_owned()));
             }
-            if let Some(capacity) = ready.capacity.filter(|_| !input.is_refit(settings)) {
+            if let Some(capacity) = ready.capacity.filter(|_| !input.is_refit(base)) {
                 fixed.push(("card.capacity", format!("{capacity}B")));
             }
-            let rig = Rig { device: settings.base.clone(), settings: fixed.clone(), steps: ready.steps };
+            let rig = Rig { device: base.to_owned(), settings: fixed.clone(), steps: ready.steps };
             session.bases.push(rig.open(&[], library)?);
             session.rigs.push(rig);
             session.card_of.push(card);
@@ -111,7 +112,8 @@ impl<'a> Session<'a> {
                 (true, _) => format!("on {host}: "),
                 (false, _) => format!("{}: ", input.label),
             };
-            session.add_candidates(card, fixed, ready.capacity, &prefix)?;
+            let rig = Rig { device: base.to_owned(), settings: fixed, steps: Vec::new() };
+            session.add_candidates(card, rig, ready.capacity, &prefix)?;
         }
         if session.cells.is_empty() {
             return Err(FittingError::NoCells);
@@ -122,14 +124,14 @@ impl<'a> Session<'a> {
     fn add_candidates(
         &mut self,
         card: usize,
-        settings: Vec<Setting>,
+        rig: Rig,
         capacity: Option<u64>,
         prefix: &str,
     ) -> Result<(), FittingError> {
         let (candidates, steps) = candidates::candidates(self.library, capacity)?;
         let named = candidates.into_iter().map(|c| Candidate { name: format!("{prefix}{}", c.name), ..c });
         self.candidates.extend(named);
-        self.candidate_rigs.push(Rig { device: self.settings.base.clone(), settings, steps });
+        self.candidate_rigs.push(Rig { steps, ..rig });
         self.candidate_card_of.push(card);
         Ok(())
     }
@@ -143,15 +145,28 @@ impl<'a> Session<'a> {
         self.card_of.iter().position(|of| *of == card).expect("a card has a rig")
     }
 
-    /// Returns the model of the base profile: the rows of the table that the cells may determine. Optional rows are in it
-    /// only if the user names them and the base profile has them.
-    pub(super) fn model(&self) -> Model {
+    /// Returns the model of the base profile without the numbers that the cells cannot determine, and these.
+    pub(super) fn determined(&self) -> Result<(Model, Vec<Held>), FittingError> {
+        let model = self.model();
+        let selection = self.select(&model)?;
+        let held = self.held(&model, &selection);
+        let model = Model {
+            numbers: selection.kept.iter().map(|k| model.numbers[*k]).collect(),
+            starts: selection.kept.iter().map(|k| model.starts[*k]).collect(),
+            fixed: model.fixed,
+        };
+        Ok((model, held))
+    }
+
+    /// Returns the model of the base profile: the rows of the table that the base profile has and the cells may determine.
+    fn model(&self) -> Model {
         let chosen = &self.settings.numbers;
         let is_named = |row: &Row| chosen.iter().any(|path| path == row.path);
         let mut model = Model::default();
-        for row in TABLE.iter().filter(|row| if chosen.is_empty() { !row.optional } else { is_named(row) }) {
+        for row in TABLE.iter().filter(|row| chosen.is_empty() || is_named(row)) {
+            let is_shown = |card: &usize| self.closed_form(row, *card).is_some();
             let cards: Vec<usize> = (0..self.labels.len())
-                .filter(|card| row.optional || (row.start)(&self.accesses[*card]).is_some())
+                .filter(|card| (is_named(row) && row.optional) || is_shown(card))
                 .filter(|card| self.base_value(*card, row.path).is_some())
                 .collect();
             if row.is_of_host() {
@@ -170,12 +185,19 @@ impl<'a> Session<'a> {
         let row = number.row;
         let base = || self.base_value(number.card.unwrap_or(0), row.path);
         let guess = match number.card {
-            Some(card) if self.settings.numbers.is_empty() => (row.start)(&self.accesses[card]),
-            Some(card) => base().or_else(|| (row.start)(&self.accesses[card])),
+            Some(card) if self.settings.numbers.is_empty() => self.closed_form(row, card),
+            Some(card) => base().or_else(|| self.closed_form(row, card)),
             None => base(),
         };
         let (low, high) = self.bounds(model, number);
         guess.unwrap_or(low).clamp(low, high)
+    }
+
+    /// Returns the start of a number that the cells of a card suggest.
+    fn closed_form(&self, row: &Row, card: usize) -> Option<f64> {
+        let bytes = |path| self.base_value(card, path);
+        let program = bytes("flash.stripe").or_else(|| bytes("flash.page")).unwrap_or(8192.0);
+        (row.start)(&self.accesses[card], program)
     }
 
     /// Returns the value of the base profile in base units.
@@ -318,7 +340,7 @@ impl<'a> Session<'a> {
     }
 
     /// Selects the numbers of `model` that the cells can determine.
-    pub(super) fn select(&self, model: &Model) -> Result<Selection, FittingError> {
+    fn select(&self, model: &Model) -> Result<Selection, FittingError> {
         let search = self.settings.search.clone();
         let select = |problem: &Problem<'_>| select(problem, problem.cells.len());
         Ok(self.with_problem(model, search, false, select)?)
@@ -353,7 +375,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the numbers that the selection left out.
-    pub(super) fn held(&self, model: &Model, selection: &Selection) -> Vec<Held> {
+    fn held(&self, model: &Model, selection: &Selection) -> Vec<Held> {
         let held = |k: &usize, reason: &str| {
             let number = &model.numbers[*k];
             let value = self.base_value(number.card.unwrap_or(0), number.row.path);

@@ -1,7 +1,7 @@
 //! The numbers that a fit can estimate: one row each, in the order of their priority.
 //!
-//! A number enters a fit if the base profile has it and the cells depend on it. An optional number enters with a
-//! mechanism of [`super::mechanisms`] that the cells need.
+//! A number enters a fit if the base profile has it and the cells depend on it. An optional number that the base profile
+//! lacks enters with a mechanism of [`super::mechanisms`] that the cells need.
 
 use super::forward::Access;
 use flashlab_catalogue::units::Dimension;
@@ -21,10 +21,10 @@ pub struct Row {
     pub grid: Grid,
     /// Paths of numbers that always have the same value.
     pub tied: &'static [&'static str],
-    /// Start from closed forms of the measured cells; `None` if no cell can determine the number. An optional number
-    /// starts from the values of its mechanism.
-    pub start: fn(&[Access]) -> Option<f64>,
-    /// True if the number enters a fit with a mechanism only.
+    /// Start from closed forms of the measured cells, and of the bytes that the base profile programs at a time; `None` if no
+    /// cell can determine the number. An optional number of a mechanism starts from the mechanism's values.
+    pub start: fn(&[Access], f64) -> Option<f64>,
+    /// True if cards without the number exist. It enters a fit with a mechanism, or from a base profile that has it.
     pub optional: bool,
 }
 
@@ -50,18 +50,18 @@ const SMALL: u64 = 16 << 10;
 /// All rows. A parameter of the catalogue that a fit can estimate is one row here.
 pub const TABLE: &[Row] = &[
     // A small random read takes t_read, the command and the bus.
-    row("flash.t_read", (2e3, 50e6), |cells| {
+    row("flash.t_read", (2e3, 50e6), |cells, _| {
         Some(0.7 * NS * least(cells, |c| c.direction == Direction::Read && c.block <= SMALL)?)
     }),
-    // A long write takes t_prog for each page of 8 KiB, and hides the bus.
-    row("flash.t_prog", (2e3, 100e6), |cells| {
+    // A long write takes t_prog for each page or stripe, and hides the bus.
+    row("flash.t_prog", (2e3, 100e6), |cells, program| {
         let long = |c: &&Access| c.direction == Direction::Write && c.block > SMALL;
         let rate = |c: &Access| c.block as f64 / c.seconds;
         let fastest = cells.iter().filter(long).map(rate).reduce(f64::max)?;
-        Some(0.8 * NS * 8192.0 / fastest)
+        Some(0.8 * NS * program / fastest)
     }),
     // A small write on a fresh area takes a program and a commit.
-    row("ftl.t_commit", (2e3, 1e9), |cells| {
+    row("ftl.t_commit", (2e3, 1e9), |cells, _| {
         Some(0.6 * NS * least(cells, |c| c.direction == Direction::Write && c.random && c.block <= SMALL)?)
     }),
     // A small overwrite of data in sequence copies a rewrite unit. The start is the most common size.
@@ -69,16 +69,17 @@ pub const TABLE: &[Row] = &[
         step: 0.35,
         dimension: Some(Dimension::Size),
         grid: Grid::MultiplesOf("ftl.map_unit"),
-        ..row("ftl.rewrite_unit", (131_072.0, 268_435_456.0), |cells| {
+        ..row("ftl.rewrite_unit", (131_072.0, 268_435_456.0), |cells, _| {
             least(cells, |c| c.direction == Direction::Write && c.random).map(|_| 262_144.0)
         })
     },
-    // The bytes of a long read leave the array at this rate.
+    // The bytes of a long read leave the array at this rate, which is not far above the fastest read.
     Row {
         dimension: Some(Dimension::Rate),
-        ..row("flash.read_rate", (2.0 * MIB, 2048.0 * MIB), |cells| {
+        ..row("flash.read_rate", (2.0 * MIB, 2048.0 * MIB), |cells, _| {
             let long = |c: &&Access| c.direction == Direction::Read && c.block > SMALL;
-            cells.iter().find(long).map(|_| 90.0 * MIB)
+            let rate = |c: &Access| c.block as f64 / c.seconds;
+            Some(1.5 * cells.iter().filter(long).map(rate).reduce(f64::max)?)
         })
     },
     // Random reads over a wide range miss the cache of the map.
@@ -86,12 +87,12 @@ pub const TABLE: &[Row] = &[
         step: 0.3,
         dimension: Some(Dimension::Size),
         grid: Grid::MultiplesOf("ftl.map_page"),
-        ..row("ftl.map_cache", (32_768.0, 67_108_864.0), |cells| {
+        ..row("ftl.map_cache", (32_768.0, 67_108_864.0), |cells, _| {
             least(cells, |c| c.direction == Direction::Read && c.random).map(|_| 524_288.0)
         })
     },
-    row("host.t_command", (1e3, 10e6), |cells| least(cells, |_| true).map(|_| 60e3)),
-    row("host.t_block", (10.0, 1e6), |cells| least(cells, |_| true).map(|_| 1e3)),
+    row("host.t_command", (1e3, 10e6), |cells, _| least(cells, |_| true).map(|_| 60e3)),
+    row("host.t_block", (10.0, 1e6), |cells, _| least(cells, |_| true).map(|_| 1e3)),
     optional("ftl.t_write", (2e3, 1e9)),
     optional("ftl.t_switch", (2e3, 1e9)),
     // The least program: a smaller write costs as much, and nothing of the page is left open.
@@ -99,7 +100,14 @@ pub const TABLE: &[Row] = &[
     powers("flash.stripe", (16.0 * KIB, 1024.0 * KIB)),
     powers("card.read_ahead", (4.0 * KIB, 1024.0 * KIB)),
     powers("ftl.small_max", (KIB, 64.0 * KIB)),
-    optional("flash.t_prog_small", (2e3, 1e9)),
+    // A small random write takes a program of the area for small writes.
+    Row {
+        start: |cells, _| {
+            let small = |c: &Access| c.direction == Direction::Write && c.random && c.block <= SMALL;
+            Some(0.6 * NS * least(cells, small)?)
+        },
+        ..optional("flash.t_prog_small", (2e3, 1e9))
+    },
     powers("ftl.small_page", (4.0 * KIB, 64.0 * KIB)),
     powers("ftl.small_size", (256.0 * KIB, 4096.0 * MIB)),
     optional("ftl.t_copy", (100e3, 9e9)),
@@ -112,13 +120,13 @@ pub const TABLE: &[Row] = &[
     powers("card.cache", (64.0 * KIB, 1024.0 * MIB)),
 ];
 
-const fn row(path: &'static str, bounds: (f64, f64), start: fn(&[Access]) -> Option<f64>) -> Row {
+const fn row(path: &'static str, bounds: (f64, f64), start: fn(&[Access], f64) -> Option<f64>) -> Row {
     let dimension = Some(Dimension::Time);
     Row { path, dimension, bounds, step: 0.04, grid: Grid::Any, tied: &[], start, optional: false }
 }
 
 const fn optional(path: &'static str, bounds: (f64, f64)) -> Row {
-    Row { optional: true, ..row(path, bounds, |_| None) }
+    Row { optional: true, ..row(path, bounds, |_, _| None) }
 }
 
 const fn powers(path: &'static str, bounds: (f64, f64)) -> Row {
