@@ -51,7 +51,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// Replays `steps` on a device that completes one request after the other, each a microsecond after the last event.
 fn replay(steps: &[Step], mode: Mode) {
-    let mut replay = Replay::new(steps.iter().cloned(), mode, Instant::ZERO);
+    let mut replay = Replay::new(steps.iter(), mode, Instant::ZERO);
     let (mut now, mut in_flight, mut submitted) = (Instant::ZERO, VecDeque::new(), 0);
     loop {
         match replay.next(now) {

@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             ("timestamps", Mode::Timestamps { numerator: 1, denominator: 1 }),
             ("fast", Mode::Fast { depth: 1 }),
         ] {
-            let mut replay = Replay::new(source.iter().cloned(), mode, Instant::ZERO);
+            let mut replay = Replay::new(source.iter(), mode, Instant::ZERO);
             run(&mut device.clone(), &mut replay, Instant::ZERO);
             let outcome = replay.finish()?;
             let (elapsed, p99) = (outcome.elapsed.as_secs_f64(), p99(&outcome.operations));

@@ -5,8 +5,9 @@
 //! before it is over, and not before its instant.
 
 use crate::graph::{LONGEST, Reached, ReplayError};
+use crate::replay::Flight;
 use crate::{Action, MarkKind, Step, TaskId};
-use flashlab_sim::{Duration, Instant, Op};
+use flashlab_sim::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most requests in flight. A later request waits; its latency still counts from its instant.
@@ -39,8 +40,8 @@ pub(crate) struct InOrder {
     pace: Pace,
     start: Instant,
     next: Option<(Instant, Action)>,
-    /// Operation and start of each request from the oldest in flight on; `None` once it is over.
-    flights: VecDeque<Option<(Op, Instant)>>,
+    /// Requests from the oldest in flight on; `None` once a request is over.
+    flights: VecDeque<Option<Flight>>,
     in_flight: usize,
     /// Number of the first request in `flights`.
     oldest: u64,
@@ -137,9 +138,9 @@ impl InOrder {
     }
 
     /// Takes the request that [`InOrder::next_ready`] announced, with its number.
-    pub(crate) fn take_ready(&mut self, now: Instant) -> Option<(u64, Action)> {
+    pub(crate) fn take_ready(&mut self, now: Instant) -> Option<(u64, Flight)> {
         let (at, action) = self.next.take()?;
-        let Action::Request { op, .. } = action else { return None };
+        let Action::Request { op, offset, length, .. } = action else { return None };
         for task in std::mem::take(&mut self.beginning) {
             self.operations.insert(task, now);
         }
@@ -150,13 +151,14 @@ impl InOrder {
             Pace::Timestamps { .. } => at,
             Pace::Fast { .. } => now,
         };
-        self.flights.push_back(Some((op, since)));
+        let flight = Flight { op, offset, length, since, submitted: now };
+        self.flights.push_back(Some(flight));
         self.in_flight += 1;
-        Some((self.oldest + self.flights.len() as u64 - 1, action))
+        Some((self.oldest + self.flights.len() as u64 - 1, flight))
     }
 
-    /// Ends a request. Returns its operation and its start, or `None` if it is not in flight.
-    pub(crate) fn complete(&mut self, number: u64, at: Instant) -> Option<(Op, Instant)> {
+    /// Ends a request. Returns `None` if it is not in flight.
+    pub(crate) fn complete(&mut self, number: u64, at: Instant) -> Option<Flight> {
         let place = usize::try_from(number.checked_sub(self.oldest)?).ok()?;
         let flight = self.flights.get_mut(place)?.take()?;
         self.in_flight -= 1;
@@ -176,6 +178,11 @@ impl InOrder {
                 None => Reached::RunEnds(at),
             });
         }
+    }
+
+    /// Returns true if no mark was reached since the last call of [`InOrder::take_reached`].
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.reached.is_empty()
     }
 
     /// Returns the marks that were reached since the last call.

@@ -4,7 +4,8 @@
 //! The latency of a request counts from its submission. A request that the device rejects ends the job, as in fio, except
 //! for trims and flushes that the device does not support: a kernel does not send those to such a device.
 
-use crate::{Outcome, Replay, ReplayError, Step};
+use crate::replay::Flight;
+use crate::{ReadStep, Replay, ReplayError};
 use flashlab_fio::job::Direction;
 use flashlab_fio::workload::{Cause, Io, Record};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Op, Request, Status, Workload};
@@ -15,8 +16,8 @@ use std::collections::BTreeMap;
 pub struct ReplayJob<S, R> {
     replay: Replay<S>,
     record: R,
-    /// Requests in flight by their id; flushes as writes of no bytes.
-    in_flight: BTreeMap<u64, (Op, Io)>,
+    /// Offsets of the flushes in flight, by their ids.
+    flushes: BTreeMap<u64, u64>,
     start: Instant,
     last: Instant,
     /// Offset of the last request with a range. The logs of fio show a flush at this offset.
@@ -29,13 +30,13 @@ pub struct ReplayJob<S, R> {
     until: Instant,
 }
 
-impl<S: Iterator<Item = Step>, R: Record> ReplayJob<S, R> {
+impl<S: ReadStep, R: Record> ReplayJob<S, R> {
     /// Wraps a replay of `requests` requests that starts at `start`.
     pub fn new(replay: Replay<S>, requests: u64, start: Instant, record: R) -> ReplayJob<S, R> {
         ReplayJob {
             replay,
             record,
-            in_flight: BTreeMap::new(),
+            flushes: BTreeMap::new(),
             start,
             last: start,
             last_offset: 0,
@@ -63,15 +64,14 @@ impl<S: Iterator<Item = Step>, R: Record> ReplayJob<S, R> {
         self.submitted as f64 / self.requests.max(1) as f64
     }
 
-    /// Returns the measurements after the run, the steps behind the last one that was read, and the recorder.
+    /// Returns the steps behind the last one that was read, and the recorder.
     ///
     /// # Errors
     /// Returns the first step that cannot be replayed.
-    pub fn finish(mut self) -> Result<(Outcome, S, R), ReplayError> {
+    pub fn finish(mut self) -> Result<(S, R), ReplayError> {
         self.begin();
         self.record.finished(0, self.last);
-        let (outcome, steps) = self.replay.finish_with_steps()?;
-        Ok((outcome, steps, self.record))
+        Ok((self.replay.into_steps()?, self.record))
     }
 
     fn begin(&mut self) {
@@ -82,7 +82,7 @@ impl<S: Iterator<Item = Step>, R: Record> ReplayJob<S, R> {
     }
 }
 
-impl<S: Iterator<Item = Step>, R: Record> Workload for ReplayJob<S, R> {
+impl<S: ReadStep, R: Record> Workload for ReplayJob<S, R> {
     fn next(&mut self, now: Instant) -> Arrival {
         match self.replay.next(now) {
             _ if self.stopped => Arrival::Done,
@@ -95,32 +95,30 @@ impl<S: Iterator<Item = Step>, R: Record> Workload for ReplayJob<S, R> {
         self.begin();
         let request = self.replay.submit(at);
         let Request { id, op, offset, length, .. } = request;
-        let direction = match op {
-            Op::Read => Direction::Read,
-            Op::Trim => Direction::Trim,
-            Op::Write | Op::WriteFua | Op::Flush | Op::FlushData => Direction::Write,
-        };
-        let offset = if op.is_flush() { self.last_offset } else { offset };
-        self.last_offset = offset;
-        let io = Io { direction, file: FileId::DEVICE, offset, length, ready: at, issued: at };
-        self.in_flight.insert(id.0, (op, io));
         self.submitted += 1;
         if op.is_flush() {
-            self.record.flushing(0, io.file, offset, op == Op::FlushData, at);
+            self.flushes.insert(id.0, self.last_offset);
+            self.record.flushing(0, FileId::DEVICE, self.last_offset, op == Op::FlushData, at);
         } else {
-            self.record.submitted(0, &io, self.in_flight.len() as u32);
+            self.last_offset = offset;
+            self.record.submitted(0, &io(op, offset, length, at), self.replay.in_flight() as u32);
         }
         request
     }
 
     fn completed(&mut self, completion: &Completion) {
-        self.replay.completed(completion);
-        let depth = self.in_flight.len() as u32;
-        let Some((op, io)) = self.in_flight.remove(&completion.id.0) else { return };
+        let depth = self.replay.in_flight() as u32;
+        let Some(Flight { op, mut offset, length, submitted, .. }) = self.replay.end(completion) else {
+            return;
+        };
+        if op.is_flush() {
+            offset = self.flushes.remove(&completion.id.0).expect("the flush is in flight");
+        }
+        let io = io(op, offset, length, submitted);
         let at = completion.at;
         self.last = self.last.max(at);
         match completion.status {
-            Status::Ok if op.is_flush() => self.record.synced(0, io.issued, at, depth),
+            Status::Ok if op.is_flush() => self.record.synced(0, io.issued, at, &completion.spent, depth),
             Status::Ok => self.record.completed(0, &io, at, &completion.spent),
             Status::Unsupported if op.is_flush() || op == Op::Trim => {}
             _ if self.stopped => {}
@@ -131,4 +129,14 @@ impl<S: Iterator<Item = Step>, R: Record> Workload for ReplayJob<S, R> {
             }
         }
     }
+}
+
+/// Returns a request as the recorder knows it; a flush is a write of no bytes.
+fn io(op: Op, offset: u64, length: u64, submitted: Instant) -> Io {
+    let direction = match op {
+        Op::Read => Direction::Read,
+        Op::Trim => Direction::Trim,
+        Op::Write | Op::WriteFua | Op::Flush | Op::FlushData => Direction::Write,
+    };
+    Io { direction, file: FileId::DEVICE, offset, length, ready: submitted, issued: submitted }
 }

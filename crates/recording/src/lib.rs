@@ -24,6 +24,7 @@ mod replay;
 mod source;
 mod step;
 mod summary;
+mod waiters;
 
 pub use export::Export;
 pub use fill::fill;
@@ -33,5 +34,5 @@ pub use import::{Import, ImportError, Place, TraceFormat};
 pub use job::ReplayJob;
 pub use replay::{Latencies, Mode, Outcome, Replay};
 pub use source::{Source, Steps};
-pub use step::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, TaskId};
+pub use step::{Action, Cause, Event, Flags, Header, MarkKind, ReadStep, Recording, Step, TaskId};
 pub use summary::{Count, Summary};

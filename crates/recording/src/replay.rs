@@ -2,7 +2,7 @@
 
 use crate::graph::{Graph, Reached, ReplayError};
 use crate::in_order::{InOrder, Pace};
-use crate::{Action, Step};
+use crate::{ReadStep, Step};
 use flashlab_sim::{
     Arrival, Completion, Duration, FileId, Histogram, Instant, Mechanism, Op, Request, RequestId, Spent,
     Status, Workload,
@@ -75,10 +75,24 @@ impl Latencies {
     }
 }
 
+/// A request that was in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flight {
+    pub(crate) op: Op,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    /// Instant from which its latency counts.
+    pub(crate) since: Instant,
+    /// Instant at which it was submitted.
+    pub(crate) submitted: Instant,
+}
+
 /// A recorded run as a [`Workload`]. `S` yields the steps in recorded order; only those in flight stay in memory.
 #[derive(Debug)]
 pub struct Replay<S> {
     steps: S,
+    /// Step that was read last.
+    step: Step,
     schedule: Schedule,
     start: Instant,
     /// True once `steps` ended or a step was refused.
@@ -100,7 +114,7 @@ enum Schedule {
     InOrder(InOrder),
 }
 
-impl<S: Iterator<Item = Step>> Replay<S> {
+impl<S: ReadStep> Replay<S> {
     /// Creates the replay of `steps`, which starts at `start`.
     pub fn new(steps: S, mode: Mode, start: Instant) -> Replay<S> {
         let in_order = |pace| Schedule::InOrder(InOrder::new(pace, start));
@@ -122,6 +136,7 @@ impl<S: Iterator<Item = Step>> Replay<S> {
         };
         Replay {
             steps,
+            step: Step::EMPTY,
             schedule,
             start,
             ended: false,
@@ -139,30 +154,49 @@ impl<S: Iterator<Item = Step>> Replay<S> {
     ///
     /// # Errors
     /// Returns the first step that cannot be replayed. Steps after it did not start.
-    pub fn finish(self) -> Result<Outcome, ReplayError> {
-        self.finish_with_steps().map(|(outcome, _)| outcome)
-    }
-
-    /// Returns the measurements like [`Replay::finish`], and the steps that were not read.
-    pub(crate) fn finish_with_steps(mut self) -> Result<(Outcome, S), ReplayError> {
+    pub fn finish(mut self) -> Result<Outcome, ReplayError> {
         if let Some(refused) = self.refused {
             return Err(refused);
         }
         let begin = self.run_begins.unwrap_or(self.start);
         self.outcome.elapsed = self.run_ends.unwrap_or(self.last).saturating_since(begin);
-        Ok((self.outcome, self.steps))
+        Ok(self.outcome)
+    }
+
+    /// Returns the steps that were not read, or the first step that cannot be replayed.
+    pub(crate) fn into_steps(self) -> Result<S, ReplayError> {
+        self.refused.map_or(Ok(self.steps), Err)
+    }
+
+    /// Returns the number of requests in flight.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Ends the request of `completion` without a measurement of its latency. Returns `None` if it is not in flight.
+    #[inline]
+    pub(crate) fn end(&mut self, completion: &Completion) -> Option<Flight> {
+        let number = completion.id.0;
+        let flight = match &mut self.schedule {
+            Schedule::Dependencies(graph) => graph.complete(number, completion.at),
+            Schedule::InOrder(queue) => queue.complete(number, completion.at),
+        }?;
+        self.in_flight -= 1;
+        self.last = self.last.max(completion.at);
+        self.note_marks();
+        Some(flight)
     }
 
     /// Reads steps until the schedule is full or the recording ends.
     fn fill(&mut self) {
         while !self.ended && self.schedule.has_room() {
-            let Some(step) = self.steps.next() else {
+            if !self.steps.read_step(&mut self.step) {
                 self.ended = true;
                 return;
-            };
+            }
             let pushed = match &mut self.schedule {
-                Schedule::Dependencies(graph) => graph.push(&step),
-                Schedule::InOrder(queue) => queue.push(self.read, &step),
+                Schedule::Dependencies(graph) => graph.push(&self.step),
+                Schedule::InOrder(queue) => queue.push(self.read, &self.step),
             };
             self.read += 1;
             self.refuse(pushed);
@@ -177,8 +211,19 @@ impl<S: Iterator<Item = Step>> Replay<S> {
         }
     }
 
-    /// Notes the marks that the schedule reached.
+    /// Notes the marks that the schedule reached, and a step that starts too late.
+    #[inline]
     fn note_marks(&mut self) {
+        let is_quiet = match &self.schedule {
+            Schedule::Dependencies(graph) => graph.is_quiet(),
+            Schedule::InOrder(queue) => queue.is_quiet(),
+        };
+        if !is_quiet {
+            self.note_reached();
+        }
+    }
+
+    fn note_reached(&mut self) {
         let mut note = |reached| match reached {
             Reached::Operation(latency) => self.outcome.operations.record(latency),
             Reached::RunBegins(at) => self.run_begins = Some(at),
@@ -204,7 +249,7 @@ impl Schedule {
     }
 }
 
-impl<S: Iterator<Item = Step>> Workload for Replay<S> {
+impl<S: ReadStep> Workload for Replay<S> {
     fn next(&mut self, now: Instant) -> Arrival {
         self.fill();
         let (ready, is_over) = match &self.schedule {
@@ -223,22 +268,14 @@ impl<S: Iterator<Item = Step>> Workload for Replay<S> {
             Schedule::Dependencies(graph) => graph.take_ready(at),
             Schedule::InOrder(queue) => queue.take_ready(at),
         };
-        let Some((number, Action::Request { op, offset, length, .. })) = taken else {
-            unreachable!("`submit` follows an arrival, and only requests arrive");
-        };
+        let (id, Flight { op, offset, length, .. }) = taken.expect("`submit` follows an arrival");
         self.in_flight += 1;
         self.note_marks();
-        Request { id: RequestId(number), op, file: FileId::DEVICE, offset, length }
+        Request { id: RequestId(id), op, file: FileId::DEVICE, offset, length }
     }
 
     fn completed(&mut self, completion: &Completion) {
-        let number = completion.id.0;
-        let flight = match &mut self.schedule {
-            Schedule::Dependencies(graph) => graph.complete(number, completion.at),
-            Schedule::InOrder(queue) => queue.complete(number, completion.at),
-        };
-        let Some((op, since)) = flight else { return };
-        self.in_flight -= 1;
+        let Some(Flight { op, since, .. }) = self.end(completion) else { return };
         let latency = completion.at.since(since);
         match op {
             Op::Read => self.outcome.reads.record(latency, &completion.spent),
@@ -247,7 +284,5 @@ impl<S: Iterator<Item = Step>> Workload for Replay<S> {
             Op::Flush | Op::FlushData => self.outcome.flushes.record(latency, &completion.spent),
         }
         self.outcome.failed += u64::from(completion.status != Status::Ok);
-        self.last = self.last.max(completion.at);
-        self.note_marks();
     }
 }

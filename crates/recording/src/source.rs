@@ -1,6 +1,6 @@
 //! A stored recording that is read from its beginning for every replay, so that memory does not depend on its length.
 
-use crate::{Header, ReadError, Reader, Step, Summary};
+use crate::{Header, ReadError, ReadStep, Reader, Step, Summary};
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -28,7 +28,10 @@ impl Source {
     ) -> Result<Source, ReadError> {
         let mut reader = Reader::new(opened(&open)?)?;
         let mut summary = Summary::default();
-        reader.by_ref().try_for_each(|step| step.map(|step| summary.add(&step)))?;
+        let mut step = Step::EMPTY;
+        while reader.read_step(&mut step)? {
+            summary.add(&step);
+        }
         let digest = reader.digest().expect("a recording that was read has a digest").to_owned();
         let (header, tasks) = (reader.header().clone(), reader.tasks().to_vec());
         Ok(Source { open: Arc::new(open), header, tasks, digest, summary })
@@ -117,6 +120,16 @@ impl Iterator for Steps {
 
     fn next(&mut self) -> Option<Step> {
         self.reader.next()?.map_err(|error| self.error = Some(error)).ok()
+    }
+}
+
+impl ReadStep for Steps {
+    #[inline]
+    fn read_step(&mut self, step: &mut Step) -> bool {
+        self.reader.read_step(step).unwrap_or_else(|error| {
+            self.error = Some(error);
+            false
+        })
     }
 }
 

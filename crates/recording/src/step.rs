@@ -117,6 +117,44 @@ pub struct Step {
     pub causes: Vec<Cause>,
 }
 
+impl Step {
+    /// A step into which another one is read.
+    pub(crate) const EMPTY: Step = Step {
+        task: TaskId(0),
+        at: Duration::ZERO,
+        action: Action::Mark(MarkKind::RunBegins),
+        causes: Vec::new(),
+    };
+}
+
+/// Steps in recorded order that are read one by one into a step of the caller, whose causes keep their memory. A replay
+/// of any length so allocates no memory per step.
+pub trait ReadStep {
+    /// Replaces `step` by the next one. Returns false at the end; `step` then has no meaning.
+    fn read_step(&mut self, step: &mut Step) -> bool;
+}
+
+impl<S: ReadStep + ?Sized> ReadStep for &mut S {
+    fn read_step(&mut self, step: &mut Step) -> bool {
+        (**self).read_step(step)
+    }
+}
+
+impl ReadStep for std::slice::Iter<'_, Step> {
+    fn read_step(&mut self, step: &mut Step) -> bool {
+        let Some(Step { task, at, action, causes }) = self.next() else { return false };
+        (step.task, step.at, step.action) = (*task, *at, *action);
+        step.causes.clone_from(causes);
+        true
+    }
+}
+
+impl ReadStep for std::vec::IntoIter<Step> {
+    fn read_step(&mut self, step: &mut Step) -> bool {
+        self.next().map(|next| *step = next).is_some()
+    }
+}
+
 /// A recorded run in memory. Steps stand in the order of their recorded start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recording {

@@ -13,7 +13,7 @@ fn recording() -> Recording {
 }
 
 fn replay(recording: &Recording, latency: Duration) -> Duration {
-    let mut replay = Replay::new(recording.steps.iter().cloned(), Mode::Dependencies, Instant::ZERO);
+    let mut replay = Replay::new(recording.steps.iter(), Mode::Dependencies, Instant::ZERO);
     run(&mut Constant::parallel(latency), &mut replay, Instant::ZERO);
     replay.finish().unwrap().elapsed
 }

@@ -1,7 +1,7 @@
 //! Files of recordings: round trips, and faults with their place.
 
 use flashlab_recording::{
-    Action, Cause, Event, Flags, Header, MarkKind, ReadError, Reader, Step, TaskId, Writer,
+    Action, Cause, Event, Flags, Header, MarkKind, ReadError, ReadStep, Reader, Step, TaskId, Writer,
 };
 use flashlab_sim::{Duration, Op};
 use proptest::prelude::*;
@@ -83,6 +83,24 @@ proptest! {
     fn a_written_recording_is_read_back(steps in steps()) {
         let (bytes, digest) = write(&steps);
         prop_assert_eq!(read(&bytes).unwrap(), (steps, digest));
+    }
+
+    #[test]
+    fn a_step_that_is_read_into_another_one_keeps_nothing_of_it(steps in steps()) {
+        let (bytes, _) = write(&steps);
+        let (mut reader, mut slice) = (Reader::new(&bytes[..]).unwrap(), steps.iter());
+        let [mut from_file, mut from_slice] = [0, 1].map(|task| Step {
+            task: TaskId(task),
+            at: Duration::ZERO,
+            action: Action::Mark(MarkKind::RunEnds),
+            causes: vec![Cause::Instant(Duration::ZERO); 3],
+        });
+        for step in &steps {
+            prop_assert!(reader.read_step(&mut from_file).unwrap() && slice.read_step(&mut from_slice));
+            prop_assert_eq!([&from_file, &from_slice], [step; 2]);
+        }
+        prop_assert!(!reader.read_step(&mut from_file).unwrap() && !slice.read_step(&mut from_slice));
+        prop_assert!(!reader.read_step(&mut from_file).unwrap(), "the end remains");
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Record for Calls {
     fn flushing(&mut self, _: usize, _: FileId, offset: u64, data_only: bool, at: Instant) {
         self.0.push(format!("flush after {offset} data {data_only} {}", us(at)));
     }
-    fn synced(&mut self, _: usize, issued: Instant, done: Instant, depth: u32) {
+    fn synced(&mut self, _: usize, issued: Instant, done: Instant, _: &Spent, depth: u32) {
         self.0.push(format!("synced {} to {} depth {depth}", us(issued), us(done)));
     }
     fn ramp_over(&mut self, _: usize, _: Instant) {
@@ -74,7 +74,7 @@ fn calls(source: &Source, until: Option<Instant>) -> Vec<String> {
     let job = ReplayJob::new(replay, source.summary().requests(), Instant::ZERO, Calls::default());
     let mut job = job.until(until);
     run(&mut Constant::parallel(Duration::from_us(10)), &mut job, Instant::ZERO);
-    let (_, steps, calls) = job.finish().unwrap();
+    let (steps, calls) = job.finish().unwrap();
     assert!(steps.error().is_none());
     calls.0
 }

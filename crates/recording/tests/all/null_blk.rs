@@ -119,7 +119,8 @@ mod tests {
             };
             Step { task: TaskId(0), at: Duration::ZERO, action, causes: Vec::new() }
         };
-        let mut replay = Replay::new((0..count).map(write), Mode::Dependencies, Instant::ZERO);
+        let steps: Vec<Step> = (0..count).map(write).collect();
+        let mut replay = Replay::new(steps.iter(), Mode::Dependencies, Instant::ZERO);
         run(&mut device, &mut replay, Instant::ZERO);
         replay.finish().unwrap().elapsed
     }

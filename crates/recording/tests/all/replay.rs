@@ -2,7 +2,7 @@
 
 use crate::device::Constant;
 use flashlab_recording::{
-    Action, Cause, Event, Flags, MarkKind, Mode, Outcome, Replay, ReplayError, Step, TaskId,
+    Action, Cause, Event, Flags, MarkKind, Mode, Outcome, ReadStep, Replay, ReplayError, Step, TaskId,
 };
 use flashlab_sim::{Duration, Instant, Op, run};
 use proptest::prelude::*;
@@ -32,12 +32,21 @@ fn chain(count: u64) -> impl Iterator<Item = Step> {
     (0..count).map(|n| read(n, if n == 0 { Vec::new() } else { vec![completed(1)] }))
 }
 
+/// The steps of an iterator.
+struct Yielded<I>(I);
+
+impl<I: Iterator<Item = Step>> ReadStep for Yielded<I> {
+    fn read_step(&mut self, step: &mut Step) -> bool {
+        self.0.next().map(|next| *step = next).is_some()
+    }
+}
+
 fn replay(
     steps: impl Iterator<Item = Step>,
     mode: Mode,
     device: &mut Constant,
 ) -> Result<Outcome, ReplayError> {
-    let mut replay = Replay::new(steps, mode, Instant::ZERO);
+    let mut replay = Replay::new(Yielded(steps), mode, Instant::ZERO);
     run(device, &mut replay, Instant::ZERO);
     replay.finish()
 }
