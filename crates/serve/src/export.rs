@@ -78,8 +78,8 @@ impl Exports {
         Ok(Exports(exports.into()))
     }
 
-    /// Returns the exports as the handshake describes them. If no export has the empty name, it selects the first
-    /// one.
+    /// Returns the exports as the handshake of a new connection describes them: the size of a device may change. If no
+    /// export has the empty name, it selects the first one.
     pub(crate) fn offered(&self) -> Vec<server::Export> {
         self.0.iter().map(offered).collect()
     }

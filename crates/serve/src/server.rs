@@ -27,8 +27,6 @@ const STACK: usize = 512 << 10;
 #[derive(Debug)]
 pub struct Server {
     pub(crate) exports: Exports,
-    /// The exports as sessions describe them.
-    pub(crate) offered: Arc<Vec<flashlab_nbd::server::Export>>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
@@ -61,7 +59,6 @@ impl Server {
         let structured = limits.structured_replies;
         let clock = Clock::start();
         Server {
-            offered: Arc::new(exports.offered()),
             policy: Policy { structured, extended: structured, ..Policy::default() },
             exports,
             limits,

@@ -5,6 +5,7 @@
 use crate::error::{Problem, ServedError};
 use crate::layers;
 use flashlab_block::layer::LayerError;
+use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::{SourceText, suggest};
 use flashlab_catalogue::units::{Dimension, clip};
 use std::ops::Range;
@@ -65,9 +66,9 @@ impl Argument {
         (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
     }
 
-    /// Returns an error for a word after a plus sign that is similar to the name of a layer, if it cannot belong to a
-    /// path.
-    pub(super) fn misspelt_layer(&self) -> Option<ServedError> {
+    /// Returns an error for a word after a plus sign that is not the name of a layer, if it cannot belong to a path:
+    /// `library` has the device before it, or the word is similar to the name of a layer.
+    pub(super) fn misspelt_layer(&self, library: &Library) -> Option<ServedError> {
         let text = self.slice(&self.device);
         let end = text.find("state=").unwrap_or(text.len());
         if text.starts_with("file:") {
@@ -76,9 +77,20 @@ impl Argument {
         text[..end].match_indices('+').find_map(|(at, _)| {
             let rest = &text[at + 1..];
             let word = &rest[..rest.find([':', '+']).unwrap_or(rest.len())];
-            let nearest = suggest(word, layers::names()).filter(|nearest| *nearest != word)?;
+            if layers::names().any(|name| name == word) {
+                return None;
+            }
+            let nearest = suggest(word, layers::names());
+            let follows_device = || library.device(text[..at].split(':').next().unwrap_or_default()).is_ok();
+            if nearest.is_none() && !follows_device() {
+                return None;
+            }
             let start = self.device.start + at + 1;
-            let problem = Problem::NoLayer { word: clip(word), did_you_mean: nearest };
+            let problem = Problem::NoLayer {
+                word: clip(word),
+                did_you_mean: nearest,
+                known: layers::names().collect(),
+            };
             Some(self.error(start..start + word.len(), problem))
         })
     }

@@ -102,7 +102,9 @@ pub enum Problem {
         /// The word as written.
         word: String,
         /// The most similar name of a layer.
-        did_you_mean: &'static str,
+        did_you_mean: Option<&'static str>,
+        /// The names of all layers.
+        known: Vec<&'static str>,
     },
     /// The key is set twice.
     Twice(String),
@@ -165,8 +167,11 @@ impl fmt::Display for Problem {
             Problem::UnknownKey { of, key, known, .. } => {
                 write!(f, "{of} has no {key}; it has {}", known.join(", "))
             }
-            Problem::NoLayer { word, did_you_mean } => {
-                write!(f, "there is no layer {word}; did you mean {did_you_mean}?")
+            Problem::NoLayer { word, did_you_mean: Some(nearest), .. } => {
+                write!(f, "there is no layer {word}; did you mean {nearest}?")
+            }
+            Problem::NoLayer { word, known, .. } => {
+                write!(f, "there is no layer {word}; the layers are {}", known.join(", "))
             }
             Problem::Twice(key) => write!(f, "{key} is set twice"),
             Problem::Missing { key, example } => write!(f, "{key} is missing: {example}"),

@@ -95,7 +95,7 @@ impl Served {
         (library, is_member): (&Library, bool),
     ) -> Result<Served, ServedError> {
         let argument = Argument::new(argument);
-        if let Some(error) = argument.misspelt_layer() {
+        if let Some(error) = argument.misspelt_layer(library) {
             return Err(error);
         }
         let (part, mut layers) = argument.parts();

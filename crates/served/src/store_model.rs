@@ -182,6 +182,11 @@ impl StoreModel {
         self
     }
 
+    /// Returns true if the device, or a part of it, answers at the times of a model.
+    pub fn has_timing(&self) -> bool {
+        self.device.features().timed
+    }
+
     /// Returns the results of verification so far.
     pub fn verification(&self) -> Verification {
         self.lock().verification

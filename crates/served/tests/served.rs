@@ -79,6 +79,8 @@ fn a_layer_that_is_misspelt_is_told_as_such() {
     assert!(error.contains("no layer dely; did you mean delay?"), "{error}");
     let error = open("sd/kingston+stat").err().expect("there is none").to_string();
     assert!(error.contains("did you mean stats?"), "{error}");
+    let error = open("sd/kingston+nosuch").err().expect("there is none").to_string();
+    assert!(error.contains("no layer nosuch; the layers are"), "{error}");
     let error = open("file:no+stat").err().expect("there is none").to_string();
     assert!(error.contains("size=1GiB creates it"), "{error}");
 }

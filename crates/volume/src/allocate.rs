@@ -128,25 +128,32 @@ pub struct BucketUsage {
 impl Allocator {
     /// Creates the space of empty members.
     pub(crate) fn new<'a>(layout: Layout, members: impl Iterator<Item = &'a MemberEntry>) -> Allocator {
-        let space = |entry: &MemberEntry| {
-            let bucket = |n: u32| {
-                let state = if n < layout.journal_buckets { State::Metadata } else { State::Free };
-                Bucket { live: 0, generation: 0, state, cached: false }
-            };
-            let buckets = if entry.state == MemberState::Removed { 0 } else { entry.buckets };
-            MemberSpace {
-                buckets: (0..buckets).map(bucket).collect(),
-                free: VecDeque::new(),
-                open: [None; STREAMS],
-                reserve: layout.reserve(entry.metadata),
-                credit: 0,
-                writable: true,
-                durability: entry.durability,
-                cached: VecDeque::new(),
-                cached_in_flight: 0,
+        let members = members.map(|entry| MemberSpace::new(&layout, entry)).collect();
+        Allocator { layout, members, releasing: VecDeque::new() }
+    }
+
+    /// Adapts to a changed table of members, without requests in flight. A removed member has no references any more, and
+    /// a member at a new place, or at that of a removed one, is empty.
+    pub(crate) fn reconfigure(&mut self, layout: Layout, entries: &[MemberEntry]) {
+        self.layout = layout;
+        for (n, entry) in entries.iter().enumerate() {
+            let is_removed = entry.state == MemberState::Removed;
+            match self.members.get_mut(n) {
+                Some(member) if member.buckets.is_empty() == is_removed => {
+                    member.reserve = layout.reserve(entry.metadata);
+                    member.durability = entry.durability;
+                }
+                Some(member) => {
+                    *member = MemberSpace::new(&layout, entry);
+                    member.find_free();
+                    self.releasing.retain(|(_, other, _)| usize::from(*other) != n);
+                }
+                None => {
+                    self.members.push(MemberSpace::new(&layout, entry));
+                    self.members[n].find_free();
+                }
             }
-        };
-        Allocator { layout, members: members.map(space).collect(), releasing: VecDeque::new() }
+        }
     }
 
     /// Returns true if `pointer` with `blocks` blocks lies within a bucket for data.
@@ -177,11 +184,8 @@ impl Allocator {
 
     /// Returns true if the bucket of `pointer` was not reused since the copy was written.
     pub(crate) fn is_current(&self, pointer: &Pointer) -> bool {
-        self.bucket(pointer).generation == pointer.generation
-    }
-
-    fn bucket(&self, pointer: &Pointer) -> &Bucket {
-        &self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize]
+        let bucket = self.members[usize::from(pointer.member)].buckets.get(pointer.bucket as usize);
+        bucket.is_some_and(|bucket| bucket.generation == pointer.generation)
     }
 
     /// Adds the references of a recovered extent.
@@ -199,12 +203,7 @@ impl Allocator {
 
     /// Collects the free buckets, after all references were counted.
     pub(crate) fn find_free(&mut self) {
-        for member in &mut self.members {
-            let free = member.buckets.iter().zip(0..).filter(|(bucket, _)| bucket.state == State::Free);
-            member.free = free.map(|(_, n)| n).collect();
-            let cached = member.buckets.iter().zip(0..).filter(|(bucket, _)| bucket.cached);
-            member.cached = cached.map(|(_, n)| n).collect();
-        }
+        self.members.iter_mut().for_each(MemberSpace::find_free);
     }
 
     /// Sets whether a member takes new data.
@@ -477,6 +476,34 @@ impl Allocator {
 }
 
 impl MemberSpace {
+    /// Creates the space of an empty member. Its free buckets are not collected yet.
+    fn new(layout: &Layout, entry: &MemberEntry) -> MemberSpace {
+        let bucket = |n: u32| {
+            let state = if n < layout.journal_buckets { State::Metadata } else { State::Free };
+            Bucket { live: 0, generation: 0, state, cached: false }
+        };
+        let buckets = if entry.state == MemberState::Removed { 0 } else { entry.buckets };
+        MemberSpace {
+            buckets: (0..buckets).map(bucket).collect(),
+            free: VecDeque::new(),
+            open: [None; STREAMS],
+            reserve: layout.reserve(entry.metadata),
+            credit: 0,
+            writable: true,
+            durability: entry.durability,
+            cached: VecDeque::new(),
+            cached_in_flight: 0,
+        }
+    }
+
+    /// Collects the free buckets, and those with cached copies.
+    fn find_free(&mut self) {
+        let buckets = || self.buckets.iter().zip(0..);
+        let free = buckets().filter(|(bucket, _)| bucket.state == State::Free).map(|(_, n)| n).collect();
+        let cached = buckets().filter(|(bucket, _)| bucket.cached).map(|(_, n)| n).collect();
+        (self.free, self.cached) = (free, cached);
+    }
+
     /// Returns the free blocks, by which new data is distributed.
     fn weight(&self, bucket_blocks: u32) -> i64 {
         (self.free.len() as i64 + 1) * i64::from(bucket_blocks)

@@ -40,10 +40,17 @@ pub enum VolumeError {
         /// Place of the second one in the list given.
         member: usize,
     },
+    /// A device was removed from the volume, or another member took its place.
+    Removed {
+        /// Place of the device in the list given.
+        member: usize,
+        /// Number that the device had as a member.
+        number: u8,
+    },
     /// Members are missing.
     Missing {
-        /// Number of missing members.
-        missing: usize,
+        /// The missing members.
+        missing: Vec<MissingMember>,
         /// Number of members of the volume.
         of: usize,
     },
@@ -59,8 +66,8 @@ pub enum VolumeError {
     },
     /// Data of the volume has copies on missing members only.
     DataMissing {
-        /// Number of missing members.
-        missing: usize,
+        /// The missing members.
+        missing: Vec<MissingMember>,
         /// Logical bytes without a copy.
         bytes: u64,
     },
@@ -77,55 +84,111 @@ pub enum VolumeError {
     },
 }
 
+/// A member that a volume lacks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MissingMember {
+    /// Number of the member.
+    pub number: u8,
+    /// Label of the member.
+    pub label: String,
+}
+
+impl fmt::Display for MissingMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MissingMember { number, label } = self;
+        if label.is_empty() { write!(f, "{number}") } else { write!(f, "{number} ({label})") }
+    }
+}
+
+/// Lists missing members by their numbers and labels.
+fn list(missing: &[MissingMember]) -> String {
+    let names: Vec<String> = missing.iter().map(MissingMember::to_string).collect();
+    format!("{} {}", if names.len() == 1 { "member" } else { "members" }, names.join(", "))
+}
+
+/// Writes a number of bytes with a binary unit and at most one decimal, rounded down.
+pub(crate) fn shown(bytes: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = (0..units.len()).rev().find(|unit| bytes >> (10 * unit) > 0).unwrap_or(0);
+    let whole = bytes >> (10 * unit);
+    let tenths = ((u128::from(bytes) * 10) >> (10 * unit)) % 10;
+    let name = units[unit];
+    if tenths == 0 { format!("{whole} {name}") } else { format!("{whole}.{tenths} {name}") }
+}
+
 impl fmt::Display for VolumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe(&|member| format!("member {member}")))
+    }
+}
+
+impl VolumeError {
+    /// Returns the text of the error. `name` returns the name of a device by its place in the list given.
+    pub fn describe(&self, name: &dyn Fn(usize) -> String) -> String {
         match self {
-            VolumeError::Option(why) => f.write_str(why),
-            VolumeError::Member { member, error } => write!(f, "member {member}: {error}"),
+            VolumeError::Option(why) | VolumeError::NoMember(why) => why.clone(),
+            VolumeError::Member { member, error } => format!("{}: {error}", name(*member)),
             VolumeError::TooSmall { member, needed } => {
                 let mib = needed.div_ceil(1 << 20);
-                write!(f, "member {member} is too small: a member has at least {mib} MiB")
+                format!("{} is too small: a member has at least {mib} MiB", name(*member))
             }
             VolumeError::NoSuperblock { member, fault } => {
-                write!(f, "member {member} has no valid superblock: {fault}")
+                format!("{} has no valid superblock: {fault}", name(*member))
             }
             VolumeError::Foreign { member } => {
-                write!(f, "member {member} belongs to another volume than member 0")
+                format!("{} belongs to another volume than {}", name(*member), name(0))
             }
             VolumeError::Duplicate { member } => {
-                write!(f, "member {member} is given twice, or is a copy of another member given")
+                format!("{} is given twice, or is a copy of another member given", name(*member))
             }
+            VolumeError::Removed { member, number } => format!(
+                "{} was removed from this volume, of which it was member {number}; leave it out",
+                name(*member)
+            ),
             VolumeError::Missing { missing, of } => {
-                write!(
-                    f,
-                    "{missing} of {of} members are missing; --degraded yes, or degraded=yes of serve and bench, opens the volume \
-                     without them"
+                let (are, them) = if missing.len() == 1 { ("is", "it") } else { ("are", "them") };
+                format!(
+                    "{} of {of} members {are} missing: {}; name {them} with the others, or open the volume without {them} by \
+                     --degraded yes, or degraded=yes of serve and bench",
+                    missing.len(),
+                    list(missing)
                 )
             }
-            VolumeError::Stale { member } => write!(
-                f,
-                "member {member} is in an older state than the other members know of it; without it, --degraded yes, or \
-                 degraded=yes of serve and bench, opens the volume"
+            VolumeError::Stale { member } => format!(
+                "{} is in an older state than the other members know of it; without it, --degraded yes, or \
+                 degraded=yes of serve and bench, opens the volume",
+                name(*member)
             ),
-            VolumeError::Diverged { members: (a, b) } => write!(
-                f,
-                "members {a} and {b} were changed without each other; open the volume with one of them only"
+            VolumeError::Diverged { members: (a, b) } => format!(
+                "{} and {} were changed without each other; open the volume with one of them only",
+                name(*a),
+                name(*b)
             ),
-            VolumeError::DataMissing { missing, bytes } => write!(
-                f,
-                "{bytes} bytes have copies on the {missing} missing members only; --degraded very, or degraded=very of \
-                 serve and bench, opens the volume without them, and reads of these bytes fail"
+            VolumeError::DataMissing { missing, bytes } => format!(
+                "{} of data have copies on missing members only ({}); --degraded very, or degraded=very of serve and bench, \
+                 opens the volume without them, and reads of this data fail",
+                shown(*bytes),
+                list(missing),
             ),
-            VolumeError::NoMember(why) => f.write_str(why),
-            VolumeError::Damaged(what) => write!(f, "the volume is damaged: {what}"),
-            VolumeError::Key(error) => error.fmt(f),
-            VolumeError::NotAuthentic { member } => write!(
-                f,
-                "the superblock of member {member} does not agree with its authentication code: somebody without the key \
-                 changed it"
+            VolumeError::Damaged(what) => format!("the volume is damaged: {what}"),
+            VolumeError::Key(error) => error.to_string(),
+            VolumeError::NotAuthentic { member } => format!(
+                "the superblock of {} does not agree with its authentication code: somebody without the key changed it",
+                name(*member)
             ),
         }
     }
 }
 
 impl std::error::Error for VolumeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn sizes_are_rounded_down_to_a_tenth_of_their_unit() {
+        let sizes = [0, 1023, 1536, 49_774_592, 10 << 30, u64::MAX].map(shown);
+        assert_eq!(sizes, ["0 bytes", "1023 bytes", "1.5 KiB", "47.4 MiB", "10 GiB", "15.9 EiB"]);
+    }
+}

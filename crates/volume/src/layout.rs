@@ -1,6 +1,7 @@
 //! The division of members into superblocks, journal and buckets, and the space that a volume offers.
 
 use crate::encode::{Checksum, Compressor, Encoding};
+use crate::error::shown;
 use crate::extent::{BLOCKS_MAX, Pointer};
 use crate::format::{
     ENTRY_HEADER, ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, SUPERBLOCK_SIZE, Superblock,
@@ -189,7 +190,7 @@ pub(crate) fn plan(
         return Err(VolumeError::TooSmall { member: 0, needed });
     }
     layout.journal_buckets = (journal / bucket) as u32;
-    layout.size = size(&mut layout, &entries, options.size)?;
+    layout.size = size(&layout, &entries, options.size)?;
     Ok((layout, entries))
 }
 
@@ -250,9 +251,41 @@ pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target:
     }
 }
 
-/// Determines the logical size. The checkpoints of a larger volume need more space, so the size and its reserve are
-/// found together.
-pub(crate) fn size(layout: &mut Layout, entries: &[MemberEntry], wanted: u64) -> Result<u64, VolumeError> {
+/// Determines the logical size of a new volume; zero stands for all of the space.
+fn size(layout: &Layout, entries: &[MemberEntry], wanted: u64) -> Result<u64, VolumeError> {
+    let largest = largest(*layout, entries);
+    let size = if wanted == 0 { largest } else { wanted };
+    check_multiple(layout, size)?;
+    if size > largest || size == 0 {
+        let (size, limit) = (shown(size), limit(layout, largest));
+        return Err(VolumeError::Option(format!("size={size}: {limit}")));
+    }
+    Ok(size)
+}
+
+/// Checks that a logical size is a multiple of the block size.
+pub(crate) fn check_multiple(layout: &Layout, size: u64) -> Result<(), VolumeError> {
+    if size.is_multiple_of(u64::from(layout.block)) {
+        return Ok(());
+    }
+    let block = layout.block;
+    Err(VolumeError::Option(format!("size={size}: a multiple of the block size of {block} bytes is needed")))
+}
+
+/// Describes the largest logical size, and what limits it.
+pub(crate) fn limit(layout: &Layout, largest: u64) -> String {
+    let copies = layout.replicas;
+    let copies = if copies == 1 { "1 copy".to_owned() } else { format!("{copies} copies") };
+    format!(
+        "the members have room for {} ({largest} bytes) with {copies} of the data, beside the journal, the map and the reserve \
+         for garbage collection",
+        shown(largest)
+    )
+}
+
+/// Returns the largest logical size of which these members can store all copies. The checkpoints of a larger volume need
+/// more space, so the size and its reserve are found together.
+pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
     let bucket = u64::from(layout.bucket);
     let available = |layout: &Layout| {
         let data = |entry: &MemberEntry| {
@@ -270,22 +303,14 @@ pub(crate) fn size(layout: &mut Layout, entries: &[MemberEntry], wanted: u64) ->
     };
     let current = entries.iter().filter(|entry| entry.state != MemberState::Removed);
     let raw: u64 = current.map(|entry| u64::from(entry.buckets) * bucket).sum();
-    layout.size = raw;
     // The reserve falls with the size, so a few rounds from both sides meet.
     let (mut low, mut high) = (0, raw);
     while high - low > bucket {
         layout.size = low.midpoint(high);
-        if available(layout) >= layout.size { low = layout.size } else { high = layout.size }
+        if available(&layout) >= layout.size { low = layout.size } else { high = layout.size }
     }
     let block = u64::from(layout.block);
-    let largest = (low / block).min(BLOCKS_MAX - 1) * block;
-    let size = if wanted == 0 { largest } else { wanted };
-    if size > largest || size == 0 || !size.is_multiple_of(u64::from(layout.block)) {
-        return Err(VolumeError::Option(format!(
-            "size={size}: a multiple of the block size up to {largest} is needed"
-        )));
-    }
-    Ok(size)
+    (low / block).min(BLOCKS_MAX - 1) * block
 }
 
 /// Returns the largest amount of data of which members with this space hold `copies` copies on different members.

@@ -79,7 +79,7 @@ impl<'a> ServerControl<'a> {
             _ => self.device_command(served, command).unwrap_or_else(|| {
                 Err(format!(
                     "{command:?} is not a command; the commands are stats, wear, cut, unplug, replug, fault and keep, \
-                     and for a volume scrub, evacuate and state"
+                     and for a volume set, add, remove, evacuate, state, rekey and scrub"
                 ))
             }),
         }
@@ -93,7 +93,14 @@ impl<'a> ServerControl<'a> {
                 served.device.advance(self.server.now());
             }
         };
-        served.closing.as_ref()?.command(&words, &advance)
+        let device = served.closing.as_ref()?;
+        #[cfg(feature = "volume")]
+        if let Some(("add", [.., member])) = words.split_first().map(|(verb, rest)| (*verb, rest))
+            && let Err(refused) = super::volume::refuse_member_in_use(member)
+        {
+            return Some(Err(refused));
+        }
+        device.command(&words, &advance)
     }
 
     fn stats(&self, served: &Served) -> String {

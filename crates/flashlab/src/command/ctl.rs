@@ -19,8 +19,14 @@ Commands:
   fault clear       removes all rules
   keep              writes the state of a device with state=FILE
   scrub             reads every copy of a volume beside its clients, and repairs bad ones; scrub status shows the result
+  set KEY=VALUE...  changes options of a volume: the options and values of `flashlab volume set` (replicas=2, size=max,
+                    compression=lz4, background=hdd, label=0=ssd.a)
+  add MEMBER        makes a device another member, with --force and --durability N as in `flashlab volume add`; the
+                    server opens it, so a path begins in the directory of the server
+  remove MEMBER     moves all data of a member to others, and removes it; remove status shows the progress and the result
   evacuate MEMBER   moves all data of a volume's member to others in the background
   state MEMBER=S    sets the state of a volume's member: rw, ro, evacuating or spare
+  rekey FILE        changes the passphrase of an encrypted volume to that in a file that the server can read
 
 For a card behind --usbredir or --usbip, cut cuts its power, unplug and replug remove and insert it, and
 fault QUIRK[=VALUE][@WHEN] adds a fault (fault busy=400ms, fault write-crc=100; see docs/cards.md). The same holds for

@@ -86,7 +86,8 @@ mod tests {
         let option = |number: u32| [&b"IHAVEOPT"[..], &number.to_be_bytes(), &[0; 4]].concat();
         let read = [&0x2560_9513u32.to_be_bytes()[..], &[0; 20], &(READ as u32).to_be_bytes()].concat();
         let bytes = [&3u32.to_be_bytes()[..], &option(8), &option(1), &read].concat();
-        let (mut session, mut at) = (Session::new(server.policy, server.offered.clone(), &mut Vec::new()), 0);
+        let (mut session, mut at) =
+            (Session::new(server.policy, Arc::new(server.exports.offered()), &mut Vec::new()), 0);
         loop {
             let received = session.receive(&bytes[at..], &mut Vec::new());
             at += received.consumed;

@@ -96,7 +96,8 @@ impl<'a> Connection<'a> {
 
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         let mut greeting = Vec::new();
-        let mut session = Session::new(self.server.policy, self.server.offered.clone(), &mut greeting);
+        let mut session =
+            Session::new(self.server.policy, Arc::new(self.server.exports.offered()), &mut greeting);
         self.perform_handshake(&mut session, greeting)?;
         let export = session.export().expect("the handshake has opened an export");
         let Some(export) = self.server.exports.iter().position(|one| one.name == export.name) else {

@@ -1,7 +1,7 @@
 //! Numbers of a volume for metrics and `flashlab ctl stats`.
 
 use crate::closing::Gauge;
-use flashlab_volume::{MemberUsage, Usage, Volume};
+use flashlab_volume::{MemberState, MemberUsage, Usage, Volume};
 
 /// Returns the numbers of a volume.
 pub(super) fn of(volume: &Volume) -> Vec<Gauge> {
@@ -18,6 +18,8 @@ pub(super) fn of(volume: &Volume) -> Vec<Gauge> {
         let labels = vec![("work", work.name().to_owned()), ("reason", reason.text().to_owned())];
         add("flashlab_volume_pending_bytes", help, labels, amount.bytes as f64);
     }
+    add("flashlab_volume_size_bytes", "Logical size.", vec![], usage.size as f64);
+    add("flashlab_volume_replicas", "Number of copies of all data.", vec![], f64::from(usage.replicas));
     add("flashlab_volume_mapped_bytes", "Logical bytes that are mapped.", vec![], usage.mapped as f64);
     add("flashlab_volume_stored_bytes", "Bytes stored for them.", vec![], usage.stored as f64);
     let (logical, stored) = usage.by_compression.values().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
@@ -54,7 +56,8 @@ const OF_MEMBER: [OfMember; 9] = [
 
 fn members(usage: &Usage, gauges: &mut Vec<Gauge>) {
     for (name, help, value) in OF_MEMBER {
-        for (number, member) in usage.members.iter().enumerate() {
+        let current = usage.members.iter().enumerate().filter(|(_, one)| one.state != MemberState::Removed);
+        for (number, member) in current {
             let labels = vec![
                 ("member", number.to_string()),
                 ("label", member.label.clone()),

@@ -9,11 +9,17 @@
 //! durability = 1                   # for a new volume; 0 makes a pure cache
 //! ```
 
+mod foreign;
 mod gauges;
 mod opened;
 mod orders;
+mod removal;
+mod scrubs;
+mod settings;
 
+pub use foreign::find_data;
 pub use opened::{OpenPool, wait, wait_on};
+pub use settings::{member_number, read_setting};
 
 use crate::{Served, ServedError};
 use flashlab_block::{BlockDevice, Context, read_whole_text};
@@ -23,7 +29,7 @@ use flashlab_volume::{Degraded, NewMember, OpenOptions, Volume, VolumeError};
 use serde::Deserialize;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Maximum size in bytes of the file of a pool.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -57,6 +63,17 @@ impl PoolMember {
     pub fn new(device: String) -> PoolMember {
         PoolMember { device, label: String::new(), durability: 1 }
     }
+
+    /// Parses a new member: `PATH`, `DEVICE` or `LABEL=` with one of them.
+    pub fn parse(text: &str) -> PoolMember {
+        // A label ends at an equals sign before the first colon, slash and comma: `a.img,size=1GiB` has no label.
+        let (label, device) = match text.split_once('=') {
+            Some((label, device)) if !label.contains([':', '/', ',']) => (label, device),
+            _ => ("", text),
+        };
+        let device = if device.contains(':') { device.to_owned() } else { file_of(device) };
+        PoolMember { label: label.to_owned(), ..PoolMember::new(device) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -70,27 +87,43 @@ struct File {
 pub struct PoolError {
     /// Names of the members, in the order of the numbers in `error`.
     pub members: Vec<String>,
+    /// Devices that could not be opened, with the reasons.
+    pub unopened: Vec<String>,
     /// The error of the engine.
     pub error: VolumeError,
 }
 
 impl std::fmt::Display for PoolError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let member = match &self.error {
+        let path = |device: &String| path_of(device).to_owned();
+        let name = |n: usize| self.members.get(n).map_or_else(|| format!("member {n}"), path);
+        let names_member = match &self.error {
             VolumeError::Member { member, .. }
             | VolumeError::TooSmall { member, .. }
             | VolumeError::NoSuperblock { member, .. }
             | VolumeError::Foreign { member }
+            | VolumeError::Removed { member, .. }
             | VolumeError::Stale { member }
             | VolumeError::NotAuthentic { member }
-            | VolumeError::Duplicate { member } => self.members.get(*member),
-            _ => None,
+            | VolumeError::Duplicate { member } => *member < self.members.len(),
+            _ => false,
         };
-        match member {
-            Some(name) => write!(f, "{name}: {}", self.error),
-            None => write!(f, "{}: {}", self.members.join(":"), self.error),
+        if !names_member {
+            let names: Vec<String> = self.members.iter().map(path).collect();
+            write!(f, "{}: ", names.join(":"))?;
         }
+        f.write_str(&self.error.describe(&name))?;
+        if !self.unopened.is_empty() {
+            write!(f, "; not opened: {}", self.unopened.join("; "))?;
+        }
+        Ok(())
     }
+}
+
+/// Returns the path of a file among the devices, and other devices as they are.
+pub fn path_of(device: &str) -> &str {
+    let path = device.strip_prefix("file:").and_then(|rest| rest.split(',').next());
+    path.unwrap_or(device)
 }
 
 impl std::error::Error for PoolError {}
@@ -163,7 +196,7 @@ impl Pool {
     /// # Errors
     /// Returns the error of a device, or the reason why the devices are not a volume.
     pub fn open(&self, seed: u64, options: OpenOptions, library: &Library) -> Result<OpenPool, ServedError> {
-        let (mut opened, mut members) = (Pool { members: Vec::new() }, Vec::new());
+        let (mut opened, mut members, mut unopened) = (Pool { members: Vec::new() }, Vec::new(), Vec::new());
         for member in &self.members {
             match Served::open_for(&member.device, seed, options.read_only, (library, true)) {
                 Ok(served) => {
@@ -171,20 +204,29 @@ impl Pool {
                     members.push(served);
                 }
                 Err(error) if options.degraded == Degraded::Refuse => return Err(error),
-                Err(_) => {}
+                Err(error) => unopened.push(error.to_string()),
             }
         }
         let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
         let cx = Context::new(Instant::ZERO);
         let volume = wait(Volume::open(&cx, &devices, options), &devices);
-        let volume = volume.map_err(|error| ServedError::Volume(opened.error(error)))?;
+        let volume =
+            volume.map_err(|error| ServedError::Volume(PoolError { unopened, ..opened.error(error) }))?;
         let state_writers = members.into_iter().filter_map(|member| member.state_writer).collect();
-        Ok(OpenPool { volume, state_writers, scrubs: Arc::default() })
+        Ok(OpenPool {
+            volume,
+            state_writers: Arc::new(Mutex::new(state_writers)),
+            scrubs: Arc::default(),
+            removals: Arc::default(),
+            library: Arc::new(library.clone()),
+            seed,
+        })
     }
 
     /// Adds the names of the members to an error.
     pub fn error(&self, error: VolumeError) -> PoolError {
-        PoolError { members: self.members.iter().map(|member| member.device.clone()).collect(), error }
+        let members = self.members.iter().map(|member| member.device.clone()).collect();
+        PoolError { members, unopened: Vec::new(), error }
     }
 }
 
@@ -212,4 +254,24 @@ pub fn random<const N: usize>() -> Result<[u8; N], ServedError> {
 pub fn file_of(path: &str) -> String {
     let is_block_device = std::fs::metadata(path).is_ok_and(|file| file.file_type().is_block_device());
     if is_block_device { format!("file:{path},direct=yes") } else { format!("file:{path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_paths_or_devices_with_labels() {
+        let parse = |text| {
+            let PoolMember { device, label, .. } = PoolMember::parse(text);
+            (label, device)
+        };
+        let pair = |label: &str, device: &str| (label.to_owned(), device.to_owned());
+        assert_eq!(parse("a.img"), pair("", "file:a.img"));
+        assert_eq!(parse("ssd.a=/tmp/a.img"), pair("ssd.a", "file:/tmp/a.img"));
+        assert_eq!(parse("/tmp/x=y.img"), pair("", "file:/tmp/x=y.img"));
+        assert_eq!(parse("a.img,size=1GiB"), pair("", "file:a.img,size=1GiB"));
+        assert_eq!(parse("memory:size=1GiB"), pair("", "memory:size=1GiB"));
+        assert_eq!(parse("hdd=memory:size=1GiB"), pair("hdd", "memory:size=1GiB"));
+    }
 }

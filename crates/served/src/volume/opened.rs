@@ -1,11 +1,14 @@
 //! An open volume as the bottom of a stack of layers.
 
 use super::gauges;
-use super::orders::{self, Scrubs};
+use super::orders;
+use super::removal::Removals;
+use super::scrubs::Scrubs;
 use crate::StateWriter;
 use crate::bottom::Bytes;
 use crate::closing::{Background, Closing, Gauge};
 use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started, ThreadPool};
+use flashlab_catalogue::library::Library;
 use flashlab_sim::{Instant, Store, StoreError};
 use flashlab_volume::Volume;
 use std::fmt;
@@ -13,7 +16,7 @@ use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -23,8 +26,13 @@ pub struct OpenPool {
     /// The volume.
     pub volume: Volume,
     /// Writers of the members' state files.
-    pub(super) state_writers: Vec<Arc<StateWriter>>,
+    pub(super) state_writers: Arc<Mutex<Vec<Arc<StateWriter>>>>,
     pub(super) scrubs: Arc<Scrubs>,
+    pub(super) removals: Arc<Removals>,
+    /// Profiles for further members.
+    pub(super) library: Arc<Library>,
+    /// Seed of the members that are simulated.
+    pub(super) seed: u64,
 }
 
 impl fmt::Debug for OpenPool {
@@ -51,11 +59,13 @@ impl Closing for OpenPool {
         }
         // A volume that failed answers all requests with its error.
         Some(Box::pin(async move {
-            let ends = || is_stopped() || self.scrubs.is_wanted();
+            let ends = || is_stopped() || self.scrubs.is_wanted() || self.removals.is_wanted();
             while !is_stopped() && self.volume.background(cx, rate, &ends).await.is_ok() {
+                self.removals.run(&self.volume, cx, rate, is_stopped).await;
                 self.scrubs.run(&self.volume, cx, is_stopped).await;
             }
             self.scrubs.end();
+            self.removals.end();
         }))
     }
 
@@ -89,7 +99,8 @@ impl OpenPool {
     /// # Errors
     /// Returns the reason, as a sentence for the user.
     pub fn close_members(&self) -> Result<(), String> {
-        self.state_writers.iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
+        let writers = self.state_writers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        writers.iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
     }
 
     fn execute(&self, io: Io) -> Result<Answer, StoreError> {

@@ -1,15 +1,19 @@
-//! Commands to an open volume: the states of its members, and a scrub beside its clients.
+//! Commands to an open volume: changes of its options and members, and a scrub beside its clients.
 //!
 //! A command ends quickly. The long work that follows from it (moves of data, a scrub) belongs to the background work of the
 //! volume, which gives way to clients.
 
-use super::OpenPool;
-use flashlab_block::{BlockDevice, Context, IoError};
+use super::settings::{member_number, read_setting};
+use super::{OpenPool, Pool, PoolMember, find_data, random};
+use crate::Served;
+use flashlab_block::{BlockDevice, Context};
 use flashlab_sim::Instant;
-use flashlab_volume::{MemberState, Scrubbed, Volume};
+use flashlab_volume::keys::{Kdf, Passphrase};
+use flashlab_volume::{Change, MemberState, NewMember, VolumeError};
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -17,107 +21,155 @@ use std::time::Duration;
 /// Time between two polls of a command.
 const POLL_EVERY: Duration = Duration::from_millis(1);
 
-/// The last scrub of a served volume.
-#[derive(Debug, Default)]
-pub(super) struct Scrubs(Mutex<Scrub>);
-
-#[derive(Clone, Copy, Debug, Default)]
-enum Scrub {
-    #[default]
-    Never,
-    /// The background work begins it soon.
-    Wanted,
-    /// Stored bytes that were read, and their total at the start.
-    Running(u64, u64),
-    Done(Scrubbed),
-    /// The server ended first, or the volume failed.
-    Ended(Option<IoError>),
-}
-
-impl Scrubs {
-    fn state(&self) -> MutexGuard<'_, Scrub> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks for a scrub. Returns false if one runs already.
-    fn want(&self) -> bool {
-        let mut state = self.state();
-        let is_free = !matches!(*state, Scrub::Wanted | Scrub::Running(..));
-        if is_free {
-            *state = Scrub::Wanted;
-        }
-        is_free
-    }
-
-    /// Returns true if the background work should begin a scrub.
-    pub(super) fn is_wanted(&self) -> bool {
-        matches!(*self.state(), Scrub::Wanted)
-    }
-
-    /// Scrubs the volume if somebody asked for it.
-    pub(super) async fn run(&self, volume: &Volume, cx: &Context, is_stopped: &(dyn Fn() -> bool + Sync)) {
-        if !self.is_wanted() {
-            return;
-        }
-        let total = volume.usage().stored;
-        *self.state() = Scrub::Running(0, total);
-        let progress = |read| {
-            *self.state() = Scrub::Running(read, total);
-            !is_stopped()
-        };
-        let result = volume.scrub_with(cx, progress).await;
-        *self.state() = match result {
-            Ok(_) if is_stopped() => Scrub::Ended(None),
-            Ok(scrubbed) => Scrub::Done(scrubbed),
-            Err(error) => Scrub::Ended(Some(error)),
-        };
-    }
-
-    /// Gives up a scrub that did not begin, because the volume failed.
-    pub(super) fn end(&self) {
-        if self.is_wanted() {
-            *self.state() = Scrub::Ended(None);
-        }
-    }
-
-    fn describe(&self) -> String {
-        match *self.state() {
-            Scrub::Never => "no scrub since the server started\n".to_owned(),
-            Scrub::Wanted => "the scrub begins\n".to_owned(),
-            Scrub::Running(read, total) => format!("scrub: {read} of {total} bytes\n"),
-            Scrub::Done(scrubbed) => format!("{scrubbed}\n"),
-            Scrub::Ended(None) => "the scrub was interrupted\n".to_owned(),
-            Scrub::Ended(Some(error)) => format!("the scrub failed: {error}\n"),
-        }
-    }
-}
+/// Commands that change a volume.
+const CHANGES: [&str; 7] = ["set", "add", "remove", "evacuate", "state", "rekey", "scrub"];
 
 /// Executes a command. Returns `None` if the volume has no such command.
 pub(super) fn execute(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Option<Result<String, String>> {
-    match words {
-        ["scrub" | "evacuate" | "state", ..] if pool.volume.features().read_only => {
-            Some(Err("the volume is served read-only".to_owned()))
-        }
-        ["scrub"] => Some(match pool.scrubs.want() {
+    let (verb, rest) = words.split_first()?;
+    if !CHANGES.contains(verb) {
+        return None;
+    }
+    if pool.volume.features().read_only {
+        return Some(Err("the volume is served read-only".to_owned()));
+    }
+    Some(match (*verb, rest) {
+        ("scrub", []) => match pool.scrubs.want() {
             true => Ok("the scrub begins; `scrub status` shows its progress and its result\n".to_owned()),
             false => Err("a scrub runs already; `scrub status` shows its progress".to_owned()),
-        }),
-        ["scrub", "status"] => Some(Ok(pool.scrubs.describe())),
-        ["evacuate", member] => Some(set_state(pool, member, MemberState::Evacuating, advance)),
-        ["state", change] => {
-            let Some((member, text)) = change.split_once('=') else {
-                return Some(Err("state MEMBER=STATE is needed; for example: state ssd.a=ro".to_owned()));
-            };
-            let state = MemberState::ALL.into_iter().find(|state| state.name() == text);
-            Some(match state.filter(|state| *state != MemberState::Removed) {
-                Some(state) => set_state(pool, member, state, advance),
-                None => Err(format!("{text:?} is not a state: rw, ro, evacuating or spare is needed")),
-            })
+        },
+        ("scrub", ["status"]) => Ok(pool.scrubs.describe()),
+        ("scrub", _) => Err("`scrub` and `scrub status` are the commands".to_owned()),
+        ("set", settings) => set(pool, settings, advance),
+        ("add", words) => add(pool, words, advance),
+        ("remove", ["status"]) => Ok(pool.removals.describe(&pool.volume)),
+        ("remove", [member]) => remove(pool, member, advance),
+        ("evacuate", [member]) => set_state(pool, member, MemberState::Evacuating, advance),
+        ("state", [change]) => state(pool, change, advance),
+        ("rekey", [file]) => rekey(pool, file, advance),
+        ("rekey", _) => {
+            Err("the file with the new passphrase is missing; for example: rekey new-secret".to_owned())
         }
-        ["evacuate" | "state", ..] => {
-            Some(Err("the member is missing; for example: evacuate ssd.a".to_owned()))
+        (verb, _) => Err(format!("the member is missing; for example: {verb} ssd.a")),
+    })
+}
+
+/// Changes options: `KEY=VALUE` with the names and values of `flashlab volume set`.
+fn set(pool: &OpenPool, settings: &[&str], advance: &dyn Fn()) -> Result<String, String> {
+    let (volume, mut change) = (&pool.volume, Change::default());
+    for setting in settings {
+        let (key, value) = setting.split_once('=').ok_or_else(|| {
+            format!("{setting:?}: KEY=VALUE is needed; for example: set replicas=2 compression=lz4")
+        })?;
+        read_setting(volume, &mut change, key, value)?;
+    }
+    if change == Change::default() {
+        return Err("nothing to change; for example: set replicas=2 compression=lz4".to_owned());
+    }
+    let before = volume.geometry().capacity;
+    if change.size.is_some_and(|size| size > 0 && size < before) {
+        return Err(format!("size: a served volume can grow, but clients use all of its {before} bytes"));
+    }
+    wait_beside(volume.set(&Context::new(Instant::ZERO), &change), advance)
+        .map_err(|error| error.to_string())?;
+    let rest = match volume.backlog().current_bytes() {
+        0 => String::new(),
+        bytes => format!("; {bytes} bytes of background work begin, and `stats` shows the rest"),
+    };
+    Ok(format!("changed{rest}{}\n", grown(pool, before)))
+}
+
+/// Tells that the volume grew.
+fn grown(pool: &OpenPool, before: u64) -> String {
+    match pool.volume.geometry().capacity {
+        size if size > before => {
+            format!("; the volume has {size} bytes, which clients see when they connect again")
         }
-        _ => None,
+        _ => String::new(),
+    }
+}
+
+/// Makes a device another member: `[--force] [--durability N] MEMBER`, as in `flashlab volume add`.
+fn add(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Result<String, String> {
+    let (mut force, mut durability, mut named) = (false, 1, None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--force" => force = true,
+            "--durability" => {
+                let n = words.next().and_then(|n| n.parse().ok()).filter(|n| *n <= 4);
+                durability = n.ok_or("--durability: 0 to 4 is needed")?;
+            }
+            member if named.is_none() && !member.starts_with("--") => named = Some(PoolMember::parse(member)),
+            other => return Err(format!("{other:?}: add [--force] [--durability N] MEMBER is the command")),
+        }
+    }
+    let named = named.ok_or("the member is missing; for example: add ssd.c=file:c.img,size=1GiB")?;
+    if named.device.starts_with("volume:") {
+        return Err(format!("{}: a volume cannot be a member of a volume", named.device));
+    }
+    let served = Served::open_for(&named.device, pool.seed, false, (&pool.library, true));
+    let served = served.map_err(|error| error.to_string())?;
+    let found = find_data(&*served.device).map_err(|error| format!("{}: {error}", named.device))?;
+    if let Some(found) = found.filter(|_| !force) {
+        return Err(format!(
+            "{}: it holds {found}; --force adds it, and its contents are lost",
+            named.device
+        ));
+    }
+    let device = served.device.clone();
+    let new = NewMember { label: named.label.clone(), durability, ..NewMember::new(device.clone()) };
+    let id = random().map_err(|error| error.to_string())?;
+    let (cx, before) = (Context::new(Instant::ZERO), pool.volume.geometry().capacity);
+    let advance = || {
+        advance();
+        if let Some(due) = device.next_due() {
+            device.advance(due);
+        }
+    };
+    // Its state has to be stored even if the member is added and the change fails then.
+    pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner).extend(served.state_writer);
+    let added = wait_beside(pool.volume.add(&cx, &new, id), &advance);
+    let number = added.map_err(|error| match error {
+        VolumeError::Option(_) | VolumeError::NoMember(_) => error.to_string(),
+        error => Pool::new(vec![named.clone()]).error(error).to_string(),
+    })?;
+    Ok(format!(
+        "{} is member {number}; name it with the others when the volume is opened again{}\n",
+        named.device,
+        grown(pool, before)
+    ))
+}
+
+/// Empties a member in the background, which then removes it.
+fn remove(pool: &OpenPool, member: &str, advance: &dyn Fn()) -> Result<String, String> {
+    let volume = &pool.volume;
+    let number = member_number(volume, member)?;
+    let before = volume.usage().members[usize::from(number)].clone();
+    volume.check_removal(number).map_err(|error| error.to_string())?;
+    pool.removals.reserve()?;
+    if before.present {
+        let cx = Context::new(Instant::ZERO);
+        let change = volume.set_member_state(&cx, number, MemberState::Evacuating);
+        if let Err(error) = wait_beside(change, advance) {
+            pool.removals.release();
+            return Err(error.to_string());
+        }
+    }
+    pool.removals.want(number, before.present.then_some(before.state));
+    Ok(format!(
+        "the data of member {number} moves to others, and then it is removed; `remove status` shows the rest\n"
+    ))
+}
+
+fn state(pool: &OpenPool, change: &str, advance: &dyn Fn()) -> Result<String, String> {
+    let Some((member, text)) = change.split_once('=') else {
+        return Err("state MEMBER=STATE is needed; for example: state ssd.a=ro".to_owned());
+    };
+    let state = MemberState::ALL.into_iter().find(|state| state.name() == text);
+    match state.filter(|state| *state != MemberState::Removed) {
+        Some(state) => set_state(pool, member, state, advance),
+        None => Err(format!("{text:?} is not a state: rw, ro, evacuating or spare is needed")),
     }
 }
 
@@ -128,8 +180,7 @@ fn set_state(
     advance: &dyn Fn(),
 ) -> Result<String, String> {
     let volume = &pool.volume;
-    let number =
-        volume.member(member).ok_or_else(|| format!("{member}: no member has this number or label"))?;
+    let number = member_number(volume, member)?;
     let cx = Context::new(Instant::ZERO);
     let done = wait_beside(volume.set_member_state(&cx, number, state), advance);
     done.map_err(|error| error.to_string())?;
@@ -138,6 +189,16 @@ fn set_state(
         _ => "",
     };
     Ok(format!("member {number} is {}{rest}\n", state.name()))
+}
+
+/// Changes the passphrase to that in a file.
+fn rekey(pool: &OpenPool, file: &str, advance: &dyn Fn()) -> Result<String, String> {
+    let passphrase = Passphrase::from_file(Path::new(file)).map_err(|error| error.to_string())?;
+    let salt = random().map_err(|error| error.to_string())?;
+    let cx = Context::new(Instant::ZERO);
+    let done = wait_beside(pool.volume.rekey(&cx, &passphrase, Kdf::ARGON2ID, salt), advance);
+    done.map_err(|error| format!("{error}; both passphrases may open the volume until rekey succeeds"))?;
+    Ok("the volume has a new passphrase\n".to_owned())
 }
 
 /// Waits for a future while other threads use the same devices.

@@ -24,7 +24,8 @@ impl Volume {
     /// nothing. Writes of other clients may go on.
     pub async fn check(&self, cx: &Context) -> Report {
         let mut report = Report::default();
-        for (n, member) in self.inner.members.iter().enumerate() {
+        let inner = self.gate.pass().await;
+        for (n, member) in inner.members.iter().enumerate() {
             if !member.present {
                 if member.entry.state != MemberState::Removed {
                     report.findings.push(format!("member {n} is missing"));
@@ -39,11 +40,15 @@ impl Volume {
                 Err(error) => report.findings.push(error.to_string()),
             }
         }
-        self.inner.check_references(&mut report);
-        let map = self.inner.lock().map.clone();
+        inner.check_references(&mut report);
+        let map = inner.lock().map.clone();
+        drop(inner);
         for extent in map.iter() {
             report.extents += 1;
-            self.inner.check_extent(cx, extent, &mut report).await;
+            let inner = self.gate.pass().await;
+            if inner.has(extent) {
+                inner.check_extent(cx, extent, &mut report).await;
+            }
         }
         report
     }
@@ -65,11 +70,7 @@ impl Inner {
             report.copies += 1;
             report.bytes += u64::from(extent.stored());
             let good = self.read_stored_copy(cx, extent, pointer).await.is_some();
-            let is_still_there = {
-                let state = self.lock();
-                state.map.overlapping(extent.live()).any(|other| other == extent)
-            };
-            if !good && is_still_there {
+            if !good && self.has(extent) {
                 report.findings.push(format!(
                     "{}: the copy on member {} at {} is bad",
                     place(),

@@ -1,12 +1,17 @@
 //! Changes of the options and of the table of members.
 //!
-//! A change is written to the superblocks of all members that are there, after a checkpoint. It takes effect when the
-//! volume is opened again: the open volume answers no further writes. After a power loss in the middle, the superblock with
-//! the most changes counts, so a change happens completely or not at all.
+//! A change passes the gate of the volume alone: requests in flight end before it, and others wait. It is written to the
+//! superblocks of all members that are there, after a checkpoint, and takes effect at once. After a power loss in the
+//! middle, the superblock with the most changes counts, so a change happens completely or not at all. A further checkpoint
+//! gives members that have the journal from now on the map; requests go on meanwhile.
 
 use super::commit::Journal;
+use super::gate::Closed;
+use super::health::Health;
+use super::statistics::Statistics;
 use super::{Inner, Volume};
-use crate::encode::Compressor;
+use crate::encode::{Compressor, Encoding};
+use crate::error::shown;
 use crate::extent::Extent;
 use crate::format::{MEMBERS_MAX, MemberState, Seen, Superblock};
 use crate::layout::{self, Layout};
@@ -16,6 +21,7 @@ use crate::target;
 use crate::{NewMember, VolumeError};
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
+use std::sync::Arc;
 
 /// A change of options; `None` and empty lists leave them as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -45,13 +51,14 @@ pub struct Change {
 }
 
 impl Volume {
-    /// Changes options. The change takes effect when the volume is opened again; until then, it answers no writes.
+    /// Changes options, while the volume answers requests.
     ///
     /// # Errors
     /// Returns [`VolumeError`] if an option is out of range or names no member, or if no member can be written. An option
     /// that is out of range changes nothing.
     pub async fn set(&self, cx: &Context, change: &Change) -> Result<(), VolumeError> {
-        self.inner.configure(cx, |inner, table| change.apply(inner, table)).await
+        let closed = self.gate.close().await;
+        configure(closed, cx, None, |inner, table| change.apply(inner, table)).await
     }
 
     /// Changes the state of a member at once, while the volume answers requests. Background work then moves the data of an
@@ -66,7 +73,7 @@ impl Volume {
         member: u8,
         state: MemberState,
     ) -> Result<(), VolumeError> {
-        let inner = &self.inner;
+        let inner = self.gate.pass().await;
         if inner.read_only {
             return Err(inner.failed(IoError::ReadOnly));
         }
@@ -79,57 +86,62 @@ impl Volume {
         inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))
     }
 
-    /// Makes a device another member, with a random identifier. All its contents are lost. The volume grows by its space.
-    /// The change takes effect when the volume is opened again.
+    /// Makes a device another member, with a random identifier, while the volume answers requests. All contents of the
+    /// device are lost. The volume grows by its space. Returns the number of the member.
     ///
     /// # Errors
-    /// Returns [`VolumeError`] if the device does not fit the volume or cannot be written, or if the table is full.
-    pub async fn add(&self, cx: &Context, new: &NewMember, id: [u8; 16]) -> Result<(), VolumeError> {
-        let inner = &self.inner;
-        let members = &inner.members;
+    /// Returns [`VolumeError`] if the device does not fit the volume or cannot be written, or if the table is full. If the
+    /// device cannot be written, the volume goes on without it.
+    pub async fn add(&self, cx: &Context, new: &NewMember, id: [u8; 16]) -> Result<u8, VolumeError> {
+        let closed = self.gate.close().await;
+        let members = &closed.members;
         let free = members.iter().position(|member| member.entry.state == MemberState::Removed);
         let place = free.unwrap_or(members.len());
         if place == MEMBERS_MAX {
             return Err(VolumeError::NoMember(format!("a volume has at most {MEMBERS_MAX} members")));
         }
-        let entry = layout::entry(&inner.layout, place, new, id)?;
-        inner
-            .configure_with(cx, Some((new, place)), |_, table| {
-                match table.members.get_mut(place) {
-                    Some(old) => *old = entry.clone(),
-                    None => table.members.push(entry.clone()),
-                }
-                grow(table, Some(0))
-            })
-            .await
+        let entry = layout::entry(&closed.layout, place, new, id)?;
+        configure(closed, cx, Some((new, place)), |inner, table| {
+            match table.members.get_mut(place) {
+                Some(old) => *old = entry.clone(),
+                None => table.members.push(entry.clone()),
+            }
+            table.size = table.size.max(inner.room_of(table, Some(place)));
+            Ok(())
+        })
+        .await?;
+        Ok(place as u8)
     }
 
-    /// Removes a member that holds no data any more: its data was evacuated, or other members have copies of it. The change
-    /// takes effect when the volume is opened again without the member.
+    /// Removes a member that holds no data any more, while the volume answers requests: its data was evacuated, or other
+    /// members have copies of it. The volume no longer uses the device.
     ///
     /// # Errors
-    /// Returns [`VolumeError::NoMember`] if the member has the only copies of data or of the journal.
+    /// Returns [`VolumeError::NoMember`] if the member has the only copies of data or of the journal, or if the others have
+    /// no room for all copies of the volume.
     pub async fn remove(&self, cx: &Context, member: u8) -> Result<(), VolumeError> {
-        self.inner.drop_copies_on(member)?;
-        self.inner
-            .configure(cx, |inner, table| {
-                let entry = table.members.get_mut(usize::from(member));
-                let entry = entry.ok_or_else(|| no_member(member))?;
-                (entry.state, entry.metadata) = (MemberState::Removed, false);
-                let is_journal = inner.lock().health[usize::from(member)].metadata;
-                if is_journal && inner.members[usize::from(member)].present {
-                    return Err(VolumeError::NoMember(format!(
-                        "member {member} has the journal; evacuate it first, with another member that can take it"
-                    )));
-                }
-                Ok(())
-            })
-            .await
+        let closed = self.gate.close().await;
+        closed.check_removal(member)?;
+        closed.drop_copies_on(member)?;
+        configure(closed, cx, None, |inner, table| {
+            let entry = table.members.get_mut(usize::from(member));
+            let entry = entry.ok_or_else(|| no_member(member))?;
+            (entry.state, entry.metadata) = (MemberState::Removed, false);
+            let is_journal = inner.lock().health[usize::from(member)].metadata;
+            if is_journal && inner.members[usize::from(member)].present {
+                return Err(VolumeError::NoMember(format!(
+                    "member {member} has the journal; evacuate it first, with another member that can take it"
+                )));
+            }
+            Ok(())
+        })
+        .await
     }
 }
 
 impl Change {
     fn apply(&self, inner: &Inner, table: &mut Superblock) -> Result<(), VolumeError> {
+        let old = table.clone();
         let texts = [
             (&self.foreground, &mut table.targets.foreground),
             (&self.background, &mut table.targets.background),
@@ -182,29 +194,36 @@ impl Change {
             )));
         }
         match self.size {
-            Some(size) if size > 0 && size < inner.end() => Err(VolumeError::Option(format!(
-                "size={size}: the volume has data up to {}; discard it first",
-                inner.end()
-            ))),
-            size => grow(table, size),
+            None => {}
+            Some(0) => table.size = table.size.max(inner.room_of(table, None)),
+            Some(size) if size < inner.end() => {
+                let (size, end) = (shown(size), inner.end());
+                return Err(VolumeError::Option(format!(
+                    "size={size}: the volume has data up to {end} bytes; shrink the filesystem, and discard what lies behind it"
+                )));
+            }
+            Some(size) => {
+                layout::check_multiple(&Layout::of(table), size)?;
+                table.size = size;
+            }
+        }
+        match self {
+            Change { size: Some(size), .. } if *size > 0 => {
+                inner.check_room(&format!("size={}", shown(*size)), &old, table)
+            }
+            Change { replicas: Some(replicas), .. } => {
+                inner.check_room(&format!("replicas={replicas}"), &old, table)
+            }
+            Change { durability, .. } if !durability.is_empty() => {
+                inner.check_room("durability", &old, table)
+            }
+            _ => Ok(()),
         }
     }
 }
 
 fn no_member(member: u8) -> VolumeError {
     VolumeError::NoMember(format!("there is no member {member}"))
-}
-
-/// Sets the logical size, if one is given; zero stands for all of the space, but never less than before.
-fn grow(table: &mut Superblock, size: Option<u64>) -> Result<(), VolumeError> {
-    let Some(size) = size else { return Ok(()) };
-    let mut layout = Layout::of(table);
-    match layout::size(&mut layout, &table.members, size) {
-        Ok(largest) => table.size = if size == 0 { largest.max(table.size) } else { largest },
-        Err(_) if size == 0 => {}
-        Err(error) => return Err(error),
-    }
-    Ok(())
 }
 
 impl Inner {
@@ -234,7 +253,7 @@ impl Inner {
     }
 
     /// Returns the first byte behind all data.
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.lock().map.end() * u64::from(self.layout.block)
     }
 
@@ -276,87 +295,48 @@ impl Inner {
         VolumeError::Damaged(format!("the volume cannot be changed: {error}"))
     }
 
-    async fn configure(
-        &self,
-        cx: &Context,
-        change: impl FnOnce(&Inner, &mut Superblock) -> Result<(), VolumeError>,
-    ) -> Result<(), VolumeError> {
-        self.configure_with(cx, None, change).await
-    }
-
-    /// Stores a checkpoint, and then the changed table in the superblocks: first in that of a new member at its place, if
-    /// there is one.
-    async fn configure_with(
-        &self,
-        cx: &Context,
-        new: Option<(&NewMember, usize)>,
-        change: impl FnOnce(&Inner, &mut Superblock) -> Result<(), VolumeError>,
-    ) -> Result<(), VolumeError> {
-        if self.read_only {
-            return Err(self.failed(IoError::ReadOnly));
-        }
-        let mut journal = self.journal.lock().await;
-        let first = self.journal_members(&journal).first().copied();
-        let first = first.ok_or_else(|| self.failed(IoError::Medium))?;
-        self.commit_batch(cx, &mut journal, true).await.map_err(|error| self.failed(error))?;
-        let mut table = journal.superblocks[usize::from(first)].clone();
-        change(self, &mut table)?;
-        let metadata = target::mask(&table.targets.metadata, &table.members);
-        layout::choose_metadata(&mut table.members, table.replicas, metadata);
-        self.lock().failed = Some(IoError::ShuttingDown);
-        journal.changes += 1;
-        let is_late = fault("volume-adds-a-member-late");
-        if let Some(new) = new.filter(|_| !is_late) {
-            self.write_new(cx, &mut journal, &table, new).await?;
-        }
-        self.write_table(cx, &mut journal, &table).await?;
-        match new.filter(|_| is_late) {
-            Some(new) => self.write_new(cx, &mut journal, &table, new).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Writes the superblock of a new member, with the changed table.
+    /// Writes the superblock of a new member, with the changed table. Returns it.
     async fn write_new(
         &self,
         cx: &Context,
-        journal: &mut Journal,
+        journal: &Journal,
         table: &Superblock,
         (new, place): (&NewMember, usize),
-    ) -> Result<(), VolumeError> {
+    ) -> Result<Superblock, VolumeError> {
         // The place may have had another member, whose clock others know.
-        journal.seen.resize(table.members.len(), Seen::default());
-        let seen = &mut journal.seen[place];
-        seen.shared = seen.shared.max(seen.clock) + 1;
-        let clock = seen.shared;
+        let mut seen = self.seen(journal);
+        seen.resize(table.members.len(), Seen::default());
+        let known = &mut seen[place];
+        known.shared = known.shared.max(known.clock) + 1;
         let superblock = Superblock {
             member: place as u8,
             sequence: 1,
-            clock,
+            clock: known.shared,
             changes: journal.changes,
-            seen: self.seen(journal),
+            newest_checkpoint: journal.newest_checkpoint(),
+            seen,
             root: crate::format::Root { checkpoint: 0, first: None, runs: 0, ..table.root },
             ..table.clone()
         };
         let keyring = self.encoding.keyring.as_ref();
         let written = member::write_superblock(&*new.device, cx, &superblock, keyring).await;
-        written.map_err(|error| VolumeError::Member { member: place, error })
+        written.map_err(|error| VolumeError::Member { member: place, error })?;
+        Ok(superblock)
     }
 
-    /// Writes a changed table to all members that are there.
+    /// Writes a changed table to all members that are there. Returns false if one of them failed.
     async fn write_table(
         &self,
         cx: &Context,
         journal: &mut Journal,
         table: &Superblock,
-    ) -> Result<(), VolumeError> {
+    ) -> Result<bool, VolumeError> {
         {
             let mut state = self.lock();
             for (health, entry) in state.health.iter_mut().zip(&table.members) {
                 (health.state, health.metadata) = (entry.state, entry.metadata);
             }
         }
-        journal.seen.resize(table.members.len(), Seen::default());
         for superblock in &mut journal.superblocks {
             superblock.members.clone_from(&table.members);
             superblock.targets.clone_from(&table.targets);
@@ -371,7 +351,110 @@ impl Inner {
         };
         let present: Vec<u8> = (0..self.members.len() as u8).filter(is_there).collect();
         let results = self.write_superblocks(cx, journal, &present).await;
-        let written = results.iter().any(Result::is_ok);
-        if written { Ok(()) } else { Err(self.failed(IoError::Medium)) }
+        journal.lose(&present, &results).map_err(|error| self.failed(error))?;
+        Ok(results.iter().all(Result::is_ok))
     }
+
+    /// Returns the volume with a changed table. No request is in flight.
+    fn with_table(&self, table: &Superblock, new: Option<(&NewMember, usize)>) -> Inner {
+        let layout = Layout::of(table);
+        let (mut members, mut statistics) = (self.members.clone(), self.statistics.clone());
+        if let Some((new, place)) = new {
+            let member =
+                Member { device: new.device.clone(), entry: table.members[place].clone(), present: true };
+            insert(&mut members, place, member);
+            insert(&mut statistics, place, Arc::new(Statistics::default()));
+        }
+        for (member, entry) in members.iter_mut().zip(&table.members) {
+            match entry.state {
+                MemberState::Removed => *member = Member::absent(entry.clone()),
+                _ => member.entry = entry.clone(),
+            }
+        }
+        let encoding = Encoding { compressor: layout.compression, ..(*self.encoding).clone() };
+        let core = self.core.clone();
+        {
+            let mut state = core.lock();
+            if let Some((_, place)) = new {
+                insert(&mut state.health, place, Health::new(&table.members[place]));
+            }
+            state.allocator.reconfigure(layout, &table.members);
+        }
+        Inner { layout, members, encoding: Arc::new(encoding), statistics, core }
+    }
+}
+
+/// Replaces an item of a list, or adds one at its end.
+fn insert<T>(list: &mut Vec<T>, place: usize, item: T) {
+    match list.get_mut(place) {
+        Some(old) => *old = item,
+        None => list.push(item),
+    }
+}
+
+/// Stores a checkpoint, and then the changed table in the superblocks: first in that of a new member at its place, if
+/// there is one. Then lets requests go on with the change, and stores another checkpoint.
+async fn configure(
+    mut closed: Closed,
+    cx: &Context,
+    new: Option<(&NewMember, usize)>,
+    change: impl FnOnce(&Inner, &mut Superblock) -> Result<(), VolumeError>,
+) -> Result<(), VolumeError> {
+    let inner = Arc::clone(&closed);
+    if inner.read_only {
+        return Err(inner.failed(IoError::ReadOnly));
+    }
+    let mut journal = inner.journal.lock().await;
+    inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))?;
+    let first = inner.journal_members(&journal).first().copied();
+    let first = first.ok_or_else(|| inner.failed(IoError::Medium))?;
+    let mut table = journal.superblocks[usize::from(first)].clone();
+    change(&inner, &mut table)?;
+    let metadata = target::mask(&table.targets.metadata, &table.members);
+    layout::choose_metadata(&mut table.members, table.replicas, metadata);
+    let had_journal = inner.journal_members(&journal);
+    journal.changes += 1;
+    let is_late = fault("volume-adds-a-member-late");
+    let mut joined = None;
+    if let Some(new) = new.filter(|_| !is_late) {
+        match inner.write_new(cx, &journal, &table, new).await {
+            Ok(superblock) => joined = Some(superblock),
+            Err(error) => {
+                // The table on the others has to be newer than one that the device may have.
+                journal.changes += 1;
+                let recorded = inner.record_members(cx, &mut journal).await;
+                return Err(recorded.map_or_else(|error| inner.failed(error), |()| error));
+            }
+        }
+    }
+    let is_written = inner.write_table(cx, &mut journal, &table).await;
+    // Without a success, nobody knows whether a member has the new table.
+    let is_complete = is_written.inspect_err(|_| inner.lock().failed = Some(IoError::Medium))?;
+    if let Some(new) = new.filter(|_| is_late) {
+        joined = Some(inner.write_new(cx, &journal, &table, new).await?);
+    }
+    if let Some((superblock, (_, place))) = joined.zip(new) {
+        let (clock, shared) = (superblock.clock, superblock.clock);
+        insert(&mut journal.seen, place, Seen { clock, shared, absent: false });
+        journal.lost &= !(1 << place);
+        insert(&mut journal.superblocks, place, superblock);
+    }
+    closed.replace(inner.with_table(&table, new));
+    let inner = Arc::clone(&closed);
+    {
+        let mut state = inner.lock();
+        inner.update_writable(&mut state, None);
+        // A change without records: background work looks at the extents again.
+        state.change().map_err(|error| inner.failed(error))?;
+        state.end_group();
+        for (n, health) in (0u8..).zip(&state.health) {
+            // Members that have the journal from now on need a checkpoint first.
+            journal.lost |= u32::from(health.metadata && !had_journal.contains(&n)) << n;
+        }
+    }
+    drop(closed);
+    if !is_complete {
+        inner.record_members(cx, &mut journal).await.map_err(|error| inner.failed(error))?;
+    }
+    inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))
 }

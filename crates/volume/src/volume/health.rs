@@ -4,6 +4,7 @@
 //! for [`FAILING_MAX`], it becomes read-only for ever. Errors are counted, and the counts persist.
 
 use super::{Inner, State};
+use crate::MissingMember;
 use crate::format::{ErrorCounts, MemberEntry, MemberState};
 use crate::member::Member;
 use flashlab_block::{Context, IoError};
@@ -109,10 +110,13 @@ impl Inner {
         !present && entry.state != MemberState::Removed
     }
 
-    /// Returns the number of members in the table, and of those that are missing.
-    pub(super) fn missing(&self) -> (usize, usize) {
-        let current = self.members.iter().filter(|member| member.entry.state != MemberState::Removed);
-        (current.clone().count(), current.filter(|member| !member.present).count())
+    /// Returns the number of members in the table, and those that are missing.
+    pub(super) fn missing(&self) -> (usize, Vec<MissingMember>) {
+        let is_there = |member: &&Member| member.entry.state != MemberState::Removed;
+        let missing = (0..self.members.len()).filter(|n| self.is_missing(*n));
+        let missing =
+            missing.map(|n| MissingMember { number: n as u8, label: self.members[n].entry.label.clone() });
+        (self.members.iter().filter(is_there).count(), missing.collect())
     }
 
     /// Returns true if the member can have a journal, apart from failures that may end.

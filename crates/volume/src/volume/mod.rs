@@ -15,6 +15,7 @@ mod codec;
 mod collect;
 mod commit;
 mod configure;
+mod gate;
 mod health;
 mod loss;
 mod open;
@@ -22,6 +23,7 @@ mod read;
 mod rearrange;
 mod reconcile;
 mod rekey;
+mod room;
 mod scrub;
 mod statistics;
 mod threads;
@@ -49,12 +51,13 @@ use commit::Journal;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Duration, Instant, fault};
 use futures_util::lock::Mutex as AsyncMutex;
+use gate::Gate;
 use health::Health;
 use statistics::Statistics;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
@@ -65,15 +68,23 @@ const REQUEST_MAX: u64 = 4 << 20;
 /// An open volume. Clones share it.
 #[derive(Clone)]
 pub struct Volume {
-    inner: Arc<Inner>,
+    gate: Arc<Gate>,
 }
 
-/// The parts of an open volume.
+/// An open volume in one configuration: the options and the members. A change of them makes a new value that shares the
+/// rest.
 struct Inner {
     layout: Layout,
     members: Vec<Member>,
     /// Encoding of new extents, with the keys of all extents.
     encoding: Arc<Encoding>,
+    /// Requests and times of each member.
+    statistics: Vec<Arc<Statistics>>,
+    core: Arc<Core>,
+}
+
+/// The parts of an open volume that stay when its configuration changes.
+struct Core {
     /// Threads for long computations; none in simulations.
     threads: OnceLock<Arc<dyn Threads>>,
     /// Number of this mount.
@@ -89,13 +100,18 @@ struct Inner {
     failing: AtomicU32,
     /// Number of requests of clients in flight.
     requests: AtomicU32,
-    /// Requests and times of each member.
-    statistics: Vec<Statistics>,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit.
     journal: AsyncMutex<Journal>,
     /// Held by the request that collects garbage for all requests that wait for space.
     space: AsyncMutex<()>,
+}
+
+impl Deref for Inner {
+    type Target = Core;
+    fn deref(&self) -> &Core {
+        &self.core
+    }
 }
 
 /// The state that requests change without waiting.
@@ -188,24 +204,33 @@ pub struct MemberUsage {
 impl Volume {
     /// Returns the simulated time that codecs spent; zero without [`OpenOptions::codec`].
     pub fn codec_time(&self) -> Duration {
-        self.inner.codec.as_ref().map_or(Duration::ZERO, Codec::spent)
+        self.gate.current().codec.as_ref().map_or(Duration::ZERO, Codec::spent)
     }
 
     /// Returns the number of a member, which is named by its number or by its label.
     pub fn member(&self, name: &str) -> Option<u8> {
-        let state = self.inner.lock();
+        let inner = self.gate.current();
+        let state = inner.lock();
         let is_there = |n: &usize| state.health[*n].state != MemberState::Removed;
-        let is_meant = |n: &usize| is_there(n) && self.inner.members[*n].entry.label == name;
-        let count = self.inner.members.len();
+        let is_meant = |n: &usize| is_there(n) && inner.members[*n].entry.label == name;
+        let count = inner.members.len();
         let found = name.parse().ok().filter(|n| *n < count && is_there(n));
         found.or_else(|| (0..count).find(is_meant)).map(|n| n as u8)
     }
 
+    /// Returns the bytes of copies on a member to which the map refers.
+    pub fn bytes_on(&self, member: u8) -> u64 {
+        let inner = self.gate.current();
+        let blocks = inner.lock().allocator.usage()[usize::from(member)].live_blocks;
+        blocks * u64::from(inner.layout.block)
+    }
+
     /// Returns the use of the space.
     pub fn usage(&self) -> Usage {
-        let Inner { layout, members, statistics, .. } = &*self.inner;
+        let inner = self.gate.current();
+        let Inner { layout, members, statistics, .. } = &*inner;
         let (map, buckets, health) = {
-            let state = self.inner.lock();
+            let state = inner.lock();
             (state.map.clone(), state.allocator.usage(), state.health.clone())
         };
         let block = u64::from(layout.block);
@@ -254,10 +279,17 @@ impl Volume {
     }
 }
 
-impl Inner {
+impl Core {
     /// Locks the state. No code panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Returns true if the map has this extent, with the same copies.
+    fn has(&self, extent: &Extent) -> bool {
+        self.lock().map.overlapping(extent.live()).any(|other| other == extent)
     }
 
     /// Returns the number for the next structure of the journal or a checkpoint.
@@ -278,14 +310,23 @@ impl Inner {
         offset / block..(offset + length) / block
     }
 
-    async fn execute(self: Arc<Inner>, cx: Context, io: Io) -> Outcome {
+    fn geometry(&self) -> Geometry {
+        let Layout { size, block, .. } = self.layout;
+        Geometry { capacity: size, block: u64::from(block), request_max: REQUEST_MAX }
+    }
+
+    async fn execute(&self, cx: &Context, io: Io) -> Outcome {
         let _counted = Counted::new(&self.requests);
+        io.check(&self.geometry())?;
+        if self.read_only && io.is_write() {
+            return Err(IoError::ReadOnly);
+        }
         match io {
-            Io::Read { offset, buffer } => self.read(&cx, offset, buffer).await.map(Answer::Read),
-            Io::Write { offset, data, durable } => self.write(&cx, offset, data, durable).await,
-            Io::Flush => self.flush(&cx).await,
+            Io::Read { offset, buffer } => self.read(cx, offset, buffer).await.map(Answer::Read),
+            Io::Write { offset, data, durable } => self.write(cx, offset, data, durable).await,
+            Io::Flush => self.flush(cx).await,
             Io::Discard { offset, length, durable } | Io::WriteZeroes { offset, length, durable, .. } => {
-                self.unmap(&cx, offset, length, durable).await
+                self.unmap(cx, offset, length, durable).await
             }
             Io::Cache { .. } => Ok(Answer::Done),
             Io::Extents { offset, length } => Ok(Answer::Extents(self.extents(offset, length))),
@@ -356,14 +397,14 @@ fn replace(allocator: &mut Allocator, old: &Extent, left: &[Extent], position: u
 
 impl BlockDevice for Volume {
     fn geometry(&self) -> Geometry {
-        let Layout { size, block, .. } = self.inner.layout;
-        Geometry { capacity: size, block: u64::from(block), request_max: REQUEST_MAX }
+        self.gate.current().geometry()
     }
 
     fn features(&self) -> Features {
-        let members = || self.inner.members.iter().map(|member| member.device.features());
+        let inner = self.gate.current();
+        let members = || inner.members.iter().map(|member| member.device.features());
         Features {
-            read_only: self.inner.read_only,
+            read_only: inner.read_only,
             discard: true,
             write_zeroes: true,
             extents: true,
@@ -376,13 +417,8 @@ impl BlockDevice for Volume {
     /// Starts a request. It is polled once, so that it is sent to the members at once, and a request that these answer
     /// immediately is complete.
     fn start(&self, cx: &Context, io: Io) -> Started {
-        if let Err(error) = io.check(&self.geometry()) {
-            return Started::Done(Err(error));
-        }
-        if self.inner.read_only && io.is_write() {
-            return Started::Done(Err(IoError::ReadOnly));
-        }
-        let mut future = Box::pin(self.inner.clone().execute(cx.clone(), io));
+        let (gate, cx) = (self.gate.clone(), cx.clone());
+        let mut future = Box::pin(async move { gate.pass().await.execute(&cx, io).await });
         match future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Started::Done(outcome),
             Poll::Pending => Started::Pending(future),
@@ -390,20 +426,20 @@ impl BlockDevice for Volume {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.inner.members.iter().filter_map(|member| member.device.next_due()).min()
+        self.gate.current().members.iter().filter_map(|member| member.device.next_due()).min()
     }
 
     fn advance(&self, now: Instant) {
-        self.inner.members.iter().for_each(|member| member.device.advance(now));
+        self.gate.current().members.iter().for_each(|member| member.device.advance(now));
     }
 
     fn power_losses(&self) -> u64 {
-        self.inner.members.iter().map(|member| member.device.power_losses()).sum()
+        self.gate.current().members.iter().map(|member| member.device.power_losses()).sum()
     }
 }
 
 impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Volume").field("layout", &self.inner.layout).finish_non_exhaustive()
+        f.debug_struct("Volume").field("layout", &self.gate.current().layout).finish_non_exhaustive()
     }
 }

@@ -2,10 +2,11 @@
 
 use super::codec::{Codec, CodecCosts};
 use super::commit::Journal;
+use super::gate::Gate;
 use super::health::Health;
 use super::statistics::Statistics;
 use super::unlock::unlock;
-use super::{Inner, Pending, State, Volume};
+use super::{Core, Inner, Pending, State, Volume};
 use crate::extent::{Extent, ExtentState};
 use crate::format::{MemberEntry, MemberState, Record, Root, Seen, Superblock};
 use crate::keys::{EpochSalt, Keyring, MAC_LEN, Passphrase, WrappedKey};
@@ -13,10 +14,11 @@ use crate::layout::{self, Layout};
 use crate::member::{self, Member};
 use crate::membership::{self, Standing};
 use crate::recover::{Recovered, recover};
-use crate::{NewMember, Options, VolumeError};
+use crate::{MissingMember, NewMember, Options, VolumeError};
 use flashlab_block::{BlockDevice, Context, IoError};
 use flashlab_sim::fault;
 use futures_util::lock::Mutex as AsyncMutex;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -163,7 +165,7 @@ impl Volume {
         if !read_only {
             inner.begin_epoch(cx, options.salt, incomplete).await?;
         }
-        Ok(Volume { inner: Arc::new(inner) })
+        Ok(Volume { gate: Arc::new(Gate::new(inner)) })
     }
 
     /// Makes all changes durable and stores a checkpoint, so that the next opening replays no journal.
@@ -171,7 +173,8 @@ impl Volume {
     /// # Errors
     /// Returns the error of the member that failed. Flushed data is safe even then.
     pub async fn close(&self, cx: &Context) -> Result<(), IoError> {
-        if self.inner.read_only { Ok(()) } else { self.inner.checkpoint(cx).await }
+        let inner = self.gate.pass().await;
+        if inner.read_only { Ok(()) } else { inner.checkpoint(cx).await }
     }
 }
 
@@ -225,16 +228,50 @@ async fn find(
         {
             return Err(VolumeError::Foreign { member: given });
         }
-        if found.iter().any(|other| other.superblock.member == superblock.member) {
-            return Err(VolumeError::Duplicate { member: given });
+        if let Some(other) = found.iter().find(|other| other.superblock.member == superblock.member) {
+            return Err(duplicate(other, given, &superblock));
         }
         found.push(Found { given, device: device.clone(), superblock });
     }
     match (found.is_empty(), unreadable) {
         (true, Some(error)) => Err(error),
-        (true, None) => Err(VolumeError::Missing { missing: 0, of: 0 }),
+        (true, None) => Err(VolumeError::Missing { missing: Vec::new(), of: 0 }),
         (false, _) => Ok(found),
     }
+}
+
+/// Returns true if a device is a member according to the table of another one.
+fn is_member(table: &Superblock, device: &Superblock) -> bool {
+    let entry = |superblock: &Superblock| superblock.members.get(usize::from(device.member)).cloned();
+    let (entry, own) = (entry(table), entry(device));
+    entry
+        .is_some_and(|entry| entry.state != MemberState::Removed && own.is_some_and(|own| own.id == entry.id))
+}
+
+/// Returns the error for two devices that have the same number in the table of members. The number was given to one of
+/// them after the removal of the other one, or they are copies of each other.
+fn duplicate(one: &Found, given: usize, other: &Superblock) -> VolumeError {
+    let number = other.member;
+    let (one, one_given) = (&one.superblock, one.given);
+    match one.changes.cmp(&other.changes) {
+        Ordering::Less if !is_member(other, one) => VolumeError::Removed { member: one_given, number },
+        Ordering::Greater if !is_member(one, other) => VolumeError::Removed { member: given, number },
+        _ => VolumeError::Duplicate { member: given },
+    }
+}
+
+/// Returns the members of the table that were not found.
+fn missing_of(table: &[MemberEntry], is_found: impl Fn(usize) -> bool) -> Vec<MissingMember> {
+    let is_missing =
+        |(n, entry): &(usize, &MemberEntry)| entry.state != MemberState::Removed && !is_found(*n);
+    let missing =
+        |(n, entry): (usize, &MemberEntry)| MissingMember { number: n as u8, label: entry.label.clone() };
+    table.iter().enumerate().filter(is_missing).map(missing).collect()
+}
+
+/// Returns the number of members in the table.
+fn count(table: &[MemberEntry]) -> usize {
+    table.iter().filter(|entry| entry.state != MemberState::Removed).count()
 }
 
 /// Checks that no member of an encrypted volume is missing, before a key is derived, which takes long.
@@ -242,10 +279,8 @@ fn check_present(found: &[Found]) -> Result<(), VolumeError> {
     let table = found.iter().map(|found| &found.superblock).max_by_key(|one| (one.changes, one.clock));
     let Some(table) = table.filter(|table| table.key.is_some()) else { return Ok(()) };
     let is_found = |n: usize| found.iter().any(|found| usize::from(found.superblock.member) == n);
-    let current = table.members.iter().enumerate().filter(|(_, entry)| entry.state != MemberState::Removed);
-    let (of, missing) =
-        current.fold((0, 0), |(of, missing), (n, _)| (of + 1, missing + usize::from(!is_found(n))));
-    if missing > 0 { Err(VolumeError::Missing { missing, of }) } else { Ok(()) }
+    let missing = missing_of(&table.members, is_found);
+    if missing.is_empty() { Ok(()) } else { Err(VolumeError::Missing { missing, of: count(&table.members) }) }
 }
 
 /// The members of a volume that is being opened.
@@ -276,7 +311,13 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
     if let Some(stale) = found.iter().find(|found| is(found, stale))
         && degraded == Degraded::Refuse
     {
-        return Err(VolumeError::Stale { member: stale.given });
+        let newest = found.iter().map(|found| &found.superblock).max_by_key(|one| one.changes);
+        let is_removed = newest.is_some_and(|newest| !is_member(newest, &stale.superblock));
+        let (member, number) = (stale.given, stale.superblock.member);
+        return Err(match is_removed {
+            true => VolumeError::Removed { member, number },
+            false => VolumeError::Stale { member },
+        });
     }
     found.retain(|found| !is(found, stale));
     let current = found.iter().filter(|found| !is(found, behind)).map(|found| &found.superblock);
@@ -284,23 +325,21 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
     let table = current.max_by_key(|one| (one.changes, one.root.checkpoint, one.clock)).cloned();
     let table = table.ok_or_else(|| VolumeError::Damaged("no member has a current state".into()))?;
     let layout = Layout::of(&table);
-    let of = table.members.iter().filter(|entry| entry.state != MemberState::Removed).count();
     let mut places: Vec<Option<Found>> = table.members.iter().map(|_| None).collect();
     for found in found {
         let place = usize::from(found.superblock.member);
-        let entry = table.members.get(place).filter(|entry| {
-            entry.state != MemberState::Removed && entry.id == found.superblock.members[place].id
-        });
-        let entry = entry.ok_or(VolumeError::Foreign { member: found.given })?;
+        let entry = table.members.get(place).filter(|_| is_member(&table, &found.superblock));
+        let removed = || VolumeError::Removed { member: found.given, number: found.superblock.member };
+        let entry = entry.ok_or_else(removed)?;
         let needed = layout.bucket_offset(entry.buckets);
         if found.device.geometry().capacity < needed {
             return Err(VolumeError::TooSmall { member: found.given, needed });
         }
         places[place] = Some(found);
     }
-    let missing = of - places.iter().flatten().count();
-    if missing > 0 && degraded == Degraded::Refuse {
-        return Err(VolumeError::Missing { missing, of });
+    let missing = missing_of(&table.members, |n| places[n].is_some());
+    if !missing.is_empty() && degraded == Degraded::Refuse {
+        return Err(VolumeError::Missing { missing, of: count(&table.members) });
     }
     Ok(Assembled { found: places, table, behind, newest_checkpoint })
 }
@@ -312,9 +351,9 @@ fn check_missing(
     recovered: &Recovered,
     degraded: Degraded,
 ) -> Result<(), VolumeError> {
-    let is_removed = |member: &&Member| member.entry.state == MemberState::Removed;
-    let missing = members.iter().filter(|member| !member.present && !is_removed(member)).count();
-    if missing == 0 || degraded == Degraded::Very {
+    let table: Vec<MemberEntry> = members.iter().map(|member| member.entry.clone()).collect();
+    let missing = missing_of(&table, |n| members[n].present);
+    if missing.is_empty() || degraded == Degraded::Very {
         return Ok(());
     }
     let is_lost = |extent: &&Extent| {
@@ -403,9 +442,7 @@ impl Inner {
             losses: 0,
             failed: None,
         };
-        let inner = Inner {
-            layout,
-            encoding: Arc::new(layout.encoding(keyring)),
+        let core = Core {
             threads: OnceLock::new(),
             epoch: journal.mount,
             next_write: AtomicU64::new(0),
@@ -414,11 +451,16 @@ impl Inner {
             read_only,
             failing: AtomicU32::new(0),
             requests: AtomicU32::new(0),
-            statistics: members.iter().map(|_| Statistics::default()).collect(),
-            members,
             state: Mutex::new(state),
             journal: AsyncMutex::new(journal),
             space: AsyncMutex::new(()),
+        };
+        let inner = Inner {
+            layout,
+            encoding: Arc::new(layout.encoding(keyring)),
+            statistics: members.iter().map(|_| Arc::new(Statistics::default())).collect(),
+            members,
+            core: Arc::new(core),
         };
         inner.update_writable(&mut inner.lock(), None);
         inner

@@ -72,7 +72,7 @@ pub struct Reconciled {
 impl Volume {
     /// Returns the background work that is left. Reads the map only.
     pub fn backlog(&self) -> Backlog {
-        let inner = &self.inner;
+        let inner = self.gate.current();
         let (map, view) = inner.view();
         let mut backlog = Backlog::default();
         for extent in map.iter() {
@@ -101,13 +101,14 @@ impl Volume {
         rate: u64,
         mut progress: impl FnMut(&Reconciled) -> bool + Send,
     ) -> Result<Reconciled, IoError> {
-        let inner = &self.inner;
-        if inner.read_only {
+        if self.gate.current().read_only {
             return Err(IoError::ReadOnly);
         }
         let mut result = Reconciled::default();
         let mut given_up: BTreeMap<u64, Reason> = BTreeMap::new();
         for _ in 0..PASSES_MAX {
+            // A change of the volume comes between two extents, and each one is judged anew before its step.
+            let inner = self.gate.current();
             let (map, view) = inner.view();
             result.pending.clear();
             let mut list: Vec<(Work, Extent)> = Vec::new();
@@ -130,7 +131,8 @@ impl Volume {
                 }
                 inner.give_way(cx).await;
                 let before = result.moved_bytes;
-                match inner.reconcile_extent(cx, &extent, &mut result).await? {
+                let done = self.gate.pass().await.reconcile_extent(cx, &extent, &mut result).await?;
+                match done {
                     Ok(()) => {
                         changed = true;
                         result.done.entry(work).or_default().add(inner.bytes(&extent));
@@ -146,6 +148,7 @@ impl Volume {
                 }
                 inner.keep_to_rate(cx, rate, result.moved_bytes - before).await;
             }
+            let inner = self.gate.pass().await;
             let (position, losses) = {
                 let state = inner.lock();
                 (state.position, state.losses)
@@ -173,8 +176,9 @@ impl Volume {
     /// Returns the error of a volume that failed.
     pub async fn promote(&self, cx: &Context) -> Result<(), IoError> {
         loop {
-            let Some(extent) = self.inner.lock().promotions.pop_front() else { return Ok(()) };
-            self.inner.promote(cx, &extent).await?;
+            let inner = self.gate.pass().await;
+            let Some(extent) = inner.lock().promotions.pop_front() else { return Ok(()) };
+            inner.promote(cx, &extent).await?;
         }
     }
 
@@ -193,7 +197,8 @@ impl Volume {
         while !is_stopped() {
             self.promote(cx).await?;
             let (position, extents) = {
-                let state = self.inner.lock();
+                let inner = self.gate.current();
+                let state = inner.lock();
                 (state.position, state.map.len() as u64)
             };
             if seen != Some(position) {

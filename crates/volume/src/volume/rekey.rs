@@ -25,13 +25,13 @@ impl Volume {
         kdf: Kdf,
         salt: [u8; SALT_LEN],
     ) -> Result<(), VolumeError> {
-        let inner = &self.inner;
+        let inner = self.gate.pass().await;
         let keyring = inner.encoding.keyring.as_ref().ok_or(VolumeError::Key(KeyError::NotEncrypted))?;
         if inner.read_only {
             return Err(VolumeError::Member { member: 0, error: IoError::ReadOnly });
         }
         let (of, missing) = inner.missing();
-        if missing > 0 {
+        if !missing.is_empty() {
             // The old passphrase would still open the missing members.
             return Err(VolumeError::Missing { missing, of });
         }

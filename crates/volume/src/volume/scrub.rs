@@ -48,36 +48,39 @@ impl Volume {
         mut progress: impl FnMut(u64) -> bool + Send,
     ) -> Result<Scrubbed, IoError> {
         let mut read = 0;
-        if self.inner.read_only {
+        if self.gate.current().read_only {
             return Err(IoError::ReadOnly);
         }
         let mut scrubbed = Scrubbed::default();
-        let map = self.inner.lock().map.clone();
+        let map = self.gate.current().lock().map.clone();
         let mut goes_on = true;
         for extent in map.iter() {
             if !goes_on {
                 break;
             }
-            self.inner.give_way(cx).await;
+            self.gate.current().give_way(cx).await;
+            let inner = self.gate.pass().await;
+            if !inner.has(extent) {
+                continue;
+            }
             let (mut there, mut bad) = (0, Vec::new());
             for pointer in &*extent.pointers() {
-                let is_void = pointer.cached && !self.inner.lock().allocator.is_current(pointer);
-                if is_void || !self.inner.members[usize::from(pointer.member)].present {
+                let is_void = pointer.cached && !inner.lock().allocator.is_current(pointer);
+                if is_void || !inner.members[usize::from(pointer.member)].present {
                     continue;
                 }
                 there += 1;
                 scrubbed.copies += 1;
                 read += u64::from(extent.stored());
                 goes_on &= progress(read);
-                if self.inner.read_stored_copy(cx, extent, pointer).await.is_none() {
+                if inner.read_stored_copy(cx, extent, pointer).await.is_none() {
                     bad.push(*pointer);
                 }
             }
-            let is_current = self.inner.lock().map.overlapping(extent.live()).any(|other| other == extent);
-            if bad.is_empty() || !is_current {
+            if bad.is_empty() || !inner.has(extent) {
                 continue;
             }
-            let lost = bad.len() == there && !self.inner.may_return(extent);
+            let lost = bad.len() == there && !inner.may_return(extent);
             scrubbed.poisoned += u64::from(lost);
             // One call poisons an extent with all of its copies.
             bad.truncate(if lost { 1 } else { bad.len() });
@@ -85,17 +88,18 @@ impl Volume {
                 if pointer.cached && !lost {
                     let keep: Vec<Pointer> =
                         extent.pointers().iter().filter(|other| **other != pointer).copied().collect();
-                    self.inner.rearrange(cx, extent, &keep, None).await?;
+                    inner.rearrange(cx, extent, &keep, None).await?;
                     scrubbed.repaired += 1;
                     continue;
                 }
-                let moved = self.inner.move_extent(cx, extent, (pointer.member, pointer.bucket)).await?;
+                let moved = inner.move_extent(cx, extent, (pointer.member, pointer.bucket)).await?;
                 scrubbed.repaired += u64::from(moved && !lost);
                 scrubbed.pending += u64::from(!moved);
             }
         }
-        let position = self.inner.lock().position;
-        self.inner.commit(cx, position).await?;
+        let inner = self.gate.pass().await;
+        let position = inner.lock().position;
+        inner.commit(cx, position).await?;
         Ok(scrubbed)
     }
 }

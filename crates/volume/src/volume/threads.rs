@@ -54,7 +54,7 @@ impl Volume {
     /// Lets `threads` do the long computations of all further requests. The threads of the first call stay.
     pub fn compute_on(&self, threads: Arc<dyn Threads>) {
         // A volume has one set of threads for its life.
-        let _ = self.inner.threads.set(threads);
+        let _ = self.gate.current().threads.set(threads);
     }
 }
 

@@ -1,23 +1,24 @@
-//! Power losses while options and members of a volume change.
+//! Power losses while options and members of a volume change beside requests.
 //!
 //! A change happens completely or not at all: with the members before it, or with those after it, the volume opens and
 //! shows a prefix of the acknowledged requests. Before a change begins it opens with the old members, and after its answer
-//! with the new ones. The state of a member changes while the volume goes on to answer writes.
+//! with the new ones. The volume answers all requests before, during and after the change.
 
 use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run};
 use flashlab_block::conformance::read;
 use flashlab_block::crash::{Contract, Disk, History, Image};
-use flashlab_block::{BlockDevice, Context, Executor, Io, Started};
-use flashlab_sim::Rng;
+use flashlab_block::{BlockDevice, Context, Executor, Io, Job, Started};
+use flashlab_sim::{Instant, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::keys::Cipher;
-use flashlab_volume::{Change, MemberState, NewMember, Options, Volume, VolumeError};
+use flashlab_volume::{Change, MemberState, NewMember, Options, Threads, Volume, VolumeError};
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 
 /// Blocks that the workload uses.
 const BLOCKS: u64 = 128;
 
-/// A change of a volume of three disks.
+/// A change of a volume of up to four disks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// The number of copies and the compression.
@@ -26,17 +27,22 @@ enum Kind {
     Add,
     /// The second member is emptied and removed.
     Remove,
+    /// The second member is emptied and removed, and another disk takes its place.
+    Replace,
     /// The first member, which has the journal, is evacuated while the volume answers requests.
     State,
 }
 
 impl Kind {
-    /// Returns the disks that are members before and after the change.
-    fn members(self) -> [&'static [usize]; 2] {
+    const ALL: [Kind; 5] = [Kind::Set, Kind::Add, Kind::Remove, Kind::Replace, Kind::State];
+
+    /// Returns the disks that are members before and after each step of the change.
+    fn members(self) -> &'static [&'static [usize]] {
         match self {
-            Kind::Set | Kind::State => [&[0, 1, 2], &[0, 1, 2]],
-            Kind::Add => [&[0, 1], &[0, 1, 2]],
-            Kind::Remove => [&[0, 1, 2], &[0, 2]],
+            Kind::Set | Kind::State => &[&[0, 1, 2], &[0, 1, 2]],
+            Kind::Add => &[&[0, 1], &[0, 1, 2]],
+            Kind::Remove => &[&[0, 1, 2], &[0, 2]],
+            Kind::Replace => &[&[0, 1, 2], &[0, 2], &[0, 2, 3]],
         }
     }
 }
@@ -51,17 +57,18 @@ enum Stage {
 
 /// Returns the disks with a volume that is ready for the change.
 fn prepared(kind: Kind, seed: u64) -> Vec<Image> {
-    let disks: Vec<Disk> = (0..3).map(|_| Disk::new(Image::new(MEMBER), BLOCK)).collect();
+    let disks: Vec<Disk> = (0..4).map(|_| Disk::new(Image::new(MEMBER), BLOCK)).collect();
     let encryption = (seed % 2 == 1).then(|| encryption(Cipher::ChaCha20Poly1305));
     let options = Options { size: 256 << 10, encryption, ..options() };
     let members: Vec<Disk> = kind.members()[0].iter().map(|n| disks[*n].clone()).collect();
     format(&members, &options).expect("disks of the right size");
-    if kind == Kind::Remove {
-        let volume = open(&disks).expect("a new volume");
-        let change = Change { states: vec![(1, MemberState::Evacuating)], ..Change::default() };
-        run(|cx| async move { volume.set(&cx, &change).await }).expect("a member");
-    }
     disks.iter().map(Disk::image).collect()
+}
+
+async fn empty(cx: &Context, volume: &Volume, member: u8) {
+    volume.set_member_state(cx, member, MemberState::Evacuating).await.expect("disks that work");
+    let done = volume.reconcile(cx, 0, |_| true).await.expect("disks that work");
+    assert!(done.pending.is_empty(), "{done:?}");
 }
 
 async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Result<(), VolumeError> {
@@ -72,15 +79,23 @@ async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Re
             let change = Change { replicas: Some(2), background_compression, labels, ..Change::default() };
             volume.set(cx, &change).await
         }
-        Kind::Add => volume.add(cx, &NewMember::new(Arc::new(disks[2].clone())), [9; 16]).await,
+        Kind::Add => {
+            volume.add(cx, &NewMember::new(Arc::new(disks[2].clone())), [9; 16]).await?;
+            Ok(())
+        }
         Kind::Remove => {
-            volume.reconcile(cx, 0, |_| true).await.expect("disks that work");
+            empty(cx, volume, 1).await;
             volume.remove(cx, 1).await
         }
+        Kind::Replace => {
+            empty(cx, volume, 1).await;
+            volume.remove(cx, 1).await?;
+            let place = volume.add(cx, &NewMember::new(Arc::new(disks[3].clone())), [9; 16]).await?;
+            assert_eq!(place, 1);
+            Ok(())
+        }
         Kind::State => {
-            volume.set_member_state(cx, 0, MemberState::Evacuating).await?;
-            let done = volume.reconcile(cx, 0, |_| true).await.expect("disks that work");
-            assert!(done.pending.is_empty(), "{done:?}");
+            empty(cx, volume, 0).await;
             Ok(())
         }
     }
@@ -93,7 +108,7 @@ async fn is_answered(started: Started) -> bool {
     }
 }
 
-/// Writes until the volume refuses a write.
+/// Writes, and checks that the volume answers each write.
 async fn write(cx: Context, volume: Volume, history: Arc<Mutex<History>>, mut rng: Rng, writes: u64) {
     for n in 0..writes {
         let start = rng.below(BLOCKS - 8);
@@ -101,9 +116,7 @@ async fn write(cx: Context, volume: Volume, history: Arc<Mutex<History>>, mut rn
         let op = history.lock().expect("no task panics").write(blocks, n % 7 == 6);
         let data = history.lock().expect("no task panics").data(op).into();
         let io = Io::Write { offset: start * BLOCK, data, durable: n % 7 == 6 };
-        if !is_answered(volume.start(&cx, io)).await {
-            return;
-        }
+        assert!(is_answered(volume.start(&cx, io)).await, "write {n}");
         history.lock().expect("no task panics").answered(op);
     }
 }
@@ -144,21 +157,24 @@ fn judge(
     history.check(Contract::Prefix, block).map_err(|violation| violation.to_string())
 }
 
-/// Judges a state: the members before or after the change open the volume.
+/// Judges a state: the members before or after a step of the change open the volume.
 fn judge_either(kind: Kind, stage: Stage, images: &[Image], history: &History) -> Result<(), String> {
-    let [old, new] = kind.members();
+    let [old, .., new] = kind.members() else { unreachable!("a change has members before and after it") };
     match stage {
         Stage::Before => judge(kind, stage, old, images, history),
         Stage::After => judge(kind, stage, new, images, history),
-        Stage::During => judge(kind, stage, old, images, history).or_else(|first| {
-            judge(kind, stage, new, images, history).map_err(|second| format!("{first}; {second}"))
-        }),
+        Stage::During => {
+            let judge = |members: &&[usize]| judge(kind, stage, members, images, history);
+            let faults: Result<Vec<String>, ()> =
+                kind.members().iter().map(|members| judge(members).err().ok_or(())).collect();
+            faults.map_or(Ok(()), |faults| Err(faults.join("; ")))
+        }
     }
 }
 
 /// Changes a volume beside writes, and judges states at random points. Returns their number.
 fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
-    let kind = [Kind::Set, Kind::Add, Kind::Remove, Kind::State][(seed / 2 % 4) as usize];
+    let kind = Kind::ALL[(seed / 2) as usize % Kind::ALL.len()];
     let (mut executor, mut rng) = (Executor::new(seed), Rng::for_purpose(seed, 97));
     let disks = disks_of(prepared(kind, seed));
     let history = Arc::new(Mutex::new(History::new(BLOCK as usize, BLOCKS)));
@@ -212,9 +228,94 @@ fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
 #[test]
 fn a_power_loss_during_a_change_leaves_all_of_it_or_nothing() {
     let (seeds, least) =
-        if std::env::var_os("FLASHLAB_FULL").is_some() { (600, 100_000) } else { (24, 3_000) };
+        if std::env::var_os("FLASHLAB_FULL").is_some() { (600, 100_000) } else { (30, 3_000) };
     let states: usize =
         (0..seeds).map(|seed| crash(seed, 12).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"))).sum();
     println!("{states} states");
     assert!(states >= least, "only {states} states");
+}
+
+/// Threads that keep their first job until the test releases it.
+#[derive(Default)]
+struct Holding(Mutex<(bool, Option<Job>)>);
+
+impl Threads for Holding {
+    fn run(&self, job: Job) {
+        let is_first = {
+            let mut held = self.0.lock().expect("no test panics with the lock");
+            !std::mem::replace(&mut held.0, true)
+        };
+        match is_first {
+            true => self.0.lock().expect("no test panics with the lock").1 = Some(job),
+            false => job(),
+        }
+    }
+    fn worthwhile_ns(&self) -> u64 {
+        0
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut std::task::Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_change_waits_for_requests_in_flight_and_later_requests_wait_for_it() {
+    let disks = crate::pool::disks(3);
+    let options = Options { compression: Compressor::Lz4, ..options() };
+    format(&disks[..2], &options).expect("disks of the right size");
+    let volume = open(&disks[..2]).expect("a new volume");
+    let (holding, cx) = (Arc::new(Holding::default()), Context::new(Instant::ZERO));
+    volume.compute_on(holding.clone());
+    let data = vec![7; 4096];
+    let write = Io::Write { offset: 0, data: data.clone().into(), durable: true };
+    let Started::Pending(mut early) = volume.start(&cx, write) else { panic!("its codec waits") };
+    let new = NewMember::new(Arc::new(disks[2].clone()));
+    let mut adding = Box::pin(volume.add(&cx, &new, [9; 16]));
+    assert!(poll(&mut adding).is_pending(), "the change passes a request in flight");
+    let read = Io::Read { offset: 0, buffer: vec![0; 4096] };
+    let Started::Pending(mut late) = volume.start(&cx, read) else { panic!("the change comes first") };
+    assert!(poll(&mut early).is_pending() && poll(&mut late).is_pending());
+    let job = holding.0.lock().expect("no test panics with the lock").1.take();
+    job.expect("the codec of the write")();
+    assert!(matches!(poll(&mut early), Poll::Ready(Ok(_))));
+    assert!(poll(&mut late).is_pending());
+    assert!(matches!(poll(&mut adding), Poll::Ready(Ok(2))));
+    let Poll::Ready(Ok(flashlab_block::Answer::Read(read))) = poll(&mut late) else { panic!("it reads") };
+    assert!(read == data);
+    assert_eq!(volume.usage().members.len(), 3);
+    // The same holds after a power loss.
+    let disks = disks_of(disks.iter().map(Disk::image).collect());
+    assert_eq!(open(&disks).expect("three members").usage().members.len(), 3);
+}
+
+#[test]
+fn a_change_that_is_refused_or_fails_leaves_the_volume_as_it_was() {
+    let disks = crate::pool::disks(3);
+    format(&disks[..2], &options()).expect("disks of the right size");
+    let volume = open(&disks[..2]).expect("a new volume");
+    let cx = Context::new(Instant::ZERO);
+    let set = |change: Change| {
+        let (volume, cx) = (volume.clone(), cx.clone());
+        run(|_| async move { volume.set(&cx, &change).await })
+    };
+    let refused = set(Change { replicas: Some(3), ..Change::default() });
+    assert!(matches!(refused, Err(VolumeError::Option(_))), "{refused:?}");
+    // Each write of its superblock fails in turn.
+    for n in 0..6 {
+        let broken = crate::pool::switched(&disks[2]);
+        broken.fail_change(n, true);
+        let (adding, cx, new) = (volume.clone(), cx.clone(), NewMember::new(Arc::new(broken)));
+        let failed = run(|_| async move { adding.add(&cx, &new, [9; 16]).await });
+        assert!(matches!(failed, Err(VolumeError::Member { member: 2, .. })), "{failed:?}");
+    }
+    let data = vec![7; 4096];
+    let write = Io::Write { offset: 0, data: data.clone().into(), durable: true };
+    assert!(matches!(volume.start(&cx, write), Started::Done(Ok(_))));
+    assert_eq!(volume.usage().members.len(), 2);
+    drop(volume);
+    let images: Vec<Image> = disks.iter().map(Disk::image).collect();
+    assert_eq!(open(&disks_of(images.clone())).map(drop), Err(VolumeError::Foreign { member: 2 }));
+    let disks = disks_of(images);
+    assert!(read(&open(&disks[..2]).expect("the members"), 0, 4096) == data);
 }

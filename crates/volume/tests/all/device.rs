@@ -6,7 +6,7 @@ use flashlab_block::{Answer, BlockDevice, Io, IoError};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::{Checksum, Compressor};
 use flashlab_volume::keys::Cipher;
-use flashlab_volume::{NewMember, OpenOptions, Options, Volume, VolumeError};
+use flashlab_volume::{MissingMember, NewMember, OpenOptions, Options, Volume, VolumeError};
 
 #[test]
 fn a_volume_reads_like_a_plain_array() {
@@ -139,7 +139,8 @@ fn members_are_found_in_any_order_and_wrong_ones_are_refused() {
         open(&disks).map(drop)
     };
     assert_eq!(open_of(&[1, 0]), Ok(()));
-    assert_eq!(open_of(&[0]), Err(VolumeError::Missing { missing: 1, of: 2 }));
+    let missing = vec![MissingMember { number: 1, label: String::new() }];
+    assert_eq!(open_of(&[0]), Err(VolumeError::Missing { missing, of: 2 }));
     assert_eq!(open_of(&[0, 2]), Err(VolumeError::Foreign { member: 1 }));
     assert_eq!(open_of(&[0, 0]), Err(VolumeError::Duplicate { member: 1 }));
     let blank = open(&disks(1)).map(drop);

@@ -8,7 +8,7 @@ use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
 use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, IoError, Started};
 use flashlab_sim::{Duration, Rng};
-use flashlab_volume::{Degraded, MemberState, OpenOptions, Options, Volume, VolumeError};
+use flashlab_volume::{Degraded, MemberState, MissingMember, OpenOptions, Options, Volume, VolumeError};
 use std::sync::Arc;
 
 const BLOCKS: u64 = 64;
@@ -56,7 +56,8 @@ fn a_mirror_opens_without_a_member_if_asked_and_takes_it_back() {
     for present in [0, 1] {
         let disks = copies(&disks);
         let half = &disks[present..=present];
-        assert_eq!(open(half).map(drop), Err(VolumeError::Missing { missing: 1, of: 2 }));
+        let missing = vec![MissingMember { number: 1 - present as u8, label: String::new() }];
+        assert_eq!(open(half).map(drop), Err(VolumeError::Missing { missing, of: 2 }));
         for byte in [2, 3] {
             let volume = open_degraded(half, Degraded::Yes).expect("a copy of everything");
             write(&volume, 4, byte);
@@ -90,7 +91,10 @@ fn a_stripe_opens_without_a_member_only_if_missing_data_is_permitted() {
     (0..32).for_each(|n| write(&volume, 2 * n, n as u8 + 1));
     close(&volume);
     let error = open_degraded(&disks[..1], Degraded::Yes).map(drop).expect_err("half of the data");
-    assert!(matches!(error, VolumeError::DataMissing { missing: 1, bytes } if bytes > 0), "{error}");
+    assert!(
+        matches!(&error, VolumeError::DataMissing { missing, bytes: 1.. } if missing[0].number == 1),
+        "{error}"
+    );
     let volume = open_degraded(&disks[..1], Degraded::Very).expect("the half with the journal");
     let block = |n: u64| Io::Read { offset: 2 * n * BLOCK, buffer: vec![0; 1024] };
     let mut missing = 0;

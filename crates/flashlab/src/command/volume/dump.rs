@@ -96,7 +96,7 @@ fn encryption(superblock: &Superblock) -> String {
     format!("{}, key by {}, passphrase changed {changes} times", key.cipher().name(), key.kdf().name())
 }
 
-fn read(device: &dyn BlockDevice, offset: u64) -> Result<Vec<u8>, IoError> {
+pub(super) fn read(device: &dyn BlockDevice, offset: u64) -> Result<Vec<u8>, IoError> {
     let read = Io::Read { offset, buffer: vec![0; SUPERBLOCK_SIZE] };
     let outcome = match device.start(&Context::new(Instant::ZERO), read) {
         Started::Done(outcome) => outcome,

@@ -1,6 +1,5 @@
 //! `flashlab volume format`.
 
-use super::foreign;
 use super::secret::Secret;
 use crate::failure::{Failure, say_notes};
 use crate::file;
@@ -10,7 +9,7 @@ use flashlab_catalogue::library::Library;
 use flashlab_catalogue::units::Dimension;
 use flashlab_measure::in_use::{Kernel, device_number};
 use flashlab_served::ServedError;
-use flashlab_served::volume::{Pool, PoolMember, open_options, random, wait};
+use flashlab_served::volume::{Pool, PoolMember, find_data, open_options, random, wait};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::{Checksum, Compressor};
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey};
@@ -96,6 +95,11 @@ pub(super) fn kdf(text: &str) -> Result<Kdf, String> {
 }
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    if let Some(option) = options.secret.option().filter(|_| !options.encrypt) {
+        return Err(Failure::usage(format!(
+            "{option} needs --encrypt: without it, the volume is not encrypted"
+        )));
+    }
     let pool = pool(&options.members)?;
     refuse_devices_in_use(&pool)?;
     let mut members = pool.open_members(1, false, library)?;
@@ -103,7 +107,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     say_notes();
     if !options.force {
         for (named, member) in pool.members().iter().zip(&members) {
-            if let Some(found) = foreign::find(&*member.device).map_err(|error| read_error(named, &error))? {
+            if let Some(found) = find_data(&*member.device).map_err(|error| read_error(named, &error))? {
                 return Err(Failure::usage(format!(
                     "{}: it holds {found}; --force formats it, and its contents are lost",
                     named.device
@@ -186,25 +190,27 @@ fn encryption(options: &Options) -> Result<Encryption, Failure> {
 fn pool(arguments: &[String]) -> Result<Pool, Failure> {
     match arguments {
         [list] if list.ends_with(".toml") => Ok(Pool::parse(list)?),
-        arguments => Ok(Pool::new(arguments.iter().map(|argument| super::member(argument)).collect())),
+        arguments => Ok(Pool::new(arguments.iter().map(|argument| PoolMember::parse(argument)).collect())),
     }
 }
 
 /// Refuses block devices that are mounted or in use, even with `--force`.
 pub(super) fn refuse_devices_in_use(pool: &Pool) -> Result<(), Failure> {
-    for PoolMember { device, .. } in pool.members() {
+    find_use(pool).map_or(Ok(()), |found| Err(Failure::usage(found)))
+}
+
+/// Describes the use of a block device that is mounted or in use, or about which the kernel says nothing.
+pub(super) fn find_use(pool: &Pool) -> Option<String> {
+    pool.members().iter().find_map(|PoolMember { device, .. }| {
         let path = device.strip_prefix("file:").and_then(|rest| rest.split(',').next());
-        let Some((major, minor)) = path.and_then(|path| device_number(Path::new(path))) else { continue };
-        let found = Kernel::default().find_use(major, minor).map_err(|error| {
-            Failure::failed(format!(
+        let (major, minor) = path.and_then(|path| device_number(Path::new(path)))?;
+        match Kernel::default().find_use(major, minor) {
+            Ok(found) => found.map(|found| format!("{device}: {found}")),
+            Err(error) => Some(format!(
                 "{device}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
-            ))
-        })?;
-        if let Some(found) = found {
-            return Err(Failure::usage(format!("{device}: {found}")));
+            )),
         }
-    }
-    Ok(())
+    })
 }
 
 fn read_error(named: &PoolMember, error: &flashlab_block::IoError) -> Failure {

@@ -2,7 +2,6 @@
 
 mod check;
 mod dump;
-mod foreign;
 mod format;
 mod rekey;
 mod scrub;
@@ -16,7 +15,7 @@ use clap::{Args, Subcommand};
 use flashlab_block::FileError;
 use flashlab_catalogue::library::Library;
 use flashlab_served::ServedError;
-use flashlab_served::volume::{OpenPool, Pool, PoolError, PoolMember, file_of, open_options};
+use flashlab_served::volume::{OpenPool, Pool, PoolError, PoolMember, open_options};
 use flashlab_volume::keys::KeyError;
 use flashlab_volume::{Degraded, OpenOptions, VolumeError};
 use std::process::ExitCode;
@@ -87,6 +86,8 @@ enum Action {
     /// Changes the passphrase of an encrypted volume, and overwrites every copy of the old wrapped key.
     Rekey(rekey::Options),
     /// Changes options of a volume that is not in use: copies, compression, targets, size, and labels and states of members.
+    ///
+    /// `flashlab ctl SOCKET set`, `add`, `remove`, `evacuate`, `rekey` and `scrub` change a volume that is served.
     Set(set::Set),
     /// Makes a device another member of a volume that is not in use. The contents of the device are lost.
     Add(set::Add),
@@ -138,8 +139,8 @@ impl Name {
             Err(error @ ServedError::File(FileError::Locked(_))) => {
                 say(&error);
                 Err(Failure::usage(
-                    "a served volume takes `scrub`, `evacuate MEMBER` and `state MEMBER=STATE` through its control \
-                     socket: flashlab ctl SOCKET scrub; other changes need the volume for themselves"
+                    "a served volume takes its changes through its control socket: flashlab ctl SOCKET set replicas=2, and \
+                     add, remove, evacuate, state, rekey and scrub in the same way"
                         .to_owned(),
                 ))
             }
@@ -148,19 +149,14 @@ impl Name {
     }
 }
 
-fn pool(volume: &str) -> Result<Pool, Failure> {
-    Ok(Pool::parse(volume.strip_prefix("volume:").unwrap_or(volume))?)
+/// Refuses a new member of a served volume that is mounted or in use.
+pub(crate) fn refuse_member_in_use(member: &str) -> Result<(), String> {
+    let new = Pool::new(vec![PoolMember::parse(member)]);
+    format::find_use(&new).map_or(Ok(()), Err)
 }
 
-/// Parses a new member: `PATH`, `DEVICE` or `LABEL=` with one of them.
-fn member(text: &str) -> PoolMember {
-    // A label ends at an equals sign before the first colon, slash and comma: `a.img,size=1GiB` has no label.
-    let (label, device) = match text.split_once('=') {
-        Some((label, device)) if !label.contains([':', '/', ',']) => (label, device),
-        _ => ("", text),
-    };
-    let device = if device.contains(':') { device.to_owned() } else { file_of(device) };
-    PoolMember { label: label.to_owned(), ..PoolMember::new(device) }
+fn pool(volume: &str) -> Result<Pool, Failure> {
+    Ok(Pool::parse(volume.strip_prefix("volume:").unwrap_or(volume))?)
 }
 
 /// Writes a number of bytes with the largest binary unit that keeps it exact to a tenth.
@@ -178,21 +174,6 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn members_are_paths_or_devices_with_labels() {
-        let parse = |text| {
-            let PoolMember { device, label, .. } = member(text);
-            (label, device)
-        };
-        let pair = |label: &str, device: &str| (label.to_owned(), device.to_owned());
-        assert_eq!(parse("a.img"), pair("", "file:a.img"));
-        assert_eq!(parse("ssd.a=/tmp/a.img"), pair("ssd.a", "file:/tmp/a.img"));
-        assert_eq!(parse("/tmp/x=y.img"), pair("", "file:/tmp/x=y.img"));
-        assert_eq!(parse("a.img,size=1GiB"), pair("", "file:a.img,size=1GiB"));
-        assert_eq!(parse("memory:size=1GiB"), pair("", "memory:size=1GiB"));
-        assert_eq!(parse("hdd=memory:size=1GiB"), pair("hdd", "memory:size=1GiB"));
-    }
 
     #[test]
     fn sizes_have_binary_units() {

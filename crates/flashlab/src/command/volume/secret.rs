@@ -19,6 +19,15 @@ pub(super) struct Secret {
 }
 
 impl Secret {
+    /// Returns the option that names a source; `None` without one.
+    pub(super) fn option(&self) -> Option<&'static str> {
+        match (&self.passphrase_file, self.passphrase_fd) {
+            (Some(_), _) => Some("--passphrase-file"),
+            (None, Some(_)) => Some("--passphrase-fd"),
+            (None, None) => None,
+        }
+    }
+
     /// Returns the passphrase of a named source; `None` without one.
     pub(super) fn read(&self) -> Result<Option<Passphrase>, Failure> {
         match (&self.passphrase_file, self.passphrase_fd) {

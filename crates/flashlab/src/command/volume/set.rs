@@ -1,13 +1,15 @@
 //! `flashlab volume set`, `add`, `remove` and `evacuate`: changes of options and members.
 
-use super::{Name, foreign, format, size, work};
+use super::{Name, format, size, work};
 use crate::failure::{Failure, say};
 use crate::file;
 use clap::Args;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
 use flashlab_served::ServedError;
-use flashlab_served::volume::{Pool, random, wait, wait_on};
+use flashlab_served::volume::{
+    OpenPool, Pool, PoolMember, find_data, member_number, random, read_setting, wait, wait_on,
+};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{Change, MemberState, Volume, VolumeError};
@@ -94,9 +96,7 @@ fn of_member(text: &str) -> Result<(String, String), String> {
 
 /// Finds a member by its number or label.
 fn number(volume: &Volume, member: &str) -> Result<u8, Failure> {
-    volume
-        .member(member)
-        .ok_or_else(|| Failure::usage(format!("{member}: no member has this number or label")))
+    member_number(volume, member).map_err(Failure::usage)
 }
 
 fn change_failed(error: VolumeError) -> Failure {
@@ -107,7 +107,8 @@ fn change_failed(error: VolumeError) -> Failure {
 }
 
 pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure> {
-    let volume = options.name.open(false, library)?.volume;
+    let pool = options.name.open(false, library)?;
+    let volume = &pool.volume;
     let mut change = Change {
         replicas: options.replicas,
         compression: options.compression,
@@ -119,30 +120,19 @@ pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure>
         size: options.size,
         ..Change::default()
     };
-    for (member, label) in &options.label {
-        change.labels.push((number(&volume, member)?, label.clone()));
-    }
-    for (member, text) in &options.durability {
-        let durability = text.parse().ok().filter(|n| *n <= 4);
-        let durability = durability
-            .ok_or_else(|| Failure::usage(format!("--durability {member}={text}: 0 to 4 is needed")))?;
-        change.durability.push((number(&volume, member)?, durability));
-    }
-    for (member, text) in &options.state {
-        let state = MemberState::ALL.into_iter().find(|state| state.name() == text.as_str());
-        let wrong =
-            || Failure::usage(format!("--state {member}={text}: rw, ro, evacuating or spare is needed"));
-        change.states.push((number(&volume, member)?, state.ok_or_else(wrong)?));
+    let of_members =
+        [("label", &options.label), ("durability", &options.durability), ("state", &options.state)];
+    for (key, values) in of_members {
+        for (member, value) in values {
+            let read = read_setting(volume, &mut change, key, &format!("{member}={value}"));
+            read.map_err(|error| Failure::usage(format!("--{error}")))?;
+        }
     }
     if change == Change::default() {
         return Err(Failure::usage("nothing to change; `flashlab volume set --help` lists the options"));
     }
-    let cx = Context::new(Instant::ZERO);
-    wait_on(volume.set(&cx, &change), &volume).map_err(change_failed)?;
-    drop(volume);
-    // The opening proves that the changed volume opens.
-    let pool = options.name.open(false, library)?;
-    let bytes = pool.volume.backlog().current_bytes();
+    wait_on(volume.set(&Context::new(Instant::ZERO), &change), volume).map_err(change_failed)?;
+    let bytes = volume.backlog().current_bytes();
     work::close(&pool)?;
     let rest = match bytes {
         0 => String::new(),
@@ -155,7 +145,7 @@ pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure>
 }
 
 pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure> {
-    let mut member = super::member(&options.member);
+    let mut member = PoolMember::parse(&options.member);
     member.durability = options.durability;
     let new = Pool::new(vec![member]);
     format::refuse_devices_in_use(&new)?;
@@ -163,7 +153,7 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     let named = &new.members()[0];
     let read_error = |error| Failure::failed(format!("{}: {error}", named.device));
     if !options.force
-        && let Some(found) = foreign::find(&*opened[0].device).map_err(read_error)?
+        && let Some(found) = find_data(&*opened[0].device).map_err(read_error)?
     {
         return Err(Failure::usage(format!(
             "{}: it holds {found}; --force adds it, and its contents are lost",
@@ -178,55 +168,53 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
         VolumeError::Option(_) | VolumeError::NoMember(_) => Failure::usage(error.to_string()),
         error => Failure::from(ServedError::Volume(new.error(error))),
     })?;
-    work::close_members(&pool)?;
+    work::close(&pool)?;
     file::print(&format!("{} is a member; name it with the others from now on\n", named.device))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Moves all data of a member to others. The member stays a member without data.
 pub(super) fn evacuate(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
-    let done = move_away(options, library)?;
+    let pool = options.name.open(false, library)?;
+    let member = number(&pool.volume, &options.member)?;
+    let done = move_away(&pool, member)?;
+    work::close(&pool)?;
     work::print(&done)?;
     Ok(if done.pending.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn move_away(options: &Member, library: &Library) -> Result<flashlab_volume::Reconciled, Failure> {
-    let volume = options.name.open(false, library)?.volume;
-    let member = number(&volume, &options.member)?;
-    let change = Change { states: vec![(member, MemberState::Evacuating)], ..Change::default() };
+fn set_state(pool: &OpenPool, member: u8, state: MemberState) -> Result<(), Failure> {
     let cx = Context::new(Instant::ZERO);
-    wait_on(volume.set(&cx, &change), &volume).map_err(change_failed)?;
-    drop(volume);
-    let pool = options.name.open(false, library)?;
-    let done = work::reconcile(&pool.volume)?;
-    work::close(&pool)?;
-    Ok(done)
+    wait_on(pool.volume.set_member_state(&cx, member, state), &pool.volume).map_err(change_failed)
+}
+
+fn move_away(pool: &OpenPool, member: u8) -> Result<flashlab_volume::Reconciled, Failure> {
+    set_state(pool, member, MemberState::Evacuating)?;
+    work::reconcile(&pool.volume)
 }
 
 /// Removes a member, after all of its data was moved to others. A member that cannot be removed keeps its state.
 pub(super) fn remove(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
-    let volume = options.name.open(true, library)?.volume;
-    let member = number(&volume, &options.member)?;
-    let before = volume.usage().members[usize::from(member)].clone();
-    drop(volume);
+    let pool = options.name.open(false, library)?;
+    let member = number(&pool.volume, &options.member)?;
+    let before = pool.volume.usage().members[usize::from(member)].clone();
+    pool.volume.check_removal(member).map_err(Failure::failed)?;
     if before.present {
-        let done = move_away(options, library)?;
+        let done = move_away(&pool, member)?;
         let left = work::pending(&done.pending);
         left.lines().for_each(say);
-    }
-    let pool = options.name.open(false, library)?;
-    if !before.present {
+    } else {
         work::reconcile(&pool.volume)?;
     }
     let cx = Context::new(Instant::ZERO);
     if let Err(refused) = wait_on(pool.volume.remove(&cx, member), &pool.volume) {
-        let keep = Change { states: vec![(member, before.state)], ..Change::default() };
         if before.present {
-            wait_on(pool.volume.set(&cx, &keep), &pool.volume).map_err(change_failed)?;
+            set_state(&pool, member, before.state)?;
         }
+        work::close(&pool)?;
         return Err(Failure::failed(refused));
     }
-    work::close_members(&pool)?;
+    work::close(&pool)?;
     file::print(&format!("member {member} is removed; leave it out from now on\n"))?;
     Ok(ExitCode::SUCCESS)
 }

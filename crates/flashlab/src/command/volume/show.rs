@@ -5,8 +5,11 @@ use crate::failure::Failure;
 use crate::file;
 use clap::Args;
 use flashlab_catalogue::library::Library;
-use flashlab_volume::{Amount, Backlog, MemberUsage, Reason, Usage, Work};
+use flashlab_served::volume::{Pool, path_of};
+use flashlab_volume::format::{Superblock, copy_offsets};
+use flashlab_volume::{Amount, Backlog, MemberState, MemberUsage, Reason, Usage, Work};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -20,27 +23,47 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let volume = options.name.open_read_only(library)?.volume;
-    let (usage, backlog) = (volume.usage(), volume.backlog());
+    let pool = options.name.open_read_only(library)?;
+    let (usage, backlog) = (pool.volume.usage(), pool.volume.backlog());
+    drop(pool);
+    let devices = devices(&options.name.pool()?, library);
     file::print(&match options.json {
-        true => file::pretty(&json(&usage, &backlog)),
-        false => table(&usage, &backlog),
+        true => file::pretty(&json(&usage, &backlog, &devices)),
+        false => table(&usage, &backlog, &devices),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the name of the device of each member that is there, by the number of the member.
+fn devices(pool: &Pool, library: &Library) -> BTreeMap<usize, String> {
+    let mut devices = BTreeMap::new();
+    for named in pool.members() {
+        let opened = Pool::new(vec![named.clone()]).open_members(1, true, library);
+        let Some(opened) = opened.ok().and_then(|members| members.into_iter().next()) else { continue };
+        let copies = copy_offsets(opened.device.geometry().capacity).into_iter();
+        let superblock = |offset| Superblock::decode(&super::dump::read(&*opened.device, offset).ok()?).ok();
+        if let Some(superblock) = copies.filter_map(superblock).next() {
+            devices.insert(usize::from(superblock.member), path_of(&named.device).to_owned());
+        }
+    }
+    devices
+}
+
+/// Returns the members with their numbers. The places of removed members are free.
+fn members(usage: &Usage) -> impl Iterator<Item = (usize, &MemberUsage)> {
+    usage.members.iter().enumerate().filter(|(_, member)| member.state != MemberState::Removed)
+}
+
 /// Returns the use of the space, the members and the background work as JSON.
-fn json(usage: &Usage, backlog: &Backlog) -> Value {
+fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> Value {
     let bucket = u64::from(usage.bucket);
-    let members: Vec<Value> = usage
-        .members
-        .iter()
-        .enumerate()
+    let members: Vec<Value> = members(usage)
         .map(|(number, member)| {
             let MemberUsage { errors, requests, buckets, .. } = member;
             json!({
                 "member": number,
                 "label": member.label,
+                "device": devices.get(&number),
                 "state": member.state.name(),
                 "present": member.present,
                 "failing": member.failing,
@@ -79,7 +102,7 @@ fn json(usage: &Usage, backlog: &Backlog) -> Value {
 }
 
 /// Returns the same as text.
-fn table(usage: &Usage, backlog: &Backlog) -> String {
+fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> String {
     let bucket = u64::from(usage.bucket);
     let mut text = format!(
         "size       {}\nmapped     {}\nstored     {}, over all copies\nextents    {}\nmap memory {}\n",
@@ -102,19 +125,20 @@ fn table(usage: &Usage, backlog: &Backlog) -> String {
     text.push_str(&super::work::pending(&backlog.pending));
     let _ = writeln!(
         text,
-        "\n{:<6} {:<16} {:<10} {:>12} {:>12} {:>12} {:>12} {:>10}",
-        "member", "label", "state", "free", "used", "cached", "metadata", "errors"
+        "\n{:<6} {:<16} {:<10} {:>12} {:>12} {:>12} {:>12} {:>10}  {}",
+        "member", "label", "state", "free", "used", "cached", "metadata", "errors", "device"
     );
-    for (number, member) in usage.members.iter().enumerate() {
+    for (number, member) in members(usage) {
         let MemberUsage { buckets, errors, .. } = member;
         let [free, used, cached, metadata] = [buckets.free, buckets.used, buckets.cached, buckets.metadata]
             .map(|n| size(u64::from(n) * bucket));
         let label = if member.label.is_empty() { "-" } else { &member.label };
         let state = if member.present { member.state.name() } else { "missing" };
+        let device = devices.get(&number).map_or("-", String::as_str);
         let errors = u64::from(errors.read) + u64::from(errors.write) + u64::from(errors.checksum);
         let _ = writeln!(
             text,
-            "{number:<6} {label:<16} {state:<10} {free:>12} {used:>12} {cached:>12} {metadata:>12} {errors:>10}"
+            "{number:<6} {label:<16} {state:<10} {free:>12} {used:>12} {cached:>12} {metadata:>12} {errors:>10}  {device}"
         );
     }
     text

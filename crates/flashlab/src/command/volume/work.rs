@@ -31,11 +31,6 @@ pub(super) fn close(pool: &OpenPool) -> Result<(), Failure> {
     pool.close().map_err(Failure::failed)
 }
 
-/// Stores the members of a volume whose options or members were changed.
-pub(super) fn close_members(pool: &OpenPool) -> Result<(), Failure> {
-    pool.close_members().map_err(Failure::failed)
-}
-
 pub(super) fn failed(error: &dyn std::fmt::Display) -> Failure {
     Failure::failed(format!("the volume: {error}"))
 }

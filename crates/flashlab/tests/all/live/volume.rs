@@ -115,8 +115,8 @@ fn missing_foreign_and_repeated_members_are_named() {
     formatted(&folder, &[]);
     succeed(&folder, &["format", "file:c.img,size=64MiB"]);
     for (members, words, expected) in [
-        ("a.img", "1 of 2 members are missing; --degraded yes, or degraded=yes of serve and bench", 1),
-        ("a.img:c.img", "file:c.img: member 1 belongs to another volume", 1),
+        ("a.img", "a.img: 1 of 2 members is missing: member 1 (ssd.b); name it with the others", 1),
+        ("a.img:c.img", "c.img belongs to another volume than a.img", 1),
         ("a.img:none.img", "none.img", 2),
         (":", "the path is missing", 2),
     ] {
@@ -184,7 +184,7 @@ fn an_encrypted_volume_needs_its_passphrase_and_hides_its_contents() {
     assert!(output.status.code() == Some(1) && message.contains(expected), "{message}");
     // The members are checked before a key is derived, and before anybody is asked for a passphrase.
     let (code, message) = fail(&folder, &["show", "a.img"]);
-    assert!(code == Some(1) && message.contains("1 of 2 members are missing"), "{message}");
+    assert!(code == Some(1) && message.contains("1 of 2 members is missing"), "{message}");
     let (_, message) = fail(&folder, &["check", "a.img:b.img"]);
     assert!(message.contains("required key not available: name the passphrase with"), "{message}");
     let (_, message) = fail(&folder, &["check", "a.img:b.img", "--passphrase-file", "wrong"]);
@@ -194,6 +194,45 @@ fn an_encrypted_volume_needs_its_passphrase_and_hides_its_contents() {
     assert!(shown["stored_bytes"].as_u64() < shown["mapped_bytes"].as_u64(), "{shown}");
     let checked = succeed(&folder, &["check", "a.img:b.img", "--passphrase-file", "secret"]);
     assert!(checked.ends_with("the volume is sound\n"), "{checked}");
+}
+
+#[test]
+fn a_passphrase_without_encrypt_is_refused() {
+    let folder = Folder::new("volume-passphrase");
+    secret(&folder, "secret", "correct horse\n", 0o600);
+    for source in [["--passphrase-file", "secret"], ["--passphrase-fd", "0"]] {
+        let (code, message) = fail(&folder, &["format", source[0], source[1], "file:x.img,size=64MiB"]);
+        assert!(code == Some(2) && message.contains(&format!("{} needs --encrypt", source[0])), "{message}");
+        assert!(!folder.path("x.img").exists());
+    }
+}
+
+#[test]
+fn a_member_is_removed_only_if_the_others_have_room() {
+    let folder = Folder::new("volume-room");
+    formatted(&folder, &["--replicas", "2"]);
+    succeed(&folder, &["add", "a.img:b.img", "ssd.c=file:c.img,size=64MiB"]);
+    let (code, message) = fail(&folder, &["remove", "a.img:b.img:c.img", "2"]);
+    assert!(code == Some(1) && message.contains("`volume set --size 49774592`"), "{message}");
+    let (code, message) = fail(&folder, &["set", "a.img:b.img:c.img", "--size", "10GiB"]);
+    assert!(
+        code == Some(2) && message.contains("size=10 GiB: the members have room for 73.4 MiB"),
+        "{message}"
+    );
+    succeed(&folder, &["set", "a.img:b.img:c.img", "--size", "49774592"]);
+    succeed(&folder, &["remove", "a.img:b.img:c.img", "2"]);
+    assert_eq!(shown(&folder, "a.img:b.img")["size_bytes"], 49_774_592);
+}
+
+#[test]
+fn a_bench_says_that_files_have_no_timing() {
+    let folder = Folder::new("volume-bench");
+    formatted(&folder, &[]);
+    let job = ["--name=j", "--direct=1", "--rw=write", "--bs=4k", "--size=64k"];
+    let output = flashlab(&[&["bench", "volume:a.img:b.img"], &job[..]].concat());
+    let output = { output }.current_dir(&folder).output().expect("the binary is built");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("the members have no timing"), "{text}");
 }
 
 #[test]
@@ -269,8 +308,11 @@ fn members_are_added_evacuated_and_removed_and_the_data_stays() {
     with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 24M' $uri");
     succeed(&folder, &["add", "a.img:b.img", "ssd.c=file:c.img,size=64MiB"]);
     let (code, message) = fail(&folder, &["check", "a.img:b.img"]);
-    assert!(code != Some(0) && message.contains("1 of 3 members are missing"), "{message}");
-    let printed = succeed(&folder, &["set", "a.img:b.img:c.img", "--replicas", "2"]);
+    assert!(code != Some(0) && message.contains("1 of 3 members is missing: member 2 (ssd.c)"), "{message}");
+    let (code, message) = fail(&folder, &["set", "a.img:b.img:c.img", "--replicas", "2"]);
+    let words = "replicas=2: then the members have room for ";
+    assert!(code == Some(2) && message.contains(words) && message.contains("--size"), "{message}");
+    let printed = succeed(&folder, &["set", "a.img:b.img:c.img", "--replicas", "2", "--size", "40MiB"]);
     assert!(printed.contains("24 MiB of background work is left"), "{printed}");
     assert_eq!(shown(&folder, "a.img:b.img:c.img")["work"]["replicate"]["bytes"], 24 << 20);
     succeed(&folder, &["reconcile", "a.img:b.img:c.img"]);
@@ -281,7 +323,13 @@ fn members_are_added_evacuated_and_removed_and_the_data_stays() {
     succeed(&folder, &["set", "a.img:b.img:c.img", "--state", "ssd.b=rw"]);
     succeed(&folder, &["remove", "a.img:b.img:c.img", "0"]);
     let (_, message) = fail(&folder, &["check", "a.img:b.img:c.img"]);
-    assert!(message.contains("file:a.img: member 0 belongs to another volume"), "{message}");
+    assert!(message.contains("a.img was removed from this volume, of which it was member 0"), "{message}");
+    let text = succeed(&folder, &["show", "b.img:c.img"]);
+    assert!(!text.contains("missing") && !text.contains("ssd.a") && text.contains("  c.img\n"), "{text}");
+    let members = shown(&folder, "b.img:c.img")["members"].clone();
+    let devices: Vec<_> =
+        members.as_array().expect("a list").iter().map(|one| one["device"].clone()).collect();
+    assert_eq!(devices, ["b.img", "c.img"]);
     assert!(succeed(&folder, &["scrub", "b.img:c.img"]).contains("0 extents lost"));
     let read = "qemu-io -f raw -c 'read -P 7 0 24M' $uri";
     with(&folder, &["volume:b.img:c.img"], read);
@@ -350,7 +398,7 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     assert_eq!(text("before.txt"), "no scrub since the server started\n");
     let scrubbed = text("scrub.txt");
     assert!(scrubbed.ends_with("1 repaired, 0 extents lost, 0 bad copies remain\n"), "{scrubbed}");
-    assert!(text("locked.txt").contains("flashlab ctl SOCKET scrub"), "{}", text("locked.txt"));
+    assert!(text("locked.txt").contains("flashlab ctl SOCKET set replicas=2"), "{}", text("locked.txt"));
     assert!(text("unknown.txt").contains("ssd.z: no member has this number or label"));
     assert!(text("wrong.txt").contains("rw, ro, evacuating or spare is needed"));
     assert!(text("evacuate.txt").starts_with("member 1 is evacuating; its data moves"));
@@ -360,4 +408,146 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     assert_eq!(shown["by_copies"]["2"], 9 << 20, "{shown}");
     assert!(succeed(&folder, &["check", "a.img:b.img:c.img"]).ends_with("the volume is sound\n"));
     succeed(&folder, &["remove", "a.img:b.img:c.img", "ssd.b"]);
+}
+
+/// Waits in a script until the removal of a member ended.
+const REMOVED: &str = "for n in $(seq 600); do $ctl remove status > removal.txt; \
+                       grep -q 'still to move' removal.txt || break; sleep 0.1; done;";
+
+#[test]
+fn options_and_members_of_a_served_volume_change_beside_its_client() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-ctl-set");
+    formatted(&folder, &[]);
+    std::fs::write(folder.path("full.img"), vec![7; 64 << 20]).expect("a writable folder");
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 7 0 8M' $uri; \
+        for wrong in 'set' 'set replicas=5' 'set copies=2' 'set size=1MiB' 'set background=hdd' 'set state=ssd.z=ro' \
+        'add' 'add full.img' 'add --fast d.img' 'add volume:d.img' 'remove ssd.z' 'rekey'; do \
+        $ctl $wrong >> wrong.txt 2>&1 && exit 1; done; \
+        $ctl remove status > before.txt; \
+        $ctl add ssd.c=file:c.img,size=64MiB > add.txt; $ctl set replicas=2 compression=lz4 label=0=fast > set.txt; \
+        $ctl stats > stats.txt; \
+        qemu-io -f raw -c 'read -P 7 0 8M' -c 'write -P 9 8M 1M' -c 'write -P 3 120M 1M' $uri; \
+        $ctl remove ssd.b > remove.txt; {REMOVED} $ctl stats > after.txt; \
+        qemu-io -f raw -c 'read -P 7 0 8M' -c 'read -P 9 8M 1M' -c 'read -P 3 120M 1M' $uri"
+    );
+    with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    let expected = [
+        "nothing to change; for example: set replicas=2",
+        "replicas=5: 1 to 4 is needed",
+        "\"copies\" is not an option; the options are replicas, compression",
+        "size: a served volume can grow",
+        "background=hdd: no member has this label",
+        "ssd.z: no member has this number or label",
+        "the member is missing; for example: add",
+        "full.img: it holds data of an unknown kind; --force adds it",
+        "\"--fast\": add [--force] [--durability N] MEMBER is the command",
+        "a volume cannot be a member of a volume",
+        "ssd.z: no member has this number or label",
+        "the file with the new passphrase is missing",
+    ];
+    let wrong = text("wrong.txt");
+    assert_eq!(wrong.lines().count(), expected.len(), "{wrong}");
+    for (line, expected) in wrong.lines().zip(expected) {
+        assert!(line.contains(expected), "{line}");
+    }
+    assert_eq!(text("before.txt"), "no removal since the server started\n");
+    assert!(text("add.txt").starts_with("file:c.img,size=64MiB is member 2; name it"), "{}", text("add.txt"));
+    assert!(text("add.txt").contains("which clients see when they connect again"), "{}", text("add.txt"));
+    // The background work may have copied all of it before the answer.
+    assert!(text("set.txt").starts_with("changed"), "{}", text("set.txt"));
+    assert!(text("stats.txt").contains("volume replicas: 2\n"), "{}", text("stats.txt"));
+    assert!(text("remove.txt").starts_with("the data of member 1 moves to others"));
+    assert_eq!(text("removal.txt"), "member 1 is removed; leave it out when the volume is opened again\n");
+    assert!(text("after.txt").contains("member=1 label=ssd.b state=removed: 0\n"), "{}", text("after.txt"));
+    let shown = shown(&folder, "a.img:c.img");
+    assert_eq!((&shown["replicas"], &shown["members"][0]["label"]), (&2.into(), &"fast".into()), "{shown}");
+    assert_eq!(shown["by_copies"]["2"], 10 << 20, "{shown}");
+    assert!(succeed(&folder, &["check", "a.img:c.img"]).ends_with("the volume is sound\n"));
+}
+
+#[test]
+fn a_member_of_a_served_volume_that_cannot_be_removed_keeps_its_state() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-ctl-remove");
+    formatted(&folder, &["--replicas", "2"]);
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 7 0 8M' $uri; $ctl remove 0; {REMOVED} true"
+    );
+    with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
+    let status = std::fs::read_to_string(folder.path("removal.txt")).expect("the script wrote it");
+    assert!(status.starts_with("member 0 is not removed: "), "{status}");
+    assert!(status.contains("pending: evacuate of 8388608 bytes, no other member takes data"), "{status}");
+    assert_eq!(shown(&folder, "a.img:b.img")["members"][0]["state"], "rw");
+    assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
+}
+
+#[test]
+fn the_passphrase_of_a_served_volume_changes_beside_its_client() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-ctl-rekey");
+    secret(&folder, "old", "correct horse\n", 0o600);
+    secret(&folder, "new", "battery staple\n", 0o600);
+    formatted(&folder, &["--encrypt", "--kdf", "scrypt", "--passphrase-file", "old"]);
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 7 0 1M' $uri; $ctl rekey new; \
+        $ctl add ssd.c=file:c.img,size=64MiB; qemu-io -f raw -c 'read -P 7 0 1M' -c 'write -P 9 1M 1M' $uri"
+    );
+    with(&folder, &["volume:a.img:b.img,passphrase-file=old", "--control", "c.sock"], &script);
+    let members = "a.img:b.img:c.img";
+    let (_, message) = fail(&folder, &["check", members, "--passphrase-file", "old"]);
+    assert!(message.contains("the passphrase does not open"), "{message}");
+    let checked = succeed(&folder, &["check", members, "--passphrase-file", "new"]);
+    assert!(checked.ends_with("the volume is sound\n"), "{checked}");
+}
+
+/// The server is killed at different times of a series of changes. Either the old or the new members open the volume, and
+/// it has the flushed data.
+#[test]
+fn a_server_killed_during_changes_leaves_a_volume_that_opens() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    for delay in ["0", "0.02", "0.1", "0.4"] {
+        let folder = Folder::new(&format!("volume-ctl-kill-{delay}"));
+        formatted(&folder, &[]);
+        let arguments =
+            ["serve", "volume:a.img:b.img", "--unix", "v.sock", "--print-uri", "--control", "c.sock"];
+        let mut server = flashlab(&arguments)
+            .current_dir(&folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        let mut uri = String::new();
+        let stdout = server.stdout.as_mut().expect("the stream is piped");
+        BufReader::new(stdout).read_line(&mut uri).expect("it prints text");
+        let script = format!(
+            "qemu-io -f raw -c 'write -P 7 0 8M' -c flush {0} > written.txt; \
+            (ctl='{program} ctl c.sock'; $ctl add ssd.c=file:c.img,size=64MiB; $ctl set compression=lz4; \
+            $ctl remove ssd.b; {REMOVED} $ctl set replicas=2) > changes.txt 2>&1 & sleep {delay}; kill -9 {1}",
+            uri.trim_end(),
+            server.id()
+        );
+        let status = Command::new("sh").args(["-c", &script]).current_dir(&folder).status().expect("a shell");
+        assert!(status.success());
+        server.wait().expect("it ends");
+        let opens = |members: &&&str| run(&folder, &["check", members]).status.success();
+        let members = ["a.img:b.img", "a.img:b.img:c.img", "a.img:c.img"];
+        let opened =
+            members.iter().find(opens).unwrap_or_else(|| panic!("{delay}: no members open the volume"));
+        with(&folder, &[&format!("volume:{opened}")], "qemu-io -f raw -c 'read -P 7 0 8M' $uri");
+        println!("killed after {delay} s: {opened}");
+    }
 }

@@ -3,8 +3,8 @@
 //! A device counts as empty if its first mebibyte and its last 64 KiB read as zeroes: filesystems, partition tables,
 //! encrypted containers and members of RAIDs have their headers there.
 
+use super::wait_on;
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Started};
-use flashlab_served::volume::wait_on;
 use flashlab_sim::Instant;
 
 /// Length of the start that is read.
@@ -38,7 +38,7 @@ const HEADERS: &[(usize, &[u8], &str)] = &[
 ///
 /// # Errors
 /// Returns the error of a read.
-pub(super) fn find(device: &dyn BlockDevice) -> Result<Option<&'static str>, IoError> {
+pub fn find_data(device: &dyn BlockDevice) -> Result<Option<&'static str>, IoError> {
     let geometry = device.geometry();
     let whole_blocks = |length: u64| length / geometry.block * geometry.block;
     let start = read(device, 0, whole_blocks(START.min(geometry.capacity)))?;
@@ -88,10 +88,10 @@ mod tests {
     fn headers_are_named_and_other_data_is_found_at_both_ends() {
         let mut ext4 = vec![0; 2048];
         ext4[1080..1082].copy_from_slice(&[0x53, 0xef]);
-        assert_eq!(find(&device_with(0, &ext4)), Ok(Some("an ext2, ext3 or ext4 filesystem")));
-        assert_eq!(find(&device_with(0, b"FLVsuper")), Ok(Some("a member of a flashlab volume")));
-        assert_eq!(find(&device_with((4 << 20) - 1, &[1])), Ok(Some("data of an unknown kind")));
-        assert_eq!(find(&device_with(5000, &[1])), Ok(Some("data of an unknown kind")));
-        assert_eq!(find(&device_with(5000, &[0])), Ok(None));
+        assert_eq!(find_data(&device_with(0, &ext4)), Ok(Some("an ext2, ext3 or ext4 filesystem")));
+        assert_eq!(find_data(&device_with(0, b"FLVsuper")), Ok(Some("a member of a flashlab volume")));
+        assert_eq!(find_data(&device_with((4 << 20) - 1, &[1])), Ok(Some("data of an unknown kind")));
+        assert_eq!(find_data(&device_with(5000, &[1])), Ok(Some("data of an unknown kind")));
+        assert_eq!(find_data(&device_with(5000, &[0])), Ok(None));
     }
 }

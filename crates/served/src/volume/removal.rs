@@ -1,0 +1,141 @@
+//! The removal of a member of a served volume: background work moves its data to others, and then removes it.
+//!
+//! After the end of the server in the middle, the member is still a member, and is evacuated further. A member that cannot
+//! be removed returns to its state before.
+
+use flashlab_block::Context;
+use flashlab_volume::{MemberState, Volume, Work};
+use std::fmt::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Largest number of attempts: writes in flight may still give data to a member whose evacuation began.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// The last removal of a member.
+#[derive(Debug, Default)]
+pub(super) struct Removals(Mutex<Removal>);
+
+#[derive(Clone, Debug, Default)]
+enum Removal {
+    #[default]
+    Never,
+    /// A command prepares it.
+    Reserved,
+    /// Background work begins it soon. The state is that before, if the device is there.
+    Wanted(u8, Option<MemberState>),
+    Running(u8),
+    Done(u8),
+    /// The member is still there, for a reason.
+    Failed(u8, String),
+}
+
+impl Removals {
+    fn state(&self) -> MutexGuard<'_, Removal> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves the place of the one removal at a time.
+    pub(super) fn reserve(&self) -> Result<(), String> {
+        let mut state = self.state();
+        match *state {
+            Removal::Reserved | Removal::Wanted(..) | Removal::Running(_) => {
+                Err("a member is being removed already; `remove status` shows its progress".to_owned())
+            }
+            _ => {
+                *state = Removal::Reserved;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives up a reservation.
+    pub(super) fn release(&self) {
+        *self.state() = Removal::Never;
+    }
+
+    /// Asks for the removal of a member. `before` is its state, if its device is there.
+    pub(super) fn want(&self, member: u8, before: Option<MemberState>) {
+        *self.state() = Removal::Wanted(member, before);
+    }
+
+    /// Returns true if background work should begin a removal.
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(*self.state(), Removal::Wanted(..))
+    }
+
+    /// Removes the member for which somebody asked.
+    pub(super) async fn run(
+        &self,
+        volume: &Volume,
+        cx: &Context,
+        rate: u64,
+        is_stopped: &(dyn Fn() -> bool + Sync),
+    ) {
+        let Removal::Wanted(member, before) = self.state().clone() else { return };
+        *self.state() = Removal::Running(member);
+        let removed = empty_and_remove(volume, cx, rate, (member, is_stopped)).await;
+        let after = match removed {
+            Ok(true) => Removal::Done(member),
+            Ok(false) => Removal::Failed(member, "the server ended".to_owned()),
+            Err(mut why) => {
+                if let Some(before) = before
+                    && let Err(error) = volume.set_member_state(cx, member, before).await
+                {
+                    let _ = write!(why, "; its state remains evacuating: {error}");
+                }
+                Removal::Failed(member, why)
+            }
+        };
+        *self.state() = after;
+    }
+
+    /// Gives up a removal that did not begin.
+    pub(super) fn end(&self) {
+        let mut state = self.state();
+        if let Removal::Wanted(member, _) = *state {
+            *state = Removal::Failed(member, "the server ended, or the volume failed".to_owned());
+        }
+    }
+
+    /// Describes the progress and the result, in a line.
+    pub(super) fn describe(&self, volume: &Volume) -> String {
+        match self.state().clone() {
+            Removal::Never | Removal::Reserved => "no removal since the server started\n".to_owned(),
+            Removal::Wanted(member, _) | Removal::Running(member) => {
+                format!("member {member}: {} bytes are still to move\n", volume.bytes_on(member))
+            }
+            Removal::Done(member) => {
+                format!("member {member} is removed; leave it out when the volume is opened again\n")
+            }
+            Removal::Failed(member, why) => format!("member {member} is not removed: {why}\n"),
+        }
+    }
+}
+
+/// Moves the data of a member to others, and removes it. Returns false if the server ends.
+async fn empty_and_remove(
+    volume: &Volume,
+    cx: &Context,
+    rate: u64,
+    (member, is_stopped): (u8, &(dyn Fn() -> bool + Sync)),
+) -> Result<bool, String> {
+    let mut attempt = 0;
+    loop {
+        let done = volume.reconcile(cx, rate, |_| !is_stopped()).await.map_err(|error| error.to_string())?;
+        if is_stopped() {
+            return Ok(false);
+        }
+        let Err(error) = volume.remove(cx, member).await else { return Ok(true) };
+        attempt += 1;
+        let left = volume.backlog().current;
+        let is_left = left.contains_key(&Work::Evacuate) || left.contains_key(&Work::Replicate);
+        if attempt < ATTEMPTS_MAX && is_left {
+            continue;
+        }
+        let mut why = error.to_string();
+        for ((work, reason), amount) in &done.pending {
+            let _ = write!(why, "; pending: {} of {} bytes, {}", work.name(), amount.bytes, reason.text());
+        }
+        return Err(why);
+    }
+}

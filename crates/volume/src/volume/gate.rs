@@ -1,0 +1,137 @@
+//! The gate of a volume: requests pass it together, and a change of the configuration passes alone.
+//!
+//! A request sees one configuration from its start to its end. A change waits until all requests in flight ended, while
+//! further ones wait in front of the gate.
+
+use super::Inner;
+use flashlab_sim::fault;
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// The gate, with the current configuration.
+pub(super) struct Gate {
+    state: Mutex<State>,
+}
+
+struct State {
+    current: Arc<Inner>,
+    /// A change passes, or waits for the requests in flight.
+    is_closed: bool,
+    /// Number of requests in flight.
+    inside: usize,
+    /// Requests and changes that wait.
+    waiting: Vec<Waker>,
+}
+
+/// A request that passed the gate, with its configuration.
+pub(super) struct Passed {
+    gate: Arc<Gate>,
+    inner: Arc<Inner>,
+}
+
+/// A closed gate. It opens when the value is dropped.
+pub(super) struct Closed {
+    gate: Arc<Gate>,
+    inner: Arc<Inner>,
+}
+
+impl Gate {
+    pub(super) fn new(inner: Inner) -> Gate {
+        let current = Arc::new(inner);
+        Gate { state: Mutex::new(State { current, is_closed: false, inside: 0, waiting: Vec::new() }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the current configuration. It may change at any time.
+    pub(super) fn current(&self) -> Arc<Inner> {
+        self.lock().current.clone()
+    }
+
+    /// Waits while the gate is closed, and passes it.
+    pub(super) async fn pass(self: &Arc<Gate>) -> Passed {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.is_closed {
+                state.waiting.push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            state.inside += 1;
+            Poll::Ready(Passed { gate: self.clone(), inner: state.current.clone() })
+        })
+        .await
+    }
+
+    /// Closes the gate, and waits for the requests in flight.
+    pub(super) async fn close(self: &Arc<Gate>) -> Closed {
+        let closed = poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.is_closed {
+                state.waiting.push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            state.is_closed = true;
+            Poll::Ready(Closed { gate: self.clone(), inner: state.current.clone() })
+        })
+        .await;
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.inside == 0 || fault("volume-changes-beside-requests") {
+                return Poll::Ready(());
+            }
+            state.waiting.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        closed
+    }
+}
+
+impl Closed {
+    /// Replaces the configuration.
+    pub(super) fn replace(&mut self, inner: Inner) {
+        self.inner = Arc::new(inner);
+        self.gate.lock().current = self.inner.clone();
+    }
+}
+
+impl Deref for Closed {
+    type Target = Arc<Inner>;
+    fn deref(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let waiting = {
+            let mut state = self.gate.lock();
+            state.is_closed = false;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Deref for Passed {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl Drop for Passed {
+    fn drop(&mut self) {
+        let waiting = {
+            let mut state = self.gate.lock();
+            state.inside -= 1;
+            let is_last = state.inside == 0 && state.is_closed;
+            if is_last { std::mem::take(&mut state.waiting) } else { Vec::new() }
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
