@@ -57,7 +57,7 @@ impl Record for Count {
         self.0[job].0 += 1;
         self.0[job].1 += io.length;
     }
-    fn synced(&mut self, _: usize, _: Instant, _: Instant, _: u32) {}
+    fn synced(&mut self, _: usize, _: Instant, _: Instant, _: &Spent, _: u32) {}
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.0[job] = (0, 0, at);
     }

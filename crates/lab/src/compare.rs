@@ -3,13 +3,13 @@
 use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
 use crate::dependence::{dependence, figures as compared_figures};
 use crate::experiment::map_parallel::map_parallel;
-use crate::figures::{DeviceFigures, JobFigures, figures, sync_note};
+use crate::figures::{DeviceFigures, JobFigures, SYNC, figures, syncs_per_second};
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::job::{Direction, Job};
-use flashlab_fio::stats::{JobStats, Settings, Tail};
-use flashlab_sim::{Duration, Mechanism};
+use flashlab_fio::stats::{JobStats, Report, Settings, Tail};
+use flashlab_sim::{Duration, Histogram, Mechanism};
 
 /// The row of one device.
 #[derive(Clone, Debug)]
@@ -44,15 +44,15 @@ impl Compared {
     }
 }
 
-/// One direction of one job or group.
+/// One direction of one job or group, or its calls of `fsync` and `fdatasync`.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The job's name.
     pub job: String,
-    /// The direction.
-    pub direction: Direction,
-    /// Bytes per second.
-    pub bytes_per_second: u64,
+    /// Name of the direction, or [`SYNC`].
+    pub direction: &'static str,
+    /// Bytes per second; `None` for calls that move none.
+    pub bytes_per_second: Option<u64>,
     /// Requests per second.
     pub requests_per_second: f64,
     /// Mean completion latency in nanoseconds.
@@ -104,12 +104,9 @@ pub fn compare(
         }
         let t_read = device.t_read();
         let ran = reports.as_deref().unwrap_or_default();
-        let syncs = ran.iter().filter_map(sync_note);
-        remarks.extend(syncs.map(|note| format!("{}: {note}", device.argument)));
         let hints = hints(ran, t_read);
         let figures = ran.iter().flat_map(|report| figures(report, Some(t_read))).collect();
-        let lines = reports
-            .map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats, t_read)).collect());
+        let lines = reports.map(|reports| reports.iter().flat_map(|report| lines(report, t_read)).collect());
         Compared {
             device: device.label(),
             title: device.title.clone(),
@@ -122,25 +119,48 @@ pub fn compare(
     })
 }
 
-fn lines(job: &str, stats: &JobStats, t_read: Duration) -> Vec<Line> {
-    let unwritten = reads_unwritten(stats, t_read);
+fn lines(report: &Report, t_read: Duration) -> Vec<Line> {
+    let (job, stats) = (&report.job.name, &report.stats);
+    let unwritten = reads_unwritten(report, t_read);
     let line = |direction| {
         let figures = stats.direction(direction);
         let tail = Tail::from_histogram(&figures.clat)?;
-        let (mechanism, ns) = figures.mechanisms_ns().max_by_key(|(_, ns)| *ns)?;
-        let share = 100.0 * ns as f64 / (figures.clat.sum_ns() as f64).max(1.0);
         Some(Line {
-            job: job.to_owned(),
-            direction,
-            bytes_per_second: figures.bytes_per_second(),
+            job: job.clone(),
+            direction: direction.name(),
+            bytes_per_second: Some(figures.bytes_per_second()),
             requests_per_second: figures.requests_per_second(),
             latency_ns_mean: figures.clat.mean_ns(),
             tail,
-            most: (mechanism, share),
+            most: most(figures.mechanisms_ns(), &figures.clat)?,
             unwritten: direction == Direction::Read && unwritten,
         })
     };
-    Direction::ALL.into_iter().filter_map(line).collect()
+    Direction::ALL.into_iter().filter_map(line).chain(sync_line(job, stats)).collect()
+}
+
+/// Returns the line of the calls of `fsync` and `fdatasync`, if they took time.
+fn sync_line(job: &str, stats: &JobStats) -> Option<Line> {
+    let sync = Some(&stats.sync).filter(|sync| sync.sum_ns() > 0)?;
+    Some(Line {
+        job: job.to_owned(),
+        direction: SYNC,
+        bytes_per_second: None,
+        requests_per_second: syncs_per_second(stats),
+        latency_ns_mean: sync.mean_ns(),
+        tail: Tail::from_histogram(sync)?,
+        most: most(stats.sync_mechanisms_ns(), sync)?,
+        unwritten: false,
+    })
+}
+
+/// Returns the mechanism that took most of the time, and its share in percent.
+fn most(
+    mechanisms_ns: impl Iterator<Item = (Mechanism, u64)>,
+    latencies: &Histogram,
+) -> Option<(Mechanism, f64)> {
+    let (mechanism, ns) = mechanisms_ns.max_by_key(|(_, ns)| *ns)?;
+    Some((mechanism, 100.0 * ns as f64 / (latencies.sum_ns() as f64).max(1.0)))
 }
 
 /// Returns the device with the most requests per second in one direction of a job. Returns `None` if fewer than two
@@ -150,7 +170,8 @@ pub fn fastest<'a>(compared: &'a [Compared], job: &str, direction: Direction) ->
     let mut rates: Vec<(&Compared, f64)> = Vec::new();
     for device in compared {
         let lines = device.lines.as_ref().map_or(&[][..], Vec::as_slice);
-        let Some(line) = lines.iter().find(|line| line.job == job && line.direction == direction) else {
+        let Some(line) = lines.iter().find(|line| line.job == job && line.direction == direction.name())
+        else {
             continue;
         };
         if line.unwritten {
@@ -168,15 +189,14 @@ pub fn fastest<'a>(compared: &'a [Compared], job: &str, direction: Direction) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashlab_sim::Histogram;
 
     fn compared(device: &str, iops: f64, unwritten: bool) -> Compared {
         let mut latencies = Histogram::new();
         latencies.record(Duration::from_us(1));
         let line = Line {
             job: "a".into(),
-            direction: Direction::Read,
-            bytes_per_second: 1,
+            direction: "read",
+            bytes_per_second: Some(1),
             requests_per_second: iops,
             latency_ns_mean: 1.0,
             tail: Tail::from_histogram(&latencies).expect("the histogram has a latency"),

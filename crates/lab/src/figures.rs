@@ -3,8 +3,8 @@
 use crate::bench::reads_unwritten;
 use crate::results::Mechanisms;
 use flashlab_fio::job::Direction;
-use flashlab_fio::stats::{Report, Timeline};
-use flashlab_sim::Duration;
+use flashlab_fio::stats::{JobStats, Report, Timeline};
+use flashlab_sim::{Duration, Histogram, Mechanism};
 use serde::Serialize;
 
 /// The percentiles in a job's figures.
@@ -27,14 +27,17 @@ pub struct DeviceFigures {
     pub error: Option<String>,
 }
 
-/// The figures of one direction of one job or group.
+/// Name of the calls of `fsync` and `fdatasync` in the place of a direction.
+pub const SYNC: &str = "sync";
+
+/// The figures of one direction of one job or group, or of its calls of `fsync` and `fdatasync`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobFigures {
     /// The job's name.
     pub job: String,
-    /// `read`, `write`, `trim`, or `mixed` with `unified_rw_reporting`.
+    /// `read`, `write`, `trim`, or `mixed` with `unified_rw_reporting`; [`SYNC`] for `fsync` and `fdatasync`.
     pub direction: &'static str,
-    /// Requests that completed.
+    /// Requests or calls that completed.
     pub requests: u64,
     /// Bytes that these requests moved.
     pub bytes: u64,
@@ -72,34 +75,60 @@ pub struct Latency {
     pub histogram_ns: Vec<(u64, u64)>,
 }
 
-/// Returns the figures of each direction of `report` in which a request completed. `t_read` is the read time of the
+/// Returns the figures of each direction of `report` in which a request completed, and those of its calls of `fsync`
+/// and `fdatasync` if they took time. `t_read` is the read time of the
 /// device's array, if the device has one.
 pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
-    let unwritten = t_read.is_some_and(|t_read| reads_unwritten(&report.stats, t_read));
+    let unwritten = t_read.is_some_and(|t_read| reads_unwritten(report, t_read));
     let figure = |(direction, name): &(Direction, &'static str)| {
         Some(JobFigures {
             unwritten: *direction == Direction::Read && unwritten,
             ..figure(report, *direction, name)?
         })
     };
-    report.shown().iter().filter_map(figure).collect()
+    report.shown().iter().filter_map(figure).chain(sync_figure(&report.job.name, &report.stats)).collect()
 }
 
-/// Returns a note on the latency of `fsync` and `fdatasync` of a buffered job, whose writes only reach the page cache.
-pub fn sync_note(report: &Report) -> Option<String> {
-    let sync = &report.stats.sync;
-    if !report.job.buffered || sync.count() == 0 {
-        return None;
+fn sync_figure(job: &str, stats: &JobStats) -> Option<JobFigures> {
+    let calls = stats.sync.count();
+    let runtime_ms = stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0);
+    (stats.sync.sum_ns() > 0).then(|| JobFigures {
+        job: job.to_owned(),
+        direction: SYNC,
+        requests: calls,
+        bytes: 0,
+        runtime_ms,
+        iops: syncs_per_second(stats),
+        bytes_per_second: 0,
+        latency: latency(&stats.sync),
+        mechanisms_ns: mechanisms(stats.sync_mechanisms_ns(), calls),
+        unwritten: false,
+        timeline: None,
+    })
+}
+
+/// Returns the calls of `fsync` and `fdatasync` per second over the runtime of the job.
+pub(crate) fn syncs_per_second(stats: &JobStats) -> f64 {
+    let runtime_ms = stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0);
+    if runtime_ms == 0 { 0.0 } else { 1_000.0 * stats.sync.count() as f64 / runtime_ms as f64 }
+}
+
+fn latency(of: &Histogram) -> Latency {
+    let percentile = |percent: f64| (percent, of.percentile(percent).min(of.max()).as_ns());
+    Latency {
+        min_ns: of.min().as_ns(),
+        mean_ns: of.mean_ns(),
+        stddev_ns: of.stddev_ns(),
+        max_ns: of.max().as_ns(),
+        percentiles_ns: PERCENTILES.map(percentile).to_vec(),
+        histogram_ns: of.occupied().collect(),
     }
-    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
-    Some(format!(
-        "job `{}`: {} calls of fsync or fdatasync took {} on average, p99 {}, at most {}",
-        report.job.name,
-        sync.count(),
-        ms(sync.mean_ns()),
-        ms(sync.percentile(99.0).min(sync.max()).as_ns() as f64),
-        ms(sync.max().as_ns() as f64),
-    ))
+}
+
+/// Returns the mean time of each mechanism that took time.
+fn mechanisms(totals_ns: impl Iterator<Item = (Mechanism, u64)>, requests: u64) -> Mechanisms {
+    let spent = totals_ns.filter(|(_, ns)| *ns > 0);
+    Mechanisms(spent.map(|(mechanism, ns)| (mechanism.name(), ns as f64 / requests as f64)).collect())
 }
 
 fn figure(report: &Report, direction: Direction, name: &'static str) -> Option<JobFigures> {
@@ -108,8 +137,6 @@ fn figure(report: &Report, direction: Direction, name: &'static str) -> Option<J
     if clat.count() == 0 {
         return None;
     }
-    let percentile = |percent: f64| (percent, clat.percentile(percent).min(clat.max()).as_ns());
-    let spent = stats.mechanisms_ns().filter(|(_, ns)| *ns > 0);
     let requests = clat.count();
     Some(JobFigures {
         job: report.job.name.clone(),
@@ -119,17 +146,8 @@ fn figure(report: &Report, direction: Direction, name: &'static str) -> Option<J
         runtime_ms: stats.runtime_ms,
         iops: stats.requests_per_second(),
         bytes_per_second: stats.bytes_per_second(),
-        latency: Latency {
-            min_ns: clat.min().as_ns(),
-            mean_ns: clat.mean_ns(),
-            stddev_ns: clat.stddev_ns(),
-            max_ns: clat.max().as_ns(),
-            percentiles_ns: PERCENTILES.map(percentile).to_vec(),
-            histogram_ns: clat.occupied().collect(),
-        },
-        mechanisms_ns: Mechanisms(
-            spent.map(|(mechanism, ns)| (mechanism.name(), ns as f64 / requests as f64)).collect(),
-        ),
+        latency: latency(clat),
+        mechanisms_ns: mechanisms(stats.mechanisms_ns(), requests),
         unwritten: false,
         timeline: stats.timeline.as_deref().cloned(),
     })

@@ -4,6 +4,7 @@ use crate::bench::{Bench, BenchError};
 use crate::results::DeviceStatistics;
 use crate::statistics::statistics;
 use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::job::{Extent, Job};
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_sim::{Duration, Histogram, Mechanism};
 use std::collections::BTreeMap;
@@ -113,12 +114,35 @@ fn per_second(count: u64, milliseconds: u64) -> f64 {
     if milliseconds == 0 { 0.0 } else { 1_000.0 * count as f64 / milliseconds as f64 }
 }
 
-/// Returns a note that files lie on the bare device, if a job has `directory=`. It is meant for devices without a
-/// filesystem.
+/// Returns a note that files lie on the bare device, if a job has `directory=`, or that buffered clones share a region of
+/// the device. It is meant for devices without a filesystem.
 pub fn files_on_bare_device(invocation: &Invocation) -> Option<String> {
-    let directory = invocation.jobs.iter().find_map(|job| job.directory.as_ref())?;
+    let Some(directory) = invocation.jobs.iter().find_map(|job| job.directory.as_ref()) else {
+        return clones_on_one_region(&invocation.jobs);
+    };
     Some(format!(
         "directory={directory}: without a filesystem, its files lie one after the other on the bare device (--fs vfat \
          adds a filesystem)"
+    ))
+}
+
+/// Returns a note on buffered clones that use the same region of the device. Each of them would have files of its own in
+/// fio, and its own pages in the cache.
+fn clones_on_one_region(jobs: &[Job]) -> Option<String> {
+    let has_twin = |job: &&Job| {
+        let twins = jobs.iter().filter(|other| other.name == job.name && other.wave == job.wave);
+        job.buffered
+            && job.read_iolog.is_none()
+            && job.directory.is_none()
+            && job.offset_increment == Extent::Bytes(0)
+            // Clones with `filename=` have the same names.
+            && twins.clone().any(|other| other.files != job.files)
+    };
+    let job = jobs.iter().find(has_twin)?;
+    let clones = jobs.iter().filter(|other| other.name == job.name && other.wave == job.wave).count();
+    Some(format!(
+        "{}: without directory= and filename=, fio gives each of the {clones} clones a file of its own; here they share the \
+         same bytes of the device and their pages in the cache. directory=/d lays out a file for each.",
+        job.name
     ))
 }

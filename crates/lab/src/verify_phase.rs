@@ -135,8 +135,8 @@ impl<R: Record> Record for WriteRecorder<R> {
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
         self.inner.flushing(job, file, offset, data_only, at);
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32) {
-        self.inner.synced(job, issued, done, depth);
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, spent: &Spent, depth: u32) {
+        self.inner.synced(job, issued, done, spent, depth);
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.inner.ramp_over(job, at);

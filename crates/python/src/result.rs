@@ -55,9 +55,12 @@ impl RunResult {
     fn of_report(&self, report: &Report) -> Vec<JobFigures> {
         let with_latencies = |found: flashlab_lab::figures::JobFigures| {
             let direction = report.shown().iter().find(|(_, name)| *name == found.direction);
-            let (direction, _) = direction.expect("the figures are of a shown direction");
-            let latencies = report.stats.direction(*direction).clat.clone();
-            JobFigures::new(found, latencies)
+            // The other figures are those of `fsync` and `fdatasync`.
+            let latencies = match direction {
+                Some((direction, _)) => &report.stats.direction(*direction).clat,
+                None => &report.stats.sync,
+            };
+            JobFigures::new(found, latencies.clone())
         };
         figures(report, Some(self.t_read)).into_iter().map(with_latencies).collect()
     }

@@ -24,9 +24,12 @@ pub fn table(compared: &[Compared], width: usize) -> String {
                 let cells = vec![
                     device.device.clone(),
                     line.job.clone(),
-                    line.direction.name().to_owned(),
+                    line.direction.to_owned(),
                     number::fixed(line.requests_per_second, 0),
-                    number::significant(line.bytes_per_second as f64 / MIB, 3),
+                    line.bytes_per_second.map_or_else(
+                        || number::NONE.to_owned(),
+                        |rate| number::significant(rate as f64 / MIB, 3),
+                    ),
                     number::duration_ns(line.latency_ns_mean),
                     number::duration_ns(line.tail.p99.as_ns() as f64),
                     number::duration_ns(line.tail.max.as_ns() as f64),

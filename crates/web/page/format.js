@@ -11,7 +11,7 @@ const scaled = (value, base, units) => {
 };
 
 export const bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
-export const latency = (ns) => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
+export const latency = (ns) => scaled(ns, 1000, ["ns", "µs", "ms", "s"]);
 export const count = (value) => value < 10000 ? String(Math.round(value)) : scaled(value, 1000, ["", "k", "M", "G"]).trim();
 
 // Simulated time: "3 d 04:05:06.789".

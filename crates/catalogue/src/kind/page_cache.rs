@@ -44,7 +44,7 @@ pub(super) const TABLE: &[Parameter] = &[
     "Requests that the driver takes at a time; the others wait in the scheduler, where reads precede writes.",
     "2: Linux' mmc driver prepares a request while another one is on the bus"),
     optional!("cache.processors", CountOrNone PageCacheParameters.processors, (1, 1024),
-    "Number of processors. On one, calls and write-back take turns.", "4"),
+    "Number of processors. When all of them are busy, calls and write-back wait for the first that is free.", "4"),
     optional!("cache.t_call", TimeOrNone PageCacheParameters.t_call, TEN_SECONDS,
     "Processor time of a buffered call, including the program's until its next call.",
     "that of the recorded guest (docs/buffered.md)"),

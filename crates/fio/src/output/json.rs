@@ -10,7 +10,7 @@ use crate::stats::{
     BatchTable, DepthTable, DirectionStats, GroupLine, LatencyTable, LoggerBuffer, Report, groups, share,
     share_of_group,
 };
-use flashlab_sim::{Histogram, Moments};
+use flashlab_sim::{Histogram, Mechanism, Moments};
 use serde_json::{Map, Value, json};
 
 /// Version of fio that defines the format.
@@ -179,16 +179,20 @@ fn shares(steps: &[&str], counts: &[u64], total: u64, least: f64) -> Value {
     Value::Object(pairs.collect())
 }
 
+fn times(mechanisms_ns: impl Iterator<Item = (Mechanism, u64)>) -> Value {
+    Value::Object(mechanisms_ns.map(|(mechanism, ns)| (mechanism.name().to_owned(), ns.into())).collect())
+}
+
 fn flashlab_values(run: &Run<'_>, report: &Report) -> Value {
     let stats = &report.stats;
-    let mechanisms: Map<String, Value> = report
+    let mut mechanisms: Map<String, Value> = report
         .shown()
         .iter()
-        .map(|&(direction, name)| {
-            let parts = stats.direction(direction).mechanisms_ns();
-            (name.to_owned(), Value::Object(parts.map(|(m, ns)| (m.name().to_owned(), ns.into())).collect()))
-        })
+        .map(|&(direction, name)| (name.to_owned(), times(stats.direction(direction).mechanisms_ns())))
         .collect();
+    if stats.sync.sum_ns() > 0 {
+        mechanisms.insert("sync".to_owned(), times(stats.sync_mechanisms_ns()));
+    }
     let mut out = json!({
         "version": run.version,
         "jobs": report.jobs,

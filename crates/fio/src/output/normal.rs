@@ -10,7 +10,7 @@ use crate::stats::{
     BatchTable, DepthTable, DirectionStats, GroupLine, JobStats, LatencyTable, LoggerBuffer, Report, Samples,
     block_sizes, groups, share, share_of_group,
 };
-use flashlab_sim::{Histogram, Moments};
+use flashlab_sim::{Histogram, Mechanism, Moments};
 use std::fmt::{self, Display, Formatter};
 
 /// The text for `run`. `jobs` are all jobs that ran, for the lines before the first result.
@@ -338,21 +338,28 @@ fn group_line(f: &mut Formatter<'_>, line: &GroupLine) -> fmt::Result {
 fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     for &(direction, name) in report.shown() {
         let stats = report.stats.direction(direction);
-        let total = stats.clat.sum_ns();
-        if total == 0 {
-            continue;
-        }
-        let parts: Vec<String> = stats
-            .mechanisms_ns()
-            .filter(|&(_, ns)| ns > 0)
-            .map(|(mechanism, ns)| {
-                let mean_us = ns as f64 / stats.total_ios() as f64 / 1_000.0;
-                format!("{}={mean_us:.2} ({:.1}%)", mechanism.name(), 100.0 * ns as f64 / total as f64)
-            })
-            .collect();
-        writeln!(f, "  {name} time, mean (usec): {}", parts.join(", "))?;
+        mechanism_line(f, name, &stats.clat, stats.mechanisms_ns())?;
     }
-    Ok(())
+    mechanism_line(f, "sync", &report.stats.sync, report.stats.sync_mechanisms_ns())
+}
+
+/// Writes the mean time of a call per mechanism, unless the calls took no time.
+fn mechanism_line(
+    f: &mut Formatter<'_>,
+    name: &str,
+    latencies: &Histogram,
+    mechanisms_ns: impl Iterator<Item = (Mechanism, u64)>,
+) -> fmt::Result {
+    let (count, total) = (latencies.count(), latencies.sum_ns());
+    if total == 0 {
+        return Ok(());
+    }
+    let part = |(mechanism, ns): (Mechanism, u64)| {
+        let mean_us = ns as f64 / count as f64 / 1_000.0;
+        format!("{}={mean_us:.2} ({:.1}%)", mechanism.name(), 100.0 * ns as f64 / total as f64)
+    };
+    let parts: Vec<String> = mechanisms_ns.filter(|&(_, ns)| ns > 0).map(part).collect();
+    writeln!(f, "  {name} time, mean (usec): {}", parts.join(", "))
 }
 
 /// Writes the tail of the write latencies, which fio does not have.

@@ -201,6 +201,8 @@ pub struct JobStats {
     pub directions: [DirectionStats; 3],
     /// Latencies of `fsync` and `fdatasync`.
     pub sync: Histogram,
+    /// Nanoseconds per mechanism, over all calls of `fsync` and `fdatasync`.
+    pub sync_spent_ns: [u64; Mechanism::ALL.len()],
     /// clat of all directions in fio's coarse table.
     pub latency: LatencyTable,
     /// Numbers of in-flight requests at submission.
@@ -225,6 +227,16 @@ impl JobStats {
     /// Returns the statistics of one direction.
     pub fn direction(&self, direction: Direction) -> &DirectionStats {
         &self.directions[direction as usize]
+    }
+    pub(super) fn record_sync(&mut self, latency: Duration, spent: &Spent) {
+        self.sync.record(latency);
+        for (total, mechanism) in self.sync_spent_ns.iter_mut().zip(Mechanism::ALL) {
+            *total += spent[mechanism].as_ns();
+        }
+    }
+    /// Returns the nanoseconds per mechanism over all calls of `fsync` and `fdatasync`, in printing order.
+    pub fn sync_mechanisms_ns(&self) -> impl Iterator<Item = (Mechanism, u64)> + '_ {
+        Mechanism::ALL.into_iter().zip(self.sync_spent_ns)
     }
     /// Returns the number of completed requests in all directions.
     pub fn total_ios(&self) -> u64 {
@@ -270,6 +282,9 @@ impl JobStats {
             mine.merge(theirs);
         }
         self.sync.merge(&other.sync);
+        for (mine, theirs) in self.sync_spent_ns.iter_mut().zip(other.sync_spent_ns) {
+            *mine += theirs;
+        }
         self.latency.merge(&other.latency);
         self.depths.merge(&other.depths);
         self.submits.merge(&other.submits);

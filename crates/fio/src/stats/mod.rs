@@ -110,8 +110,8 @@ impl Record for WaveRecorder<'_> {
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
         self.0[job].completed(io, done, spent);
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32) {
-        self.0[job].synced(issued, done, depth);
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, spent: &Spent, depth: u32) {
+        self.0[job].synced(issued, done, spent, depth);
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.0[job].ramp_over(at);

@@ -283,8 +283,8 @@ impl Recorder {
         }
     }
 
-    pub(super) fn synced(&mut self, issued: Instant, done: Instant, depth: u32) {
-        self.stats.sync.record(done.saturating_since(issued));
+    pub(super) fn synced(&mut self, issued: Instant, done: Instant, spent: &Spent, depth: u32) {
+        self.stats.record_sync(done.saturating_since(issued), spent);
         self.stats.depths.record(depth, 1);
     }
 

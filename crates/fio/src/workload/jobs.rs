@@ -220,7 +220,7 @@ impl<R: Record> Jobs<R> {
             Outstanding::Flush(flush) if status != Status::Ok => {
                 submitter.flush_rejected(flush, at, status, &mut self.record);
             }
-            Outstanding::Flush(flush) => submitter.flushed(flush.issued, at, &mut self.record),
+            Outstanding::Flush(flush) => submitter.flushed(flush.issued, at, spent, &mut self.record),
         }
         self.vacate(id, job, had_next);
     }

@@ -56,8 +56,8 @@ pub trait Record {
     /// Records the submission of a flush to the device. `offset` is that of the previous request, as in fio's logs.
     fn flushing(&mut self, _job: usize, _file: FileId, _offset: u64, _data_only: bool, _at: Instant) {}
     /// Records the completion of a flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or from an iolog).
-    /// `depth` includes the flush.
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32);
+    /// `depth` includes the flush. The sum of `spent` is the time since the submission.
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, spent: &Spent, depth: u32);
     /// Ends the job's ramp. All counts of the job so far are dropped, and its runtime counts from `at`.
     fn ramp_over(&mut self, job: usize, at: Instant);
     /// Records that a request failed or took too long. The job ends as in fio, and [`Record::finished`] follows.
@@ -71,7 +71,7 @@ impl Record for () {
     fn started(&mut self, _: usize, _: Instant) {}
     fn submitted(&mut self, _: usize, _: &Io, _: u32) {}
     fn completed(&mut self, _: usize, _: &Io, _: Instant, _: &Spent) {}
-    fn synced(&mut self, _: usize, _: Instant, _: Instant, _: u32) {}
+    fn synced(&mut self, _: usize, _: Instant, _: Instant, _: &Spent, _: u32) {}
     fn ramp_over(&mut self, _: usize, _: Instant) {}
     fn failed(&mut self, _: usize, _: &Io, _: Instant, _: Cause) {}
     fn finished(&mut self, _: usize, _: Instant) {}
@@ -90,8 +90,8 @@ impl<R: Record> Record for &mut R {
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
         (**self).flushing(job, file, offset, data_only, at);
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32) {
-        (**self).synced(job, issued, done, depth);
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, spent: &Spent, depth: u32) {
+        (**self).synced(job, issued, done, spent, depth);
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {
         (**self).ramp_over(job, at);

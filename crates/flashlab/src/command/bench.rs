@@ -14,7 +14,7 @@ use flashlab_fio::output::logs;
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
-use flashlab_lab::figures::{DeviceFigures, figures, sync_note};
+use flashlab_lab::figures::{DeviceFigures, figures};
 use flashlab_lab::job_run::{JobRun, Notes};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_report::html::{JobPage, jobs_page};
@@ -274,6 +274,12 @@ impl Target {
     fn label_and_remarks(&self, argument: &str, library: &Library) -> (String, Vec<String>) {
         match self {
             Target::Model(device) => (device.label(), device.remarks()),
+            Target::Bytes(device) if argument.starts_with("volume:") && !device.has_timing() => {
+                let remark = "the members have no timing: each request takes 1 us, which says nothing about a real device; for \
+                              timing, name members with a model (sd/... or usb/...) in a pool, volume:pool.toml. The writes go \
+                              to the members, as with `serve`";
+                (argument.to_owned(), vec![remark.to_owned()])
+            }
             // A device with layers cannot be opened as a model, so it has no label and no remarks of its own.
             Target::Bytes(_) => Device::open(argument, library)
                 .map_or((argument.to_owned(), Vec::new()), |device| (device.label(), device.remarks())),
@@ -291,12 +297,7 @@ impl Target {
             title,
             written_first_bytes: notes.written_first,
             jobs: reports.iter().flat_map(|report| figures(report, t_read)).collect(),
-            notes: self
-                .hints(reports)
-                .iter()
-                .map(Hint::to_string)
-                .chain(reports.iter().filter_map(sync_note))
-                .collect(),
+            notes: self.hints(reports).iter().map(Hint::to_string).collect(),
             error: refusal(reports).as_ref().map(ToString::to_string),
         }
     }

@@ -28,8 +28,8 @@ impl TargetKind {
             Ok(existing) if existing.is_dir() => TargetKind::Directory,
             Ok(existing) if existing.is_file() => TargetKind::File,
             Ok(_) => TargetKind::Block,
-            // A device node that is not there is not the name of a virtual device either.
-            Err(_) if target.starts_with("/dev/") => TargetKind::Block,
+            // A path to nothing is not the name of a virtual device either.
+            Err(_) if ["/", "./", "../"].iter().any(|begin| target.starts_with(begin)) => TargetKind::Block,
             Err(_) => TargetKind::Virtual,
         }
     }

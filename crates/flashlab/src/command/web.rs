@@ -5,6 +5,7 @@ use crate::file;
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
 use flashlab_lab::session::{Command, Session, SessionError};
+use flashlab_served::Served;
 use flashlab_sim::Duration;
 use flashlab_web::{Limits, Refused, Server, Stop, Subject};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -36,7 +37,7 @@ pub(crate) struct Options {
     /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, a TOML file.
     #[arg(default_value = "sd/kingston")]
     device: String,
-    /// Options of fio.
+    /// A job file (`-`: standard input), or options of fio.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
     fio: Vec<String>,
 }
@@ -44,7 +45,14 @@ pub(crate) struct Options {
 impl Web {
     pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
         let Web::Web(options) = self;
-        let job = if options.fio.is_empty() { JOB.to_owned() } else { options.fio.join(" ") };
+        if Served::always_stores_bytes(&options.device) {
+            return Err(Failure::usage(format!(
+                "{}: the page of `web` shows devices with a model and without layers, such as sd/kingston; `flashlab serve \
+                 {} --web 8080` serves any device and shows it if it has a model",
+                options.device, options.device
+            )));
+        }
+        let job = job(&options.fio)?;
         let devices = [options.device.clone()];
         let mut session = Session::new(library, &devices, &job, options.seed)
             .and_then(|mut session| {
@@ -63,6 +71,27 @@ impl Web {
         let mut page = SessionPage { session: &mut session };
         server.serve(&mut page, &stop).map_err(|error| Failure::system("the page", &error))?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Longest job file in bytes.
+const JOB_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Returns the text of the job that `words` stand for: a job file, or options of fio.
+fn job(words: &[String]) -> Result<String, Failure> {
+    let words = if words.first().is_some_and(|word| word == "fio") { &words[1..] } else { words };
+    match words {
+        [] => Ok(JOB.to_owned()),
+        [first, ..] if first.starts_with("--") => Ok(words.join(" ")),
+        [path] => {
+            let bytes = file::read(path, JOB_FILE_BYTES_MAX)
+                .map_err(|why| Failure::usage(format!("{path}: the job file cannot be read: {why}")))?;
+            String::from_utf8(bytes)
+                .map_err(|_| Failure::usage(format!("{path}: expected a job file, which is UTF-8 text")))
+        }
+        [first, ..] => Err(Failure::usage(format!(
+            "{first}: expected one job file, or options of fio (--name=a --rw=randread --bs=4k --direct=1)"
+        ))),
     }
 }
 

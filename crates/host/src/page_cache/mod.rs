@@ -9,8 +9,8 @@
 //! - Adjacent pages merge into requests (`writer`), read-ahead follows streams (`read_ahead`), and reads precede writes
 //!   in the queue (`queue`).
 //!
-//! Calls of one processor take turns; `Settings` states the processor time of each part. The same calls give the same
-//! results.
+//! Calls and write-back share the processors, whose number `Settings` states with the processor time of each part. The
+//! same calls give the same results.
 //!
 //! Not modelled: metadata of filesystems, memory that programs take from the cache, write-back by the memory reclaim,
 //! large folios, and io_uring's workers.
@@ -32,6 +32,7 @@ pub use parameters::{PAGE, PageCacheParameters, Settings};
 pub use read_ahead::Advice;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
 use alloc::vec::Vec;
 use bandwidth::Bandwidth;
 use call::{Call, CallId};
@@ -121,8 +122,8 @@ pub struct PageCache {
     awaiting_room: Vec<CallId>,
     /// Writes that are built or in flight.
     writes_in_flight: usize,
-    /// Instant until which the processor is busy, if there is only one.
-    busy_until: Instant,
+    /// Instant until which each processor is busy.
+    busy_until: Vec<Instant>,
     /// Pages dirtied since the last check of the limits, and the number at which the next check comes.
     dirtied: u64,
     check_at: u64,
@@ -155,7 +156,7 @@ impl PageCache {
             completed: VecDeque::new(),
             awaiting_room: Vec::new(),
             writes_in_flight: 0,
-            busy_until: Instant::ZERO,
+            busy_until: vec![Instant::ZERO; settings.processors.max(1) as usize],
             dirtied: 0,
             check_at: 32,
             last_pause: None,
@@ -242,13 +243,11 @@ impl PageCache {
         Some(at)
     }
 
-    /// Reserves the processor for `time` from `at` on. Returns the instants between which it works.
+    /// Reserves the processor that is free first for `time` from `at` on. Returns the instants between which it works.
     fn work(&mut self, at: Instant, time: Duration) -> (Instant, Instant) {
-        if self.settings.processors > 1 {
-            return (at, at + time);
-        }
-        let begin = at.max(self.busy_until);
-        self.busy_until = begin + time;
+        let processor = self.busy_until.iter_mut().min().expect("a host has a processor");
+        let begin = at.max(*processor);
+        *processor = begin + time;
         (begin, begin + time)
     }
 

@@ -98,7 +98,7 @@ pub struct Settings {
     pub request_max: u64,
     /// Requests that the driver takes at a time.
     pub tags: u32,
-    /// Number of processors. On one, calls and write-back take turns; on several, none waits for another.
+    /// Number of processors. When all of them are busy, calls and write-back wait for the first that is free.
     pub processors: u32,
     /// Processor time of a call, including the program's until its next call.
     pub t_call: Duration,

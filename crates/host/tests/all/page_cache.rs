@@ -285,6 +285,33 @@ fn the_close_writes_everything_and_forgets_all_pages() {
     assert_eq!(host.requests().len(), before + 1, "the page is no longer cached");
 }
 
+#[test]
+fn calls_at_one_instant_wait_for_a_free_processor() {
+    let set = settings();
+    let cost = set.t_call + set.t_page;
+    for (processors, rounds) in [(1, 6), (2, 3), (4, 2), (6, 1), (8, 1)] {
+        let mut cache = PageCache::new(Settings { processors, ..set });
+        let mut device = Serial::new(1_000, 0);
+        let mut model = cache.over(&mut device);
+        for n in 0..6 {
+            let (id, offset) = (RequestId(n), n * PAGE);
+            model.submit(
+                Instant::ZERO,
+                Request { id, op: Op::Write, file: FileId::DEVICE, offset, length: PAGE },
+            );
+        }
+        let mut done: Vec<Completion> =
+            (0..6).map(|_| model.complete(Instant::MAX).expect("a call")).collect();
+        done.sort_by_key(|call| call.at);
+        let last = done.last().expect("six calls").at.since(Instant::ZERO);
+        assert_eq!(last, cost * rounds, "{processors} processors");
+        let work: Duration =
+            done.iter().map(|call| call.spent[Mechanism::Host]).fold(Duration::ZERO, |a, b| a + b);
+        assert_eq!(work, cost * 6, "waiting is no work");
+        assert!(work <= last * u64::from(processors));
+    }
+}
+
 /// A call of the property test: kind, page, offset in the page, length.
 type Step = (u8, u64, u64, u64);
 

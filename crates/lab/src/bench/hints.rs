@@ -1,7 +1,7 @@
 //! Hints on results whose numbers alone would mislead.
 
 use flashlab_fio::job::Direction;
-use flashlab_fio::stats::{JobStats, Report};
+use flashlab_fio::stats::Report;
 use flashlab_sim::{Duration, Mechanism};
 use std::fmt;
 
@@ -28,18 +28,24 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Returns true if fewer than half of the reads accessed the array. One access takes `t_read`.
-pub(crate) fn reads_unwritten(stats: &JobStats, t_read: Duration) -> bool {
-    let reads = stats.direction(Direction::Read);
+/// Returns true if fewer than half of the reads of the device accessed the array. One access takes `t_read`.
+pub(crate) fn reads_unwritten(report: &Report, t_read: Duration) -> bool {
+    let reads = report.stats.direction(Direction::Read);
     // An access takes at least t_read, less a few percent of spread.
-    let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);
-    accesses_at_most < reads.total_ios().div_ceil(2)
+    let access_ns_min = (t_read.as_ns() * 3 / 4).max(1);
+    let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / access_ns_min;
+    let of_device = match report.job.buffered {
+        // The page cache answers the other reads. A read that waits for the device takes longer than an access.
+        true => reads.clat.occupied().filter(|(ns, _)| *ns >= access_ns_min).map(|(_, count)| count).sum(),
+        false => reads.total_ios(),
+    };
+    accesses_at_most < of_device.div_ceil(2)
 }
 
 /// Returns the hints on jobs that ran on a device whose array access takes `t_read` (`flash.t_read`).
 pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
     let mut hints: Vec<Hint> = Vec::new();
-    for report in reports.iter().filter(|report| reads_unwritten(&report.stats, t_read)) {
+    for report in reports.iter().filter(|report| reads_unwritten(report, t_read)) {
         let hint = Hint::ReadsUnwritten { job: report.job.name.clone() };
         if !hints.contains(&hint) {
             hints.push(hint);

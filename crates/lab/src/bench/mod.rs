@@ -417,7 +417,7 @@ impl Bench {
         let work = work_of(job, self.device().geometry().capacity);
         let progress = WaveProgress::new(self.progress.clone(), work, begin);
         let (replay, last) = self.run_workload(replay, progress, runner)?;
-        let (_, steps, record) = replay.finish().map_err(|error| fault(error.to_string()))?;
+        let (steps, record) = replay.finish().map_err(|error| fault(error.to_string()))?;
         if let Some(error) = steps.error() {
             return Err(fault(error.to_string()));
         }

@@ -3,7 +3,7 @@
 use super::END;
 use crate::progress::Progress;
 use flashlab_fio::workload::{Jobs, Record};
-use flashlab_recording::{ReplayJob, Step};
+use flashlab_recording::{ReadStep, ReplayJob};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Request, Workload};
 
 /// Number of events between two checks of the stop flag and reports of progress.
@@ -26,7 +26,7 @@ impl<R: Record> Wave for Jobs<R> {
     }
 }
 
-impl<S: Iterator<Item = Step>, R: Record> Wave for ReplayJob<S, R> {
+impl<S: ReadStep, R: Record> Wave for ReplayJob<S, R> {
     fn share_done(&self, _: Instant) -> f64 {
         ReplayJob::share_done(self)
     }

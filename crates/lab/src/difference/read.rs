@@ -67,8 +67,21 @@ impl ResultFile {
             return member(text).map(ComparisonFile::into_result);
         }
         let measurements = import::parse(text, "").map_err(ReadError::Import)?;
-        Ok(of_measurements(&measurements, &mechanisms_of_jobs(text)))
+        let mut result = of_measurements(&measurements, &mechanisms_of_jobs(text));
+        result.lines.iter_mut().for_each(limit_percentiles);
+        Ok(result)
     }
+}
+
+/// Limits the percentiles of a line to its maximum. fio's percentiles are midpoints of histogram buckets, so the highest
+/// ones may exceed the maximum, which is exact.
+fn limit_percentiles(line: &mut Line) {
+    let Some(maximum) = line.figures.iter().find(|figure| figure.quantity == MAXIMUM) else { return };
+    let limit = maximum.value;
+    let is_percentile = |figure: &&mut Figure| {
+        figure.quantity.strip_prefix('p').is_some_and(|percent| percent.parse::<f64>().is_ok())
+    };
+    line.figures.iter_mut().filter(is_percentile).for_each(|figure| figure.value = figure.value.min(limit));
 }
 
 /// The members by which a file is recognised.

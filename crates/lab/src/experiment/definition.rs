@@ -5,7 +5,7 @@
 //! [`super::gc`], [`super::recorded`], [`super::rootfs`], [`super::volume`], [`super::tiering`].
 
 use super::error::ExperimentError;
-use super::pattern::CellPattern;
+use super::pattern::{CellPattern, cell_name};
 use super::published::PublishedTables;
 use crate::results::Role;
 use flashlab_catalogue::library::Folder;
@@ -291,6 +291,27 @@ impl Definition {
     /// Returns true if the experiment has a column of this name.
     pub(super) fn has_column(&self, name: &str) -> bool {
         self.columns.contains_key(name)
+    }
+
+    /// Returns the names of the cells of a matrix or a sweep; `None` for other kinds, whose runs determine the names.
+    pub(super) fn cell_names(&self) -> Option<Vec<String>> {
+        let rows: Vec<String> = match (self.kind, &self.range) {
+            (Kind::Matrix, _) if self.rows.is_empty() => vec![String::new()],
+            (Kind::Matrix, _) => self.rows.iter().map(|row| row.name.clone()).collect(),
+            (Kind::Sweep, Some(range)) => {
+                range.values.iter().map(|value| super::sweep::row(*value, range)).collect()
+            }
+            _ => return None,
+        };
+        let of_row = |step: &Step, row: &str| {
+            let columns = self.columns.keys().filter(|column| step.is_on(column));
+            columns.map(|column| cell_name(&step.table, row, column)).collect::<Vec<_>>()
+        };
+        let of_step = |step: &Step| {
+            let rows = rows.iter().filter(|row| self.kind == Kind::Sweep || step.is_in(row));
+            rows.flat_map(|row| of_row(step, row)).collect::<Vec<_>>()
+        };
+        Some(self.steps.iter().flat_map(of_step).collect())
     }
 
     fn check(&self, published: &PublishedTables) -> Result<(), String> {

@@ -63,12 +63,17 @@ use undetermined::OtherValue;
 #[derive(Clone, Debug)]
 pub struct Experiment {
     folder: Folder,
+    /// The folder on disk, to which paths in the definition are relative; `None` for an experiment of the library.
+    base: Option<PathBuf>,
     definition: Definition,
     published: PublishedTables,
     endurance: EnduranceSettings,
     /// A value that replaces an undetermined number in this run.
     other_value: Option<OtherValue>,
 }
+
+/// Names of cells that an error lists.
+const CELLS_SHOWN: usize = 12;
 
 /// The result of running an experiment of any kind.
 #[derive(Default)]
@@ -118,7 +123,7 @@ impl Place {
 
 impl Experiment {
     /// Opens the experiment of this name in the library, or the one in a folder on disk: `./mine`,
-    /// `./mine/experiment.toml`.
+    /// `./mine/experiment.toml`. Paths of profiles and states in a definition on disk are relative to its folder.
     pub fn open(name: &str, library: &Library) -> Result<Experiment, ExperimentError> {
         let folder = find(name, library)?;
         if Live::is(&folder) {
@@ -126,7 +131,8 @@ impl Experiment {
         }
         let (definition, published) = definition::read(&folder)?;
         let endurance = EnduranceSettings::default();
-        Ok(Experiment { folder, definition, published, endurance, other_value: None })
+        let base = library.experiment(name).is_err().then(|| on_disk(name)).flatten();
+        Ok(Experiment { folder, base, definition, published, endurance, other_value: None })
     }
 
     /// Returns the name of the experiment.
@@ -158,9 +164,56 @@ impl Experiment {
 
     /// Runs the experiment on the medium of `seed`. If `progress` is stopped, the run ends without results.
     pub fn run(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Results, ExperimentError> {
+        self.check_patterns()?;
         let mut outcome = self.outcome(library, seed, progress)?;
+        self.check_bounds(&outcome)?;
         self.mark_undetermined(&mut outcome, library, seed, progress)?;
         Ok(self.results(outcome, seed))
+    }
+
+    /// Rejects the first pattern of a bound that matches no cell of a matrix or a sweep, before the run.
+    fn check_patterns(&self) -> Result<(), ExperimentError> {
+        let Some(names) = self.definition.cell_names() else { return Ok(()) };
+        let patterns = self.definition.bounds.iter().flat_map(|bound| {
+            bound.cells.iter().map(|pattern| (bound.name.as_str(), std::slice::from_ref(pattern)))
+        });
+        self.check_matches(patterns, &names)
+    }
+
+    /// Rejects the first bound that matches no cell of a run. The cells of a run with the user's own devices may lack
+    /// those of a bound.
+    fn check_bounds(&self, outcome: &Outcome) -> Result<(), ExperimentError> {
+        if self.endurance.devices.is_some() {
+            return Ok(());
+        }
+        let name = |cell: &MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
+        let names: Vec<String> = outcome.cells.iter().map(name).collect();
+        let bounds = self.definition.bounds.iter();
+        self.check_matches(bounds.map(|bound| (bound.name.as_str(), bound.cells.as_slice())), &names)
+    }
+
+    fn check_matches<'a>(
+        &self,
+        mut bounds: impl Iterator<Item = (&'a str, &'a [CellPattern])>,
+        names: &[String],
+    ) -> Result<(), ExperimentError> {
+        let matches = |patterns: &[CellPattern]| {
+            patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+        };
+        let Some((bound, patterns)) = bounds.find(|(_, patterns)| !matches(patterns)) else { return Ok(()) };
+        let patterns: Vec<String> =
+            patterns.iter().map(|pattern| format!("{:?}", pattern.as_str())).collect();
+        let mut known = names.iter().take(CELLS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        if names.len() > CELLS_SHOWN {
+            known += &format!(" and {} more", names.len() - CELLS_SHOWN);
+        }
+        Err(ExperimentError::Wrong {
+            path: self.folder.path_of("experiment.toml"),
+            what: format!(
+                "bound \"{bound}\": cells = [{}] matches no cell; the cells are {known}",
+                patterns.join(", ")
+            ),
+        })
     }
 
     fn outcome(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Outcome, ExperimentError> {
@@ -208,7 +261,9 @@ impl Experiment {
     /// Opens the device of a column with additional keys.
     fn device(&self, column: &str, keys: &str, library: &Library) -> Result<Device, ExperimentError> {
         let device = self.definition.columns[column].as_str().expect("checked when the experiment was read");
-        let opened = Device::open(&with_keys(device, keys), library);
+        let argument = with_keys(device, keys);
+        let argument = self.base.as_ref().map_or(argument.clone(), |base| relative_to(base, &argument));
+        let opened = Device::open(&argument, library);
         let mut device = opened.map_err(|error| {
             let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
             ExperimentError::Device { place, error }
@@ -251,6 +306,20 @@ fn with_keys(argument: &str, keys: &str) -> String {
         (false, false) => ":",
     };
     format!("{argument}{separator}{keys}")
+}
+
+/// Returns the argument of a device with the relative paths of profiles and of a state put below `base`.
+fn relative_to(base: &Path, argument: &str) -> String {
+    let below = |path: &str| base.join(path).display().to_string();
+    let is_profile = |path: &str| path.ends_with(".toml");
+    let (name, keys) = argument.split_once(':').unwrap_or((argument, ""));
+    let name = if is_profile(name) { below(name) } else { name.to_owned() };
+    let key = |key: &str| match key.split_once('=') {
+        Some((name, path)) if name == "state" || is_profile(path) => format!("{name}={}", below(path)),
+        _ => key.to_owned(),
+    };
+    let keys: Vec<String> = keys.split(',').filter(|text| !text.is_empty()).map(key).collect();
+    with_keys(&name, &keys.join(","))
 }
 
 /// Finds the folder of an experiment, in the library or on disk.

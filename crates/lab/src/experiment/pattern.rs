@@ -8,6 +8,11 @@ use serde::Deserialize;
 pub struct CellPattern(String);
 
 impl CellPattern {
+    /// Returns the pattern as written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Returns true if the pattern matches the name of a cell.
     pub fn matches(&self, cell: &str) -> bool {
         let mut parts = self.0.split('*');

@@ -228,7 +228,7 @@ fn replay(recording: &Recording<'_>, device: &Device, seed: u64, repeats: u32) -
         if number == repeats / 2 {
             middle = Counters::of(&*model);
         }
-        let mut replay = Replay::new(recording.steps.iter().cloned(), Mode::Dependencies, now);
+        let mut replay = Replay::new(recording.steps.iter(), Mode::Dependencies, now);
         now = run_workload(&mut *model, &mut replay, now);
         let outcome = replay.finish().map_err(|error| error.to_string())?;
         if number >= repeats / 2 {

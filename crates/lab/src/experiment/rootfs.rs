@@ -218,8 +218,8 @@ fn read<'a>(experiment: &Experiment, image: &'a RootImage) -> Result<Option<Boot
 fn replay(boot: &Boot<'_>, device: &Device, seed: u64, instruction_ps: u64) -> Result<u64, String> {
     let mut model = device.build(seed);
     let start = fill(&mut *model, boot.capacity, Instant::ZERO);
-    let steps = boot.steps.iter().map(|step| paced(step, instruction_ps));
-    let mut replay = Replay::new(steps, Mode::Dependencies, start);
+    let steps: Vec<Step> = boot.steps.iter().map(|step| paced(step, instruction_ps)).collect();
+    let mut replay = Replay::new(steps.iter(), Mode::Dependencies, start);
     run_workload(&mut *model, &mut replay, start);
     replay.finish().map(|outcome| outcome.elapsed.as_ns()).map_err(|error| error.to_string())
 }

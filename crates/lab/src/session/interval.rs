@@ -95,7 +95,7 @@ impl Record for Recorder {
     fn completed(&mut self, _: usize, io: &Io, _: Instant, spent: &Spent) {
         self.interval.count(io.direction, io.length, spent);
     }
-    fn synced(&mut self, _: usize, _: Instant, _: Instant, _: u32) {}
+    fn synced(&mut self, _: usize, _: Instant, _: Instant, _: &Spent, _: u32) {}
     fn ramp_over(&mut self, _: usize, _: Instant) {}
     fn failed(&mut self, _: usize, _: &Io, at: Instant, cause: Cause) {
         self.interval.failed += 1;

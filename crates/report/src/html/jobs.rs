@@ -8,7 +8,7 @@ use crate::{
     number,
     terminal::plural,
 };
-use flashlab_lab::figures::{DeviceFigures, JobFigures};
+use flashlab_lab::figures::{DeviceFigures, JobFigures, SYNC};
 use flashlab_lab::results::{Cell, Figure, Mechanisms, Results, Role};
 
 const MIB: f64 = 1_048_576.0;
@@ -53,7 +53,7 @@ pub fn jobs_page(page: &JobPage<'_>) -> String {
     }
     sections.push(Section::new("latency", "Latency", "Latency", latency(page.devices)));
     sections.extend(timeline::section(page.devices));
-    sections.extend(why::section(&results));
+    sections.extend(why::section_with(&results, &|cell| beside_syncs(page.devices, cell)));
     sections.extend(notes_section(page));
     let footer = element("footer")
         .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
@@ -68,10 +68,10 @@ fn all(devices: &[DeviceFigures]) -> impl Iterator<Item = (&DeviceFigures, &JobF
 /// Reads that did not access the flash have no cell, because a bar would compare them with reads that did.
 fn as_results(devices: &[DeviceFigures]) -> Results {
     let cells = all(devices).filter(|(_, job)| !job.unwritten).map(|(device, job)| Cell {
-        table: format!("{}, {}", job.job, job.direction),
+        table: table_name(job),
         row: String::new(),
         column: device.device.clone(),
-        unit: "IOPS".into(),
+        unit: if job.direction == SYNC { "calls/s".into() } else { "IOPS".into() },
         published: None,
         reference: None,
         simulated: Figure { mean: job.iops, sd: 0.0 },
@@ -84,6 +84,28 @@ fn as_results(devices: &[DeviceFigures]) -> Results {
         tail: None,
     });
     Results { cells: cells.collect(), ..Results::default() }
+}
+
+fn table_name(job: &JobFigures) -> String {
+    format!("{}, {}", job.job, job.direction)
+}
+
+/// Returns the explanation of a cell whose requests take less time than the calls of `fsync` and `fdatasync` of the same
+/// job. The mechanisms of such requests say nothing about the speed of the job.
+fn beside_syncs(devices: &[DeviceFigures], cell: &Cell) -> Option<String> {
+    let time = |job: &JobFigures| job.latency.mean_ns * job.requests as f64;
+    let (device, job) =
+        all(devices).find(|(device, job)| device.device == cell.column && table_name(job) == cell.table)?;
+    let of_job = || device.jobs.iter().filter(|other| other.job == job.job);
+    let syncs: f64 = of_job().filter(|other| other.direction == SYNC).map(time).sum();
+    let whole: f64 = of_job().map(time).sum();
+    (job.direction != SYNC && syncs > 0.5 * whole).then(|| {
+        format!(
+            "fsync or fdatasync takes {} of the time of this job, these requests {}: the sync row shows the bottleneck.",
+            crate::explain::percent(syncs / whole),
+            crate::explain::percent(time(job) / whole)
+        )
+    })
 }
 
 fn table(devices: &[DeviceFigures]) -> Element {
@@ -104,14 +126,19 @@ fn table(devices: &[DeviceFigures]) -> Element {
             .child(tables::text(&job.job))
             .child(tables::text(job.direction))
             .child(tables::number(number::fixed(job.iops, 0)))
-            .child(tables::number(number::significant(job.bytes_per_second as f64 / MIB, 3)))
+            .child(tables::number(moved(job, number::significant(job.bytes_per_second as f64 / MIB, 3))))
             .child(tables::number(number::fixed(job.requests as f64, 0)))
-            .child(tables::number(number::bytes(job.bytes)))
+            .child(tables::number(moved(job, number::bytes(job.bytes))))
             .child(tables::number(number::duration_ns(job.runtime_ms as f64 * 1e6)))
             .child(tables::text(&main_mechanism(job)))
     });
     let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     tables::scrolling("Results", html)
+}
+
+/// Returns `text`, or a dash for calls that move no bytes.
+fn moved(job: &JobFigures, text: String) -> String {
+    if job.direction == SYNC { number::NONE.to_owned() } else { text }
 }
 
 /// Returns the mechanism that took most of the time, with its share, or the mark of reads that did not access the

@@ -16,6 +16,14 @@ use crate::{
 use flashlab_lab::results::{Cell, Published, Results};
 
 pub(super) fn section(results: &Results) -> Option<Section> {
+    section_with(results, &|_| None)
+}
+
+/// Returns the section. `explanation` may replace the sentence on a cell.
+pub(super) fn section_with(
+    results: &Results,
+    explanation: &dyn Fn(&Cell) -> Option<String>,
+) -> Option<Section> {
     let charts = chart::charts(results);
     let mut ordered: Vec<&Cell> = vec![];
     for chart in &charts {
@@ -34,7 +42,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     for (i, column) in columns.into_iter().enumerate() {
         let cells: Vec<&Cell> = ordered.iter().copied().filter(|cell| cell.column == column).collect();
         let is_open = i == 0 || ordered.len() <= OPEN;
-        body.push(device(results, column, &cells, is_open));
+        body.push(device(results, column, &cells, is_open, explanation));
     }
     (!ordered.is_empty()).then(|| Section {
         id: "why",
@@ -78,7 +86,13 @@ fn swatch(mechanism: &str) -> Element {
     )
 }
 
-fn device(results: &Results, column: &str, cells: &[&Cell], is_open: bool) -> Element {
+fn device(
+    results: &Results,
+    column: &str,
+    cells: &[&Cell],
+    is_open: bool,
+    explanation: &dyn Fn(&Cell) -> Option<String>,
+) -> Element {
     let profile = results.devices.iter().position(|device| {
         let base = devices::base(device);
         base == column || base.rsplit_once('/').is_some_and(|(_, name)| name == column)
@@ -96,10 +110,13 @@ fn device(results: &Results, column: &str, cells: &[&Cell], is_open: bool) -> El
                 .child(element("a").attr("href", format!("#device-{i}")).text("its parameters")),
         );
     }
-    html.child(element("div").class("cells").children(cells.iter().map(|cell| explained(results, cell))))
+    let explained = cells
+        .iter()
+        .map(|cell| explained(results, cell, explanation(cell).unwrap_or_else(|| explain::sentence(cell))));
+    html.child(element("div").class("cells").children(explained))
 }
 
-fn explained(results: &Results, cell: &Cell) -> Element {
+fn explained(results: &Results, cell: &Cell, sentence: String) -> Element {
     let parts = explain::parts(cell);
     let latency = format!("{} a request", number::duration_ns(cell.latency_ns_mean));
     let name = [cell.table.as_str(), &cell.row]
@@ -127,7 +144,7 @@ fn explained(results: &Results, cell: &Cell) -> Element {
     if let Some(link) = curves::link(results, &cell.table) {
         html.push(element("p").class("on-curve").child(element("a").attr("href", link).text("its curve")));
     }
-    html.child(element("p").class("why").text(explain::sentence(cell)))
+    html.child(element("p").class("why").text(sentence))
 }
 
 /// Returns the comparison of a cell: `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`.

@@ -161,8 +161,8 @@ impl Submitter {
     }
 
     /// Handles the completion of a flush of this job.
-    pub(crate) fn flushed(&mut self, issued: Instant, at: Instant, record: &mut impl Record) {
-        record.synced(self.index, issued, at, self.depth_now() + 1);
+    pub(crate) fn flushed(&mut self, issued: Instant, at: Instant, spent: &Spent, record: &mut impl Record) {
+        record.synced(self.index, issued, at, spent, self.depth_now() + 1);
         match self.goal {
             Goal::EndFlush => self.next_end_flush(at, record),
             _ => {

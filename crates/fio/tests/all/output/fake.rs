@@ -35,9 +35,7 @@ pub(crate) fn io(direction: Direction, issued: Instant, length: u64) -> Io {
 
 /// Attributes all time since the submission to one mechanism.
 pub(crate) fn spent(mechanism: Mechanism, io: &Io, done: Instant) -> Spent {
-    let mut spent = Spent::default();
-    spent[mechanism] = done.since(io.issued);
-    spent
+    spent_in(mechanism, done.since(io.issued))
 }
 
 /// Records one request from its submission to its completion.
@@ -69,4 +67,11 @@ pub(crate) fn run_with(
     let mut statistics = Statistics::new(jobs, settings);
     script(&mut statistics.wave(0..jobs.len()));
     statistics.reports(jobs)
+}
+
+/// Returns a time that one mechanism took alone.
+pub(crate) fn spent_in(mechanism: Mechanism, time: Duration) -> Spent {
+    let mut spent = Spent::default();
+    spent[mechanism] = time;
+    spent
 }

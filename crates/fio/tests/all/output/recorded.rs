@@ -112,7 +112,7 @@ pub(crate) fn replay(name: &str) -> (Vec<Job>, Vec<Report>) {
         for (ns, count) in bins.into_iter().flatten() {
             let latency = Duration::from_ns(ns.parse().expect("nanoseconds"));
             for _ in 0..count.as_u64().expect("a count") {
-                to.synced(0, began, began + latency, 1);
+                to.synced(0, began, began + latency, &fake::spent_in(Mechanism::Program, latency), 1);
             }
         }
         to.finished(0, began + Duration::from_ms(runtime));

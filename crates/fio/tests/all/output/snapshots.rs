@@ -48,7 +48,8 @@ fn known() -> (Vec<Job>, Vec<Report>) {
                     now += spent.total();
                     to.completed(job, &io, now, &spent);
                     if count % 10 == 0 {
-                        to.synced(job, now, now + Duration::from_us(800), 1);
+                        let sync = fake::spent_in(Mechanism::Program, Duration::from_us(800));
+                        to.synced(job, now, now + Duration::from_us(800), &sync, 1);
                         now += Duration::from_us(800);
                     }
                 }
@@ -127,7 +128,7 @@ fn percentile_switches_select_what_is_printed() {
         let reports = fake::run(&[job], |to| {
             to.started(0, ms(0));
             one(to, 0, Direction::Write, us(0), us(100), 4_096);
-            to.synced(0, us(100), us(150), 1);
+            to.synced(0, us(100), us(150), &fake::spent_in(Mechanism::Program, Duration::from_us(50)), 1);
             to.finished(0, us(150));
         });
         let run = Run { version: "flashlab-0", reports: &reports, global_options: &[], accepted: &[] };

@@ -139,7 +139,7 @@ impl Record for EventLog {
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
         self.0.push((job, Event::Flushing { file, offset, data_only, at }));
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant, _: u32) {
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, _: &Spent, _: u32) {
         self.0.push((job, Event::Synced(issued, done)));
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {

@@ -220,6 +220,29 @@ fn an_invalid_experiment_is_refused_with_the_place() {
 }
 
 #[test]
+fn a_bound_without_cells_is_refused_with_the_names_of_the_cells() {
+    let folder = Folder::new("bound");
+    let experiment = |pattern: &str| {
+        format!(
+            "title = \"t\"\nkind = \"matrix\"\nsource = \"s\"\n[columns]\nmine = \"../cards/my.toml\"\n[[step]]\n\
+             table = \"write\"\nunit = \"IOPS\"\njob = \"--name=w --rw=write --bs=4k --size=64k --direct=1\"\n\
+             [[bound]]\nname = \"fast\"\ncells = [\"write/mine\", \"{pattern}\"]\nat_least = 1\n"
+        )
+    };
+    let profile = include_str!("../../../../../profiles/sd/kingston.toml");
+    folder.put("a/cards/my.toml", profile.split("\n[source]").next().expect("the first part"));
+    folder.put("a/mine/published.toml", "");
+    folder.put("a/mine/experiment.toml", experiment("wrte/*"));
+    let refused = folder.line("run ./a/mine --no-html").refused();
+    let expected = "bound \"fast\": cells = [\"wrte/*\"] matches no cell; the cells are write/mine";
+    assert!(refused.contains(expected), "{refused}");
+    // The path of the profile is relative to the experiment, in whichever folder the command runs.
+    folder.put("a/mine/experiment.toml", experiment("wri*"));
+    folder.line("run ./a/mine --no-html").succeeded();
+    folder.line("run a/mine/experiment.toml --no-html").succeeded();
+}
+
+#[test]
 fn an_invalid_iolog_is_refused_with_the_place() {
     let folder = Folder::new("iolog");
     let whole = include_str!("jobs/trace.log");

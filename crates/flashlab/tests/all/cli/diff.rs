@@ -43,6 +43,20 @@ fn a_slower_flash_shows_in_the_figures_and_in_its_mechanism() {
 }
 
 #[test]
+fn percentiles_do_not_exceed_the_maximum() {
+    let folder = Folder::new("diff-percentiles");
+    // All writes take the same time, which is below the midpoint of its bucket.
+    let job = "--name=w --rw=write --bs=64k --size=1m";
+    save(&folder, "a.json", &format!("bench sd/kingston {job} --output-format=json"));
+    save(&folder, "b.json", &format!("bench sd/kingston:cache.t_page=3us {job} --output-format=json"));
+    let (_, text) = diff(&folder, "a.json b.json --format json");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let figures = json["lines"][0]["figures"].as_array().expect("figures");
+    let of = |name: &str| figures.iter().find(|f| f["quantity"] == name).expect("the figure")["a"].as_f64();
+    assert_eq!(of("p50"), of("maximum"), "{text}");
+}
+
+#[test]
 fn changed_options_of_a_job_are_inputs() {
     let folder = Folder::new("diff-inputs");
     save(&folder, "a.json", &format!("bench sd/kingston {JOB}"));

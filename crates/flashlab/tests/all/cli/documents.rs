@@ -44,6 +44,7 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab volume", How::Parsed, "needs members; tests of the command have some"),
     ("flashlab measure /", How::Parsed, "needs a card"),
     ("flashlab measure nbd:", How::Parsed, "needs a server"),
+    ("flashlab run ./mine", How::Runs, "the small experiment of docs/experiments.md"),
     ("flashlab run block-paths", How::Parsed, "measures this machine"),
     ("flashlab run", How::Long, "an experiment; cargo xtask golden-check runs it"),
     ("flashlab fit", How::Long, "simulates for seconds"),
@@ -183,6 +184,12 @@ fn folder(name: &str, document: &str) -> Folder {
         let name =
             job.lines().next().and_then(|line| line.strip_prefix("; ")).expect("a comment with the name");
         folder.put(name, &job);
+    }
+    for file in blocks(&text, "toml") {
+        let name = file.lines().next().and_then(|line| line.strip_prefix("# "));
+        if let Some(name) = name.filter(|name| name.ends_with(".toml") && !name.contains(' ')) {
+            folder.put(name, &file);
+        }
     }
     folder
 }

@@ -324,6 +324,45 @@ fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
 }
 
 #[test]
+fn buffered_clones_share_the_processors_and_are_told_that_they_share_a_region() {
+    let folder = Folder::new("clones");
+    let job = "--name=w --rw=randwrite --bs=64k --size=4m --numjobs=16 --group_reporting";
+    let bench = |more: &str| folder.line(&format!("bench sd/kingston {job} {more}")).succeeded();
+    let shared = bench("");
+    assert!(shared.contains("fio gives each of the 16 clones a file of its own"), "{shared}");
+    for alone in ["--directory=/d", "--filename=/dev/mmcblk0", "--offset_increment=4m"] {
+        assert!(!bench(alone).contains("a file of its own"), "{alone}");
+    }
+    let json: Value = serde_json::from_str(&bench("--output-format=json")).expect("JSON");
+    let write = &json["jobs"][0]["write"];
+    // A page takes 1.94 us on each of four processors.
+    let limit = 4.0 * 4096.0 / 1.94e-6;
+    assert!(number(&write["bw_bytes"]) < limit, "{}", write["bw_bytes"]);
+}
+
+#[test]
+fn syncs_have_a_row_and_their_mechanisms_wherever_writes_have_them() {
+    let folder = Folder::new("syncs");
+    let job = "--name=mytest --rw=write --ioengine=sync --fdatasync=1 --directory=d --size=1m --bs=2300";
+    let text = folder.line(&format!("bench --html=page.html sd/kingston {job}")).succeeded();
+    assert!(text.contains("  sync time, mean (usec): "), "{text}");
+    let json = folder.line(&format!("bench sd/kingston {job} --output-format=json")).succeeded();
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let job_json = &json["jobs"][0];
+    let parts = job_json["flashlab"]["mechanisms_ns"]["sync"].as_object().expect("the parts of a sync");
+    let sum: f64 = parts.values().map(number).sum();
+    let (calls, mean) = (number(&job_json["sync"]["total_ios"]), number(&job_json["sync"]["lat_ns"]["mean"]));
+    assert!((sum / calls - mean).abs() < 1.0, "{sum} over {calls} is not {mean}");
+    let page = folder.read("page.html");
+    assert!(page.contains("mytest, sync") && page.contains("the sync row shows the bottleneck"));
+    assert!(!page.contains("take more time than the device"), "the writes are not the bottleneck");
+    let table = folder.line(&format!("compare sd/kingston sd/sandisk {job}")).succeeded();
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains(" sync ")).collect();
+    assert_eq!(rows.len(), 2, "{table}");
+    assert!(rows.iter().all(|row| !row.contains("host")), "{table}");
+}
+
+#[test]
 fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
     let folder = folder_with_jobs("bench-page");
     let job = "--name=a --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=100";

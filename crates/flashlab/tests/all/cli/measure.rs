@@ -133,6 +133,8 @@ fn unsuitable_targets_are_refused_with_a_reason() {
     for (line, code, reason) in [
         ("measure /dev/null --to x.json", 2, "neither a block device nor a file nor a directory"),
         ("measure /dev/no-such-disk --to x.json", 1, "No such file"),
+        ("measure ./no-such-file --to x.json", 1, "No such file"),
+        ("probe ./no-such-file", 1, "No such file"),
         ("measure sd/no-such-card --to x.json", 2, "no device sd/no-such-card"),
         ("measure sd/kingston --host toaster --to x.json", 2, "no such host"),
         ("measure sd/kingston --plan thorough --to x.json", 2, "expected quick or standard"),

@@ -13,7 +13,7 @@ mod fit;
 mod fit_experiment;
 #[cfg(feature = "fit")]
 mod fit_foreign;
-mod folder;
+pub(crate) mod folder;
 #[cfg(feature = "image")]
 mod image;
 mod interrupt;

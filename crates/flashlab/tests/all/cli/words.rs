@@ -93,6 +93,19 @@ fn mostly_unwritten_reads_are_reported() {
 }
 
 #[test]
+fn reads_that_the_page_cache_answers_are_not_unwritten() {
+    let folder = Folder::new("cached-reads");
+    let job = "--name=a --rw=read --size=8m";
+    let used = folder.line(&format!("bench sd/kingston {job}"));
+    assert_eq!(used.err, "");
+    used.succeeded();
+    let compared = folder.line(&format!("compare sd/kingston sd/sandisk {job}")).succeeded();
+    assert!(!compared.contains("no flash was read"), "{compared}");
+    let fresh = folder.line(&format!("bench --unwritten sd/kingston {job}"));
+    assert!(fresh.err.contains("job `a` mostly reads data that was never written"), "{}", fresh.err);
+}
+
+#[test]
 fn data_that_a_job_reads_is_written_before_the_job_begins() {
     let folder = Folder::new("written-first");
     let job = "--name=a --rw=randread --bs=4k --size=16m --direct=1";

@@ -1,5 +1,6 @@
 //! The live page: in a headless browser, and over plain sockets.
 
+mod arguments;
 mod browser;
 mod page;
 #[cfg(feature = "serve")]
