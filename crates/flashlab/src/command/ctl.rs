@@ -21,8 +21,8 @@ Commands:
   scrub             reads every copy of a volume beside its clients, and repairs bad ones; scrub status shows the result
   set KEY=VALUE...  changes options of a volume: the options and values of `flashlab volume set` (replicas=2, size=max,
                     compression=lz4, background=hdd, label=0=ssd.a)
-  add MEMBER        makes a device another member, with --force and --durability N as in `flashlab volume add`; the
-                    server opens it, so a path begins in the directory of the server
+  add MEMBER        makes a device another member, with --force, --keep-size and --durability N as in `flashlab
+                    volume add`; the server opens it, so a path begins in the directory of the server
   remove MEMBER     moves all data of a member to others, and removes it; remove status shows the progress and the result
   evacuate MEMBER   moves all data of a volume's member to others in the background
   state MEMBER=S    sets the state of a volume's member: rw, ro, evacuating or spare

@@ -9,7 +9,7 @@ use crate::Served;
 use flashlab_block::{BlockDevice, Context};
 use flashlab_sim::Instant;
 use flashlab_volume::keys::{Kdf, Passphrase};
-use flashlab_volume::{Change, MemberState, NewMember, VolumeError};
+use flashlab_volume::{Change, Growth, MemberState, NewMember, VolumeError};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -89,19 +89,24 @@ fn grown(pool: &OpenPool, before: u64) -> String {
     }
 }
 
-/// Makes a device another member: `[--force] [--durability N] MEMBER`, as in `flashlab volume add`.
+/// Makes a device another member: `[--force] [--keep-size] [--durability N] MEMBER`, as in `flashlab volume add`.
 fn add(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Result<String, String> {
-    let (mut force, mut durability, mut named) = (false, 1, None);
+    let (mut force, mut growth, mut durability, mut named) = (false, Growth::All, 1, None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match *word {
             "--force" => force = true,
+            "--keep-size" => growth = Growth::None,
             "--durability" => {
                 let n = words.next().and_then(|n| n.parse().ok()).filter(|n| *n <= 4);
                 durability = n.ok_or("--durability: 0 to 4 is needed")?;
             }
             member if named.is_none() && !member.starts_with("--") => named = Some(PoolMember::parse(member)),
-            other => return Err(format!("{other:?}: add [--force] [--durability N] MEMBER is the command")),
+            other => {
+                return Err(format!(
+                    "{other:?}: add [--force] [--keep-size] [--durability N] MEMBER is the command"
+                ));
+            }
         }
     }
     let named = named.ok_or("the member is missing; for example: add ssd.c=file:c.img,size=1GiB")?;
@@ -129,7 +134,7 @@ fn add(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Result<String, St
     };
     // Its state has to be stored even if the member is added and the change fails then.
     pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner).extend(served.state_writer);
-    let added = wait_beside(pool.volume.add(&cx, &new, id), &advance);
+    let added = wait_beside(pool.volume.add(&cx, &new, id, growth), &advance);
     let number = added.map_err(|error| match error {
         VolumeError::Option(_) | VolumeError::NoMember(_) => error.to_string(),
         error => Pool::new(vec![named.clone()]).error(error).to_string(),

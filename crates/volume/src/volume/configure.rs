@@ -50,6 +50,15 @@ pub struct Change {
     pub states: Vec<(u8, MemberState)>,
 }
 
+/// Size of a volume after it got another member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// The volume takes all of the space.
+    All,
+    /// The volume keeps its size, so that the space is left for more copies.
+    None,
+}
+
 impl Volume {
     /// Changes options, while the volume answers requests.
     ///
@@ -87,12 +96,18 @@ impl Volume {
     }
 
     /// Makes a device another member, with a random identifier, while the volume answers requests. All contents of the
-    /// device are lost. The volume grows by its space. Returns the number of the member.
+    /// device are lost. Returns the number of the member.
     ///
     /// # Errors
     /// Returns [`VolumeError`] if the device does not fit the volume or cannot be written, or if the table is full. If the
     /// device cannot be written, the volume goes on without it.
-    pub async fn add(&self, cx: &Context, new: &NewMember, id: [u8; 16]) -> Result<u8, VolumeError> {
+    pub async fn add(
+        &self,
+        cx: &Context,
+        new: &NewMember,
+        id: [u8; 16],
+        growth: Growth,
+    ) -> Result<u8, VolumeError> {
         let closed = self.gate.close().await;
         let members = &closed.members;
         let free = members.iter().position(|member| member.entry.state == MemberState::Removed);
@@ -106,7 +121,9 @@ impl Volume {
                 Some(old) => *old = entry.clone(),
                 None => table.members.push(entry.clone()),
             }
-            table.size = table.size.max(inner.room_of(table, Some(place)));
+            if growth == Growth::All {
+                table.size = table.size.max(inner.room_of(table, Some(place)));
+            }
             Ok(())
         })
         .await?;

@@ -11,7 +11,7 @@ use flashlab_block::{BlockDevice, Context, Executor, Io, Job, Started};
 use flashlab_sim::{Instant, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::keys::Cipher;
-use flashlab_volume::{Change, MemberState, NewMember, Options, Threads, Volume, VolumeError};
+use flashlab_volume::{Change, Growth, MemberState, NewMember, Options, Threads, Volume, VolumeError};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
@@ -80,7 +80,7 @@ async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Re
             volume.set(cx, &change).await
         }
         Kind::Add => {
-            volume.add(cx, &NewMember::new(Arc::new(disks[2].clone())), [9; 16]).await?;
+            volume.add(cx, &NewMember::new(Arc::new(disks[2].clone())), [9; 16], Growth::All).await?;
             Ok(())
         }
         Kind::Remove => {
@@ -90,7 +90,8 @@ async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Re
         Kind::Replace => {
             empty(cx, volume, 1).await;
             volume.remove(cx, 1).await?;
-            let place = volume.add(cx, &NewMember::new(Arc::new(disks[3].clone())), [9; 16]).await?;
+            let place =
+                volume.add(cx, &NewMember::new(Arc::new(disks[3].clone())), [9; 16], Growth::All).await?;
             assert_eq!(place, 1);
             Ok(())
         }
@@ -271,7 +272,7 @@ fn a_change_waits_for_requests_in_flight_and_later_requests_wait_for_it() {
     let write = Io::Write { offset: 0, data: data.clone().into(), durable: true };
     let Started::Pending(mut early) = volume.start(&cx, write) else { panic!("its codec waits") };
     let new = NewMember::new(Arc::new(disks[2].clone()));
-    let mut adding = Box::pin(volume.add(&cx, &new, [9; 16]));
+    let mut adding = Box::pin(volume.add(&cx, &new, [9; 16], Growth::All));
     assert!(poll(&mut adding).is_pending(), "the change passes a request in flight");
     let read = Io::Read { offset: 0, buffer: vec![0; 4096] };
     let Started::Pending(mut late) = volume.start(&cx, read) else { panic!("the change comes first") };
@@ -306,7 +307,7 @@ fn a_change_that_is_refused_or_fails_leaves_the_volume_as_it_was() {
         let broken = crate::pool::switched(&disks[2]);
         broken.fail_change(n, true);
         let (adding, cx, new) = (volume.clone(), cx.clone(), NewMember::new(Arc::new(broken)));
-        let failed = run(|_| async move { adding.add(&cx, &new, [9; 16]).await });
+        let failed = run(|_| async move { adding.add(&cx, &new, [9; 16], Growth::All).await });
         assert!(matches!(failed, Err(VolumeError::Member { member: 2, .. })), "{failed:?}");
     }
     let data = vec![7; 4096];
@@ -315,7 +316,7 @@ fn a_change_that_is_refused_or_fails_leaves_the_volume_as_it_was() {
     assert_eq!(volume.usage().members.len(), 2);
     drop(volume);
     let images: Vec<Image> = disks.iter().map(Disk::image).collect();
-    assert_eq!(open(&disks_of(images.clone())).map(drop), Err(VolumeError::Foreign { member: 2 }));
+    assert_eq!(open(&disks_of(images.clone())).map(drop), Err(VolumeError::Removed { member: 2, number: 2 }));
     let disks = disks_of(images);
     assert!(read(&open(&disks[..2]).expect("the members"), 0, 4096) == data);
 }

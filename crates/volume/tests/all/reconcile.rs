@@ -7,8 +7,8 @@ use flashlab_block::{BlockDevice, Executor, Io, Started};
 use flashlab_sim::{Duration, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{
-    Change, Degraded, MemberState, NewMember, OpenOptions, Options, Reason, Reconciled, Targets, Volume,
-    VolumeError, Work,
+    Change, Degraded, Growth, MemberState, NewMember, OpenOptions, Options, Reason, Reconciled, Targets,
+    Volume, VolumeError, Work,
 };
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ fn evacuation_empties_a_member_that_can_then_be_removed() {
     let new = Disk::new(Image::new(crate::pool::MEMBER), BLOCK);
     let member = NewMember { label: "d".into(), ..NewMember::new(Arc::new(new.clone())) };
     let adding = volume.clone();
-    let place = run(|cx| async move { adding.add(&cx, &member, [7; 16]).await });
+    let place = run(|cx| async move { adding.add(&cx, &member, [7; 16], Growth::All).await });
     assert_eq!(place.expect("a new member"), 0);
     // The open volume uses it at once, and so does the next one.
     assert!(volume.geometry().capacity > 512 << 10);
@@ -495,7 +495,7 @@ fn a_removal_is_refused_if_the_others_have_no_room_and_a_smaller_size_is_the_way
     let of_two = volume.geometry().capacity;
     let new = Disk::new(Image::new(crate::pool::MEMBER), BLOCK);
     let member = NewMember { label: "c".into(), ..NewMember::new(Arc::new(new.clone())) };
-    run(|cx| async move { volume.add(&cx, &member, [7; 16]).await }).expect("a new member");
+    run(|cx| async move { volume.add(&cx, &member, [7; 16], Growth::All).await }).expect("a new member");
     let all = [disks[0].clone(), disks[1].clone(), new];
     let volume = open(&all).expect("three members");
     let of_three = volume.geometry().capacity;
@@ -566,7 +566,7 @@ fn a_member_added_in_the_place_of_a_lost_one_gives_no_room_twice() {
     let volume = without(&disks[..1]);
     let new = Disk::new(Image::new(crate::pool::MEMBER), BLOCK);
     let member = NewMember { label: "c".into(), ..NewMember::new(Arc::new(new.clone())) };
-    run(|cx| async move { volume.add(&cx, &member, [7; 16]).await }).expect("a new member");
+    run(|cx| async move { volume.add(&cx, &member, [7; 16], Growth::All).await }).expect("a new member");
     let present = [disks[0].clone(), new];
     let volume = without(&present);
     assert_eq!(volume.geometry().capacity, size);

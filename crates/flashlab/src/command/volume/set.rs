@@ -12,7 +12,7 @@ use flashlab_served::volume::{
 };
 use flashlab_sim::Instant;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, MemberState, Volume, VolumeError};
+use flashlab_volume::{Change, Growth, MemberState, Volume, VolumeError};
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -74,6 +74,9 @@ pub(super) struct Add {
     /// Number of copies that a copy on the new member counts for; 0 makes it a pure cache.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=4))]
     durability: u8,
+    /// Keeps the size of the volume, so that the new space is left for more copies; otherwise the volume grows.
+    #[arg(long)]
+    keep_size: bool,
 }
 
 #[derive(Args)]
@@ -161,10 +164,11 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
         )));
     }
     let pool = options.name.open(false, library)?;
+    let growth = if options.keep_size { Growth::None } else { Growth::All };
     let cx = Context::new(Instant::ZERO);
     let mut devices = vec![opened[0].device.clone()];
     devices.push(std::sync::Arc::new(pool.volume.clone()));
-    wait(pool.volume.add(&cx, &opened[0], random()?), &devices).map_err(|error| match error {
+    wait(pool.volume.add(&cx, &opened[0], random()?, growth), &devices).map_err(|error| match error {
         VolumeError::Option(_) | VolumeError::NoMember(_) => Failure::usage(error.to_string()),
         error => Failure::from(ServedError::Volume(new.error(error))),
     })?;
