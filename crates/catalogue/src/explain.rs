@@ -303,11 +303,11 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Firmware => (
             "The controller's processor: decoding a command and planning its execution.",
-            "nvme.t_command, nvme.t_command_write, nvme.t_command_unmapped",
+            "card.t_command; nvme.t_command, nvme.t_command_write, nvme.t_command_unmapped",
         ),
         Mechanism::Program => (
             "Programming the data of the request, except for the time that overlaps with the transfer.",
-            "flash.page, flash.stripe, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit; nand.t_prog, \
+            "flash.page, flash.stripe, card.write_buffer, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit; nand.t_prog, \
              ftl.write_buffer, ftl.reserve",
         ),
         Mechanism::Read => (

@@ -31,9 +31,10 @@ impl Array {
         let CardParameters { capacity, nand, mapping, wear, refinements, .. } = parameters;
         let ways = refinements.ways(&nand);
         let buffered_pages = (mapping.program_unit / nand.page) as usize;
+        let collected_pages = refinements.write_buffer.map(|bytes| bytes / nand.page);
         Array {
             flash: Translation::new(capacity, nand, mapping, &wear, seed).with(refinements.layer),
-            buffer: Buffer::new(buffered_pages, ways),
+            buffer: Buffer::new(buffered_pages, ways, collected_pages),
             idle_since: Instant::ZERO,
             ahead: None,
             seed,

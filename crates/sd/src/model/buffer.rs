@@ -6,10 +6,14 @@
 //!
 //! An array with a stripe of several pages programs them in parallel: page n of a write is programmed in way n of the
 //! stripe, modulo the number of ways.
+//!
+//! A card with a larger buffer collects pages until it is full or the write ends, and programs them while the next buffer
+//! is filled ([`Collected`]).
 
 use crate::bus::BLOCK;
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::card::{Run, Work};
 use flashlab_sim::Duration;
@@ -30,11 +34,27 @@ pub(crate) struct Buffer {
     way: usize,
     /// True if the pages of the current write are programmed in parallel.
     parallel: bool,
+    /// Pages that the card collects before it programs them; `None` if it programs each one on arrival.
+    collects: Option<u64>,
+    /// The same for the current write.
+    collecting: Option<u64>,
+    collected: Collected,
+}
+
+/// The pages of a write that have arrived and are not programmed yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Collected {
+    pages: u64,
+    /// Time to program them.
+    program: Duration,
+    /// Time when the program of the previous pages started, from which on the next ones have room.
+    room: Duration,
 }
 
 impl Buffer {
-    /// Creates a buffer of `pages` pages in front of an array that programs `ways` pages in parallel.
-    pub(crate) fn new(pages: usize, ways: usize) -> Self {
+    /// Creates a buffer of `pages` pages in front of an array that programs `ways` pages in parallel. The card programs
+    /// `collects` pages at a time, or each one on arrival.
+    pub(crate) fn new(pages: usize, ways: usize, collects: Option<u64>) -> Self {
         let idle = |count| vec![Duration::ZERO; count].into_boxed_slice();
         Buffer {
             free: idle(pages),
@@ -44,6 +64,9 @@ impl Buffer {
             ways: idle(ways),
             way: 0,
             parallel: ways > 1,
+            collects,
+            collecting: collects,
+            collected: Collected::default(),
         }
     }
 
@@ -58,10 +81,12 @@ impl Buffer {
         }
     }
 
-    /// Starts a write with its copies. Pages of the area for small writes are programmed one at a time.
+    /// Starts a write with its copies. Pages of the area for small writes are programmed one at a time, as they arrive.
     fn begin_work(&mut self, work: &Work) {
         self.begin();
         self.parallel &= work.page.is_none();
+        self.collecting = self.collects.filter(|_| work.page.is_none());
+        self.collected = Collected::default();
         self.copy(work.copies());
     }
 
@@ -106,9 +131,39 @@ impl Buffer {
         self.arrived(self.wires.max(self.room_at()) + transfer, program)
     }
 
+    /// Adds up to `count` pages with equal times to those that the card collects. Returns their number.
+    fn collect(&mut self, most: u64, count: u64, transfer: Duration, program: Duration) -> u64 {
+        let Collected { pages, room, .. } = self.collected;
+        if pages == 0 {
+            self.wires = self.wires.max(room);
+        }
+        let count = count.min(most - pages);
+        self.wires += transfer * count;
+        self.collected.pages += count;
+        self.collected.program += program * count;
+        count
+    }
+
+    /// Programs the pages that the card has collected. Returns the time when it starts.
+    fn program_collected(&mut self) -> Duration {
+        let start = self.wires.max(self.array);
+        self.array = start + self.collected.program;
+        self.collected = Collected { room: start, ..Collected::default() };
+        start
+    }
+
     /// Adds `count` pages with equal times.
     fn equal_pages(&mut self, count: u64, transfer: Duration, program: Duration) {
         let mut left = count;
+        if let Some(most) = self.collecting {
+            while left > 0 {
+                left -= self.collect(most, left, transfer, program);
+                if self.collected.pages == most {
+                    self.program_collected();
+                }
+            }
+            return;
+        }
         while left > 0 {
             if self.free.len() == 1 && left > 1 && !self.parallel {
                 let arrives = self.wires.max(self.free[0]) + transfer;
@@ -145,7 +200,7 @@ impl Buffer {
             while left > 0 {
                 let end = range.end.min((at / page + 1) * page);
                 if end - at < page || before > Duration::ZERO {
-                    self.page(block * ((end - at) / BLOCK), before + run.each);
+                    self.equal_pages(1, block * ((end - at) / BLOCK), before + run.each);
                     before = Duration::ZERO;
                     at = end;
                     left -= 1;
@@ -156,6 +211,9 @@ impl Buffer {
                 at += pages * page;
                 left -= pages;
             }
+        }
+        if self.collected.pages > 0 {
+            self.program_collected();
         }
         self.array
     }
@@ -171,14 +229,33 @@ impl Buffer {
     ) {
         self.begin_work(work);
         let mut at = range.start;
+        // Pages that wait for the program of the others.
+        let mut waiting: Vec<(Range<u64>, Duration, Duration)> = Vec::new();
         for run in &work.runs {
             for n in 0..run.pages {
                 let end = range.end.min((at / page + 1) * page);
                 let Run { merge, erase, .. } = *run;
                 let before = if n == 0 { merge + erase } else { Duration::ZERO };
-                let start = self.page(block * ((end - at) / BLOCK), before + run.each);
-                each(at..end, start + before, start + before + run.each);
+                let transfer = block * ((end - at) / BLOCK);
+                let start = match self.collecting {
+                    Some(most) => {
+                        self.collect(most, 1, transfer, before + run.each);
+                        waiting.push((at..end, before, run.each));
+                        let is_last = self.collected.pages == most || end == range.end;
+                        is_last.then(|| self.program_collected())
+                    }
+                    None => {
+                        waiting.push((at..end, before, run.each));
+                        Some(self.page(transfer, before + run.each))
+                    }
+                };
                 at = end;
+                if let Some(mut start) = start {
+                    for (bytes, before, program) in waiting.drain(..) {
+                        each(bytes, start + before, start + before + program);
+                        start += before + program;
+                    }
+                }
             }
         }
     }
@@ -210,10 +287,12 @@ mod tests {
             let range = skip * BLOCK..(pages * PAGE - short * BLOCK).max(skip * BLOCK + BLOCK);
             prop_assume!(range.end.div_ceil(PAGE) == pages);
             let work = Work { merge: ns(before), runs, ..Work::default() };
-            let mut buffer = Buffer::new(room, 1);
-            let mut last = Duration::ZERO;
-            buffer.pages(&work, &range, PAGE, ns(block), |_, _, end| last = end);
-            prop_assert_eq!(buffer.write(&work, &range, PAGE, ns(block)), last);
+            for collects in [None, Some(5)] {
+                let mut buffer = Buffer::new(room, 1, collects);
+                let mut last = Duration::ZERO;
+                buffer.pages(&work, &range, PAGE, ns(block), |_, _, end| last = end);
+                prop_assert_eq!(buffer.write(&work, &range, PAGE, ns(block)), last);
+            }
         }
     }
 
@@ -225,7 +304,7 @@ mod tests {
             runs: vec![Run { merge: us(0), erase: us(0), pages, each: program }],
             ..Work::default()
         };
-        let mut buffer = Buffer::new(1, ways);
+        let mut buffer = Buffer::new(1, ways, None);
         let block = Duration::from_ns(transfer.as_ns() / (PAGE / BLOCK));
         let time = |buffer: &mut Buffer, pages| buffer.write(&work(pages), &(0..pages * PAGE), PAGE, block);
         assert_eq!(time(&mut buffer, 1), transfer + program, "one page");
@@ -233,5 +312,29 @@ mod tests {
         let stripes = 5;
         let expected = transfer * ways as u64 + program * stripes;
         assert_eq!(time(&mut buffer, ways as u64 * stripes), expected);
+    }
+
+    #[test]
+    fn a_collected_buffer_is_programmed_while_the_next_one_is_filled() {
+        let us = Duration::from_us;
+        let (transfer, buffer) = (us(80), 4);
+        let block = Duration::from_ns(transfer.as_ns() / (PAGE / BLOCK));
+        let time = |program, pages| {
+            let runs = vec![Run { merge: us(0), erase: us(0), pages, each: program }];
+            let work = Work { runs, ..Work::default() };
+            Buffer::new(1, 1, Some(buffer)).write(&work, &(0..pages * PAGE), PAGE, block)
+        };
+        assert_eq!(time(us(100), 1), transfer + us(100), "a short write is programmed at its end");
+        assert_eq!(
+            time(us(100), 12),
+            transfer * buffer + us(100) * 12,
+            "the array sets the pace after the first buffer"
+        );
+        assert_eq!(
+            time(us(10), 12),
+            transfer * 12 + us(10) * buffer,
+            "the wires set the pace up to the last buffer"
+        );
+        assert_eq!(time(us(10), 13), transfer * 13 + us(10), "the rest is programmed at the end");
     }
 }

@@ -144,6 +144,8 @@ pub struct CardModel {
     mode_access: Duration,
     /// Bytes that the card reads ahead.
     read_ahead: Option<u64>,
+    /// Time of the processor for a read command.
+    t_command: Duration,
     /// True if the array programs several pages in parallel.
     is_striped: bool,
     access: [Option<Duration>; Mode::COUNT],
@@ -174,6 +176,7 @@ impl CardModel {
             wire: wires.into(),
             mode_access: Duration::ZERO,
             read_ahead: parameters.refinements.read_ahead,
+            t_command: parameters.refinements.t_command.unwrap_or_default(),
             is_striped: parameters.refinements.ways(&parameters.nand) > 1,
             access: parameters.refinements.access,
             is_emmc: parameters.modes.iter().any(|mode| mode.is_emmc()),
@@ -257,8 +260,11 @@ impl CardModel {
         spent[Mechanism::Cache] += wait;
         let began = began + wait;
         let block = self.wire.read_block + self.wire.host_block;
+        spent[Mechanism::Firmware] += self.t_command;
         // Times since the card received the command: when the array has the next piece, and when the wires are free.
-        let (mut stream, mut wires) = (self.begin_read(began, ahead, request), Duration::ZERO);
+        let mut stream = self.begin_read(began, ahead, request);
+        let mut wires = self.t_command;
+        stream.ready += self.t_command;
         let (mut at, mut first) = (request.offset, None);
         let granule = self.array.flash.granule();
         let on_wires = block * (granule / BLOCK);

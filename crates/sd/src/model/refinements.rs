@@ -15,8 +15,13 @@ pub struct Refinements {
     /// Bytes that the array programs at a time, over all dies and planes. A program fills one page of this stripe, and
     /// the pages of a stripe are programmed in parallel. `None` means that one page is programmed at a time.
     pub stripe: Option<u64>,
+    /// Bytes that the card collects before it programs them, while the next ones arrive. A write that ends earlier is
+    /// programmed at its end. `None` means that each page is programmed on arrival.
+    pub write_buffer: Option<u64>,
     /// Bytes behind the end of a read that the card reads ahead into its buffer.
     pub read_ahead: Option<u64>,
+    /// Time of the card's processor for each read command, before the array begins. Reading ahead does not hide it.
+    pub t_command: Option<Duration>,
     /// Access time of a read in each mode, by [`Mode::index`], beyond the array's.
     pub access: [Option<Duration>; Mode::COUNT],
     /// Size of the volatile write cache in bytes. `None` means that a completed write is durable.
@@ -45,11 +50,13 @@ impl Refinements {
     /// Returns the name of a mechanism that only the timed model has, if one is active.
     pub fn only_timed(&self) -> Option<&'static str> {
         let small = self.layer.small.max.map(|_| "ftl.small_max");
+        let write_buffer = self.write_buffer.map(|_| "card.write_buffer");
         let read_ahead = self.read_ahead.map(|_| "card.read_ahead");
+        let t_command = self.t_command.map(|_| "card.t_command");
         let access = self.access.iter().any(Option::is_some).then_some("card.t_access_*");
         let cache = self.cache.map(|_| "card.cache");
         let queue = self.queue.map(|_| "card.queue");
-        small.or(read_ahead).or(access).or(cache).or(queue)
+        small.or(write_buffer).or(read_ahead).or(t_command).or(access).or(cache).or(queue)
     }
 
     /// Checks that the numbers are possible for this array.
@@ -62,6 +69,16 @@ impl Refinements {
         {
             let why = format!("is not 1 to {WAYS_MAX} pages of {} B", nand.page);
             return Err(Impossible::new("flash.stripe", why));
+        }
+        if let Some(buffer) = self.write_buffer {
+            if buffer == 0 || !buffer.is_multiple_of(nand.page) {
+                let why = format!("is not a whole number of pages of {} B", nand.page);
+                return Err(Impossible::new("card.write_buffer", why));
+            }
+            if self.stripe.is_some() {
+                let why = "excludes flash.stripe, whose pages are programmed on arrival";
+                return Err(Impossible::new("card.write_buffer", why));
+            }
         }
         if let Some(cache) = self.cache
             && (cache < 2 * nand.page || cache > CACHE_MAX)

@@ -88,10 +88,16 @@ pub(super) fn write_bus(bytes: u64) -> Duration {
 
 #[test]
 fn every_mechanism_holds_the_contract_of_a_model() {
-    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+    for (overwrite, is_striped) in [
+        (Overwrite::Convert, true),
+        (Overwrite::Log, true),
+        (Overwrite::Convert, false),
+        (Overwrite::Log, false),
+    ] {
         let mut parameters = parameters(overwrite);
         let r = &mut parameters.refinements;
-        (r.stripe, r.read_ahead) = (Some(32 * KIB), Some(64 * KIB));
+        (r.read_ahead, r.t_command) = (Some(64 * KIB), Some(us(70)));
+        *(if is_striped { &mut r.stripe } else { &mut r.write_buffer }) = Some(32 * KIB);
         r.access[Mode::Ddr50.index()] = Some(us(50));
         r.layer.t_write = Some(us(900));
         r.layer.t_copy = Some(us(9_000));
@@ -132,6 +138,23 @@ fn a_page_alone_takes_one_program_and_a_long_write_streams_by_stripes() {
     let long = card.run(Op::Write, 4 * KIB, 512 * KIB);
     assert_eq!(long.spent.total(), write_bus(512 * KIB) + us(600));
     assert_eq!(long.spent[Mechanism::Program], us(600));
+}
+
+#[test]
+fn a_long_write_shows_the_transfer_of_its_first_buffer_beside_the_programs() {
+    // The bus needs less time for a page than the array.
+    let slow = |r: &mut Refinements| r.write_buffer = Some(128 * KIB);
+    let mut card = Bench::with(Overwrite::Convert, slow);
+    let pages = 512 / 4;
+    let programs = us(600) * pages;
+    let first = write_bus(512 * KIB) - write_bus(384 * KIB);
+    let done = card.run(Op::Write, 0, 512 * KIB);
+    let commands = write_bus(512 * KIB) - first * 4;
+    assert_eq!(done.spent.total(), commands + first + programs + us(250), "with the commit of a new run");
+    assert_eq!(done.spent[Mechanism::Program], programs);
+    let mut card = Bench::with(Overwrite::Convert, slow);
+    let short = card.run(Op::Write, 0, 4 * KIB);
+    assert_eq!(short.spent.total(), write_bus(4 * KIB) + us(600) + us(250), "bus, program, commit");
 }
 
 #[test]
@@ -189,6 +212,25 @@ fn the_card_reads_ahead_for_as_long_as_nothing_is_asked() {
     assert_eq!(card.run(Op::Read, 8 * KIB, 4 * KIB).spent[Mechanism::Read], Duration::ZERO);
     card.now += us(300);
     assert_eq!(card.run(Op::Read, 128 * KIB, 4 * KIB).spent[Mechanism::Read], us(300), "elsewhere");
+}
+
+#[test]
+fn reading_ahead_does_not_hide_the_time_of_a_read_command() {
+    let mut card = Bench::with(Overwrite::Convert, |r| {
+        (r.read_ahead, r.t_command) = (Some(64 * KIB), Some(us(240)));
+    });
+    let mut plain = Bench::with(Overwrite::Convert, |r| r.read_ahead = Some(64 * KIB));
+    for bench in [&mut card, &mut plain] {
+        bench.time(Op::Write, 0, 256 * KIB);
+    }
+    for offset in [0, 4 * KIB, 128 * KIB] {
+        for bench in [&mut card, &mut plain] {
+            bench.now += us(300);
+        }
+        let read = card.run(Op::Read, offset, 4 * KIB);
+        assert_eq!(read.spent[Mechanism::Firmware], us(240));
+        assert_eq!(read.spent.total(), plain.time(Op::Read, offset, 4 * KIB) + us(240), "{offset}");
+    }
 }
 
 #[test]
@@ -308,6 +350,11 @@ fn numbers_that_do_not_go_together_are_refused() {
         parameters.check().expect_err("impossible").path
     };
     assert_eq!(refused(|r| r.stripe = Some(6 * KIB)), "flash.stripe");
+    assert_eq!(refused(|r| r.write_buffer = Some(6 * KIB)), "card.write_buffer");
+    assert_eq!(
+        refused(|r| (r.stripe, r.write_buffer) = (Some(64 * KIB), Some(64 * KIB))),
+        "card.write_buffer"
+    );
     assert_eq!(refused(|r| r.layer.small.page = Some(4 * KIB)), "ftl.small_max");
     assert_eq!(refused(|r| r.layer.small.max = Some(64 * KIB)), "ftl.small_max");
     assert_eq!(

@@ -61,9 +61,15 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time from the first ACMD41 with a voltage until the card is initialised.", "100 ms"),
     optional!("card.t_output", DelayOrNone Registers.t_output_ps, (0, 14_000),
         "Delay from the clock edge to data on the wires, at 3.3 V.", "10 ns"),
+    optional!("card.write_buffer", SizeOrNone CardParameters.refinements.write_buffer, UP_TO_A_GIB,
+        "Bytes that the card collects before it programs them, while the next ones arrive; a write that ends earlier is \
+         programmed at its end. A whole number of pages.", "each page is programmed on arrival"),
     optional!("card.read_ahead", SizeOrNone CardParameters.refinements.read_ahead, UP_TO_A_GIB,
         "Bytes behind the end of a read that the card reads into its buffer until the next command; a read that \
          continues there does not wait for them.", "the card does not read ahead"),
+    optional!("card.t_command", TimeOrNone CardParameters.refinements.t_command, TEN_SECONDS,
+        "Time of the card's processor for each read command, before the array begins; reading ahead does not hide it. \
+         The time of a write command is in ftl.t_write.", "none"),
     optional!("card.cache", SizeOrNone CardParameters.refinements.cache, UP_TO_A_GIB,
         "Bytes of the volatile write cache. A write completes in the cache while it has room, and a power cut loses \
          what has not drained since; the host sends flushes.", "a completed write is durable"),
