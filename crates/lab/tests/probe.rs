@@ -95,9 +95,9 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     });
     let granule = nand.page.min(4 << 10);
     let refinements = &card.refinements.layer;
-    // A constant time of each write, or the program of a stripe, hides smaller costs.
-    let is_hidden = refinements.t_write.is_some() || card.refinements.stripe.is_some();
-    let seen = |value| if is_hidden { Truth::ExactOrNone(value) } else { Truth::Exact(value) };
+    // A constant time of each write hides smaller costs.
+    let seen =
+        |value| if refinements.t_write.is_some() { Truth::ExactOrNone(value) } else { Truth::Exact(value) };
     // Without a commit, a partial program unit costs little more than a whole one.
     let program_unit = if mapping.t_commit == Duration::ZERO {
         Truth::ExactOrLow(Value::Bytes(mapping.program_unit))

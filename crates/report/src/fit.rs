@@ -37,6 +37,9 @@ pub fn json(fit: &CardFit) -> String {
     text
 }
 
+/// Largest number of cells that a row names.
+const CELLS_MAX: usize = 3;
+
 pub(crate) const NUMBER_HEAD: [&str; 5] = ["number", "estimate", "90 % interval", "determined", "by"];
 pub(crate) const CELL_HEAD: [&str; 5] = ["cell", "measured", "simulated", "error", "left out"];
 
@@ -64,8 +67,16 @@ pub(crate) fn number_row(number: &NumberEstimate) -> [String; 5] {
         value(number.value),
         format!("{} to {}", value(number.low), value(number.high)),
         number.determined.word().to_owned(),
-        number.cells.join(", "),
+        some_of(&number.cells),
     ]
+}
+
+/// Returns the first names of a list, and the number of the others.
+fn some_of(names: &[String]) -> String {
+    match names.len().saturating_sub(CELLS_MAX) {
+        0 | 1 => names.join(", "),
+        others => format!("{} and {others} others", names[..CELLS_MAX].join(", ")),
+    }
 }
 
 /// Returns the texts of a cell: name, measured, simulated, error of the fit, error of a fit without the cell.

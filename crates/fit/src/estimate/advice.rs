@@ -99,7 +99,7 @@ pub(super) fn next_measurements(
 }
 
 /// Sum of the squared derivatives of a cell by all numbers below which they have no effect on it.
-const WITHOUT_EFFECT: f64 = 0.01;
+pub(super) const WITHOUT_EFFECT: f64 = 0.01;
 
 /// Returns a sentence for each pair of measurements of one job that differ, and for each cell that the others exclude.
 pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local) -> Vec<String> {

@@ -184,6 +184,18 @@ pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum
     Ok(Minimum::at(problem, &best, descent.evaluations))
 }
 
+/// Searches the minimum of chi-squared, and returns the share of the cells that the numbers affect, with the count of these
+/// cells. A cell that no number affects tells about the host, not about the model.
+pub fn minimum_of_affected(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<(f64, usize), FitError> {
+    problem.check()?;
+    let mut descent = Descent::new(problem);
+    let best = descent.search(neighbour_rounds)?;
+    let rows = descent.jacobian(&best);
+    let squares = |row: &[f64]| row.iter().map(|slope| slope * slope).sum::<f64>();
+    let affected = best.residuals.iter().zip(&rows).filter(|(_, row)| squares(row) >= advice::WITHOUT_EFFECT);
+    Ok(affected.fold((0.0, 0), |(chi2, cells), (residual, _)| (chi2 + residual * residual, cells + 1)))
+}
+
 impl Minimum {
     fn at(problem: &Problem<'_>, point: &descent::Point, evaluations: usize) -> Minimum {
         let values = problem.numbers.iter().zip(&point.at).map(|(number, at)| number.rounded(*at)).collect();

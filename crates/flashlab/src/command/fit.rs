@@ -33,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long)]
     fit_host: bool,
     /// Profile that provides all numbers that are not fitted. By default, the fit chooses one of two typical cards,
-    /// `sd/typical-striped` and `sd/typical`.
+    /// `sd/typical-buffered` and `sd/typical`.
     #[arg(long, value_name = "DEVICE")]
     base: Option<String>,
     /// Fits this number only, from its value in the base profile on; can be repeated.

@@ -181,7 +181,7 @@ fn draw_mechanism(rng: &mut Rng) -> Vec<Setting> {
     let power = |kib: f64| format!("{}KiB", kib.log2().round().exp2());
     match kind {
         0 => vec![("card.read_ahead", power(between(16.0, 256.0)))],
-        1 => vec![("flash.stripe", power(between(32.0, 128.0)))],
+        1 => vec![("card.write_buffer", power(between(64.0, 512.0)))],
         2 => vec![
             ("ftl.small_max", power(between(4.0, 32.0))),
             ("flash.t_prog_small", time(between(150e3, 900e3))),

@@ -54,10 +54,11 @@ struct Taken {
 }
 
 impl Session<'_> {
-    /// Returns true if `model` explains the cells without further mechanisms.
+    /// Returns true if `model` explains the cells that it affects without further mechanisms.
     pub(super) fn is_explained_by(&self, model: &Model) -> Result<bool, FittingError> {
-        let (chi2, _) = self.minimum(model, &self.search(20), 4)?;
-        Ok(self.is_explained(model, chi2))
+        let (chi2, cells) = self.minimum_of_affected(model, &self.search(20), 4)?;
+        let free = cells.saturating_sub(model.numbers.len());
+        Ok(chi2 < NUMBER_COST.max(EXPLAINED * free as f64))
     }
 
     fn is_explained(&self, model: &Model, chi2: f64) -> bool {

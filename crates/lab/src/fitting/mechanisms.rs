@@ -76,9 +76,18 @@ pub const MECHANISMS: &[Mechanism] = &[
         let shown = writes(|block| block <= 16 * KIB) && writes(|block| block > 16 * KIB);
         if shown { [4.0, 16.0].map(stripe).to_vec() } else { Vec::new() }
     }),
+    mechanism("write buffer", &["card.write_buffer"], |facts| {
+        let long = |c: &Access| c.direction == Direction::Write && c.block > 64 * KIB;
+        let buffer = |kib: u64| starts(&[(kib * KIB) as f64]);
+        if facts.cells.iter().any(long) { [128, 256, 512].map(buffer).to_vec() } else { Vec::new() }
+    }),
     mechanism("read-ahead", &["card.read_ahead"], |facts| {
         let follows = |c: &Access| c.direction == Direction::Read && !c.random && c.block <= 128 * KIB;
         if facts.cells.iter().any(follows) { vec![starts(&[131_072.0])] } else { Vec::new() }
+    }),
+    mechanism("time of a read command", &["card.t_command"], |facts| {
+        let follows = |c: &Access| c.direction == Direction::Read && !c.random && c.block <= 16 * KIB;
+        least(facts.cells, follows).map(|seconds| starts(&[0.3 * NS * seconds])).into_iter().collect()
     }),
     mechanism("area for small writes", &["ftl.small_max", "flash.t_prog_small"], |facts| {
         let random = |c: &&Access| c.direction == Direction::Write && c.random && c.block <= 64 * KIB;

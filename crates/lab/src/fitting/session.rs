@@ -9,7 +9,7 @@ use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
 use flashlab_fit::estimate::{
     Candidate, Cell, Estimate, Number, Predictions, Problem, Scale, Selection, Settings, Slopes, estimate,
-    minimum, screen, select, slopes,
+    minimum, minimum_of_affected, screen, select, slopes,
 };
 use flashlab_sd::Mode;
 use std::cell::RefCell;
@@ -360,6 +360,17 @@ impl<'a> Session<'a> {
     ) -> Result<(f64, Vec<f64>), FittingError> {
         let found = self.with_problem(model, search.clone(), false, |p| minimum(p, neighbour_rounds))?;
         Ok((found.chi2, found.values))
+    }
+
+    /// Returns a low chi-squared of the cells that the numbers of `model` affect, and their count.
+    pub(super) fn minimum_of_affected(
+        &self,
+        model: &Model,
+        search: &Settings,
+        neighbour_rounds: usize,
+    ) -> Result<(f64, usize), FittingError> {
+        let search = search.clone();
+        Ok(self.with_problem(model, search, false, |p| minimum_of_affected(p, neighbour_rounds))?)
     }
 
     /// Returns the derivatives at the starts of `model`.

@@ -98,7 +98,9 @@ pub const TABLE: &[Row] = &[
     // The least program: a smaller write costs as much, and nothing of the page is left open.
     Row { tied: &["ftl.program_unit"], ..powers("flash.page", (4.0 * KIB, 64.0 * KIB)) },
     powers("flash.stripe", (16.0 * KIB, 1024.0 * KIB)),
+    powers("card.write_buffer", (16.0 * KIB, 1024.0 * KIB)),
     powers("card.read_ahead", (4.0 * KIB, 1024.0 * KIB)),
+    optional("card.t_command", (1e3, 10e6)),
     powers("ftl.small_max", (KIB, 64.0 * KIB)),
     // A small random write takes a program of the area for small writes.
     Row {
