@@ -105,7 +105,8 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
         bytes(mapping.program_unit)
     };
     let mut random_write_units = vec![Value::Bytes(granule), Value::Bytes(nand.page)];
-    // Writes beyond the area for small writes rewrite a map unit.
+    // The area for small writes has pages of its own, and writes beyond it rewrite a map unit.
+    random_write_units.extend(refinements.small.page.map(Value::Bytes));
     random_write_units.extend(refinements.small.max.map(|_| Value::Bytes(mapping.map_unit)));
     vec![
         (Name::Capacity, bytes(card.capacity)),
