@@ -36,7 +36,7 @@ type OfMember = (&'static str, &'static str, fn(&MemberUsage, u64) -> f64);
 
 const OF_MEMBER: [OfMember; 9] = [
     ("flashlab_volume_member_free_bytes", "Free bytes.", |m, b| f64::from(m.buckets.free) * b as f64),
-    ("flashlab_volume_member_cached_bytes", "Bytes of buckets with cached copies.", |m, b| {
+    ("flashlab_volume_member_cached_bytes", "Bytes of buckets with nothing but cached copies.", |m, b| {
         f64::from(m.buckets.cached) * b as f64
     }),
     ("flashlab_volume_member_is_missing", "1 if the device is not there.", |m, _| {

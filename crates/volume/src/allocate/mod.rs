@@ -3,10 +3,16 @@
 //! - A bucket is filled from its start to its end by one stream, and never written in place.
 //! - A bucket becomes free when no extent refers to it any more. It is reused only after the journal entry that removed
 //!   the last reference is durable: until then, a power loss may bring the reference back.
-//! - Buckets with cached copies are emptied whenever other data needs room: a new generation makes their copies void.
+//! - A bucket may hold cached copies beside others: those that background work moved elsewhere. When all of its copies are
+//!   cached, it can be evicted, which it is when other data needs room: a new generation makes the copies void.
+//! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry follows the
+//!   one that made the last copy in the bucket a cached one, so a power loss never brings back a reference to the bucket:
+//!   neither a copy that counts, nor a cached one that would read as damaged.
 //! - Each reuse has a new generation. A read that finds another generation after its data arrived reads again.
 
 mod space;
+#[cfg(test)]
+mod tests;
 
 use crate::extent::Pointer;
 use crate::format::{MemberEntry, MemberState};
@@ -48,6 +54,17 @@ pub(crate) struct Want<'a> {
     pub(crate) prefer: u32,
     /// No other members are used.
     pub(crate) only: bool,
+    /// Cached copies give way. Not during a commit, because their space is free only after another one.
+    pub(crate) evict: bool,
+}
+
+/// The reason why an allocation finds no space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoRoom {
+    /// Cached copies have the space: [`Allocator::evict`] and a commit free it.
+    Cached,
+    /// The members are full.
+    Full,
 }
 
 /// The space of all members.
@@ -55,7 +72,8 @@ pub(crate) struct Want<'a> {
 pub(crate) struct Allocator {
     layout: Layout,
     members: Vec<MemberSpace>,
-    /// Buckets without references, with the position of the change that removed the last one.
+    /// Buckets that are free when a change is durable, with its position: the one that removed the last reference, or the
+    /// one that made all of their copies void.
     releasing: VecDeque<(u64, u8, u32)>,
 }
 
@@ -74,7 +92,7 @@ pub struct BucketUsage {
     pub free: u32,
     /// Buckets with data, or being released.
     pub used: u32,
-    /// Buckets with cached copies.
+    /// Buckets with nothing but cached copies.
     pub cached: u32,
     /// Buckets of checkpoints, and those that are reserved for a journal.
     pub metadata: u32,
@@ -147,10 +165,9 @@ impl Allocator {
 
     /// Adds the references of a recovered extent.
     pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) {
-        let bucket = &mut self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize];
-        bucket.live += blocks;
-        bucket.cached = pointer.cached && (bucket.cached || bucket.state != State::Full);
-        bucket.state = State::Full;
+        let member = &mut self.members[usize::from(pointer.member)];
+        member.buckets[pointer.bucket as usize].state = State::Full;
+        member.refer(pointer, blocks);
     }
 
     /// Marks a bucket of a checkpoint.
@@ -195,22 +212,20 @@ impl Allocator {
     /// Returns the members with room for new copies, apart from the reserve: a bit for each.
     pub(crate) fn roomy(&self) -> u32 {
         let has_room = |member: &MemberSpace| {
-            member.writable
-                && member.durability > 0
-                && (member.has_evictable() || member.free.len() > (member.reserve + CACHED_LEAVES) as usize)
+            member.writable && member.durability > 0 && member.may_open(Stream::Cached, true)
         };
         self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
     }
 
     /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls `opened`
-    /// for each bucket that the stream began. `position` is that of the last change of the map. Returns `None` without free
-    /// buckets. If too few members take data, the copies are fewer.
+    /// for each bucket that the stream began. `position` is that of the last change of the map. If too few members take data,
+    /// the copies are fewer.
     pub(crate) fn allocate(
         &mut self,
         want: &Want<'_>,
         position: u64,
         mut opened: impl FnMut(Opened),
-    ) -> Option<(Vec<Pointer>, u32)> {
+    ) -> Result<(Vec<Pointer>, u32), NoRoom> {
         let Want { stream, blocks: wanted, exact, .. } = *want;
         let least = if exact { wanted } else { 1 };
         let chosen = self.choose(want, least)?;
@@ -222,16 +237,17 @@ impl Allocator {
             }
         }
         let blocks = self.layout.bucket_blocks();
-        let room = chosen.iter().map(|n| self.members[usize::from(*n)].room(stream, blocks)).min()?;
+        let room = chosen.iter().map(|n| self.members[usize::from(*n)].room(stream, blocks)).min();
+        let room = room.expect("a member was chosen");
         let got = wanted.min(room);
         let pointers =
             chosen.into_iter().map(|n| self.members[usize::from(n)].take(stream, n, got)).collect();
-        Some((pointers, got))
+        Ok((pointers, got))
     }
 
     /// Chooses the members for the copies of an extent: those of the target first, weighted by their free space.
-    fn choose(&mut self, want: &Want<'_>, least: u32) -> Option<Vec<u8>> {
-        let Want { stream, copies, taken, prefer, only, .. } = *want;
+    fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<Vec<u8>, NoRoom> {
+        let Want { stream, copies, taken, prefer, only, evict, .. } = *want;
         let blocks = self.layout.bucket_blocks();
         let in_target = |n: u8| prefer == 0 || prefer >> n & 1 == 1;
         let counts =
@@ -243,17 +259,22 @@ impl Allocator {
         let needed = copies.min(usable().map(|(member, _)| counts(member)).sum());
         let (mut chosen, mut have): (Vec<u8>, usize) = (Vec::with_capacity(copies), 0);
         if needed == 0 {
-            return None;
+            return Err(NoRoom::Full);
         }
         while have < needed {
-            let candidates = usable()
-                .filter(|(member, n)| !chosen.contains(n) && member.has_room(stream, least, &self.layout));
+            let candidates = usable().filter(|(member, n)| {
+                !chosen.contains(n) && member.has_room(stream, least, evict, &self.layout)
+            });
             let best = candidates.max_by_key(|(member, n)| {
                 (in_target(*n), member.credit + member.weight(blocks), std::cmp::Reverse(*n))
             });
-            let (member, n) = best?;
+            let (member, n) = best.ok_or(NoRoom::Full)?;
             have += counts(member);
             chosen.push(n);
+        }
+        let has_room = |n: &u8| self.members[usize::from(*n)].has_room(stream, least, false, &self.layout);
+        if !chosen.iter().all(has_room) {
+            return Err(NoRoom::Cached);
         }
         let targeted = || self.members.iter().zip(0u8..).filter(|(_, n)| in_target(*n));
         let total: i64 = targeted().map(|(member, _)| member.weight(blocks)).sum();
@@ -263,15 +284,12 @@ impl Allocator {
                 member.credit -= total / chosen.len() as i64;
             }
         }
-        Some(chosen)
+        Ok(chosen)
     }
 
-    /// Takes a free bucket of a member for a checkpoint.
+    /// Takes a free bucket of a member for a checkpoint. An eviction comes too late for one: its commit began already.
     pub(crate) fn allocate_metadata(&mut self, member: u8) -> Option<u32> {
         let member = &mut self.members[usize::from(member)];
-        if member.free.is_empty() {
-            member.evict();
-        }
         let bucket = member.free.pop_front()?;
         member.buckets[bucket as usize].state = State::Metadata;
         Some(bucket)
@@ -286,49 +304,55 @@ impl Allocator {
 
     /// Adds a reference to blocks that another extent refers to already.
     pub(crate) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
-        if self.is_current(pointer) {
-            self.members[usize::from(pointer.member)].buckets[pointer.bucket as usize].live += blocks;
-        }
+        self.members[usize::from(pointer.member)].refer(pointer, blocks);
     }
 
-    /// Notes that the writes of cached copies at these places ended.
-    pub(crate) fn cached_written(&mut self, places: &[Pointer]) {
+    /// Notes that the writes of `blocks` blocks of cached copies at these places ended.
+    pub(crate) fn cached_written(&mut self, places: &[Pointer], blocks: u32) {
         for place in places.iter().filter(|place| place.cached) {
-            self.members[usize::from(place.member)].cached_in_flight -= 1;
+            self.members[usize::from(place.member)].cached_written(place, blocks);
         }
     }
 
     /// Removes a reference. `position` is that of the change in the journal.
     pub(crate) fn unrefer(&mut self, pointer: &Pointer, blocks: u32, position: u64) {
         let member = &mut self.members[usize::from(pointer.member)];
-        let bucket = &mut member.buckets[pointer.bucket as usize];
-        if bucket.generation != pointer.generation {
-            return;
-        }
-        bucket.live -= blocks;
-        if bucket.live == 0 && bucket.state == State::Full {
+        if member.unrefer(pointer, blocks) {
             if fault("volume-reuses-a-bucket-early") {
-                bucket.state = State::Free;
-                member.free.push_front(pointer.bucket);
+                member.release_early(pointer.bucket);
                 return;
-            }
-            bucket.state = State::Releasing;
-            if std::mem::take(&mut bucket.cached) {
-                member.cached.retain(|cached| *cached != pointer.bucket);
             }
             self.releasing.push_back((position, pointer.member, pointer.bucket));
         }
     }
 
-    /// Frees the buckets whose release is durable: all changes up to `durable` are.
+    /// Makes cached copies void where buckets are short. Their buckets are free when the change `position` is durable, of
+    /// which the new generations that `evicted` gets are a part. With `metadata`, every member gets room for a checkpoint.
+    /// Returns true if there is such a bucket, or one of an earlier eviction.
+    pub(crate) fn evict(&mut self, position: u64, metadata: bool, mut evicted: impl FnMut(Opened)) -> bool {
+        let mut buckets = Vec::new();
+        for (member, number) in self.members.iter_mut().zip(0u8..).filter(|(member, _)| member.writable) {
+            let further = if metadata { self.layout.reserve(true) - member.reserve } else { 0 };
+            member.evict(number, further, |bucket| buckets.push(bucket));
+        }
+        for bucket in buckets {
+            if fault("volume-reuses-an-evicted-bucket-early") {
+                self.members[usize::from(bucket.member)].release_early(bucket.bucket);
+            } else {
+                self.releasing.push_back((position, bucket.member, bucket.bucket));
+            }
+            evicted(bucket);
+        }
+        self.members.iter().any(|member| member.evicted > 0)
+    }
+
+    /// Frees the buckets that waited for changes that are durable now: all changes up to `durable` are.
     pub(crate) fn release(&mut self, durable: u64) {
         while let Some((position, member, bucket)) = self.releasing.front().copied()
             && position <= durable
         {
             self.releasing.pop_front();
-            let member = &mut self.members[usize::from(member)];
-            member.buckets[bucket as usize].state = State::Free;
-            member.free.push_back(bucket);
+            self.members[usize::from(member)].release(bucket);
         }
     }
 
@@ -337,27 +361,24 @@ impl Allocator {
         for (member, number) in self.members.iter_mut().zip(0u8..) {
             for stream in 0..STREAMS {
                 let Some(open) = member.open[stream] else { continue };
-                let bucket = &mut member.buckets[open.bucket as usize];
-                if open.used > 0 && bucket.live == 0 {
-                    (bucket.state, bucket.cached) = (State::Releasing, false);
-                    member.open[stream] = None;
+                if open.used > 0 && member.buckets[open.bucket as usize].is_empty() {
+                    member.close(stream);
                     self.releasing.push_back((position, number, open.bucket));
                 }
             }
         }
     }
 
-    /// Returns true if buckets wait for their release to become durable.
+    /// Returns true if buckets wait for a change to become durable.
     pub(crate) fn is_releasing(&self) -> bool {
         !self.releasing.is_empty()
     }
 
-    /// Returns true if new data with this number of copies finds free buckets, on members with `spare` further ones.
+    /// Returns true if new data with this number of copies finds buckets that are free or can be evicted, on members with
+    /// `spare` further ones.
     pub(crate) fn has_space(&self, copies: usize, spare: usize) -> bool {
-        let may_open = |member: &&MemberSpace| {
-            let free = member.free.len() > spare + member.reserve as usize;
-            member.writable && member.may_open(Stream::Foreground) && (spare == 0 || free)
-        };
+        let may_open =
+            |member: &&MemberSpace| member.writable && member.available() > spare + member.reserve as usize;
         let room: usize =
             self.members.iter().filter(may_open).map(|member| usize::from(member.durability)).sum();
         let needed = self.reachable(copies, &[]);
@@ -371,8 +392,9 @@ impl Allocator {
         members.map(|member| member.buckets.len() / 64).min().unwrap_or(0).min(COLLECT_MAX)
     }
 
-    /// Returns up to `count` full buckets with the fewest references, which garbage collection empties: those with
-    /// unreferenced blocks only, and none of `except`.
+    /// Returns up to `count` full buckets of which garbage collection has to move the fewest blocks: those with unreferenced
+    /// blocks or cached copies only, and none of `except`. Cached copies do not move, so a bucket without others can be
+    /// evicted afterwards.
     pub(crate) fn victims(&self, count: usize, except: &dyn Fn(u8, u32) -> bool) -> Vec<(u8, u32)> {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {
@@ -380,28 +402,27 @@ impl Allocator {
             let free = (member.free.len() as u32).saturating_sub(member.reserve);
             let full = member.buckets.iter().zip(0u32..).filter(|(bucket, n)| {
                 bucket.state == State::Full
-                    && !bucket.cached
-                    && bucket.live < self.layout.bucket_blocks()
+                    && (1..self.layout.bucket_blocks()).contains(&bucket.held)
                     && !except(number, *n)
             });
-            victims.extend(full.map(|(bucket, n)| (u32::from(free > 0), bucket.live, number, n)));
+            victims.extend(full.map(|(bucket, n)| (u32::from(free > 0), bucket.held, number, n)));
         }
         victims.sort_unstable();
         victims.truncate(count);
         victims.into_iter().map(|(_, _, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns the full buckets of these members of which more than a quarter is not referenced, those with the fewest
-    /// references first. An extent is at most a quarter of a bucket, so a collection fills its buckets beyond this: its
+    /// Returns the full buckets of these members of which garbage collection has to move less than three quarters, those with
+    /// the fewest blocks first. An extent is at most a quarter of a bucket, so a collection fills its buckets beyond this: its
     /// results are never worth a collection again, unless data changes.
     pub(crate) fn sparse(&self, members: u32) -> Vec<(u8, u32)> {
         let is_sparse = |bucket: &Bucket| {
-            bucket.state == State::Full && !bucket.cached && bucket.live < self.layout.bucket_blocks() / 4 * 3
+            bucket.state == State::Full && (1..self.layout.bucket_blocks() / 4 * 3).contains(&bucket.held)
         };
         let mut sparse: Vec<(u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(_, n)| members >> n & 1 == 1) {
             let buckets = member.buckets.iter().zip(0u32..).filter(|(bucket, _)| is_sparse(bucket));
-            sparse.extend(buckets.map(|(bucket, n)| (bucket.live, number, n)));
+            sparse.extend(buckets.map(|(bucket, n)| (bucket.held, number, n)));
         }
         sparse.sort_unstable();
         sparse.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
@@ -415,19 +436,20 @@ impl Allocator {
                 match bucket.state {
                     State::Free => usage.free += 1,
                     State::Metadata => usage.metadata += 1,
-                    State::Open | State::Full if bucket.cached => usage.cached += 1,
-                    State::Open | State::Full | State::Releasing => usage.used += 1,
+                    State::Open | State::Full if bucket.is_cached() => usage.cached += 1,
+                    State::Open | State::Full | State::Releasing | State::Evicted => usage.used += 1,
                 }
-                usage.live_blocks += u64::from(bucket.live);
+                usage.live_blocks += u64::from(bucket.held) + u64::from(bucket.cached);
             }
             usage
         };
         self.members.iter().map(usage).collect()
     }
 
-    /// Returns the number of blocks referred to in each bucket of each member.
-    pub(crate) fn live(&self) -> Vec<Vec<u32>> {
-        let live = |member: &MemberSpace| member.buckets.iter().map(|bucket| bucket.live).collect();
+    /// Returns for each bucket of each member the number of its blocks that are held, and that of its cached ones.
+    pub(crate) fn live(&self) -> Vec<Vec<[u32; 2]>> {
+        let live =
+            |member: &MemberSpace| member.buckets.iter().map(|bucket| [bucket.held, bucket.cached]).collect();
         self.members.iter().map(live).collect()
     }
 }

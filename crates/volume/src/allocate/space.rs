@@ -1,10 +1,13 @@
 //! The space of one member: its buckets, and the streams that fill them.
 
-use super::{CACHED_LEAVES, STREAMS, Stream};
+use super::{CACHED_LEAVES, Opened, STREAMS, Stream};
 use crate::extent::Pointer;
 use crate::format::{MemberEntry, MemberState};
 use crate::layout::{COLLECT_RESERVE, Layout};
 use std::collections::VecDeque;
+
+/// Largest number of buckets that an eviction frees at once.
+const EVICT_MAX: usize = 64;
 
 /// The space of a member.
 #[derive(Debug)]
@@ -20,20 +23,20 @@ pub(super) struct MemberSpace {
     pub(super) writable: bool,
     /// Number of copies that a copy on the member counts for.
     pub(super) durability: u8,
-    /// Full buckets with cached copies, the oldest first.
-    pub(super) cached: VecDeque<u32>,
-    /// Writes of cached copies in flight. Their buckets must not be reused.
-    pub(super) cached_in_flight: u32,
+    /// Full buckets with nothing but cached copies, in the order in which they lost their other copies.
+    evictable: VecDeque<u32>,
+    /// Number of evicted buckets whose new generation is not durable yet.
+    pub(super) evicted: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    /// Blocks to which extents refer, and blocks of writes in flight.
-    pub(super) live: u32,
+    /// Blocks that must stay: those of copies that are not cached, and those of writes in flight.
+    pub(super) held: u32,
+    /// Blocks of cached copies.
+    pub(super) cached: u32,
     pub(super) generation: u32,
     pub(super) state: State,
-    /// All copies in the bucket are cached.
-    pub(super) cached: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +44,10 @@ pub(super) enum State {
     Free,
     Open,
     Full,
+    /// Nothing refers to the bucket, but the removal of its last reference is not durable yet.
     Releasing,
+    /// The cached copies in the bucket are void, but its new generation is not durable yet.
+    Evicted,
     /// Journal and checkpoints.
     Metadata,
 }
@@ -52,12 +58,29 @@ pub(super) struct OpenBucket {
     pub(super) used: u32,
 }
 
+impl Bucket {
+    /// Returns true if nothing refers to the bucket.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held == 0 && self.cached == 0
+    }
+
+    /// Returns true if all copies in the bucket are cached.
+    pub(super) fn is_cached(&self) -> bool {
+        self.held == 0 && self.cached > 0
+    }
+
+    /// Returns the number of blocks to which copies of the same kind as `pointer` refer.
+    fn count(&mut self, pointer: &Pointer) -> &mut u32 {
+        if pointer.cached { &mut self.cached } else { &mut self.held }
+    }
+}
+
 impl MemberSpace {
     /// Creates the space of an empty member. Its free buckets are not collected yet.
     pub(super) fn new(layout: &Layout, entry: &MemberEntry) -> MemberSpace {
         let bucket = |n: u32| {
             let state = if n < layout.journal_buckets { State::Metadata } else { State::Free };
-            Bucket { live: 0, generation: 0, state, cached: false }
+            Bucket { held: 0, cached: 0, generation: 0, state }
         };
         let buckets = if entry.state == MemberState::Removed { 0 } else { entry.buckets };
         MemberSpace {
@@ -68,22 +91,91 @@ impl MemberSpace {
             credit: 0,
             writable: true,
             durability: entry.durability,
-            cached: VecDeque::new(),
-            cached_in_flight: 0,
+            evictable: VecDeque::new(),
+            evicted: 0,
         }
     }
 
-    /// Collects the free buckets, and those with cached copies.
+    /// Collects the free buckets, and those with nothing but cached copies.
     pub(super) fn find_free(&mut self) {
-        let buckets = || self.buckets.iter().zip(0..);
-        let free = buckets().filter(|(bucket, _)| bucket.state == State::Free).map(|(_, n)| n).collect();
-        let cached = buckets().filter(|(bucket, _)| bucket.cached).map(|(_, n)| n).collect();
-        (self.free, self.cached) = (free, cached);
+        let numbers = |wanted: &dyn Fn(&Bucket) -> bool| {
+            let buckets = self.buckets.iter().zip(0..);
+            buckets.filter(|(bucket, _)| wanted(bucket)).map(|(_, n)| n).collect()
+        };
+        let free = numbers(&|bucket| bucket.state == State::Free);
+        let evictable = numbers(&|bucket| bucket.state == State::Full && bucket.is_cached());
+        (self.free, self.evictable) = (free, evictable);
     }
 
-    /// Returns the free blocks, by which new data is distributed.
+    /// Adds a reference.
+    pub(super) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
+        let bucket = &mut self.buckets[pointer.bucket as usize];
+        if bucket.generation == pointer.generation {
+            *bucket.count(pointer) += blocks;
+        }
+    }
+
+    /// Removes a reference. Returns true if the bucket is full and nothing refers to it any more.
+    pub(super) fn unrefer(&mut self, pointer: &Pointer, blocks: u32) -> bool {
+        let bucket = &mut self.buckets[pointer.bucket as usize];
+        if bucket.generation != pointer.generation {
+            return false;
+        }
+        let was_cached = bucket.is_cached();
+        *bucket.count(pointer) -= blocks;
+        bucket.state == State::Full && self.settle(pointer.bucket, was_cached)
+    }
+
+    /// Notes that the write of a cached copy ended. Until then its blocks are held.
+    pub(super) fn cached_written(&mut self, place: &Pointer, blocks: u32) {
+        let bucket = &mut self.buckets[place.bucket as usize];
+        (bucket.held, bucket.cached) = (bucket.held - blocks, bucket.cached + blocks);
+        if bucket.state == State::Full {
+            self.settle(place.bucket, false);
+        }
+    }
+
+    /// Makes a full bucket a released one if nothing refers to it, or an evictable one if all of its copies are cached.
+    /// `was_cached` tells that it is evictable already. Returns true if it is released.
+    fn settle(&mut self, number: u32, was_cached: bool) -> bool {
+        let bucket = &mut self.buckets[number as usize];
+        bucket.state = if bucket.is_empty() { State::Releasing } else { State::Full };
+        match (was_cached, bucket.is_cached()) {
+            (false, true) => self.evictable.push_back(number),
+            (true, false) => self.evictable.retain(|evictable| *evictable != number),
+            _ => {}
+        }
+        bucket.state == State::Releasing
+    }
+
+    /// Closes the bucket of a stream. Returns it if nothing refers to it.
+    pub(super) fn close(&mut self, stream: usize) -> Option<u32> {
+        let closed = self.open[stream].take()?.bucket;
+        self.settle(closed, false).then_some(closed)
+    }
+
+    /// Returns true if something was written to the bucket of a stream, and all that remains is cached.
+    fn is_open_cached(&self, stream: usize) -> bool {
+        self.open[stream].is_some_and(|open| self.buckets[open.bucket as usize].is_cached())
+    }
+
+    /// Frees a bucket that waited for a durable change.
+    pub(super) fn release(&mut self, number: u32) {
+        let bucket = &mut self.buckets[number as usize];
+        self.evicted -= u32::from(bucket.state == State::Evicted);
+        bucket.state = State::Free;
+        self.free.push_back(number);
+    }
+
+    /// Frees a bucket as the next one that is reused. Deliberate faults do this before the change is durable.
+    pub(super) fn release_early(&mut self, number: u32) {
+        self.release(number);
+        self.free.rotate_right(1);
+    }
+
+    /// Returns the blocks by which new data is distributed: the free ones, and those of cached copies.
     pub(super) fn weight(&self, bucket_blocks: u32) -> i64 {
-        (self.free.len() as i64 + 1) * i64::from(bucket_blocks)
+        (self.available() as i64 + 1) * i64::from(bucket_blocks)
     }
 
     /// Returns the room in the open bucket of the stream.
@@ -91,36 +183,51 @@ impl MemberSpace {
         self.open[stream as usize].map_or(0, |open| bucket_blocks - open.used)
     }
 
-    pub(super) fn may_open(&self, stream: Stream) -> bool {
-        let reserve = match stream {
+    /// Returns the number of free buckets that a stream leaves to others.
+    fn leaves(&self, stream: Stream) -> usize {
+        let leaves = match stream {
             Stream::Foreground => self.reserve,
             Stream::Collect => self.reserve - COLLECT_RESERVE,
             Stream::Cached => self.reserve + CACHED_LEAVES,
         };
-        self.free.len() > reserve as usize || self.has_evictable()
+        leaves as usize
     }
 
-    /// Returns true if a bucket with cached copies can be emptied.
-    pub(super) fn has_evictable(&self) -> bool {
-        let any = !self.cached.is_empty() || self.open[Stream::Cached as usize].is_some();
-        any && self.cached_in_flight == 0
+    /// Returns true if the stream may take a free bucket, or one that an eviction frees if `evict` is set.
+    pub(super) fn may_open(&self, stream: Stream, evict: bool) -> bool {
+        let buckets = if evict { self.available() } else { self.free.len() };
+        buckets > self.leaves(stream)
     }
 
-    /// Empties the oldest bucket with cached copies: a new generation makes them void.
-    pub(super) fn evict(&mut self) {
-        if !self.has_evictable() {
-            return;
+    /// Returns the number of buckets that are free, or that an eviction frees.
+    pub(super) fn available(&self) -> usize {
+        let open = (0..STREAMS).filter(|stream| self.is_open_cached(*stream)).count();
+        self.free.len() + self.evicted as usize + self.evictable.len() + open
+    }
+
+    /// Makes the cached copies in the oldest buckets void, until enough buckets are free for all streams and `further` ones
+    /// beside them, or will be when the new generations are durable. Calls `evicted` for each of them.
+    pub(super) fn evict(&mut self, member: u8, further: u32, mut evicted: impl FnMut(Opened)) {
+        // Several at once, so that a full cache does not cost a commit for each bucket.
+        let at_once = (self.buckets.len() / 64).clamp(1, EVICT_MAX);
+        let wanted = self.leaves(Stream::Cached) + at_once + further as usize;
+        while self.free.len() + (self.evicted as usize) < wanted {
+            let open = (0..STREAMS).rev().find(|stream| self.is_open_cached(*stream));
+            if let Some(stream) = open.filter(|_| self.evictable.is_empty()) {
+                self.close(stream);
+            }
+            let Some(oldest) = self.evictable.pop_front() else { return };
+            let bucket = &mut self.buckets[oldest as usize];
+            let generation = bucket.generation + 1;
+            *bucket = Bucket { held: 0, cached: 0, generation, state: State::Evicted };
+            self.evicted += 1;
+            evicted(Opened { member, bucket: oldest, generation });
         }
-        let open = &mut self.open[Stream::Cached as usize];
-        let oldest = self.cached.pop_front().or_else(|| open.take().map(|open| open.bucket));
-        let Some(oldest) = oldest else { return };
-        let bucket = &mut self.buckets[oldest as usize];
-        *bucket = Bucket { live: 0, generation: bucket.generation + 1, state: State::Free, cached: false };
-        self.free.push_back(oldest);
     }
 
-    pub(super) fn has_room(&self, stream: Stream, least: u32, layout: &Layout) -> bool {
-        self.writable && (self.room(stream, layout.bucket_blocks()) >= least || self.may_open(stream))
+    /// Returns true if the stream finds room for `least` blocks: at once, or after an eviction if `evict` is set.
+    pub(super) fn has_room(&self, stream: Stream, least: u32, evict: bool, layout: &Layout) -> bool {
+        self.room(stream, layout.bucket_blocks()) >= least || self.may_open(stream, evict)
     }
 
     /// Opens another bucket if the open one has less room than `least`. Returns the new one with its generation, and the
@@ -134,39 +241,22 @@ impl MemberSpace {
         if self.room(stream, layout.bucket_blocks()) >= least {
             return None;
         }
-        let reserve = match stream {
-            Stream::Foreground => self.reserve,
-            Stream::Collect => 0,
-            Stream::Cached => self.reserve + CACHED_LEAVES,
-        };
-        if self.free.len() <= reserve as usize {
-            self.evict();
-        }
         let bucket = self.free.pop_front().expect("the caller checked that the stream may open a bucket");
-        let mut unused = None;
-        if let Some(full) = self.open[stream as usize].replace(OpenBucket { bucket, used: 0 }) {
-            let (n, full) = (full.bucket, &mut self.buckets[full.bucket as usize]);
-            if full.live == 0 {
-                (full.state, full.cached) = (State::Releasing, false);
-                unused = Some(n);
-            } else {
-                full.state = State::Full;
-                self.cached.extend(full.cached.then_some(n));
-            }
-        }
+        let unused = self.close(stream as usize);
+        self.open[stream as usize] = Some(OpenBucket { bucket, used: 0 });
         let opened = &mut self.buckets[bucket as usize];
-        (opened.state, opened.cached) = (State::Open, stream == Stream::Cached);
+        opened.state = State::Open;
         opened.generation += 1;
         Some((bucket, opened.generation, unused))
     }
 
+    /// Takes blocks of the open bucket of a stream, and holds them.
     pub(super) fn take(&mut self, stream: Stream, member: u8, blocks: u32) -> Pointer {
         let open = self.open[stream as usize].as_mut().expect("a bucket was opened for this allocation");
         let bucket = &mut self.buckets[open.bucket as usize];
-        self.cached_in_flight += u32::from(stream == Stream::Cached);
         let (offset, generation) = (open.used, bucket.generation);
         open.used += blocks;
-        bucket.live += blocks;
+        bucket.held += blocks;
         Pointer { member, cached: stream == Stream::Cached, bucket: open.bucket, offset, generation }
     }
 }

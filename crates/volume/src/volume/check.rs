@@ -95,7 +95,8 @@ impl Inner {
             }
             last = extent.end();
             for pointer in extent.pointers().iter().filter(|pointer| !is_void(pointer)) {
-                let count = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
+                let [held, cached] = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
+                let count = if pointer.cached { cached } else { held };
                 match count.checked_sub(extent.stored_blocks(self.layout.block)) {
                     Some(rest) => *count = rest,
                     None => report.findings.push(format!(

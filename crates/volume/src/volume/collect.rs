@@ -49,7 +49,8 @@ impl Inner {
                     for extent in residents.remove(victim).unwrap_or_default() {
                         let _ = self.move_extent(cx, &extent, *victim).await?;
                     }
-                    if self.release(cx).await? && has_enough() {
+                    let _ = self.release(cx).await?;
+                    if has_enough() {
                         return Ok(());
                     }
                 }
@@ -81,6 +82,8 @@ impl Inner {
                 }
             }
             is_freed |= self.release(cx).await?;
+            // A bucket with nothing but cached copies can be evicted.
+            is_freed |= self.lock().allocator.roomy() & crowded != 0;
         }
         Ok(is_freed.then_some(moved))
     }
@@ -103,12 +106,12 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns the extents with copies in these buckets.
+    /// Returns the extents with copies in these buckets. Cached ones do not count: they stay until they are evicted.
     fn residents(&self, victims: &[(u8, u32)]) -> Residents {
         let mut residents: Residents = victims.iter().map(|victim| (*victim, Vec::new())).collect();
         let map = self.lock().map.clone();
         for extent in map.iter() {
-            for pointer in &*extent.pointers() {
+            for pointer in extent.pointers().iter().filter(|pointer| !pointer.cached) {
                 if let Some(list) = residents.get_mut(&(pointer.member, pointer.bucket)) {
                     list.push(extent.clone());
                 }
@@ -137,22 +140,17 @@ impl Inner {
         let blocks = extent.stored_blocks(self.layout.block);
         let taken: Vec<u8> =
             extent.pointers().iter().filter(|p| **p != source).map(|pointer| pointer.member).collect();
-        let allocated = {
-            let mut state = self.lock();
-            let State { allocator, pending, position, .. } = &mut *state;
-            let opened = |opened| State::record_opened(pending, opened);
-            let want = Want {
-                stream: Stream::Collect,
-                blocks,
-                exact: true,
-                copies: 1,
-                taken: &taken,
-                prefer: self.tier(source.member),
-                only: false,
-            };
-            allocator.allocate(&want, *position, opened)
+        let want = Want {
+            stream: Stream::Collect,
+            blocks,
+            exact: true,
+            copies: 1,
+            taken: &taken,
+            prefer: self.tier(source.member),
+            only: false,
+            evict: true,
         };
-        let Some((places, _)) = allocated else { return Ok(false) };
+        let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(false) };
         let offset = self.layout.offset(&places[0]);
         let written = self.write_to(cx, places[0].member, offset, stored.into()).await;
         let target = written.is_ok().then_some(places[0]);
@@ -193,8 +191,8 @@ impl Inner {
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
         for part in parts {
             let is_same = |pointer: &Pointer| {
-                (pointer.member, pointer.bucket, pointer.generation)
-                    == (source.member, source.bucket, source.generation)
+                let place = |pointer: &Pointer| Pointer { offset: 0, ..*pointer };
+                place(pointer) == place(source)
                     && (pointer.offset.wrapping_sub(source.offset)) < extent.stored_blocks(block)
             };
             if !part.pointers().iter().any(is_same) && !fault("volume-mover-revives-old-data") {

@@ -150,10 +150,10 @@ impl Inner {
                 self.lock().failed = Some(error);
             }
             result?;
-            // After the loss of copies, the changes that replace them are pending; after the loss of a journal, a checkpoint
-            // gives another member one.
+            // After the loss of copies, changes replace them; after the loss of a journal, a checkpoint gives another member
+            // one.
             let renew = std::mem::take(&mut journal.renew) && self.can_replace_metadata();
-            if !std::mem::take(&mut self.lock().lost_copies) && !renew {
+            if !self.replace_lost_copies(cx).await? && !renew {
                 return Ok(());
             }
             checkpoint = renew;
@@ -163,10 +163,14 @@ impl Inner {
     /// Takes the pending changes. If they fill the journal to more than a half, the batch has a snapshot for a
     /// checkpoint; if they do not fit at all, the checkpoint replaces the entries.
     fn take_batch(&self, journal: &Journal, checkpoint: bool) -> Result<Batch, IoError> {
+        // Another member may get the journal.
+        let lacks_journals = self.journal_members(journal).len() < usize::from(self.layout.replicas);
         let mut state = self.lock();
         if let Some(error) = state.failed {
             return Err(error);
         }
+        // The commit frees the buckets for the requests that follow, and for its own checkpoint.
+        state.evict(checkpoint && lacks_journals);
         let State { pending, position, allocator, .. } = &mut *state;
         allocator.close_empty(*position);
         let mut entries = std::mem::take(pending).into_entries(match fault("volume-splits-a-write") {
@@ -198,7 +202,7 @@ impl Inner {
             let lost = self.flush_members(cx, touched).await;
             if lost != 0 {
                 let map = snapshot.as_mut().map(|snapshot| &mut snapshot.map);
-                self.lose_copies(cx, lost, &unflushed, (&mut entries, map)).await?;
+                self.lose_copies(lost, &unflushed, (&mut entries, map))?;
             }
         }
         if snapshot.is_some() && self.journal_members(journal).is_empty() {

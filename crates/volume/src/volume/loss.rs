@@ -5,6 +5,7 @@
 //! failed is marked in the superblocks of the others before anything is answered that its journal lacks.
 
 use super::commit::Journal;
+use super::rearrange::Rearranged;
 use super::{Inner, State};
 use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::{Record, Seen};
@@ -24,14 +25,13 @@ impl Inner {
         failed.fold(0, |failed, (n, _)| failed | 1 << n)
     }
 
-    /// Removes the copies on the `lost` members from the extents that were written since the last flush, and lets other
-    /// members take their place. `entries` and the map of a snapshot are what the commit is about to store.
+    /// Removes the copies on the `lost` members from the extents that were written since the last flush, and notes
+    /// that others may take their place. `entries` and the map of a snapshot are what the commit is about to store.
     ///
     /// # Errors
     /// Fails if an extent has no other copy.
-    pub(super) async fn lose_copies(
+    pub(super) fn lose_copies(
         &self,
-        cx: &Context,
         lost: u32,
         unflushed: &[(u32, Range<u64>)],
         (entries, snapshot): (&mut [Vec<u8>], Option<&mut Map>),
@@ -63,16 +63,28 @@ impl Inner {
                 parts.for_each(|rest| state.remap(rest, position, self.layout.block));
             }
             state.end_group();
-            state.lost_copies = true;
+            state.lost_copies.extend(ranges().cloned());
             state.losses += 1;
         }
-        for range in ranges() {
+        Ok(())
+    }
+
+    /// Lets other members take the place of those whose copies the commit took away. Returns true if there are changes
+    /// for another commit.
+    pub(super) async fn replace_lost_copies(&self, cx: &Context) -> Result<bool, IoError> {
+        let ranges = std::mem::take(&mut self.lock().lost_copies);
+        for range in &ranges {
             let parts: Vec<Extent> = self.lock().map.overlapping(range.clone()).cloned().collect();
             for part in parts {
-                self.replicate(cx, &part).await?;
+                let replicated = self.replicate(cx, &part).await?;
+                let mut state = self.lock();
+                if replicated == Rearranged::NoSpace && state.evict(false) {
+                    // The next commit frees the space of cached copies.
+                    state.lost_copies.push(part.live());
+                }
             }
         }
-        Ok(())
+        Ok(!ranges.is_empty())
     }
 
     /// Writes the superblocks of members, with the present table and the knowledge about the others. Returns the results

@@ -131,8 +131,8 @@ struct State {
     salts: BTreeMap<u32, [u8; 16]>,
     /// Extents that were read and wait for a cached copy.
     promotions: VecDeque<Extent>,
-    /// A commit took copies away from extents, and other copies may replace them.
-    lost_copies: bool,
+    /// Ranges of blocks from whose extents a commit took copies, and which may get other ones.
+    lost_copies: Vec<Range<u64>>,
     /// Number of commits that took copies away.
     losses: u64,
     /// Error of a flush or of the journal. It is final.
@@ -235,11 +235,11 @@ impl Volume {
         };
         let block = u64::from(layout.block);
         let (mut by_compression, mut by_copies) = (BTreeMap::new(), BTreeMap::new());
-        let (mut mapped, mut stored, mut poisoned) = (0, 0, 0);
+        let (mut mapped, mut poisoned) = (0, 0);
         for extent in map.iter() {
             let logical = u64::from(extent.length()) * block;
             let one = u64::from(extent.stored_blocks(layout.block)) * block;
-            (mapped, stored) = (mapped + logical, stored + one * extent.pointers().len() as u64);
+            mapped += logical;
             poisoned += if extent.state() == ExtentState::Poisoned { logical } else { 0 };
             let sums: &mut (u64, u64) = by_compression.entry(extent.compression().name()).or_default();
             *sums = (sums.0 + logical, sums.1 + one);
@@ -267,7 +267,8 @@ impl Volume {
             extents: map.len(),
             map_memory: map.memory(),
             mapped,
-            stored,
+            // The map may still have pointers to cached copies that are void.
+            stored: buckets.iter().map(|usage| usage.live_blocks).sum::<u64>() * block,
             replicas: layout.replicas,
             compression: layout.compression,
             background_compression: layout.background_compression,
@@ -368,7 +369,25 @@ impl State {
         groups.push(records.len());
     }
 
-    /// Adds a record of a bucket that a stream began.
+    /// Makes cached copies void where buckets are short, with `metadata` also for the checkpoint of any member. A commit then
+    /// frees their buckets. Returns true if there are any.
+    fn evict(&mut self, metadata: bool) -> bool {
+        let State { allocator, pending, position, .. } = self;
+        let mut count = 0;
+        let is_evicted = allocator.evict(*position + 1, metadata, |evicted| {
+            count += 1;
+            if !fault("volume-forgets-an-eviction") {
+                State::record_opened(pending, evicted);
+            }
+        });
+        if count > 0 {
+            self.position += 1;
+            self.end_group();
+        }
+        is_evicted
+    }
+
+    /// Adds a record of the new generation of a bucket, which a stream began or which was evicted.
     fn record_opened(pending: &mut Pending, Opened { member, bucket, generation }: Opened) {
         Record::Open { member, bucket, generation }.encode(&mut pending.records);
     }

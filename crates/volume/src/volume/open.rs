@@ -438,7 +438,7 @@ impl Inner {
             health: members.iter().map(|member| Health::new(&member.entry)).collect(),
             salts,
             promotions: VecDeque::new(),
-            lost_copies: false,
+            lost_copies: Vec::new(),
             losses: 0,
             failed: None,
         };

@@ -4,7 +4,7 @@
 //! overwritten meanwhile never returns.
 
 use super::{Inner, State};
-use crate::allocate::{Stream, Want};
+use crate::allocate::{NoRoom, Stream, Want};
 use crate::extent::{Extent, ExtentState, Pointer};
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
@@ -23,8 +23,8 @@ pub(super) enum Rearranged {
 }
 
 impl Inner {
-    /// Gives an extent as many copies as the writable members permit.
-    pub(super) async fn replicate(&self, cx: &Context, extent: &Extent) -> Result<(), IoError> {
+    /// Gives an extent as many copies as the writable members permit, within a commit.
+    pub(super) async fn replicate(&self, cx: &Context, extent: &Extent) -> Result<Rearranged, IoError> {
         let pointers = extent.pointers();
         let durable = pointers.iter().filter(|pointer| !pointer.cached);
         let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
@@ -35,7 +35,7 @@ impl Inner {
             state.allocator.reachable(missing, &taken)
         };
         if missing == 0 || extent.state() == ExtentState::Poisoned {
-            return Ok(());
+            return Ok(Rearranged::Done);
         }
         let want = Want {
             stream: Stream::Collect,
@@ -45,8 +45,13 @@ impl Inner {
             taken: &taken,
             prefer: self.layout.foreground,
             only: false,
+            evict: false,
         };
-        self.rearrange(cx, extent, &extent.pointers(), Some(want)).await.map(drop)
+        let Some(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
+        match self.allocate_now(&want) {
+            Ok((places, _)) => self.copy_to(cx, extent, &extent.pointers(), (&places, stored)).await,
+            Err(_) => Ok(Rearranged::NoSpace),
+        }
     }
 
     /// Gives an extent the copies `keep`, some of its own, and further ones at places that `want` describes.
@@ -62,24 +67,64 @@ impl Inner {
             return Ok(Rearranged::Done);
         };
         let Some(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
-        let allocated = {
-            let mut state = self.lock();
-            let State { allocator, pending, position, .. } = &mut *state;
-            allocator.allocate(&want, *position, |opened| State::record_opened(pending, opened))
-        };
-        let Some((places, _)) = allocated else { return Ok(Rearranged::NoSpace) };
-        let copy = extent.with_pointers(&places);
+        match self.take_space(cx, &want).await? {
+            Some((places, _)) => self.copy_to(cx, extent, keep, (&places, stored)).await,
+            None => Ok(Rearranged::NoSpace),
+        }
+    }
+
+    /// Writes copies of an extent to `places`, and gives it these beside the copies `keep`.
+    async fn copy_to(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        keep: &[Pointer],
+        (places, stored): (&[Pointer], Vec<u8>),
+    ) -> Result<Rearranged, IoError> {
+        let (copy, blocks) = (extent.with_pointers(places), extent.stored_blocks(self.layout.block));
         let failed = self.write_copies(cx, &copy, &stored.into()).await;
-        self.lock().allocator.cached_written(&places);
+        self.lock().allocator.cached_written(places, blocks);
         let is_good = |pointer: &&Pointer| failed >> pointer.member & 1 == 0;
         let good: Vec<Pointer> = places.iter().filter(is_good).copied().collect();
         if good.is_empty() {
-            self.unrefer_all(&places, want.blocks);
+            self.unrefer_all(places, blocks);
             return Ok(Rearranged::Failed);
         }
         let swapped = self.swap_copies(extent, keep, &good);
-        self.unrefer_all(&places, want.blocks);
+        self.unrefer_all(places, blocks);
         swapped.map(|()| if good.len() == places.len() { Rearranged::Done } else { Rearranged::Failed })
+    }
+
+    /// Takes space for the copies of an extent. Cached copies give way if the want permits it. Returns `None` without space.
+    pub(super) async fn take_space(
+        &self,
+        cx: &Context,
+        want: &Want<'_>,
+    ) -> Result<Option<(Vec<Pointer>, u32)>, IoError> {
+        loop {
+            match self.allocate_now(want) {
+                Ok(space) => return Ok(Some(space)),
+                Err(NoRoom::Cached) => self.evict(cx).await?,
+                Err(NoRoom::Full) => return Ok(None),
+            }
+        }
+    }
+
+    /// Takes the space for the copies of an extent that is free.
+    fn allocate_now(&self, want: &Want<'_>) -> Result<(Vec<Pointer>, u32), NoRoom> {
+        let mut state = self.lock();
+        let State { allocator, pending, position, .. } = &mut *state;
+        allocator.allocate(want, *position, |opened| State::record_opened(pending, opened))
+    }
+
+    /// Frees buckets of cached copies, which takes a commit.
+    pub(super) async fn evict(&self, cx: &Context) -> Result<(), IoError> {
+        let position = {
+            let mut state = self.lock();
+            state.evict(false);
+            state.position
+        };
+        self.commit(cx, position).await
     }
 
     /// Gives back the references of an allocation.
@@ -99,7 +144,9 @@ impl Inner {
             let shift = shift(extent, &part, self.layout.block).or(revives.then_some(0));
             let Some(shift) = shift else { continue };
             let place = |pointer: &Pointer| Pointer { offset: pointer.offset + shift, ..*pointer };
-            let pointers: Vec<Pointer> = keep.iter().chain(added).map(place).collect();
+            // A member has one copy of an extent at most: a new one takes the place of a cached one.
+            let is_kept = |kept: &&Pointer| !kept.cached || added.iter().all(|new| new.member != kept.member);
+            let pointers: Vec<Pointer> = keep.iter().filter(is_kept).chain(added).map(place).collect();
             let same = if revives { extent } else { &part };
             let changed = same.with_pointers(&pointers);
             state.touch(&changed);

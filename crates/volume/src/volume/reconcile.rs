@@ -266,7 +266,9 @@ impl Inner {
                 let durable = pointers.iter().filter(|pointer| !pointer.cached);
                 let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
                 let stream = Stream::Collect;
-                let want = Want { stream, blocks, exact: true, copies: add, taken: &taken, prefer, only };
+                let taken = &taken;
+                let want =
+                    Want { stream, blocks, exact: true, copies: add, taken, prefer, only, evict: true };
                 let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
                 result.moved_bytes += if done == Rearranged::Done { bytes * add as u64 } else { 0 };
                 Ok(match done {
@@ -310,13 +312,9 @@ impl Inner {
             taken: &[],
             prefer,
             only: false,
+            evict: true,
         };
-        let allocated = {
-            let mut state = self.lock();
-            let State { allocator, pending, position, .. } = &mut *state;
-            allocator.allocate(&want, *position, |opened| State::record_opened(pending, opened))
-        };
-        let Some((places, _)) = allocated else { return Ok(Err(Reason::NoSpace)) };
+        let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(Err(Reason::NoSpace)) };
         let (blocks_of, compression) = (extent.live(), compressor.compression());
         let part = Part { blocks: blocks_of, places: places.clone(), bytes: compressed.into(), compression };
         let (new, bytes) = self.seal(part);
@@ -385,6 +383,7 @@ impl Inner {
             taken: &taken,
             prefer: self.layout.promote,
             only: true,
+            evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
     }

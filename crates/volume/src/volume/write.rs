@@ -2,7 +2,7 @@
 
 use super::threads::compress_ns;
 use super::{Inner, State};
-use crate::allocate::{Stream, Want};
+use crate::allocate::{NoRoom, Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
 use crate::extent::{Extent, Pointer, Writer};
 use crate::format::Record;
@@ -35,11 +35,14 @@ impl Inner {
             self.compress_parts(offset, &data, rest.clone(), &mut compressed).await;
             let next = self.next_part(cx, offset, &data, rest.clone(), &mut compressed);
             match next.inspect_err(|_| self.drop_parts(&parts))? {
-                Some(next) => {
+                Ok(next) => {
                     rest.start = next.blocks.end;
                     parts.push(next);
                 }
-                None => match self.make_space(cx).await {
+                Err(NoRoom::Cached) => {
+                    self.evict(cx).await.inspect_err(|_| self.drop_parts(&parts))?;
+                }
+                Err(NoRoom::Full) => match self.make_space(cx).await {
                     Ok(()) => {}
                     Err(IoError::NoSpace) if !parts.is_empty() => {
                         self.store(cx, std::mem::take(&mut parts)).await?;
@@ -108,15 +111,12 @@ impl Inner {
             let taken: Vec<u8> = (0..self.members.len() as u8)
                 .filter(|n| tried >> n & 1 == 1 || good.iter().any(|pointer| pointer.member == *n))
                 .collect();
-            let allocated = {
-                let mut state = self.lock();
-                let State { allocator, pending, position, .. } = &mut *state;
-                let missing = usize::from(self.layout.replicas).saturating_sub(allocator.durability(&good));
-                let want = Want { taken: &taken, copies: missing, ..self.want(blocks, true) };
-                match missing {
-                    0 => None,
-                    _ => allocator.allocate(&want, *position, |opened| State::record_opened(pending, opened)),
-                }
+            let have = self.lock().allocator.durability(&good);
+            let missing = usize::from(self.layout.replicas).saturating_sub(have);
+            let want = Want { taken: &taken, copies: missing, ..self.want(blocks, true) };
+            let allocated = match missing {
+                0 => None,
+                _ => self.take_space(cx, &want).await.unwrap_or(None),
             };
             let Some((places, _)) = allocated else {
                 return match good.is_empty() {
@@ -143,6 +143,7 @@ impl Inner {
             taken: &[],
             prefer: self.layout.foreground,
             only: false,
+            evict: true,
         }
     }
 
@@ -185,8 +186,8 @@ impl Inner {
         compressed.extend(self.compute_all(parts, ns, compress).await);
     }
 
-    /// Takes space for the first part of `blocks`, a part of the data of a write that begins at `offset`. Returns `None`
-    /// without free buckets.
+    /// Takes space for the first part of `blocks`, a part of the data of a write that begins at `offset`. Fails without
+    /// free buckets.
     fn next_part(
         &self,
         cx: &Context,
@@ -194,29 +195,35 @@ impl Inner {
         data: &Payload,
         blocks: Range<u64>,
         compressed: &mut BTreeMap<u64, Option<Vec<u8>>>,
-    ) -> Result<Option<Part>, IoError> {
+    ) -> Result<Result<Part, NoRoom>, IoError> {
         let blocks = self.first_part(&blocks);
         let bytes = compressed.get(&blocks.start).and_then(Option::as_ref);
         if let Some(length) = bytes.map(|bytes| bytes.len() as u32) {
             let wanted = length.div_ceil(self.layout.block);
-            let Some((places, _)) = self.allocate(cx, (wanted, true))? else { return Ok(None) };
+            let (places, _) = match self.allocate(cx, (wanted, true))? {
+                Ok(space) => space,
+                Err(why) => return Ok(Err(why)),
+            };
             let bytes = compressed.remove(&blocks.start).flatten().expect("looked up above").into();
             let compression = self.encoding.compressor.compression();
-            return Ok(Some(Part { blocks, places, bytes, compression }));
+            return Ok(Ok(Part { blocks, places, bytes, compression }));
         }
         let wanted = (blocks.end - blocks.start) as u32;
-        let Some((places, got)) = self.allocate(cx, (wanted, false))? else { return Ok(None) };
+        let (places, got) = match self.allocate(cx, (wanted, false))? {
+            Ok(space) => space,
+            Err(why) => return Ok(Err(why)),
+        };
         let blocks = blocks.start..blocks.start + u64::from(got);
         let bytes = self.bytes_of(offset, data, &blocks);
-        Ok(Some(Part { blocks, places, bytes, compression: Compression::None }))
+        Ok(Ok(Part { blocks, places, bytes, compression: Compression::None }))
     }
 
-    /// Takes space for the copies of up to `wanted` blocks. Returns `None` without free buckets.
+    /// Takes space for the copies of up to `blocks` blocks. Fails without free buckets.
     fn allocate(
         &self,
         cx: &Context,
         (blocks, exact): (u32, bool),
-    ) -> Result<Option<(Vec<Pointer>, u32)>, IoError> {
+    ) -> Result<Result<(Vec<Pointer>, u32), NoRoom>, IoError> {
         let mut state = self.lock();
         if let Some(error) = state.failed {
             return Err(error);

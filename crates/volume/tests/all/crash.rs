@@ -35,33 +35,69 @@ struct Shape {
     replicas: u8,
     /// Size of each member in bytes.
     member: u64,
+    /// Size of the first member in bytes.
+    first: u64,
     /// Blocks of the volume that the workload uses.
     blocks: u64,
     /// The workload uses all of the volume, so that it collects garbage all the time.
     tight: bool,
-    /// Data moves from the first member to the second one, is compressed there, and reads leave cached copies.
-    tiers: bool,
+    /// Data moves from the first member to the second one, is compressed there, and moves and reads leave cached copies.
+    tiers: Option<Compressor>,
     /// The volume is encrypted with this cipher.
     cipher: Option<Cipher>,
 }
 
+impl Shape {
+    /// Returns the number of steps of each client.
+    fn steps(&self) -> usize {
+        match self {
+            Shape { first, member, .. } if first < member => 120,
+            Shape { tight: true, .. } => 60,
+            _ => 40,
+        }
+    }
+}
+
 const fn shape(members: usize, replicas: u8) -> Shape {
-    Shape { members, replicas, member: MEMBER, blocks: 96, tight: false, tiers: false, cipher: None }
+    Shape {
+        members,
+        replicas,
+        member: MEMBER,
+        first: MEMBER,
+        blocks: 96,
+        tight: false,
+        tiers: None,
+        cipher: None,
+    }
 }
 
 const fn tight(members: usize, replicas: u8, blocks: u64) -> Shape {
-    Shape { members, replicas, member: 432 << 10, blocks, tight: true, tiers: false, cipher: None }
+    Shape {
+        members,
+        replicas,
+        member: 432 << 10,
+        first: 432 << 10,
+        blocks,
+        tight: true,
+        tiers: None,
+        cipher: None,
+    }
 }
 
-const fn tiers(members: usize, replicas: u8, shape: Shape) -> Shape {
-    Shape { members, replicas, tiers: true, ..shape }
+const fn tiers(compressor: Compressor, shape: Shape) -> Shape {
+    Shape { tiers: Some(compressor), ..shape }
+}
+
+/// Cached copies fill the first member, and give way to new data all the time.
+const fn caching(shape: Shape) -> Shape {
+    Shape { first: 288 << 10, ..tiers(Compressor::None, shape) }
 }
 
 const fn encrypted(cipher: Cipher, shape: Shape) -> Shape {
     Shape { cipher: Some(cipher), ..shape }
 }
 
-const SHAPES: [Shape; 9] = [
+const SHAPES: [Shape; 11] = [
     shape(1, 1),
     tight(1, 1, 300),
     shape(2, 2),
@@ -69,8 +105,10 @@ const SHAPES: [Shape; 9] = [
     tight(2, 2, 300),
     encrypted(Cipher::ChaCha20Poly1305, tight(1, 1, 260)),
     encrypted(Cipher::Aes256Gcm, shape(2, 2)),
-    tiers(2, 1, shape(2, 1)),
-    encrypted(Cipher::ChaCha20Poly1305, tiers(3, 2, tight(3, 2, 440))),
+    tiers(Compressor::Zstd(1), shape(2, 1)),
+    encrypted(Cipher::ChaCha20Poly1305, tiers(Compressor::Zstd(1), tight(3, 2, 440))),
+    caching(tight(2, 1, 300)),
+    encrypted(Cipher::ChaCha20Poly1305, caching(tight(3, 2, 260))),
 ];
 
 fn draw(rng: &mut Rng, shape: Shape) -> Step {
@@ -134,19 +172,20 @@ async fn answer(started: Started) -> bool {
 
 /// A formatted volume, before it is opened.
 fn formatted(shape: Shape) -> Vec<Image> {
-    let disks: Vec<Disk> = (0..shape.members).map(|_| Disk::new(Image::new(shape.member), BLOCK)).collect();
+    let sizes = (0..shape.members).map(|n| if n == 0 { shape.first } else { shape.member });
+    let disks: Vec<Disk> = sizes.map(|size| Disk::new(Image::new(size), BLOCK)).collect();
     let size = if shape.tight { shape.blocks * BLOCK } else { 0 };
     let compression = if shape.members == 2 { Compressor::Lz4 } else { Compressor::None };
     let encryption = shape.cipher.map(encryption);
     let mut options = Options { replicas: shape.replicas, compression, size, encryption, ..options() };
-    if shape.tiers {
+    if let Some(compressor) = shape.tiers {
         options.compression = Compressor::None;
-        options.background_compression = Compressor::Zstd(1);
+        options.background_compression = compressor;
         options.targets = Targets {
             foreground: "0".into(),
             background: "1".into(),
             promote: "0".into(),
-            metadata: String::new(),
+            metadata: if shape.first < shape.member { "1".into() } else { String::new() },
         };
     }
     format(&disks, &options).expect("disks of the right size");
@@ -186,14 +225,14 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
         executor.spawn(async move {
             for step in steps {
                 execute(&cx, &volume, &history, step).await;
-                if shape.tiers {
+                if shape.tiers.is_some() {
                     // Background work gives way to requests, so it needs pauses.
                     cx.sleep_until(cx.now() + Duration::from_ns(cx.random() % 1_500_000)).await;
                 }
             }
         });
     }
-    if shape.tiers {
+    if shape.tiers.is_some() {
         let (cx, moving) = (executor.context(), volume.clone());
         executor.spawn(async move {
             for _ in 0..40 {
@@ -242,7 +281,7 @@ fn steps(shape: Shape, seed: u64, clients: u64, count: usize) -> Vec<Vec<Step>> 
 /// Runs the workload of a seed. A failure is reduced to the steps that it needs.
 fn check_seed(seed: u64, states_per_point: usize) -> usize {
     let shape = SHAPES[(seed % SHAPES.len() as u64) as usize];
-    let clients = steps(shape, seed, 1 + seed / SHAPES.len() as u64 % 3, if shape.tight { 60 } else { 40 });
+    let clients = steps(shape, seed, 1 + seed / SHAPES.len() as u64 % 3, shape.steps());
     crash(shape, seed, &clients, states_per_point).unwrap_or_else(|fault| {
         // Under a deliberate fault, the first failure is enough.
         assert!(std::env::var_os("FLASHLAB_FAULT").is_none(), "seed {seed}: {fault}");
@@ -269,9 +308,9 @@ fn full() -> bool {
 fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
     // A deliberate fault has to be found within some ten thousand states.
     let (seeds, states_per_point, least) = match std::env::var_os("FLASHLAB_FAULT") {
-        Some(_) => (81, 6, 3_000),
+        Some(_) => (88, 6, 3_000),
         None if full() => (1_200, 24, 1_000_000),
-        None => (126, 24, 100_000),
+        None => (132, 16, 100_000),
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let states_of =

@@ -1,0 +1,221 @@
+//! Tests of cached copies: they give way to other data, but no bucket is reused too early.
+
+use super::*;
+use crate::encode::{Checksum, Compressor};
+use crate::format::ErrorCounts;
+
+/// Buckets of each member. Four are the journal, and new data leaves three.
+const BUCKETS: u32 = 32;
+/// Blocks in a bucket.
+const BLOCKS: u32 = 32;
+
+fn allocator(members: usize) -> Allocator {
+    let layout = Layout {
+        volume: [0; 16],
+        block: 512,
+        bucket: 512 * BLOCKS,
+        unit: 512,
+        extent_max: 4096,
+        replicas: 1,
+        checksum: Checksum::Crc32c,
+        compression: Compressor::None,
+        background_compression: Compressor::None,
+        foreground: 0,
+        background: 0,
+        promote: 0,
+        is_encrypted: false,
+        size: 1 << 20,
+        journal_buckets: 4,
+    };
+    let entry = MemberEntry {
+        id: [0; 16],
+        buckets: BUCKETS,
+        durability: 1,
+        metadata: false,
+        label: String::new(),
+        state: MemberState::Rw,
+        errors: ErrorCounts::default(),
+    };
+    let mut allocator = Allocator::new(layout, vec![entry; members].iter());
+    allocator.find_free();
+    allocator
+}
+
+/// Takes half a bucket on a member.
+fn take(allocator: &mut Allocator, stream: Stream, prefer: u32, evict: bool) -> Result<Pointer, NoRoom> {
+    let blocks = BLOCKS / 2;
+    let want = Want { stream, blocks, exact: true, copies: 1, taken: &[], prefer, only: false, evict };
+    allocator.allocate(&want, 0, |_| {}).map(|(pointers, _)| pointers[0])
+}
+
+/// Makes a copy of half a bucket a cached one.
+fn demote(allocator: &mut Allocator, pointer: Pointer, position: u64) -> Pointer {
+    let cached = Pointer { cached: true, ..pointer };
+    allocator.refer(&cached, BLOCKS / 2);
+    allocator.unrefer(&pointer, BLOCKS / 2, position);
+    cached
+}
+
+/// Fills a member with copies until none fits.
+fn fill(allocator: &mut Allocator) -> Vec<Pointer> {
+    std::iter::from_fn(|| take(allocator, Stream::Foreground, 0, true).ok()).collect()
+}
+
+fn evict(allocator: &mut Allocator, position: u64) -> Vec<Opened> {
+    let mut evicted = Vec::new();
+    allocator.evict(position, false, |bucket| evicted.push(bucket));
+    evicted
+}
+
+#[test]
+fn cached_copies_stay_until_their_space_is_needed_and_the_oldest_go_first() {
+    let mut allocator = allocator(1);
+    let first: Vec<Pointer> =
+        (0..8).map(|_| take(&mut allocator, Stream::Foreground, 0, true).expect("an empty member")).collect();
+    let cached: Vec<Pointer> = first.iter().map(|pointer| demote(&mut allocator, *pointer, 1)).collect();
+    assert_eq!(allocator.usage()[0].cached, 4);
+    assert_eq!(evict(&mut allocator, 2), []);
+    let count = fill(&mut allocator).len();
+    assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Cached));
+    // Three buckets, without the reserve, are needed for every stream to go on. The last one of the cached ones was open.
+    let evicted = evict(&mut allocator, 2);
+    let numbers: Vec<u32> = evicted.iter().map(|evicted| evicted.bucket).collect();
+    assert_eq!(numbers, [cached[0].bucket, cached[2].bucket, cached[4].bucket]);
+    let is_current = |pointer: &Pointer| allocator.is_current(pointer);
+    assert_eq!(cached.iter().filter(|pointer| is_current(pointer)).count(), 2);
+    assert!(evicted.iter().all(|evicted| evicted.generation == cached[0].generation + 1));
+    // All of the space that held no other data can be filled.
+    let mut filled = count;
+    for position in 3..20 {
+        allocator.release(position - 1);
+        filled += fill(&mut allocator).len();
+        evict(&mut allocator, position);
+    }
+    assert_eq!(filled, 2 * (BUCKETS - 4 - 3) as usize);
+    assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Full));
+}
+
+#[test]
+fn an_evicted_bucket_is_reused_only_when_its_new_generation_is_durable() {
+    let mut allocator = allocator(1);
+    let pointers = fill(&mut allocator);
+    let cached: Vec<Pointer> = pointers.iter().map(|pointer| demote(&mut allocator, *pointer, 7)).collect();
+    let evicted = evict(&mut allocator, 8);
+    assert_eq!(evicted.len(), 3);
+    for durable in [0, 7] {
+        allocator.release(durable);
+        assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Cached), "{durable}");
+    }
+    // A second eviction waits for the first one.
+    assert_eq!(evict(&mut allocator, 9), []);
+    allocator.release(8);
+    let new = take(&mut allocator, Stream::Collect, 0, true).expect("an evicted bucket is free");
+    let reused = (0..BUCKETS).map(|_| take(&mut allocator, Stream::Collect, 0, true));
+    let reused: Vec<Pointer> = reused.map_while(Result::ok).chain([new]).collect();
+    assert!(evicted.iter().all(|evicted| reused.iter().any(|new| new.bucket == evicted.bucket)));
+    assert!(
+        !cached.iter().any(
+            |cached| reused.iter().any(|new| new.bucket == cached.bucket) && allocator.is_current(cached)
+        )
+    );
+}
+
+#[test]
+fn a_bucket_with_other_copies_is_not_evicted_and_garbage_collection_moves_only_these() {
+    let mut allocator = allocator(1);
+    let pointers = fill(&mut allocator);
+    // One half of each bucket becomes cached.
+    let halves: Vec<Pointer> = pointers.iter().step_by(2).map(|p| demote(&mut allocator, *p, 1)).collect();
+    assert_eq!(evict(&mut allocator, 2), []);
+    assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Full));
+    assert_eq!((allocator.usage()[0].cached, allocator.has_space(1, 0)), (0, false));
+    let victims = allocator.victims(usize::MAX, &|_, _| false);
+    assert!(victims.contains(&(0, halves[0].bucket)));
+    // The other half of a bucket moves away: its cached half can be evicted.
+    let (kept, moved) = (pointers[1], take(&mut allocator, Stream::Collect, 0, true).expect("the reserve"));
+    allocator.unrefer(&kept, BLOCKS / 2, 3);
+    assert!(moved.bucket != kept.bucket && allocator.usage()[0].cached == 1);
+    assert!(!allocator.victims(usize::MAX, &|_, _| false).contains(&(0, kept.bucket)));
+    let evicted = evict(&mut allocator, 4);
+    assert_eq!(evicted.iter().map(|evicted| evicted.bucket).collect::<Vec<_>>(), [kept.bucket]);
+}
+
+#[test]
+fn a_bucket_that_loses_its_cached_copies_is_released_like_any_other() {
+    let mut allocator = allocator(1);
+    let pointers = fill(&mut allocator);
+    let cached: Vec<Pointer> = pointers[..4].iter().map(|p| demote(&mut allocator, *p, 1)).collect();
+    let free = allocator.usage()[0].free;
+    cached[..2].iter().for_each(|pointer| allocator.unrefer(pointer, BLOCKS / 2, 2));
+    allocator.release(1);
+    assert_eq!((allocator.usage()[0].free, allocator.usage()[0].cached), (free, 1));
+    allocator.release(2);
+    assert_eq!(allocator.usage()[0].free, free + 1);
+    // It is not evicted once more.
+    let evicted = evict(&mut allocator, 3);
+    assert_eq!(evicted.iter().map(|evicted| evicted.bucket).collect::<Vec<_>>(), [cached[2].bucket]);
+}
+
+#[test]
+fn a_cached_copy_in_flight_keeps_its_bucket() {
+    let mut allocator = allocator(1);
+    let place = take(&mut allocator, Stream::Cached, 0, true).expect("an empty member");
+    assert!(place.cached);
+    fill(&mut allocator);
+    assert_eq!(evict(&mut allocator, 1), []);
+    allocator.cached_written(&[place], BLOCKS / 2);
+    let evicted = evict(&mut allocator, 1);
+    assert_eq!(evicted.iter().map(|evicted| evicted.bucket).collect::<Vec<_>>(), [place.bucket]);
+    // The reference of the allocation went with its bucket.
+    allocator.unrefer(&place, BLOCKS / 2, 1);
+}
+
+#[test]
+fn data_stays_in_its_target_while_cached_copies_can_give_way() {
+    let mut allocator = allocator(2);
+    let mut on_first = Vec::new();
+    while let Ok(pointer @ Pointer { member: 0, .. }) = take(&mut allocator, Stream::Foreground, 1, true) {
+        on_first.push(pointer);
+    }
+    for pointer in on_first {
+        demote(&mut allocator, pointer, 1);
+    }
+    let second = take(&mut allocator, Stream::Foreground, 1, false).expect("the other member has room");
+    assert_eq!(second.member, 1);
+    assert_eq!(take(&mut allocator, Stream::Foreground, 1, true), Err(NoRoom::Cached));
+    assert!(allocator.has_space(2, 0) && allocator.roomy() == 3);
+    evict(&mut allocator, 2);
+    allocator.release(2);
+    assert_eq!(take(&mut allocator, Stream::Foreground, 1, true).expect("room").member, 0);
+}
+
+#[test]
+fn a_member_that_gets_the_journal_makes_room_for_a_checkpoint() {
+    let mut allocator = allocator(1);
+    let pointers = fill(&mut allocator);
+    for pointer in pointers {
+        demote(&mut allocator, pointer, 1);
+    }
+    let mut evicted = 0;
+    allocator.evict(2, true, |_| evicted += 1);
+    allocator.release(2);
+    let checkpoint = allocator.layout.reserve(true) - allocator.layout.reserve(false);
+    assert!(checkpoint > 0);
+    assert_eq!(evicted, 3 + checkpoint);
+    assert!((0..checkpoint).all(|_| allocator.allocate_metadata(0).is_some()));
+}
+
+#[test]
+fn recovery_counts_cached_copies_apart() {
+    let mut recovered = allocator(1);
+    let pointer = |bucket, offset, cached| Pointer { member: 0, cached, bucket, offset, generation: 0 };
+    for pointer in [pointer(5, 0, true), pointer(5, 16, false), pointer(6, 0, true), pointer(7, 0, false)] {
+        recovered.count(&pointer, BLOCKS / 2);
+    }
+    recovered.find_free();
+    let usage = recovered.usage()[0];
+    assert_eq!((usage.cached, usage.used, usage.free, usage.live_blocks), (1, 2, BUCKETS - 4 - 3, 64));
+    fill(&mut recovered);
+    let evicted = evict(&mut recovered, 1);
+    assert_eq!(evicted, [Opened { member: 0, bucket: 6, generation: 1 }]);
+}
