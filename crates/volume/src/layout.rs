@@ -44,7 +44,7 @@ pub(crate) struct Layout {
     pub(crate) foreground: u32,
     /// Members on which data finally rests. Zero if data stays where it is.
     pub(crate) background: u32,
-    /// Members on which reads leave a cached copy. Zero if reads leave none.
+    /// Members with cached copies. Zero if there are none.
     pub(crate) promote: u32,
     /// The volume is encrypted.
     pub(crate) is_encrypted: bool,

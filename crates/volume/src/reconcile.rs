@@ -15,7 +15,7 @@ pub enum Work {
     Replicate,
     /// Data on evacuating members moves to others.
     Evacuate,
-    /// Data moves to the background target.
+    /// Data moves to the background target. Its old copy stays as a cached one if it is in the promote target.
     Move,
     /// Data is compressed as the option for background compression says.
     Recompress,
@@ -73,6 +73,7 @@ pub(crate) struct Goal {
     pub(crate) replicas: usize,
     pub(crate) foreground: u32,
     pub(crate) background: u32,
+    pub(crate) promote: u32,
     pub(crate) compression: Compressor,
 }
 
@@ -111,6 +112,8 @@ struct Copies {
     leaving: Vec<Pointer>,
     missing: Vec<Pointer>,
     cached: Vec<Pointer>,
+    /// Cached copies on members that are evacuated.
+    vanishing: Vec<Pointer>,
 }
 
 impl View {
@@ -125,10 +128,12 @@ impl View {
     }
 
     fn sort(&self, extent: &Extent) -> Copies {
-        let mut copies = Copies { good: vec![], leaving: vec![], missing: vec![], cached: vec![] };
+        let mut copies =
+            Copies { good: vec![], leaving: vec![], missing: vec![], cached: vec![], vanishing: vec![] };
         for pointer in &*extent.pointers() {
             let is_in = |members: u32| members >> pointer.member & 1 == 1;
             let list = match () {
+                () if pointer.cached && is_in(self.evacuating) => &mut copies.vanishing,
                 () if pointer.cached => &mut copies.cached,
                 () if !is_in(self.present) => &mut copies.missing,
                 () if is_in(self.evacuating) => &mut copies.leaving,
@@ -184,17 +189,17 @@ fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
 
 /// Too few copies on members that stay, or copies on members that are evacuated.
 fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
-    let Copies { good, leaving, missing, cached } = copies;
+    let Copies { good, leaving, missing, cached, vanishing } = copies;
     let have = view.durability(good);
     let work = if leaving.is_empty() { Work::Replicate } else { Work::Evacuate };
     if have >= goal.replicas {
-        let keep = [&good[..], missing, cached].concat();
-        return match leaving.is_empty() {
+        let (keep, work) = ([&good[..], missing, cached].concat(), Work::Evacuate);
+        return match leaving.is_empty() && vanishing.is_empty() {
             true => Wanted::Nothing,
             false => Wanted::Copies { work, keep, add: 0, prefer: 0, only: false },
         };
     }
-    if good.is_empty() && leaving.is_empty() && cached.is_empty() {
+    if [good, leaving, cached, vanishing].into_iter().all(Vec::is_empty) {
         return Wanted::Pending(work, Reason::Missing);
     }
     let held = holders(good) | holders(leaving) | holders(missing);
@@ -223,7 +228,7 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
 
 /// Copies outside of the background target.
 fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
-    let Copies { good, leaving, missing, cached } = copies;
+    let Copies { good, leaving, missing, cached, .. } = copies;
     let is_outside = |pointer: &&Pointer| {
         let counts = view.durability[usize::from(pointer.member)] > 0;
         counts && (goal.background >> pointer.member & 1 == 0 || fault("volume-moves-for-ever"))
@@ -245,13 +250,13 @@ fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     if view.durability_of(candidates & view.roomy) < add {
         return Wanted::Pending(Work::Move, Reason::TargetFull);
     }
-    let mut keep = [&rest[..], leaving, missing, cached].concat();
-    if keep.len() + add > POINTERS_MAX {
-        keep.retain(|pointer| !pointer.cached);
-    }
-    if keep.len() + add > POINTERS_MAX {
-        return Wanted::Nothing;
-    }
+    let mut keep = [&rest[..], leaving, missing].concat();
+    let Some(room) = POINTERS_MAX.checked_sub(keep.len() + add) else { return Wanted::Nothing };
+    // One cached copy is enough.
+    let in_promote = |pointer: &Pointer| goal.promote >> pointer.member & 1 == 1;
+    let stays = in_promote(outside) && !cached.iter().any(in_promote);
+    let old = stays.then_some(Pointer { cached: true, ..*outside });
+    keep.extend(old.iter().chain(cached).take(room));
     Wanted::Copies { work: Work::Move, keep, add, prefer: goal.background, only: true }
 }
 

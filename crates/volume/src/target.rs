@@ -15,7 +15,7 @@ pub struct Targets {
     pub foreground: String,
     /// Members on which data finally rests. Without one, data stays where it is.
     pub background: String,
-    /// Members on which reads leave a cached copy. Without one, they leave none.
+    /// Members on which reads, and moves to the background, leave a cached copy. Without one, they leave none.
     pub promote: String,
     /// Members for the journal and the checkpoints.
     pub metadata: String,

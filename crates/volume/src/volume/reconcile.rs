@@ -219,6 +219,7 @@ impl Inner {
             replicas: self.layout.replicas.into(),
             foreground: self.layout.foreground,
             background: self.layout.background,
+            promote: self.layout.promote,
             compression: self.layout.background_compression,
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct Targets {
     /// Members on which data finally rests.
     #[arg(long, value_name = "TARGET")]
     pub(super) background: Option<String>,
-    /// Members on which reads leave cached copies.
+    /// Members on which reads, and moves to the background, leave cached copies.
     #[arg(long, value_name = "TARGET")]
     pub(super) promote: Option<String>,
     /// Members for the journal and the map.

@@ -348,7 +348,10 @@ mod tests {
         let [ssd, again, tiers, stick] = [0, 0, 1, 4].map(|layout| run(layout, 8));
         assert!(ssd.burst_iops > stick.burst_iops * 3.0);
         assert!(tiers.burst_iops > stick.burst_iops, "{} and {}", tiers.burst_iops, stick.burst_iops);
-        assert!(ssd.reads.mean_ns() < tiers.reads.mean_ns() && tiers.reads.mean_ns() < stick.reads.mean_ns());
+        let [ssd_ns, tiers_ns, stick_ns] = [&ssd, &tiers, &stick].map(|run| run.reads.mean_ns());
+        assert!(ssd_ns < stick_ns / 4.0);
+        // The SSD keeps cached copies of data that moved, and has room for all of it.
+        assert!((tiers_ns / ssd_ns - 1.0).abs() < 0.05, "{tiers_ns} and {ssd_ns}");
         assert_eq!((again.burst_iops, again.wear[0].written), (ssd.burst_iops, ssd.wear[0].written));
     }
 }
