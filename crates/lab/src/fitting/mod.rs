@@ -270,12 +270,13 @@ mod tests {
     /// Returns the lines of the programs with these figures.
     fn lines([hdparm, dd, reads, writes]: Published) -> String {
         format!(
-            " Timing buffered disk reads:  66 MB in  3.00 seconds =  {hdparm} MB/sec\n\
+            " Timing buffered disk reads:  66 MB in  {:.4} seconds =  {hdparm} MB/sec\n\
              $ dd if=/dev/zero of=test bs=8k count=50k conv=fsync\n\
              419430400 bytes (419 MB, 400 MiB) copied, {:.4} s, {dd} MB/s\n\
              $ iozone -e -I -a -s 100M -r 4k -i 2\n              \
              kB  reclen    write  rewrite    read    reread    read     write\n          \
              102400       4                                      {reads}     {writes}\n",
+            66.0 / hdparm,
             419.4304 / dd
         )
     }

@@ -125,8 +125,8 @@ fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) ->
     text.push_str(&super::work::pending(&backlog.pending));
     let _ = writeln!(
         text,
-        "\n{:<6} {:<16} {:<10} {:>12} {:>12} {:>12} {:>12} {:>10}  {}",
-        "member", "label", "state", "free", "used", "cached", "metadata", "errors", "device"
+        "\n{:<6} {:<16} {:<10} {:>12} {:>12} {:>12} {:>12} {:>10}  device",
+        "member", "label", "state", "free", "used", "cached", "metadata", "errors"
     );
     for (number, member) in members(usage) {
         let MemberUsage { buckets, errors, .. } = member;
