@@ -116,7 +116,7 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
         (Name::ReadPage, Truth::None),
         (Name::ProgramUnit, program_unit),
         (Name::OpenUnits, seen(Value::Count(mapping.open_units.into()))),
-        (Name::AllocationUnit, bytes(nand.erase_block)),
+        (Name::AllocationUnit, seen(Value::Bytes(nand.erase_block))),
         (Name::RandomWriteUnit, if is_merged { Truth::None } else { Truth::OneOf(random_write_units) }),
         (Name::RewriteUnit, if is_merged { Truth::None } else { seen(Value::Bytes(mapping.rewrite_unit)) }),
         (Name::WriteBuffer, Truth::None),
