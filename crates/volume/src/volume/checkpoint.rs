@@ -70,10 +70,13 @@ impl Inner {
     }
 
     /// Removes the old checkpoint from members that are there and have none any more, so that it never counts as current.
+    /// The first journal of a new volume begins without a checkpoint, and would count as well.
     async fn forget_checkpoints(&self, cx: &Context, journal: &mut Journal, except: &[u8]) {
         let has_old = |n: &u8| {
-            let root = &journal.superblocks[usize::from(*n)].root;
-            root.first.is_some() && !except.contains(n) && self.members[usize::from(*n)].present
+            let superblock = &journal.superblocks[usize::from(*n)];
+            let had_journal = superblock.members[usize::from(*n)].metadata;
+            let is_old = superblock.root.first.is_some() || had_journal;
+            is_old && !except.contains(n) && self.members[usize::from(*n)].present
         };
         let members: Vec<u8> = (0..self.members.len() as u8).filter(has_old).collect();
         for n in &members {

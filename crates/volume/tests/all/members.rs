@@ -117,6 +117,24 @@ fn a_stripe_opens_without_a_member_only_if_missing_data_is_permitted() {
     assert!((0..32).all(|n| read(&volume, 2 * n * BLOCK, 1024) == [n as u8 + 1; 1024]));
 }
 
+/// The journal has moved to a member that is missing. The one that had it knows that its own checkpoint is old.
+#[test]
+fn a_member_that_gave_its_journal_away_does_not_open_alone() {
+    let disks = disks(2);
+    format(&disks, &options()).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    write(&volume, 0, 1);
+    let moving = volume.clone();
+    run(|cx| async move { moving.set_member_state(&cx, 0, MemberState::Evacuating).await })
+        .expect("two disks");
+    write(&volume, 0, 2);
+    close(&volume);
+    assert!(read(&open_degraded(&disks[1..], Degraded::Very).expect("the journal"), 0, 1024) == [2; 1024]);
+    let alone = open_degraded(&disks[..1], Degraded::Very).map(drop);
+    let expected = "no member that is there has a current journal";
+    assert_eq!(alone, Err(VolumeError::Damaged(expected.into())));
+}
+
 /// Members that were changed without each other have no common state (I11).
 #[test]
 fn halves_that_diverged_are_refused() {
