@@ -75,7 +75,8 @@ impl Inner {
         let has_old = |n: &u8| {
             let superblock = &journal.superblocks[usize::from(*n)];
             let had_journal = superblock.members[usize::from(*n)].metadata;
-            let is_old = superblock.root.first.is_some() || had_journal;
+            let is_old =
+                superblock.root.first.is_some() || had_journal && !fault("volume-forgets-only-checkpoints");
             is_old && !except.contains(n) && self.members[usize::from(*n)].present
         };
         let members: Vec<u8> = (0..self.members.len() as u8).filter(has_old).collect();

@@ -218,6 +218,37 @@ fn after_power_loss(disks: &[Disk]) -> Vec<Image> {
     point.images(&nothing)
 }
 
+/// A member fails at every request in turn while its journal moves to another one, which is missing later. The third one
+/// knows that the old journal is old.
+#[test]
+fn an_old_journal_never_counts_although_its_member_fails_while_it_moves() {
+    let mut acknowledged = 0;
+    for (at, for_ever) in (0..12).flat_map(|at| [(at, false), (at, true)]) {
+        let disks = disks(3);
+        format(&disks, &options()).expect("disks of the right size");
+        close(&open(&disks).expect("a new volume"));
+        let switches: Vec<Switched> = disks.iter().map(switched).collect();
+        let volume = open_switched(&switches).expect("a new volume");
+        write(&volume, 0, 1);
+        switches[0].fail_change(at, for_ever);
+        let moving = volume.clone();
+        let moved = run(|cx| async move { moving.set_member_state(&cx, 0, MemberState::Evacuating).await });
+        let new = Io::Write { offset: 0, data: vec![2; 1024].into(), durable: true };
+        if execute(&volume, new).is_err() {
+            continue;
+        }
+        acknowledged += 1;
+        let mut left = after_power_loss(&disks);
+        left.remove(1);
+        let left: Vec<Disk> = left.into_iter().map(|image| Disk::new(image, BLOCK)).collect();
+        let Ok(volume) = open_degraded(&left, Degraded::Very) else { continue };
+        let found = execute(&volume, Io::Read { offset: 0, buffer: vec![0; 1024] });
+        let is_old = matches!(&found, Ok(Answer::Read(bytes)) if bytes[..] == [1; 1024]);
+        assert!(!is_old, "write {at} fails{}: {moved:?}", if for_ever { " for ever" } else { "" });
+    }
+    assert!(acknowledged > 8, "{acknowledged}");
+}
+
 /// A write or a flush of one member fails, once or for ever, at every request in turn. All flushes are still acknowledged,
 /// and what they acknowledged has two copies on the members that work (I4).
 #[test]
