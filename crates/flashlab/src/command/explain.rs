@@ -7,6 +7,7 @@ use flashlab_catalogue::explain::{ExplainError, Listing, explain, explain_json};
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Parameter;
 use flashlab_fio::option;
+#[cfg(feature = "fit")]
 use flashlab_lab::fitting::with_typical;
 use flashlab_report::terminal::wrapped;
 use flashlab_sim::Mechanism;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode, Failure> {
     use flashlab_fio::explain as of_fio;
     // Profiles of fits name the typical cards.
+    #[cfg(feature = "fit")]
     let library = &with_typical(library);
     let explained = match json {
         true => explain_json(what, library, &of_fio::explain_json).map(|json| file::pretty(&json)),
