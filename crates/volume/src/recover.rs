@@ -118,7 +118,7 @@ pub(crate) async fn recover(
     let mut incomplete = metadata.into_iter().any(|n| members[n].present && !current.contains(&n));
     incomplete |= current.iter().any(|n| !is_metadata(n));
     let journals = current.clone();
-    // A member whose journal is older than the others know was left out as stale before; this is a second bolt.
+    // A member whose journal is older than the others know was left out as stale already; this is a second check.
     if current.is_empty() || newest < newest_checkpoint {
         return Err(VolumeError::Damaged("no member that is there has a current journal".into()));
     }

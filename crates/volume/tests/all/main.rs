@@ -1,5 +1,6 @@
 //! Integration tests of the volume, in one binary.
 
+mod cached;
 mod changes;
 mod corruption;
 mod crash;
@@ -13,4 +14,6 @@ mod nonces;
 mod pool;
 mod reconcile;
 mod rekey;
+mod room;
 mod threads;
+mod tiers;

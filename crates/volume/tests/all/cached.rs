@@ -1,0 +1,279 @@
+//! Cached copies: reads and moves leave them, they give way to other data, and they never count.
+
+use crate::pool::{BLOCK, disks, open, open_options, options, run, switched};
+use crate::tiers::{
+    fill, is_filled, is_sound, is_written, labelled, labelled_on, live, reconcile, rests, set, tiers,
+};
+use flashlab_block::conformance::{execute, read};
+use flashlab_block::crash::{Disk, Image};
+use flashlab_block::{BlockDevice, Io};
+use flashlab_sim::Rng;
+use flashlab_volume::encode::Compressor;
+use flashlab_volume::{
+    Change, Degraded, MemberState, OpenOptions, Options, Targets, Volume, VolumeError, Work,
+};
+use std::sync::Arc;
+
+/// Cached copies are evicted first and are never the only copy (I5).
+#[test]
+fn reads_leave_cached_copies_that_vanish_when_space_is_short() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let disks = labelled(&[("hdd", 1), ("ssd", 0)], &Options { targets, ..options() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 40);
+    assert_eq!(live(&volume)[1], 0, "a member of durability 0 has cached copies only");
+    assert!(is_filled(&volume, 40));
+    let promoting = volume.clone();
+    run(|cx| async move { promoting.promote(&cx).await }).expect("disks that work");
+    let usage = volume.usage();
+    assert_eq!((usage.members[1].buckets.live_blocks, usage.by_copies[&1]), (160, 40 * 2048));
+    assert!(usage.members[1].buckets.cached > 0);
+    assert!(is_filled(&volume, 40));
+    assert!(volume.usage().members[1].requests.reads > 0 || usage.members[1].requests.read_ns == 0);
+    // An overwrite of a part leaves a cached copy of the rest.
+    execute(&volume, Io::Write { offset: 512, data: vec![9; 512].into(), durable: true }).expect("disks");
+    assert!(read(&volume, 512, 512) == [9; 512]);
+    is_sound(&volume);
+    rests(&volume);
+    // Without the cache, everything is there. With it, too, although its buckets are older than the journal says.
+    drop(volume);
+    let options = OpenOptions { degraded: Degraded::Yes, ..open_options() };
+    let volume = crate::pool::open_with(&disks[..1], options).expect("all data");
+    assert!(read(&volume, 2048, 2048) == read(&open(&disks).expect("both"), 2048, 2048));
+}
+
+#[test]
+fn the_cache_gives_way_to_data_and_stale_copies_are_not_read() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let disks = labelled(&[("hdd", 1), ("ssd", 1)], &Options { targets, ..options() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 250);
+    for _ in 0..8 {
+        assert!(is_filled(&volume, 250));
+        let promoting = volume.clone();
+        run(|cx| async move { promoting.promote(&cx).await }).expect("disks that work");
+    }
+    let cached = volume.usage().members[1].buckets.cached;
+    assert!(cached > 10, "{cached}");
+    // The hdd is full: data takes the buckets of the cache.
+    let capacity = volume.geometry().capacity / 2048;
+    fill(&volume, capacity);
+    assert!(volume.usage().members[1].buckets.cached < cached);
+    assert!(is_filled(&volume, capacity));
+    is_sound(&volume);
+    drop(volume);
+    let volume = open(&disks).expect("a flushed volume");
+    assert!(is_filled(&volume, capacity));
+    is_sound(&volume);
+}
+
+fn promote(volume: &Volume) {
+    let volume = volume.clone();
+    run(|cx| async move { volume.promote(&cx).await }).expect("disks that work");
+}
+
+/// Returns the options of a volume whose foreground is also its cache.
+fn caching_tiers() -> Options {
+    let targets = Targets { promote: "ssd".into(), ..tiers().targets };
+    Options { targets, ..options() }
+}
+
+#[test]
+fn data_that_moves_to_the_background_leaves_a_cached_copy_in_the_promote_target() {
+    let targets = Targets { metadata: "hdd".into(), ..caching_tiers().targets };
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { targets, ..options() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 100);
+    let done = reconcile(&volume);
+    assert_eq!((done.moved_bytes, done.pending.len()), (100 * 2048, 0));
+    let is_cached = |volume: &Volume| {
+        let usage = volume.usage();
+        assert_eq!((live(volume), usage.by_copies), (vec![400, 400], [(1, 100 * 2048)].into()));
+        assert_eq!((usage.members[0].buckets.used, usage.members[0].buckets.cached), (0, 13));
+    };
+    is_cached(&volume);
+    rests(&volume);
+    is_sound(&volume);
+    // Reads use the cached copies, and need no further ones.
+    let reads = |volume: &Volume| volume.usage().members.iter().map(|m| m.requests.reads).collect::<Vec<_>>();
+    let before = reads(&volume);
+    assert!(is_filled(&volume, 100));
+    assert_eq!(reads(&volume), [before[0] + 100, before[1]]);
+    promote(&volume);
+    is_cached(&volume);
+    // An overwrite replaces the copies of its block only.
+    let disks = crate::pool::disks_of(disks.iter().map(Disk::image).collect());
+    let volume = open(&disks).expect("a flushed volume");
+    is_cached(&volume);
+    let rest = read(&volume, 512, 1536);
+    execute(&volume, Io::Write { offset: 0, data: vec![9; 512].into(), durable: true }).expect("disks");
+    assert!(read(&volume, 0, 512) == [9; 512] && read(&volume, 512, 1536) == rest);
+    // The unit of the checksum around it stays.
+    assert_eq!(live(&volume), [401, 400]);
+    is_sound(&volume);
+    // Without the cache, everything else is there.
+    drop(volume);
+    let options = OpenOptions { degraded: Degraded::Very, ..open_options() };
+    let volume = crate::pool::open_with(&disks[1..], options).expect("the background has the journal");
+    assert!(read(&volume, 512, 1536) == rest);
+    assert!((1..100).all(|n| is_written(&volume, n)));
+}
+
+/// The foreground is full of cached copies all the time, but new data never has to go elsewhere.
+#[test]
+fn cached_copies_give_way_to_new_data_in_the_foreground() {
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { size: 512 << 10, ..caching_tiers() });
+    let volume = open(&disks).expect("a new volume");
+    let mut rng = Rng::new(3);
+    fill(&volume, 200);
+    reconcile(&volume);
+    for round in 0..40 {
+        for _ in 0..60 {
+            let n = rng.below(200);
+            let data: Vec<u8> =
+                (0..2048u64).map(|at| flashlab_sim::mix((n << 32) | (at / 8)) as u8).collect();
+            let io = Io::Write { offset: n * 2048, data: data.into(), durable: false };
+            execute(&volume, io).expect("disks that work");
+        }
+        let backlog = volume.backlog().current_bytes();
+        let done = reconcile(&volume);
+        assert!(done.pending.is_empty(), "round {round}: {done:?}");
+        assert_eq!(done.done[&Work::Move].bytes, backlog, "round {round}");
+        let usage = volume.usage();
+        assert_eq!(usage.by_copies, [(1, 400 << 10)].into());
+        rests(&volume);
+    }
+    // The cache is almost as large as the member.
+    let buckets = volume.usage().members[0].buckets;
+    assert!(buckets.cached > 20 && buckets.used <= 3, "{buckets:?}");
+    assert!(is_filled(&volume, 200));
+    is_sound(&volume);
+    drop(volume);
+    let volume = open(&disks).expect("a flushed volume");
+    assert!(is_filled(&volume, 200));
+    is_sound(&volume);
+    assert_eq!(volume.usage().members.iter().map(|member| member.errors.checksum).sum::<u32>(), 0);
+}
+
+/// One cached copy serves all reads.
+#[test]
+fn two_copies_that_move_leave_one_cached_copy() {
+    let members = [("ssd.a", 1), ("ssd.b", 1), ("hdd.a", 1), ("hdd.b", 1)];
+    let disks = labelled(&members, &Options { replicas: 2, size: 256 << 10, ..caching_tiers() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 50);
+    reconcile(&volume);
+    let live = live(&volume);
+    assert_eq!((live[0] + live[1], live[2], live[3]), (200, 200, 200));
+    assert_eq!(volume.usage().by_copies, [(2, 100 << 10)].into());
+    rests(&volume);
+    is_sound(&volume);
+}
+
+#[test]
+fn evacuation_drops_cached_copies() {
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { size: 256 << 10, ..caching_tiers() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 100);
+    reconcile(&volume);
+    assert_eq!(live(&volume), [400, 400]);
+    set(&volume, Change { states: vec![(0, MemberState::Evacuating)], ..Change::default() })
+        .expect("a member");
+    let done = reconcile(&volume);
+    assert_eq!((done.moved_bytes, live(&volume)), (0, vec![0, 400]));
+    assert_eq!(done.done[&Work::Evacuate].extents, 100);
+    rests(&volume);
+    assert!(is_filled(&volume, 100));
+    is_sound(&volume);
+}
+
+/// A copy that counts takes the place of a cached one on the same member.
+#[test]
+fn a_member_has_one_copy_of_an_extent_at_most() {
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { size: 256 << 10, ..caching_tiers() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 100);
+    reconcile(&volume);
+    set(&volume, Change { replicas: Some(2), ..Change::default() }).expect("room for two copies");
+    reconcile(&volume);
+    assert_eq!((live(&volume), volume.usage().by_copies), (vec![400, 400], [(2, 200 << 10)].into()));
+    rests(&volume);
+    assert!(is_filled(&volume, 100));
+    is_sound(&volume);
+}
+
+#[test]
+fn recompression_drops_cached_copies_because_they_are_encoded_otherwise() {
+    let compressed = Options { background_compression: Compressor::Zstd(3), ..caching_tiers() };
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &compressed);
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 50);
+    reconcile(&volume);
+    assert!(live(&volume)[0] == 0 && live(&volume)[1] < 200);
+    // Reads bring them back.
+    assert!(is_filled(&volume, 50));
+    promote(&volume);
+    assert_eq!(live(&volume)[0], live(&volume)[1]);
+    rests(&volume);
+    is_sound(&volume);
+}
+
+/// A flush has to give new data its copies although one member fails, and the space for them is full of cached copies (I4).
+#[test]
+fn copies_that_replace_lost_ones_take_the_space_of_cached_copies() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let replicated = Options { targets, replicas: 2, size: 480 << 10, ..options() };
+    let mut disks = disks(3);
+    disks[2] = Disk::new(Image::new(480 << 10), BLOCK);
+    let disks = labelled_on(disks, &[("hdd.a", 1), ("hdd.b", 1), ("ssd", 1)], &replicated);
+    fill(&open(&disks).expect("a new volume"), 150);
+    let switches: Vec<_> = disks.iter().map(switched).collect();
+    let given: Vec<Arc<dyn BlockDevice>> =
+        switches.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn BlockDevice>).collect();
+    let volume = run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a volume");
+    for _ in 0..5 {
+        assert!(is_filled(&volume, 150));
+        promote(&volume);
+    }
+    let buckets = volume.usage().members[2].buckets;
+    assert!(buckets.free < 8, "{buckets:?}");
+    execute(&volume, Io::Flush).expect("disks that work");
+    for n in 150..240u64 {
+        let data: Vec<u8> = (0..2048u64).map(|at| flashlab_sim::mix((n << 32) | (at / 8)) as u8).collect();
+        execute(&volume, Io::Write { offset: n * 2048, data: data.into(), durable: false }).expect("a disk");
+    }
+    switches[1].die();
+    execute(&volume, Io::Flush).expect("two members are left");
+    drop(volume);
+    let options = OpenOptions { degraded: Degraded::Yes, ..open_options() };
+    let left = [disks[0].clone(), disks[2].clone()];
+    let volume = crate::pool::open_with(&left, options).expect("all data has a copy");
+    let (copies, new) = (volume.usage().by_copies, 90 * 2048);
+    assert_eq!(copies[&2], new, "{copies:?}");
+    assert!(is_filled(&volume, 240));
+}
+
+/// A copy on the cache's member never counts: the other member cannot be removed (I5).
+#[test]
+fn a_cached_copy_is_never_the_only_one() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { targets, size: 256 << 10, ..options() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 20);
+    assert!(is_filled(&volume, 20));
+    let promoting = volume.clone();
+    run(|cx| async move { promoting.promote(&cx).await }).expect("disks that work");
+    assert!(live(&volume)[0] > 0);
+    let removing = volume.clone();
+    let refused = run(|cx| async move { removing.remove(&cx, 1).await });
+    assert!(matches!(refused, Err(VolumeError::NoMember(_))), "{refused:?}");
+    // An evacuation makes real copies from it.
+    set(&volume, Change { states: vec![(1, MemberState::Evacuating)], ..Change::default() })
+        .expect("a member");
+    let volume = open(&disks).expect("a changed volume");
+    let done = reconcile(&volume);
+    assert!(done.pending.is_empty(), "{done:?}");
+    let removing = volume.clone();
+    run(|cx| async move { removing.remove(&cx, 1).await }).expect("an empty member");
+    assert!(is_filled(&open(&disks[..1]).expect("the other member"), 20));
+}
