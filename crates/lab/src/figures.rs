@@ -91,13 +91,12 @@ pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
 
 fn sync_figure(job: &str, stats: &JobStats) -> Option<JobFigures> {
     let calls = stats.sync.count();
-    let runtime_ms = stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0);
     (stats.sync.sum_ns() > 0).then(|| JobFigures {
         job: job.to_owned(),
         direction: SYNC,
         requests: calls,
         bytes: 0,
-        runtime_ms,
+        runtime_ms: runtime_ms(stats),
         iops: syncs_per_second(stats),
         bytes_per_second: 0,
         latency: latency(&stats.sync),
@@ -109,8 +108,13 @@ fn sync_figure(job: &str, stats: &JobStats) -> Option<JobFigures> {
 
 /// Returns the calls of `fsync` and `fdatasync` per second over the runtime of the job.
 pub(crate) fn syncs_per_second(stats: &JobStats) -> f64 {
-    let runtime_ms = stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0);
+    let runtime_ms = runtime_ms(stats);
     if runtime_ms == 0 { 0.0 } else { 1_000.0 * stats.sync.count() as f64 / runtime_ms as f64 }
+}
+
+/// Returns the runtime of a job in both directions.
+fn runtime_ms(stats: &JobStats) -> u64 {
+    stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0)
 }
 
 fn latency(of: &Histogram) -> Latency {

@@ -126,7 +126,7 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
             continue;
         }
         let row = &local.jacobian[i];
-        let leverage = dot(row, &times(&local.covariance, row));
+        let leverage = local.leverage(i);
         // A cell that alone determines a number has no residual that could contradict.
         if leverage > 0.98 {
             continue;

@@ -4,7 +4,7 @@
 //! factors. The damping acts on the coordinates themselves, so a number that the cells do not determine stays at its
 //! start.
 
-use super::matrix::{Matrix, gram, inverse, solve, transposed_times};
+use super::matrix::{Matrix, dot, gram, inverse, solve, times, transposed_times};
 use super::problem::{FitError, Forward, Problem, Scale};
 use flashlab_sim::Rng;
 
@@ -57,6 +57,12 @@ impl Local {
         let width_information: Vec<f64> = problem.numbers.iter().map(width).collect();
         width_information.iter().enumerate().for_each(|(k, width)| information[k][k] += width);
         Local { covariance: inverse(&information), information, width_information, jacobian }
+    }
+
+    /// Returns the share of a cell's own value in its fitted value.
+    pub(super) fn leverage(&self, cell: usize) -> f64 {
+        let row = &self.jacobian[cell];
+        dot(row, &times(&self.covariance, row))
     }
 
     /// Returns the names of the cells that determine number `k`: those with at least a fifth of the largest influence

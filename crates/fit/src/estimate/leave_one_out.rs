@@ -31,7 +31,7 @@ pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local
         tries.push([points, descent.points(second)]);
     }
     let prediction = |cell: usize| {
-        if leverage(local, cell) > ALONE {
+        if local.leverage(cell) > ALONE {
             return None;
         }
         let found = tries.iter().flatten().filter_map(|points| points[cell].as_ref());
@@ -39,12 +39,6 @@ pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local
         best.map(|point| point.predicted[cell])
     };
     cells.iter().map(|cell| prediction(*cell)).collect()
-}
-
-/// Returns the share of a cell's own value in its fitted value.
-fn leverage(local: &Local, cell: usize) -> f64 {
-    let slopes = &local.jacobian[cell];
-    slopes.iter().zip(solve(&local.information, slopes)).map(|(slope, step)| slope * step).sum()
 }
 
 /// Returns the minimum that the derivatives predict from `point` if the cell does not count. Held numbers stay.

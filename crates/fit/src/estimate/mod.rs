@@ -191,8 +191,8 @@ pub fn minimum_of_affected(problem: &Problem<'_>, neighbour_rounds: usize) -> Re
     let mut descent = Descent::new(problem);
     let best = descent.search(neighbour_rounds)?;
     let rows = descent.jacobian(&best);
-    let squares = |row: &[f64]| row.iter().map(|slope| slope * slope).sum::<f64>();
-    let affected = best.residuals.iter().zip(&rows).filter(|(_, row)| squares(row) >= advice::WITHOUT_EFFECT);
+    let affected =
+        best.residuals.iter().zip(&rows).filter(|(_, row)| matrix::dot(row, row) >= advice::WITHOUT_EFFECT);
     Ok(affected.fold((0.0, 0), |(chi2, cells), (residual, _)| (chi2 + residual * residual, cells + 1)))
 }
 

@@ -81,8 +81,8 @@ fn check_host(name: &str, device: Kind, library: &Library) -> Result<(), Fitting
 
 impl Input {
     /// Reads the measurements that an argument names: a file, or the published cells of a device, `sd-cards:kingston`.
-    /// `base` is the profile that the user starts the fit from, if any. `read` returns the bytes of a file, or the reason why it cannot be
-    /// read.
+    /// `base` is the profile that the user starts the fit from, if any. `read` returns the bytes of a file, or the reason
+    /// why it cannot be read.
     pub fn open(
         name: &str,
         base: Option<&str>,

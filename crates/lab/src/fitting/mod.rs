@@ -32,8 +32,8 @@ use serde::Serialize;
 use session::{Model, Session};
 use table::TABLE;
 
-/// Typical cards: names and profiles. A fit without a base profile starts from the one that explains the cells best, and from
-/// the first one if they explain them equally well.
+/// Typical cards: names and profiles. A fit without a base profile starts from the first one that explains the cells; if none
+/// does, from the one that explains them best with further mechanisms.
 ///
 /// The first one predicts other hosts and other sizes better if the cells cannot tell: it collects 256 KiB before it
 /// programs them, and has an area for small writes.
