@@ -173,7 +173,7 @@ fn draw(rng: &mut Rng) -> Vec<Setting> {
     numbers
 }
 
-/// Draws a further mechanism: five of eight cards have one.
+/// Draws a further mechanism: six of eight cards have one.
 fn draw_mechanism(rng: &mut Rng) -> Vec<Setting> {
     let kind = rng.below(8);
     let mut between = |low: f64, high: f64| low * (high / low).powf(rng.unit());
@@ -181,7 +181,7 @@ fn draw_mechanism(rng: &mut Rng) -> Vec<Setting> {
     let power = |kib: f64| format!("{}KiB", kib.log2().round().exp2());
     match kind {
         0 => vec![("card.read_ahead", power(between(16.0, 256.0)))],
-        1 => vec![("card.write_buffer", power(between(64.0, 512.0)))],
+        1 => vec![("flash.stripe", power(between(32.0, 128.0)))],
         2 => vec![
             ("ftl.small_max", power(between(4.0, 32.0))),
             ("flash.t_prog_small", time(between(150e3, 900e3))),
@@ -198,6 +198,7 @@ fn draw_mechanism(rng: &mut Rng) -> Vec<Setting> {
             ("ftl.rewrite_unit", "4MiB".to_owned()),
             ("ftl.overwrite", "log".to_owned()),
         ],
+        5 => vec![("card.write_buffer", power(between(64.0, 512.0)))],
         _ => Vec::new(),
     }
 }
