@@ -44,7 +44,8 @@ pub(super) fn execute(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Op
         ("add", words) => add(pool, words, advance),
         ("remove", ["status"]) => Ok(pool.removals.describe(&pool.volume)),
         ("remove", [member]) => remove(pool, member, advance),
-        ("evacuate", [member]) => set_state(pool, member, MemberState::Evacuating, advance),
+        ("evacuate", [member]) => member_number(&pool.volume, member)
+            .and_then(|number| set_state(pool, number, MemberState::Evacuating, advance)),
         ("state", [change]) => state(pool, change, advance),
         ("rekey", [file]) => rekey(pool, file, advance),
         ("rekey", _) => {
@@ -168,26 +169,15 @@ fn remove(pool: &OpenPool, member: &str, advance: &dyn Fn()) -> Result<String, S
 }
 
 fn state(pool: &OpenPool, change: &str, advance: &dyn Fn()) -> Result<String, String> {
-    let Some((member, text)) = change.split_once('=') else {
-        return Err("state MEMBER=STATE is needed; for example: state ssd.a=ro".to_owned());
-    };
-    let state = MemberState::ALL.into_iter().find(|state| state.name() == text);
-    match state.filter(|state| *state != MemberState::Removed) {
-        Some(state) => set_state(pool, member, state, advance),
-        None => Err(format!("{text:?} is not a state: rw, ro, evacuating or spare is needed")),
-    }
+    let mut read = Change::default();
+    read_setting(&pool.volume, &mut read, "state", change)?;
+    let (number, state) = read.states[0];
+    set_state(pool, number, state, advance)
 }
 
-fn set_state(
-    pool: &OpenPool,
-    member: &str,
-    state: MemberState,
-    advance: &dyn Fn(),
-) -> Result<String, String> {
-    let volume = &pool.volume;
-    let number = member_number(volume, member)?;
+fn set_state(pool: &OpenPool, number: u8, state: MemberState, advance: &dyn Fn()) -> Result<String, String> {
     let cx = Context::new(Instant::ZERO);
-    let done = wait_beside(volume.set_member_state(&cx, number, state), advance);
+    let done = wait_beside(pool.volume.set_member_state(&cx, number, state), advance);
     done.map_err(|error| error.to_string())?;
     let rest = match state {
         MemberState::Evacuating => "; its data moves to others in the background, and `stats` shows the rest",
