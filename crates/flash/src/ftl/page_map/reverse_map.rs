@@ -70,7 +70,7 @@ impl ReverseMap {
                 self.first_units[at] = parts[0].unit;
                 return;
             }
-            None => self.give_list(block),
+            None => self.give_list(block, page),
         };
         let start = self.start_of(list) + (page * self.units_per_page) as usize;
         // The next pages of the block write to these entries.
@@ -81,9 +81,10 @@ impl ReverseMap {
         }
     }
 
-    /// Returns the units of all places of `block`, which gets a list if it has none.
+    /// Gives `block` a list, which contains the units of the first `written` pages. The entries behind them are set when
+    /// their pages are written.
     #[cold]
-    fn give_list(&mut self, block: u32) -> List {
+    fn give_list(&mut self, block: u32, written: u32) -> List {
         let size = self.units_per_block as usize;
         let list = self.vacant.pop().unwrap_or_else(|| {
             self.units.resize(self.units.len() + size, 0);
@@ -91,8 +92,8 @@ impl ReverseMap {
         });
         self.lists[block as usize] = Some(list);
         let (start, per_page) = (self.start_of(list), self.units_per_page as usize);
-        let (first_page, pages) = (self.page_of(block, 0), size / per_page);
-        let first_units = &self.first_units[first_page..first_page + pages];
+        let first_page = self.page_of(block, 0);
+        let first_units = &self.first_units[first_page..first_page + written as usize];
         for (units, first) in self.units[start..start + size].chunks_mut(per_page).zip(first_units) {
             for (unit, number) in units.iter_mut().zip(*first..) {
                 *unit = number;
@@ -105,7 +106,7 @@ impl ReverseMap {
     #[inline]
     pub(super) fn expand(&mut self, block: u32) {
         if self.lists[block as usize].is_none() {
-            self.give_list(block);
+            self.give_list(block, self.units_per_block / self.units_per_page);
         }
     }
 
