@@ -297,7 +297,7 @@ mod tests {
         let profile = card.profile(0, "A card").expect("a profile");
         library.add_device("sd/fitted", profile.as_bytes()).expect("a valid profile");
         let ready = |step: &Step| ReadyStep::of(step, step.observations.clone(), &library).expect("a job").0;
-        let settings = vec![("host", host.to_owned()), ("host.prepare", "true".to_owned())];
+        let settings = vec![("host", host.to_owned())];
         let rig =
             Rig { device: "sd/fitted".into(), settings, steps: steps.iter().map(ready).collect::<Vec<_>>() };
         let found = forward::predict(&[rig], &[vec![Vec::new()]], 1, &library).pop().expect("one point");
