@@ -40,6 +40,9 @@ impl<'a> Task<'a> {
 
 /// Jobs that run together and report to a [`Record`]. `sync=1` adds a flush to each write. The time of the flush is
 /// part of the write's latency.
+///
+/// A buffered job drops the cached pages of its files between loops by a trim of no bytes at offset 0, which a page
+/// cache understands as `posix_fadvise` understands a length of 0: the whole file.
 #[derive(Clone, Debug)]
 pub struct Jobs<R> {
     jobs: Vec<Submitter>,
@@ -69,6 +72,8 @@ enum Outstanding {
     Durable(Box<(Io, Spent)>),
     /// A flush, as a write of no bytes behind the previous request.
     Flush(Io),
+    /// Cached pages are dropped.
+    Invalidate,
 }
 
 impl<R: Record> Jobs<R> {
@@ -221,6 +226,7 @@ impl<R: Record> Jobs<R> {
                 submitter.flush_rejected(flush, at, status, &mut self.record);
             }
             Outstanding::Flush(flush) => submitter.flushed(flush.issued, at, spent, &mut self.record),
+            Outstanding::Invalidate => submitter.invalidated(at, &mut self.record),
         }
         self.vacate(id, job, had_next);
     }
@@ -240,7 +246,7 @@ impl<R: Record> Jobs<R> {
         let Slot { job, outstanding } = &self.slots[index as usize];
         let file = match outstanding {
             Outstanding::Durable(write) => write.0.file,
-            Outstanding::Io(_) | Outstanding::Flush(_) => FileId::DEVICE,
+            Outstanding::Io(_) | Outstanding::Flush(_) | Outstanding::Invalidate => FileId::DEVICE,
         };
         let op = match self.jobs[*job as usize].sync_writes {
             Some(SyncWrites::Data) => Op::FlushData,
@@ -289,6 +295,9 @@ impl<R: Record> Workload for Jobs<R> {
             Next::Flush(flush @ Flush { file, data_only, .. }) => {
                 let op = if data_only { Op::FlushData } else { Op::Flush };
                 (Outstanding::Flush(flush.io(at)), Request { id, op, file, offset: 0, length: 0 })
+            }
+            Next::Invalidate(file) => {
+                (Outstanding::Invalidate, Request { id, op: Op::Trim, file, offset: 0, length: 0 })
             }
         };
         *slot = Slot { job, outstanding };

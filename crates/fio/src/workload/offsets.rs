@@ -28,6 +28,8 @@ pub(crate) struct FileOffsets {
     seed: Seed,
     /// True if nothing remains in this pass.
     pub(crate) done: bool,
+    /// True if a time-based job began the region again since the last call of [`FileOffsets::take_wrapped`].
+    wrapped: bool,
     /// The last trim of `trimwrite`, until its write.
     pub(crate) trimmed: Option<(u64, u64)>,
 }
@@ -76,8 +78,14 @@ impl FileOffsets {
             pass: 0,
             seed,
             done: false,
+            wrapped: false,
             trimmed: None,
         }
+    }
+
+    /// Returns true if the last request is the first one of another pass of a time-based job.
+    pub(crate) fn take_wrapped(&mut self) -> bool {
+        std::mem::take(&mut self.wrapped)
     }
 
     /// Begins the next loop. Positions and the map are reset; with `repeat`, the random order is repeated.
@@ -133,6 +141,7 @@ impl FileOffsets {
         let position = &mut self.position[direction as usize];
         if wrapping && *position >= start.saturating_add(length) {
             *position = start;
+            self.wrapped = true;
         }
         if skip == 0 {
             return (*position < self.end).then_some(*position);
@@ -194,6 +203,7 @@ impl FileOffsets {
             return None;
         }
         self.pass += 1;
+        self.wrapped = true;
         self.reset_order();
         self.draw(direction, lengths, offsets, sizes)
     }

@@ -3,7 +3,7 @@
 //! The rules are those of fio 3.33. A loop ends when the next offset would lie outside the region (or all blocks of the
 //! random map are done), or at the limit of `io_size` (without it: `size`) times `loops`, whichever is first. The
 //! number of loops is `loops`; with `io_size`, further loops follow until it is reached. A time-based job loops
-//! forever.
+//! forever. With `invalidate=1`, a buffered job drops the cached pages of its files before each loop but the first.
 
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
@@ -105,6 +105,10 @@ pub(crate) struct Stream {
     loops_left: u64,
     /// Bytes of the trims that are followed by writes.
     trimmed: u64,
+    /// True if cached pages are dropped between loops (`invalidate=` of a buffered job).
+    invalidates: bool,
+    /// Files whose cached pages are dropped before the next request.
+    to_invalidate: Vec<FileId>,
 }
 
 impl Choice {
@@ -200,9 +204,11 @@ impl Stream {
         let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
         let used = directions(job.pattern.mix);
         let flushes = job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync;
+        let invalidates = job.buffered && job.invalidate;
         let choice = Choice::new(job, seed);
         let series = match (used, &regions[..]) {
-            (&[only], [region]) if has_no_checks && !flushes && choice.all_random == Some(true) => {
+            (&[only], [region])
+                if has_no_checks && !flushes && !invalidates && choice.all_random == Some(true) => {
                 Series::new(only, region.file, &job.block_size[only as usize])
             }
             _ => None,
@@ -237,6 +243,8 @@ impl Stream {
             block_max: block_max(job),
             loops_left: loops - 1,
             trimmed: 0,
+            invalidates,
+            to_invalidate: Vec::new(),
         })
     }
 
@@ -369,6 +377,9 @@ impl Stream {
                 continue;
             };
             let request = UntimedRequest { direction, file: file.region.file, offset, length };
+            if self.invalidates && file.take_wrapped() {
+                self.to_invalidate.push(request.file);
+            }
             self.count(&request);
             return Some(request);
         }
@@ -402,6 +413,12 @@ impl Stream {
         }
     }
 
+    /// Returns a file whose cached pages the job has to drop before it submits its next request.
+    #[inline]
+    pub(crate) fn next_to_invalidate(&mut self) -> Option<FileId> {
+        self.to_invalidate.pop()
+    }
+
     /// Begins the next loop, if there is one.
     pub(crate) fn begin_another_loop(&mut self) -> bool {
         if self.requests_left == self.requests_left_before || !self.take_another_loop() {
@@ -412,6 +429,9 @@ impl Stream {
         self.flushed_last = false;
         for file in &mut self.file_offsets {
             file.restart(self.repeat);
+            if self.invalidates {
+                self.to_invalidate.push(file.region.file);
+            }
         }
         self.next_file = 0;
         let seed = self.repeat.then_some(self.seed);

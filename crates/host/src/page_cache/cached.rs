@@ -6,7 +6,7 @@ use core::ops::Range;
 use flashlab_sim::{CloneModel, Completion, FileId, Geometry, Instant, Model, Observer, PowerCut, Request};
 
 /// A device under its page cache. Requests are calls of programs: `read`, `write`, `fsync` and `fdatasync`, of any
-/// offset and length.
+/// offset and length. A trim of no bytes drops the pages of its file; other trims are unsupported.
 pub struct Cached<'a> {
     cache: &'a mut PageCache,
     device: &'a mut dyn Model,

@@ -50,6 +50,8 @@ enum Stage {
     StartFlush,
     /// The call waits for this flush.
     AwaitFlush(IoId),
+    /// The writes are complete, or begun for a file of a filesystem, and the clean pages of the file are to be dropped.
+    Drop,
     /// The call returns.
     Return,
 }
@@ -96,6 +98,10 @@ impl PageCache {
                 self.wait(&mut call, id, flush, at);
                 true
             }
+            Stage::Drop => {
+                self.drop_file(call.request.file);
+                false
+            }
             Stage::Return => false,
         };
         if goes_on {
@@ -133,7 +139,7 @@ impl PageCache {
         let call = self.calls.get_mut(&id).expect("a waiting call is in progress");
         call.waiting -= 1;
         // Errors of writes are those of the file, which the next `fsync` reports.
-        if status != Status::Ok && !matches!(call.stage, Stage::WriteBack(_) | Stage::StartFlush) {
+        if status != Status::Ok && !matches!(call.stage, Stage::WriteBack(_) | Stage::StartFlush | Stage::Drop) {
             call.status = status;
         }
         if call.waiting == 0 {
@@ -147,7 +153,8 @@ impl PageCache {
         let Request { op, file, offset, length, .. } = call.request;
         let end = offset.checked_add(length);
         let is_within = end.is_some_and(|end| end <= device.geometry().capacity && length > 0);
-        if op == Op::Trim || (!op.is_flush() && !is_within) {
+        let drops = op == Op::Trim && length == 0;
+        if (op == Op::Trim && !drops) || (!drops && !op.is_flush() && !is_within) {
             call.status = if op == Op::Trim { Status::Unsupported } else { Status::OutOfRange };
             return false;
         }
@@ -157,6 +164,8 @@ impl PageCache {
                 Stage::Read { index, window: self.take_window(file, index) }
             }
             op if op.is_flush() => Stage::WriteBack(Writer::new(self.pages.dirty_from(file, 0), true)),
+            // `BLKFLSBUF` waits for pages in write-back, `POSIX_FADV_DONTNEED` does not.
+            Op::Trim => Stage::WriteBack(Writer::new(self.pages.dirty_from(file, 0), self.is_device(file))),
             _ => Stage::Copy,
         };
         self.charge(call, id, at, self.settings.t_call);
@@ -321,7 +330,21 @@ impl PageCache {
         (call.plug.len() - before) as u64
     }
 
-    /// Writes back the pages of a file for `fsync`.
+    /// Returns true if `file` is the raw device and not a file of a filesystem.
+    fn is_device(&self, file: FileId) -> bool {
+        !self.files.contains_key(&file)
+    }
+
+    /// Drops the clean pages of a file. The file has data from now on, as far as it was written.
+    fn drop_file(&mut self, file: FileId) {
+        self.pages.drop_clean_of(file);
+        self.windows.retain(|(of, _)| *of != file);
+        if let Some(known) = self.files.get_mut(&file) {
+            known.has_data = true;
+        }
+    }
+
+    /// Writes back the pages of a file for `fsync`, or before they are dropped.
     fn write_back_for(&mut self, device: &dyn Model, call: &mut Call, id: CallId, at: Instant) -> bool {
         let file = call.request.file;
         let Stage::WriteBack(writer) = &mut call.stage else { unreachable!("the call is an fsync") };
@@ -346,18 +369,28 @@ impl PageCache {
                 self.wait(call, id, group, at);
                 true
             }
+            Plug::Empty if call.request.op == Op::Trim && !self.is_device(file) => {
+                self.drop_file(file);
+                false
+            }
             Plug::Empty => self.await_writes(device, call, id, at),
         }
     }
 
-    /// Waits for all writes of a file that are in flight. The flush of the device follows.
+    /// Waits for all writes of a file that are in flight. The flush of the device follows, or the drop of the pages.
     fn await_writes(&mut self, device: &dyn Model, call: &mut Call, id: CallId, at: Instant) -> bool {
         let file = call.request.file;
         let of_file = self.groups.iter().filter(|(_, group)| group.file == file && group.op.is_write());
         let writes: Vec<IoId> = of_file.map(|(group, _)| *group).collect();
-        call.stage = Stage::StartFlush;
+        let drops = call.request.op == Op::Trim;
+        call.stage = if drops { Stage::Drop } else { Stage::StartFlush };
         if writes.is_empty() {
-            return self.start_flush(device, call, id, at);
+            return if drops {
+                self.drop_file(file);
+                false
+            } else {
+                self.start_flush(device, call, id, at)
+            };
         }
         writes.into_iter().for_each(|group| self.wait(call, id, group, at));
         true

@@ -23,6 +23,10 @@ impl PageKey {
         self.0 & ((1 << INDEX_BITS) - 1)
     }
 
+    fn file(self) -> FileId {
+        FileId((self.0 >> INDEX_BITS) as u32)
+    }
+
     fn next(self) -> PageKey {
         PageKey(self.0 + 1)
     }
@@ -219,6 +223,18 @@ impl Pages {
         for key in clean {
             self.resident.remove(&key);
         }
+    }
+
+    /// Removes the pages of `file` that are clean and not in write-back.
+    pub(super) fn drop_clean_of(&mut self, file: FileId) {
+        let resident = &mut self.resident;
+        self.replaceable.retain(|_, key| {
+            let stays = key.file() != file;
+            if !stays {
+                resident.remove(key);
+            }
+            stays
+        });
     }
 
     /// Replaces clean pages until there is room for another one. If all pages are dirty, the cache grows.

@@ -25,8 +25,6 @@ pub enum Unmodelled {
     Trim,
     /// `verify=`
     Verify,
-    /// `loops=` or `io_size=` beyond `size=`: between two passes the files are closed.
-    Loops,
     /// `sync_file_range=`
     SyncFileRange,
     /// `invalidate=0` on files, which the layout leaves in the cache.
@@ -63,7 +61,6 @@ impl fmt::Display for Unmodelled {
             }
             Unmodelled::Trim => "trims under a page cache are not modelled: add direct=1",
             Unmodelled::Verify => "verify= would read the page cache: add direct=1",
-            Unmodelled::Loops => "the close of the file between two loops is not modelled: leave loops= out, or add direct=1",
             Unmodelled::SyncFileRange => "sync_file_range= is not modelled: remove it",
             Unmodelled::Invalidate => {
                 "invalidate=0 would find the files in the page cache that laid them out, which is not modelled: remove it"
@@ -107,7 +104,6 @@ fn unmodelled(job: &Job) -> Option<Unmodelled> {
         (is_io_uring && job.depth > 1, Unmodelled::IoUring),
         (matches!(job.pattern.mix, Mix::Trim | Mix::TrimWrite), Unmodelled::Trim),
         (job.verify.method().is_some(), Unmodelled::Verify),
-        (job.loops > 1, Unmodelled::Loops),
         (job.sync_file_range, Unmodelled::SyncFileRange),
         (!job.invalidate && job.directory.is_some(), Unmodelled::Invalidate),
     ]

@@ -25,6 +25,8 @@ use std::collections::VecDeque;
 pub(crate) enum Next {
     Io(Io),
     Flush(Flush),
+    /// The cached pages of a file are to be dropped.
+    Invalidate(FileId),
 }
 
 /// The next step of a job once it has submitted everything that is ready.
@@ -42,6 +44,8 @@ enum Goal {
     Flush(Flush),
     /// Wait for the flush in flight.
     AwaitFlush,
+    /// Drop cached pages, then submit a request.
+    Invalidate(UntimedRequest),
     /// Reap all requests, since the loop is over.
     Drain,
     /// Submit the flushes at the end of the loop, and wait for them.
@@ -286,6 +290,11 @@ impl Submitter {
             if let Some(pace) = &mut self.pace {
                 pace.count(direction, request.length);
             }
+            if let Some(file) = stream.next_to_invalidate() {
+                self.goal = Goal::Invalidate(request);
+                self.next = Some((now, Next::Invalidate(file)));
+                return;
+            }
             if self.batch_submit == 1 {
                 return self.make_request(request, now);
             }
@@ -349,6 +358,7 @@ impl Submitter {
             Next::Flush(flush) => {
                 record.flushing(self.index, flush.file, flush.offset, flush.data_only, at);
             }
+            Next::Invalidate(_) => {}
         }
         next
     }
@@ -455,7 +465,12 @@ impl Submitter {
                     self.end_of_loop(now, record);
                 }
             }
-            Goal::MakeRequest | Goal::Reap | Goal::AwaitFlush | Goal::EndFlush | Goal::Finished => {}
+            Goal::MakeRequest
+            | Goal::Reap
+            | Goal::AwaitFlush
+            | Goal::Invalidate(_)
+            | Goal::EndFlush
+            | Goal::Finished => {}
         }
     }
 

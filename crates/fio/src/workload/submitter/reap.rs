@@ -172,6 +172,22 @@ impl Submitter {
         }
     }
 
+    /// Continues after the cached pages of a file were dropped: with those of another file, or with the request that
+    /// waited. fio ignores errors here.
+    pub(crate) fn invalidated(&mut self, at: Instant, record: &mut impl Record) {
+        let Goal::Invalidate(request) = self.goal else { return };
+        if let Source::Stream(stream) = &mut self.source
+            && let Some(file) = stream.next_to_invalidate()
+            && at < self.deadline
+        {
+            self.next = Some((at, Next::Invalidate(file)));
+        } else if at < self.deadline {
+            self.make_request(request, at);
+        } else {
+            self.start_iteration(at, record);
+        }
+    }
+
     /// Handles a flush that the device rejected. It ends the job, as an error of `fsync` does in fio.
     pub(crate) fn flush_rejected(
         &mut self,
@@ -210,8 +226,8 @@ impl Submitter {
             self.record_start(record);
             record.ramp_over(self.index, now);
         }
-        let flush_is_in_flight = matches!(self.goal, Goal::AwaitFlush) && self.next.is_none();
-        if flush_is_in_flight || matches!(self.goal, Goal::EndFlush) {
+        let waits_for_flush = matches!(self.goal, Goal::AwaitFlush | Goal::Invalidate(_));
+        if (waits_for_flush && self.next.is_none()) || matches!(self.goal, Goal::EndFlush) {
             return;
         }
         if let Some((_, Next::Io(_))) = self.next.take() {
