@@ -23,17 +23,19 @@ const WORKLOADS: [&str; 6] = ["sqlite", "sqlite-wal", "logger", "unpack", "fio-r
 const BUFFERED: &str = "crates/lab/tests/all/buffered";
 
 /// Recordings of buffered jobs: the job and the latency of the device.
-const BUFFERED_JOBS: [(&str, &str); 11] = [
+const BUFFERED_JOBS: [(&str, &str); 13] = [
     ("end-fsync", "100us"),
     ("end-fsync", "4ms"),
     ("fdatasync-log", "4ms"),
     ("fsync-stride", "100us"),
     ("fsync-stride", "4ms"),
+    ("loops-write", "4ms"),
     ("mixed", "4ms"),
     ("o-sync", "4ms"),
     ("read-large", "4ms"),
     ("read-stream", "4ms"),
     ("read-stride", "100us"),
+    ("time-based-read", "4ms"),
     ("timers-stride", "4ms"),
 ];
 

@@ -3,7 +3,8 @@
 //! The rules are those of fio 3.33. A loop ends when the next offset would lie outside the region (or all blocks of the
 //! random map are done), or at the limit of `io_size` (without it: `size`) times `loops`, whichever is first. The
 //! number of loops is `loops`; with `io_size`, further loops follow until it is reached. A time-based job loops
-//! forever. With `invalidate=1`, a buffered job drops the cached pages of its files before each loop but the first.
+//! forever. A buffered job drops the cached pages of its files before each loop but the first, because fio closes them
+//! there; a time-based one does so if `invalidate=1`.
 
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
@@ -105,7 +106,9 @@ pub(crate) struct Stream {
     loops_left: u64,
     /// Bytes of the trims that are followed by writes.
     trimmed: u64,
-    /// True if cached pages are dropped between loops (`invalidate=` of a buffered job).
+    /// True if the requests go through a page cache, which loses the pages of a file between two loops.
+    buffered: bool,
+    /// True if a time-based job drops cached pages when it begins a file again.
     invalidates: bool,
     /// Files whose cached pages are dropped before the next request.
     to_invalidate: Vec<FileId>,
@@ -204,11 +207,11 @@ impl Stream {
         let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
         let used = directions(job.pattern.mix);
         let flushes = job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync;
-        let invalidates = job.buffered && job.invalidate;
         let choice = Choice::new(job, seed);
         let series = match (used, &regions[..]) {
             (&[only], [region])
-                if has_no_checks && !flushes && !invalidates && choice.all_random == Some(true) => {
+                if has_no_checks && !flushes && !job.buffered && choice.all_random == Some(true) =>
+            {
                 Series::new(only, region.file, &job.block_size[only as usize])
             }
             _ => None,
@@ -243,7 +246,8 @@ impl Stream {
             block_max: block_max(job),
             loops_left: loops - 1,
             trimmed: 0,
-            invalidates,
+            buffered: job.buffered,
+            invalidates: job.buffered && job.invalidate,
             to_invalidate: Vec::new(),
         })
     }
@@ -429,7 +433,7 @@ impl Stream {
         self.flushed_last = false;
         for file in &mut self.file_offsets {
             file.restart(self.repeat);
-            if self.invalidates {
+            if self.buffered {
                 self.to_invalidate.push(file.region.file);
             }
         }

@@ -139,7 +139,9 @@ impl PageCache {
         let call = self.calls.get_mut(&id).expect("a waiting call is in progress");
         call.waiting -= 1;
         // Errors of writes are those of the file, which the next `fsync` reports.
-        if status != Status::Ok && !matches!(call.stage, Stage::WriteBack(_) | Stage::StartFlush | Stage::Drop) {
+        if status != Status::Ok
+            && !matches!(call.stage, Stage::WriteBack(_) | Stage::StartFlush | Stage::Drop)
+        {
             call.status = status;
         }
         if call.waiting == 0 {

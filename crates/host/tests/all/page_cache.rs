@@ -155,6 +155,40 @@ fn a_write_takes_the_time_of_its_copy_and_reaches_the_device_with_fsync() {
 }
 
 #[test]
+fn the_flush_of_a_block_device_writes_its_pages_back_and_drops_them() {
+    let set = settings();
+    let mut host = Host::new(set, Serial::new(1_000, 0));
+    host.call(Op::Write, 0, 8 * PAGE);
+    let dropped = host.call(Op::Trim, 0, 0);
+    assert_eq!(host.requests(), [(Op::Write, 0, 8)], "without a flush of the device");
+    let device = Duration::from_us(1_000);
+    assert_eq!(dropped.spent.total(), set.t_call + set.t_writeback * 8 + set.t_submit + device);
+    host.call(Op::Read, 0, 8 * PAGE);
+    assert_eq!(host.requests()[1].0, Op::Read, "no page is left in the cache");
+    assert_eq!(host.call(Op::Trim, 0, PAGE).status, Status::Unsupported);
+}
+
+#[test]
+fn the_advice_on_a_file_drops_its_clean_pages_and_does_not_wait_for_dirty_ones() {
+    let (one, other) = (FileId(1), FileId(2));
+    let mut host = Host::new(settings(), Serial::new(1_000, 0));
+    host.cache.set_file(one, MIB, true);
+    host.cache.set_file(other, 2 * MIB, true);
+    host.call_file(one, Op::Read, 0, 4 * PAGE);
+    host.call_file(other, Op::Read, MIB, 4 * PAGE);
+    host.call_file(one, Op::Write, 16 * PAGE, PAGE);
+    let before = host.requests().len();
+    let dropped = host.call_file(one, Op::Trim, 0, 0);
+    assert!(dropped.spent.total() < Duration::from_us(1_000), "the write is still in flight");
+    assert_eq!(host.requests()[before..], [(Op::Write, 16, 1)]);
+    host.call_file(one, Op::Read, 16 * PAGE, PAGE);
+    host.call_file(other, Op::Read, MIB, 4 * PAGE);
+    assert_eq!(host.requests().len(), before + 1, "dirty pages and those of other files are cached");
+    host.call_file(one, Op::Read, 0, PAGE);
+    assert_eq!(host.requests().len(), before + 2);
+}
+
+#[test]
 fn the_first_timer_writes_to_a_device_without_history_and_later_ones_expired_files() {
     let mut host = Host::new(settings(), Serial::new(100, 0));
     host.call(Op::Write, 0, PAGE);

@@ -20,12 +20,13 @@ macro_rules! recordings {
 
 /// Recordings by `flashlab record --fs none --fio buffered/jobs/NAME.fio --latency TIME`. Their streams are equal to
 /// those of the model to the last request.
-const RECORDINGS: [(&str, &[u8]); 9] = recordings![
+const RECORDINGS: [(&str, &[u8]); 10] = recordings![
     "end-fsync-100us",
     "end-fsync-4ms",
     "fdatasync-log-4ms",
     "fsync-stride-100us",
     "fsync-stride-4ms",
+    "loops-write-4ms",
     "o-sync-4ms",
     "read-large-4ms",
     "read-stream-4ms",
@@ -68,6 +69,30 @@ fn the_timers_write_the_same_pages_in_three_bursts() {
     assert_eq!((was.len(), is.len()), (3, 3));
     // The start of fio, and the place of the run on the grid of the timers, are up to 0.5 s.
     assert!(was.iter().zip(&is).all(|(was, is)| was.abs_diff(*is) < 500_000_000), "{was:?} and {is:?}");
+}
+
+#[test]
+fn a_time_based_job_reads_its_file_from_the_device_in_each_pass() {
+    let run = Run::read(include_bytes!("buffered/recordings/time-based-read-4ms.rec"));
+    let (simulated, _) = run.simulate();
+    // The clock of the guest's fio began before its first request, so that the model has time for four more.
+    assert_eq!(first_difference(&run.requests, &simulated), Some(429));
+    assert_eq!((run.requests.len(), simulated.len()), (429, 433));
+}
+
+#[test]
+fn a_job_without_invalidation_reads_its_file_from_the_cache_from_the_second_pass_on() {
+    let bytes_read = |options: &str| {
+        let job = format!("--name=r --rw=read --bs=64k --size=8m {options}");
+        let reports = bench("sd/kingston", &job).unwrap();
+        reports[0].stats.direction(Direction::Read).bytes_per_second() as f64
+    };
+    let (dropped, kept) =
+        (bytes_read("--time_based --runtime=4"), bytes_read("--time_based --runtime=4 --invalidate=0"));
+    assert!(kept > 10.0 * dropped, "{kept} beside {dropped} bytes a second");
+    // The close of the device between two loops drops its pages all the same.
+    let loops = bytes_read("--loops=4 --invalidate=0");
+    assert!((loops / dropped - 1.0).abs() < 0.1, "{loops} beside {dropped} bytes a second");
 }
 
 #[test]
@@ -115,7 +140,6 @@ fn jobs_without_a_model_name_the_command_that_records_them() {
     for (job, filesystem) in [
         ("--rw=write --ioengine=io_uring --iodepth=4", "none"),
         ("--rw=randtrim", "none"),
-        ("--rw=write --loops=2", "none"),
         ("--rw=write --sync_file_range=write:8", "none"),
         ("--rw=read --directory=/data --invalidate=0", "ext4"),
         ("--rw=read --name=b --rw=write --size=1m --direct=1", "none"),
