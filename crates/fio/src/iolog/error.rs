@@ -95,8 +95,8 @@ impl fmt::Display for IologProblem {
         match self {
             IologProblem::Header { found } => write!(
                 f,
-                "expected `fio version 2 iolog` or `fio version 3 iolog`, found `{found}`; a binary blktrace must be \
-                 converted first"
+                "expected `fio version 2 iolog` or `fio version 3 iolog`, found `{found}`; `flashlab \
+                 recording import --from blktrace` reads files of blktrace"
             ),
             IologProblem::SecondHeader => write!(
                 f,

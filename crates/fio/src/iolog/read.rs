@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(
             fails("fio version 1 iolog\n"),
             "line 1, column 1: expected `fio version 2 iolog` or `fio version 3 iolog`, found `fio version 1 iolog`; \
-             a binary blktrace must be converted first"
+             `flashlab recording import --from blktrace` reads files of blktrace"
         );
         assert!(fails("").starts_with("line 1, column 1"));
         let three = "fio version 3 iolog\n0 f add\n";

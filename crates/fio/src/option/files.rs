@@ -105,8 +105,8 @@ pub(super) const FILES: &[Entry] = &[
         &[],
         "1",
         Kind::Boolean(|s, on| s.job.invalidate = on),
-        "Drops cached pages of the files before the run. Without effect on direct I/O, and on a raw device, whose last close \
-         drops its pages; 0 is refused for buffered jobs on files.",
+        "Drops cached pages of the files before the run, and when a time-based job begins them again. Without effect on direct \
+         I/O. The last close of a raw device drops its pages with 0, too; 0 is refused for buffered jobs on files.",
     ),
     irrelevant("create_serialize", "files are laid out before the timed part, one after the other"),
     irrelevant("create_fsync", "the layout of files is durable before the timed part"),
