@@ -11,6 +11,7 @@ use crate::error::RecordError;
 use crate::kernel::Kernel;
 use crate::plan::Plan;
 use crate::programs::{Programs, libraries};
+use crate::workload::job_in_guest;
 
 /// First process of the guest.
 const INIT: &str = include_str!("init.sh");
@@ -40,6 +41,7 @@ pub(crate) fn build(plan: &Plan, programs: &Programs) -> Result<Vec<u8>, RecordE
     root.file(Path::new("workload.sh"), 0o644, plan.workload.script.as_bytes());
     root.events();
     if let Some(job) = &plan.workload.job {
+        let job = job_in_guest(job, plan.format.filesystem);
         root.file(Path::new("job.fio"), 0o644, job.as_bytes());
     }
     root.modules(&plan.kernel, plan.format.filesystem.modules())?;

@@ -5,6 +5,8 @@
 //! of users, `mark op-begins` and `mark op-ends` enclose an operation that the user waits for. Without such marks, calls
 //! such as `fsync` are the operations.
 
+use crate::filesystem::Filesystem;
+
 /// A workload of the guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
@@ -66,7 +68,7 @@ impl Workload {
         }
     }
 
-    /// Returns the workload of a job file of fio. Files of the job lie on the filesystem unless it names a folder;
+    /// Returns the workload of a job file of fio. Files of the job lie on the filesystem, whatever folder it names;
     /// without a filesystem, the job uses the raw device.
     pub fn fio(name: &str, job: &str) -> Workload {
         Workload {
@@ -86,9 +88,44 @@ impl Workload {
     }
 }
 
+/// Returns a job file for the guest, whose files lie in the folder of the filesystem or are the raw device. The command
+/// line of fio gives their place (`FIO_PLACE`), so the job's own places go: each `directory=`, the folders of each
+/// `filename=`, and on the raw device the whole `filename=`.
+pub(crate) fn job_in_guest(job: &str, filesystem: Filesystem) -> String {
+    let mut lines = String::new();
+    for line in job.lines() {
+        match line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+            Some(("directory", _)) => {}
+            Some(("filename", _)) if filesystem == Filesystem::Raw => {}
+            Some(("filename", names)) => {
+                let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+                let names: Vec<String> = names.split(':').map(last).collect();
+                lines += &format!("filename={}\n", names.join(":"));
+            }
+            _ => {
+                lines += line;
+                lines.push('\n');
+            }
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_uses_the_filesystem_of_the_guest_whatever_places_it_names() {
+        let job = "[a]\ndirectory = /data\nrw=write\nfilename=/srv/x:sub/y:z\nsize=1m\n";
+        assert_eq!(
+            job_in_guest(job, Filesystem::Ext4),
+            "[a]\nrw=write\nfilename=x:y:z\nsize=1m\n",
+            "fio's --directory=/mnt is the place"
+        );
+        let raw = job_in_guest("[a]\nfilename=/dev/mmcblk0\nrw=read", Filesystem::Raw);
+        assert_eq!(raw, "[a]\nrw=read\n", "fio's --filename=/dev/nullb0 is the device");
+    }
 
     #[test]
     fn every_shipped_workload_defines_a_run() {
