@@ -81,6 +81,10 @@ impl Format {
         found.ok_or_else(|| {
             let known = NAMES.map(|(name, _)| name);
             match (name, suggest(name, known)) {
+                ("exfat", _) => format!(
+                    "there is no format \"exfat\", because no program copies files into its images; there are {}",
+                    known.join(", ")
+                ),
                 ("fat32" | "fat" | "msdos", _) => format!("there is no format {name:?}; FAT32 is vfat"),
                 (_, Some(nearest)) => format!("there is no format {name:?}; did you mean {nearest}?"),
                 (_, None) => format!("there is no format {name:?}; there are {}", known.join(", ")),

@@ -48,12 +48,47 @@ fn errors_of_recipes_name_the_line() {
     let error = refused(&["stick.toml", "--to", "stick.img"]);
     assert!(error.contains("stick.toml:2:1: unknown field `sede`"), "{error}");
     assert!(refused(&["none.toml", "--to", "stick.img"]).contains("none.toml: "));
+    folder.put("exfat.toml", RECIPE.replace("squashfs", "exfat"));
+    let error = refused(&["exfat.toml", "--to", "stick.img"]);
+    assert!(error.contains("exfat.toml:4:10: there is no format \"exfat\""), "{error}");
+    assert!(error.contains("erofs, vfat"), "{error}");
     let error = refused(&["stick.toml", "--to", "/dev/null"]);
     assert!(error.contains("/dev/null: not a regular file"), "{error}");
     let error = refused(&["stick.toml", "--to", "./stick.toml"]);
     assert!(error.contains("./stick.toml: the output would replace this file"), "{error}");
     let error = refused(&["stick.toml", "--to", "no/stick.img"]);
     assert!(error.contains("there is no folder no"), "{error}");
+}
+
+#[test]
+fn a_full_disk_ends_the_command_and_leaves_no_part_of_the_file() {
+    if !has_mksquashfs() {
+        return;
+    }
+    let folder = Folder::new("image-full-disk");
+    folder.put("stick.toml", RECIPE);
+    let offset = |n: u64| n * 7919 % 100_000 * 4096;
+    let lines: String = (0..4000).map(|n| format!("{n} f write {} 4096\n", offset(n))).collect();
+    folder.put("run.log", format!("fio version 3 iolog\n0 f add\n0 f open\n{lines}"));
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "mkdir small && mount -t tmpfs -o size=4k none small || exit 77
+         for words in 'image compose stick.toml --to' 'recording import --from iolog run.log --to'; do
+             {program} $words small/out; echo \"code $? files $(ls small | wc -l)\"
+         done"
+    );
+    let output = Command::new("unshare")
+        .args(["-r", "-m", "sh", "-c", &script])
+        .current_dir(folder.path("."))
+        .output();
+    let Ok(output) = output else { return eprintln!("SKIPPED: unshare is not installed (util-linux)") };
+    let (printed, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(77) || error.contains("unshare") {
+        return eprintln!("SKIPPED: nothing can be mounted here");
+    }
+    assert_eq!(printed, "code 1 files 0\ncode 1 files 0\n", "{error}");
+    assert!(error.contains("no space is left in small"), "{error}");
+    assert!(error.contains("small/out: No space left on device"), "{error}");
 }
 
 #[test]
