@@ -350,9 +350,31 @@ fn a_request_above_max_latency_ends_its_job() {
 }
 
 #[test]
+fn a_buffered_job_drops_its_cached_pages_before_each_loop_but_the_first() {
+    let end_us = |options: &str| {
+        let line = format!("--ioengine=psync --rw=read --bs=4k --size=16k {options}");
+        run_options(&line, 10).finished(0).as_ns() / 1_000
+    };
+    // Four requests a loop; the drop of the pages takes the time of a request and is none of them.
+    assert_eq!(end_us("--loops=3 --direct=1"), 120);
+    assert_eq!(end_us("--loops=3"), 120 + 2 * 10);
+    assert_eq!(end_us("--loops=3 --invalidate=0"), 120 + 2 * 10, "fio closes the file all the same");
+    assert_eq!(end_us("--io_size=48k"), 120 + 2 * 10);
+    let requests = |options: &str| {
+        let line = format!("--ioengine=psync --rw=randread --bs=4k --size=16k --time_based {options}");
+        run_options(&line, 10).requests(0).len()
+    };
+    assert_eq!(requests("--runtime=1ms"), 80, "four of five steps are requests");
+    assert_eq!(requests("--runtime=1ms --invalidate=0"), 100);
+    assert_eq!(requests("--runtime=1ms --direct=1"), 100);
+}
+
+#[test]
 fn a_stopped_job_completes_only_its_requests_in_flight() {
     for options in [
         "--iodepth=1 --ioengine=psync --direct=1",
+        // Buffered: cached pages are dropped before every third request.
+        "--ioengine=psync --size=8k",
         "--iodepth=16",
         "--iodepth=16 --iodepth_batch_submit=4 --iodepth_batch_complete_min=4",
         "--iodepth=4 --rate_iops=1000",
