@@ -322,6 +322,7 @@ pub(in crate::experiment) mod tests {
         }
     }
 
+    #[cfg(feature = "volume")]
     #[test]
     fn the_price_is_the_sum_of_the_drives() {
         let settings = small();
