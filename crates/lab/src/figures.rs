@@ -102,7 +102,7 @@ fn sync_figure(job: &str, stats: &JobStats) -> Option<JobFigures> {
         latency: latency(&stats.sync),
         mechanisms_ns: mechanisms(stats.sync_mechanisms_ns(), calls),
         unwritten: false,
-        timeline: None,
+        timeline: stats.sync_timeline.as_deref().cloned(),
     })
 }
 

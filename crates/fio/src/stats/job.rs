@@ -133,14 +133,18 @@ impl DirectionStats {
         self.runtime_ms = self.runtime_ms.max(other.runtime_ms);
         self.bandwidth.add_parallel(&other.bandwidth);
         self.iops.add_parallel(&other.iops);
-        match (&mut self.timeline, &other.timeline) {
-            (Some(mine), Some(theirs)) => mine.merge(theirs),
-            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
-            (_, None) => {}
-        }
+        merge_timelines(&mut self.timeline, &other.timeline);
         for (mine, theirs) in self.spent_ns.iter_mut().zip(other.spent_ns) {
             *mine += theirs;
         }
+    }
+}
+
+fn merge_timelines(mine: &mut Option<Box<Timeline>>, theirs: &Option<Box<Timeline>>) {
+    match (mine, theirs) {
+        (Some(mine), Some(theirs)) => mine.merge(theirs),
+        (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+        (_, None) => {}
     }
 }
 
@@ -201,6 +205,8 @@ pub struct JobStats {
     pub directions: [DirectionStats; 3],
     /// Latencies of `fsync` and `fdatasync`.
     pub sync: Histogram,
+    /// Latencies of these calls over the time since the start of the job, if the settings ask for it.
+    pub sync_timeline: Option<Box<Timeline>>,
     /// Nanoseconds per mechanism, over all calls of `fsync` and `fdatasync`.
     pub sync_spent_ns: [u64; Mechanism::ALL.len()],
     /// clat of all directions in fio's coarse table.
@@ -254,14 +260,18 @@ impl JobStats {
     }
 
     /// Adds the statistics of a later phase of the same job. The runtimes of the two phases are summed. If a direction
-    /// has windows or latencies over time in both phases, those of the first phase remain.
+    /// or the synchronization has windows or latencies over time in both phases, those of the first phase remain.
     pub(super) fn append(&mut self, later: &JobStats) {
         let logs = std::mem::take(&mut self.logs);
         let before = self.directions.each_ref().map(|way| {
             let timeline = way.timeline.clone().filter(|_| way.total_ios() > 0);
             (way.runtime_ms, way.bandwidth, way.iops, timeline)
         });
+        let syncs = self.sync_timeline.clone().filter(|_| self.sync.count() > 0);
         self.merge(later);
+        if syncs.is_some() {
+            self.sync_timeline = syncs;
+        }
         for ((way, (runtime_ms, bandwidth, iops, timeline)), later) in
             self.directions.iter_mut().zip(before).zip(&later.directions)
         {
@@ -282,6 +292,7 @@ impl JobStats {
             mine.merge(theirs);
         }
         self.sync.merge(&other.sync);
+        merge_timelines(&mut self.sync_timeline, &other.sync_timeline);
         for (mine, theirs) in self.sync_spent_ns.iter_mut().zip(other.sync_spent_ns) {
             *mine += theirs;
         }

@@ -101,6 +101,7 @@ impl Recorder {
             direction.asynchronous = job.engine == Engine::Asynchronous;
             direction.timeline = settings.timeline.then(Box::default);
         }
+        stats.sync_timeline = settings.timeline.then(Box::default);
         // A log of each request replaces the windows; a log of averages sets their width.
         let sampler = |logged: bool| match (logged, job.log_avg_msec) {
             (false, _) => Some(Sampler::new(SAMPLE_MS)),
@@ -159,6 +160,7 @@ impl Recorder {
             new.asynchronous = old.asynchronous;
             new.timeline = old.timeline.as_ref().map(|_| Box::<Timeline>::default());
         }
+        stats.sync_timeline = self.stats.sync_timeline.as_ref().map(|_| Box::default());
         self.stats = stats;
         self.submits.take();
         self.completes.take();
@@ -284,7 +286,11 @@ impl Recorder {
     }
 
     pub(super) fn synced(&mut self, issued: Instant, done: Instant, spent: &Spent, depth: u32) {
-        self.stats.record_sync(done.saturating_since(issued), spent);
+        let latency = done.saturating_since(issued);
+        self.stats.record_sync(latency, spent);
+        if let Some(timeline) = &mut self.stats.sync_timeline {
+            timeline.record(done.saturating_since(self.began), latency, 0);
+        }
         self.stats.depths.record(depth, 1);
     }
 

@@ -29,6 +29,8 @@ pub struct Column {
     pub bytes: u64,
     /// Sum of the latencies in nanoseconds.
     sum_ns: u128,
+    /// Least latency in nanoseconds, `None` without requests.
+    min_ns: Option<u64>,
     /// Greatest latency in nanoseconds.
     pub max_ns: u64,
     /// Number of requests in each row up to the last with a request.
@@ -64,7 +66,7 @@ impl Column {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Returns the middle of the row that holds the given percentile, but not more than the greatest latency. Returns
+    /// Returns the middle of the row that holds the given percentile, within the least and the greatest latency. Returns
     /// `None` without requests.
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
@@ -74,7 +76,7 @@ impl Column {
             seen >= rank
         })?;
         let (begin, end) = (row_begin_ns(row), row_begin_ns(row + 1));
-        Some((begin + (end - begin) / 2).min(self.max_ns))
+        Some((begin + (end - begin) / 2).clamp(self.min_ns?, self.max_ns))
     }
 
     /// Returns the rows that have requests, ascending, with their number of requests.
@@ -92,6 +94,7 @@ impl Column {
         self.count += 1;
         self.bytes += bytes;
         self.sum_ns += u128::from(ns);
+        self.min_ns = Some(self.min_ns.map_or(ns, |least| least.min(ns)));
         self.max_ns = self.max_ns.max(ns);
     }
 
@@ -103,6 +106,7 @@ impl Column {
         self.count += other.count;
         self.bytes += other.bytes;
         self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.into_iter().chain(other.min_ns).min();
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 }
@@ -199,6 +203,16 @@ mod tests {
             assert!((found / (percent * 1_000.0) - 1.0).abs() < 0.0625, "p{percent} is {found}");
         }
         assert_eq!((Column::default().mean_ns(), Column::default().percentile_ns(50.0)), (None, None));
+    }
+
+    #[test]
+    fn percentiles_of_equal_latencies_are_that_latency() {
+        let mut timeline = Timeline::default();
+        for _ in 0..3 {
+            timeline.record(Duration::from_us(5), Duration::from_ns(9_010), 512);
+        }
+        let column = &timeline.columns()[0];
+        assert_eq!((column.percentile_ns(50.0), column.percentile_ns(99.0)), (Some(9_010), Some(9_010)));
     }
 
     proptest! {

@@ -62,8 +62,8 @@ pub(crate) fn figure(title: &str, link: &str, timeline: &Timeline) -> Option<(Fi
         (&Axis::logarithmic("ns"), &cells.edges),
         &cells.counts,
     );
-    let powers = |ns: &f64| ns.log10();
-    let (least, greatest) = (cells.edges.first().map_or(0.0, powers), cells.edges.last().map_or(1.0, powers));
+    let power = |ns: &f64| ns.log10();
+    let (least, greatest) = (cells.edges.first().map_or(0.0, power), cells.edges.last().map_or(1.0, power));
     let scale = Scale::Linear { least, greatest };
     let to = cells.width_s * cells.columns as f64;
     let plot = Plot { x_axis: HorizontalAxis::linear(LEFT, 0.0, to), scale, top: TOP, height: PLOT };
@@ -80,10 +80,13 @@ pub(crate) fn figure(title: &str, link: &str, timeline: &Timeline) -> Option<(Fi
         path.close();
     }
     let mut svg = svg::drawing(height, title, &format!("At most {most} requests in a cell"));
-    for exponent in (0..=12).filter(|e| (least..=greatest).contains(&f64::from(*e))) {
-        let y = plot.y(f64::from(exponent));
+    let powers: Vec<f64> =
+        (0..=12).map(f64::from).filter(|power| (least..=greatest).contains(power)).collect();
+    // A map of a few rows may contain no power of ten.
+    for power in if powers.is_empty() { vec![least, greatest] } else { powers } {
+        let y = plot.y(power);
         svg.push(svg::line((plot.left(), y), (plot.right(), y)).class("grid"));
-        let label = number::duration_ns(10_f64.powi(exponent));
+        let label = number::duration_ns(10_f64.powf(power));
         svg.push(svg::text(plot.left(), -6.0, y + 3.5, Anchor::End, label).class("tick"));
     }
     let mut canvas = svg::canvas(height);

@@ -193,12 +193,16 @@ pub(crate) fn figure(group: &[&Series]) -> Figure {
     Figure { title, subtitle: subtitle(first, scale, &forms), height, svg, legend }
 }
 
+/// Least share of the greatest value by which values differ, if the scale begins above zero. Labels of a narrower scale
+/// would repeat their digits.
+const ZOOM_MIN: f64 = 0.02;
+
 /// Returns a scale from zero. If that would leave more than half of the plot empty, the scale begins at a round number
-/// below the least value.
+/// below the least value, unless all values are nearly equal.
 fn scale_for(all: &[Vec<(f64, f64)>]) -> Scale {
     let ys = || all.iter().flatten().map(|(_, y)| *y);
     match scale::ends(ys()) {
-        Some((least, greatest)) if least > 0.5 * greatest && greatest > least => {
+        Some((least, greatest)) if least > 0.5 * greatest && greatest - least > ZOOM_MIN * greatest => {
             let step = scale::step((greatest - least) / 4.0);
             let least = ((least - 0.1 * (greatest - least)) / step).floor() * step;
             Scale::Linear { least: least.max(0.0), greatest: greatest + (greatest - least) * 0.04 }
@@ -280,6 +284,16 @@ mod tests {
         assert_eq!(buckets.len(), 100);
         assert_eq!(buckets.iter().map(|b| b.greatest).fold(0.0, f64::max), 50.0);
         assert!((buckets[3].mean - 0.5).abs() < 1e-9 && buckets[3].least == 0.0);
+    }
+
+    #[test]
+    fn a_scale_begins_above_zero_only_for_values_that_differ() {
+        let begins = |ys: [f64; 2]| match scale_for(&[vec![(0.0, ys[0]), (1.0, ys[1])]]) {
+            Scale::Linear { least, .. } => least,
+            scale @ Scale::Logarithmic { .. } => panic!("{scale:?}"),
+        };
+        assert_eq!([begins([433.5, 433.6]), begins([433.5, 433.5]), begins([1.0, 433.5])], [0.0; 3]);
+        assert!(begins([400.0, 433.5]) > 380.0);
     }
 
     #[test]

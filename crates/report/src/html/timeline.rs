@@ -35,7 +35,7 @@ pub(super) fn section(devices: &[DeviceFigures]) -> Option<Section> {
     let mut heats = vec![];
     for job in jobs {
         let same: Vec<&Run<'_>> = runs.iter().filter(|run| run.job == job).collect();
-        for group in [latencies(&same), bandwidths(&same)] {
+        for group in [latencies(&same), rates(&same)] {
             let group: Vec<&Series> = group.iter().collect();
             charts.push(interactive(&series::figure(&group), &[series::interactive(&group)]));
         }
@@ -77,11 +77,12 @@ fn runs(device: &DeviceFigures) -> impl Iterator<Item = Run<'_>> {
     })
 }
 
-/// Returns the latencies in milliseconds: several statistics of one device, or the means of several devices.
+/// Returns the latencies: several statistics of one device, or the means of several devices.
 fn latencies(runs: &[&Run<'_>]) -> Vec<Series> {
-    let ms = |ns: Option<f64>| ns.map(|ns| ns / 1e6);
+    let greatest = runs.iter().flat_map(|run| run.timeline.columns()).map(|column| column.max_ns).max();
+    let (unit, nanoseconds) = unit_of(greatest.unwrap_or(0));
     let new = |run: &Run<'_>, column: &str, value: &dyn Fn(&Column) -> Option<f64>| {
-        over_time(run, "latency", column, "ms", &|column| ms(value(column)))
+        over_time(run, "latency", column, unit, &|column| value(column).map(|ns| ns / nanoseconds))
     };
     match runs {
         [run] => vec![
@@ -97,12 +98,27 @@ fn latencies(runs: &[&Run<'_>]) -> Vec<Series> {
     }
 }
 
-fn bandwidths(runs: &[&Run<'_>]) -> Vec<Series> {
+/// Returns the unit in which a chart up to this latency is easiest to read, and its nanoseconds.
+fn unit_of(greatest_ns: u64) -> (&'static str, f64) {
+    match greatest_ns {
+        0..10_000 => ("ns", 1.0),
+        10_000..10_000_000 => ("µs", 1e3),
+        10_000_000..10_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    }
+}
+
+/// Returns the bandwidths or, for calls of `fsync`, which move no bytes of their own, the calls per second.
+fn rates(runs: &[&Run<'_>]) -> Vec<Series> {
+    let bytes: u64 = runs.iter().flat_map(|run| run.timeline.columns()).map(|column| column.bytes).sum();
+    let (name, unit) = if bytes > 0 { ("bandwidth", "MiB/s") } else { ("rate", "calls/s") };
     let of = |run: &&Run<'_>| {
         let seconds = run.timeline.interval().as_ns() as f64 / 1e9;
-        let column = if runs.len() > 1 { run.device } else { "" };
-        let rate = |column: &Column| Some(column.bytes as f64 / MIB / seconds);
-        let mut series = over_time(run, "bandwidth", column, "MiB/s", &rate);
+        let label = if runs.len() > 1 { run.device } else { "" };
+        let amount =
+            |column: &Column| if bytes > 0 { column.bytes as f64 / MIB } else { column.count as f64 };
+        let rate = |column: &Column| Some(amount(column) / seconds);
+        let mut series = over_time(run, name, label, unit, &rate);
         // The job ends within the last interval, whose rate would be too low.
         if series.points.len() > 2 {
             series.points.pop();

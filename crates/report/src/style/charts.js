@@ -91,7 +91,8 @@
         for (; power <= max; power *= 10) {
           steps.forEach(function (step) { if (step * power >= min && step * power <= max) places.push(step * power); });
         }
-        return places;
+        // A map of a few rows may contain no round number.
+        return places.length ? places : [min, max];
       };
       vertical.filter = function (plot, places) { return places; };
     }
@@ -239,7 +240,7 @@
 
   // The legend: a button for each series.
   function legend(chart, parent) {
-    if (chart.spec.kind === "heat") return;
+    if (chart.spec.kind === "heat") return heatLegend(chart, parent);
     var list = make("ul", "legend switches", parent);
     chart.spec.series.forEach(function (line) {
       var button = make("button", "", make("li", "", list));
@@ -258,6 +259,17 @@
         });
         read(chart);
       });
+    });
+  }
+
+  // The ends of the colours of a heat map.
+  function heatLegend(chart, parent) {
+    var list = make("ul", "legend", parent), most = Math.max.apply(null, Array.from(chart.counts.values()));
+    [1, most].forEach(function (count, i) {
+      if (i === 1 && most === 1) return;
+      var item = make("li", "", list), ink = make("span", "ink", item);
+      inks.push(function () { ink.style.background = colour(count === most ? "--h10" : "--h1"); });
+      item.appendChild(document.createTextNode(digits(count) + (count === 1 ? " request" : " requests") + " in a cell"));
     });
   }
 
@@ -307,7 +319,8 @@
   }
   function range(spec, min, max) {
     if (min === null || min === undefined) return [0, 1];
-    var from = min > 0.5 * max && max > min ? min : Math.min(0, min), to = Math.max(max, from);
+    // Labels of a scale around nearly equal values would repeat their digits.
+    var from = min > 0.5 * max && max - min > 0.02 * max ? min : Math.min(0, min), to = Math.max(max, from);
     return from === to ? [from, from + 1] : [from === 0 ? 0 : from - 0.05 * (to - from), to + 0.05 * (to - from)];
   }
 
