@@ -56,6 +56,14 @@ def test_the_forms_of_a_job_are_equivalent(tmp_path):
     assert len(figures) == 1
 
 
+def test_a_page_shows_latencies_over_time_on_request_and_the_figures_stay():
+    job = {"rw": "randwrite", "bs": "4k", "size": "16m", "number_ios": 300}
+    plain = flashlab.Device("sd/kingston").run(**job)
+    over_time = flashlab.Device("sd/kingston").run(**job, over_time=True)
+    assert ("Over time" in plain.html(), "Over time" in over_time.html()) == (False, True)
+    assert plain.json() == over_time.json()
+
+
 def test_figures_agree_with_each_other():
     result = flashlab.Device("nvme/p32a80").run(rw="randrw", bs="4k", size="64m", iodepth=8, ioengine="libaio", number_ios=2000)
     read, write = result.jobs

@@ -14,7 +14,7 @@ const GENERATED: &str = "target/package";
 pub(crate) fn deb() -> Outcome {
     cargo(&["build", "--locked", "--profile", "dist", "--package", "flashlab", "--features", "full"])?;
     generate("target/dist/flashlab")?;
-    let pack = ["deb", "--package", "flashlab", "--profile", "dist", "--no-build", "--no-strip", "--locked"];
+    let pack = ["deb", "--package", "flashlab", "--profile", "dist", "--no-build", "--locked"];
     cargo(&pack).map_err(|error| format!("{error}\n(to install cargo-deb: cargo install --locked cargo-deb)"))
 }
 

@@ -25,8 +25,8 @@
   function chart(id, names, options) {
     var place = document.getElementById(id + "-plot"), list = document.getElementById(id + "-legend");
     var words = document.getElementById(id + "-values");
-    var axis = function (values, size) {
-      return { stroke: function () { return colour("--soft"); }, grid: { stroke: function () { return colour("--grid"); }, width: 1 },
+    var axis = function (values, size, label) {
+      return { label: label, labelSize: 20, labelGap: 2, labelFont: "12px system-ui, sans-serif", stroke: function () { return colour("--soft"); }, grid: { stroke: function () { return colour("--grid"); }, width: 1 },
         ticks: { show: false }, size: size, values: function (plot, all) { return all.map(function (v) { return v === null ? "" : values(v); }); } };
     };
     var series = [{}].concat(names.map(function (name, i) {
@@ -35,7 +35,7 @@
     var plot = new uPlot({
       width: Math.max(place.clientWidth, 100), height: 300, legend: { show: false }, cursor: { y: false },
       scales: { x: options.x, y: options.y },
-      axes: [axis(options.horizontal, 30), axis(options.vertical, 62)],
+      axes: [axis(options.horizontal, 30, options.across), axis(options.vertical, 62, options.up)],
       series: series,
       hooks: { setCursor: [read], setData: [read], draw: options.draw ? [options.draw] : [] }
     }, options.empty, place);
@@ -52,7 +52,8 @@
       var item = document.createElement("li"), button = document.createElement("button"), ink = document.createElement("span");
       button.type = "button";
       button.setAttribute("aria-pressed", "true");
-      ink.style.background = INKS[name.ink];
+      if (name.dash) ink.style.background = "repeating-linear-gradient(90deg, " + INKS[name.ink] + " 0 4px, transparent 4px 7px)";
+      else ink.style.background = INKS[name.ink];
       button.append(ink, name.text);
       button.addEventListener("click", function () {
         var show = button.getAttribute("aria-pressed") === "false";
@@ -112,6 +113,7 @@
     var empty = [xs].concat(names.map(function () { return xs.map(function () { return null; }); }));
     var plot = chart("amplification", names, {
       x: { time: false }, y: { range: function (plot, min, max) { return [1, Math.max(2, max || 2) * 1.05]; } }, empty: empty,
+      across: "drive writes", up: "flash writes per host write",
       horizontal: digits, vertical: digits, place: function (x) { return "After " + digits(x) + " drive writes"; }
     });
     var run = worker();
@@ -152,6 +154,7 @@
     var plot = chart("latency", names, {
       x: { time: false, distr: 3 }, y: { distr: 3, range: function () { return [1, 1e7]; } }, draw: line,
       empty: [xs, xs.map(function () { return null; }), xs.map(function () { return null; })],
+      across: "writes per second", up: "latency",
       horizontal: digits, vertical: microseconds,
       place: function (x) { return digits(x) + " writes per second offered, about " + digits(bound) + " sustained"; }
     });

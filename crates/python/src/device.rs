@@ -46,7 +46,13 @@ impl Device {
         Ok(Device { profile, seed, steps: Mutex::new(Steps::new(bench)) })
     }
 
-    fn run_jobs(&self, source: &Source, write_first: bool, progress: &Progress) -> PyResult<RunResult> {
+    fn run_jobs(
+        &self,
+        source: &Source,
+        write_first: bool,
+        settings: &Settings,
+        progress: &Progress,
+    ) -> PyResult<RunResult> {
         let invocation = source.parse()?;
         let found = iologs::read_all(&invocation.jobs, &|path| read_file(path, iologs::BYTES_MAX));
         let found = found.map_err(error)?;
@@ -57,7 +63,7 @@ impl Device {
         }
         bench.report_to(progress);
         let write_first = write_first && self.profile.state.is_none();
-        let run = JobRun::new(bench, &invocation, &Settings::default(), write_first);
+        let run = JobRun::new(bench, &invocation, settings, write_first);
         bench.report_to(&Progress::default());
         let mut run = run.map_err(error)?;
         run.counted.column = self.profile.label();
@@ -125,18 +131,21 @@ impl Device {
     ///
     /// Data that a job reads and that no earlier job wrote is written before the jobs begin, as on a used device;
     /// ``unwritten=True`` skips that. With ``check``, a job that ends early raises ``Error``, whose ``result`` has the
-    /// figures so far.
-    #[pyo3(signature = (job = None, /, *, unwritten = false, check = true, **options))]
+    /// figures so far. With ``over_time``, the page of the result shows the latencies over time, which costs the run a
+    /// few per cent.
+    #[pyo3(signature = (job = None, /, *, unwritten = false, over_time = false, check = true, **options))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         job: Option<&Bound<'py, PyAny>>,
         unwritten: bool,
+        over_time: bool,
         check: bool,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, RunResult>> {
         let source = Source::new(job, options)?;
-        let result = interrupt::run(py, |progress| self.run_jobs(&source, !unwritten, progress))??;
+        let settings = Settings { timeline: over_time, ..Settings::default() };
+        let result = interrupt::run(py, |progress| self.run_jobs(&source, !unwritten, &settings, progress))??;
         let refusal = result.refusal();
         let result = Bound::new(py, result)?;
         match refusal.filter(|_| check) {

@@ -236,6 +236,9 @@ fn is_wordy(cell: &Cell) -> bool {
     matches!(&cell.published, Some(Published::Text { text }) if text.chars().count() > WORDS_MAX)
 }
 
+/// Stands in place of the role of a figure that nothing was compared with.
+const UNMEASURED: &str = "no measurement";
+
 fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [String; 6] {
     let (published, published_sd) = match grid::compared(cell) {
         Some(Published::Figure { mean, sd }) => {
@@ -254,7 +257,9 @@ fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [St
         (false, true) => style.warn(error),
         (false, false) => error,
     };
+    let is_compared = grid::compared(cell).is_some() || cell.reference.is_some();
     let role = match cell.role {
+        Role::Predicted if !is_compared => style.dim(UNMEASURED),
         Role::Predicted => cell.role.name().to_string(),
         Role::Fitted | Role::Assumed | Role::Unsourced => style.dim(cell.role.name()),
     };
