@@ -1,7 +1,7 @@
 //! Tests of the terminal table: its snapshots and its width.
 
 use crate::fixture::*;
-use flashlab_lab::results::Results;
+use flashlab_lab::results::{Results, Role};
 use flashlab_report::terminal::{WIDTH, table};
 
 fn all() -> [Results; 6] {
@@ -94,4 +94,16 @@ fn colour_changes_nothing_but_colour() {
 #[test]
 fn names_from_outside_cannot_move_the_cursor() {
     assert!(!table(&hostile_fixture(), WIDTH, false).contains('\u{1b}'));
+}
+
+#[test]
+fn a_figure_that_nothing_is_compared_with_is_no_prediction() {
+    let mut results = sd_cards_fixture();
+    for cell in &mut results.cells {
+        cell.published = None;
+        cell.error_percent = None;
+        cell.role = Role::Predicted;
+    }
+    let text = table(&results, 100, false);
+    assert!(text.contains("no measurement") && !text.contains("predicted"), "{text}");
 }
