@@ -119,7 +119,9 @@ impl Host {
         spent[Mechanism::Queue] = start.since(arrived);
         // A request that the block layer rejects sends no command, nor does a flush of a card without a cache.
         let software = if self.reaches_card(&request) {
-            let length = request.length.min(self.geometry.request_max);
+            // A trim moves no data.
+            let length =
+                if request.op == Op::Trim { 0 } else { request.length.min(self.geometry.request_max) };
             let preparation = match self.prepare_block {
                 Some(t_block) => self.rest_of_preparation(arrived, start, self.t_request, t_block, length),
                 None => self.t_request,

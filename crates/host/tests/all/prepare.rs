@@ -22,15 +22,14 @@ fn machine(prepare: bool) -> Machine {
     }
 }
 
-/// Returns the host's time in each of `count` reads of `length` bytes, all submitted at once.
-fn host_times(prepare: bool, count: u64, length: u64) -> Vec<Duration> {
+/// Returns the host's time in each of `count` requests of `length` bytes, all submitted at once.
+fn host_times(prepare: bool, op: Op, count: u64, length: u64) -> Vec<Duration> {
     let machine = machine(prepare);
     let card = super::common::parameters(64 << 20);
     let model = CardModel::new(card.clone(), machine.link(&card.modes), 1);
     let mut host = Host::new(&machine, Box::new(model));
     for n in 0..count {
-        let request =
-            Request { id: RequestId(n), op: Op::Read, file: FileId::DEVICE, offset: n * length, length };
+        let request = Request { id: RequestId(n), op, file: FileId::DEVICE, offset: n * length, length };
         host.submit(Instant::ZERO, request);
     }
     (0..count).map(|_| host.complete(Instant::MAX).expect("it completes").spent[Mechanism::Host]).collect()
@@ -41,19 +40,27 @@ fn preparation_hides_behind_the_transfer_of_the_command_before_it() {
     let us = Duration::from_us;
     let blocks = 64 * KIB / 512;
     let whole = us(40 + 60 + blocks);
-    assert_eq!(host_times(false, 3, 64 * KIB), [whole; 3]);
+    assert_eq!(host_times(false, Op::Read, 3, 64 * KIB), [whole; 3]);
     // A read of 64 KiB takes longer than the preparation of the next one.
-    assert_eq!(host_times(true, 3, 64 * KIB), [whole, us(60), us(60)]);
+    assert_eq!(host_times(true, Op::Read, 3, 64 * KIB), [whole, us(60), us(60)]);
     // One block moves faster than the next command is prepared.
     let bus = Mode::HighSpeed.bus();
     let left = us(41).saturating_sub(bus.read_block() + bus.command());
-    assert_eq!(host_times(true, 2, 512), [us(40 + 60 + 1), us(60) + left]);
+    assert_eq!(host_times(true, Op::Read, 2, 512), [us(40 + 60 + 1), us(60) + left]);
 }
 
 #[test]
 fn the_pieces_of_a_long_request_are_prepared_like_requests() {
     let us = Duration::from_us;
     let blocks = 128 * KIB / 512;
-    assert_eq!(host_times(false, 1, 256 * KIB), [us(40 + 60 + 60 + 2 * blocks)]);
-    assert_eq!(host_times(true, 1, 256 * KIB), [us(40 + 60 + 60 + blocks)]);
+    assert_eq!(host_times(false, Op::Read, 1, 256 * KIB), [us(40 + 60 + 60 + 2 * blocks)]);
+    assert_eq!(host_times(true, Op::Read, 1, 256 * KIB), [us(40 + 60 + 60 + blocks)]);
+}
+
+#[test]
+fn a_trim_moves_no_data_and_needs_no_preparation_by_block() {
+    let us = Duration::from_us;
+    for prepare in [false, true] {
+        assert_eq!(host_times(prepare, Op::Trim, 1, 256 * KIB), [us(40 + 60)], "{prepare}");
+    }
 }

@@ -160,7 +160,7 @@ fn one_card_on_two_hosts_gets_one_profile_with_an_access_time_of_the_mode_that_n
     let time =
         numbers.iter().find(|number| number["name"] == "card.t_access_ddr50").expect("the mode needs it");
     let time = time["value"].as_f64().expect("a number");
-    assert!((time / 150e3 - 1.0).abs() < 0.1, "{time}");
+    assert!((time / 134e3 - 1.0).abs() < 0.1, "{time}");
     assert!(profile.contains("\"card.t_access_ddr50\" = { fitted = ["), "{profile}");
     let hosts = folder.run(&[&both[..], &["--host", "raspberry-pi-2", "--same-card"]].concat());
     assert!(hosts.err.contains("--host is given 3 times for 2 measurements"), "{}", hosts.err);

@@ -37,9 +37,9 @@ fn profile(card: &str, t_read: &str, t_prog: &str, t_commit: &str) -> String {
         .replace(r#"["raw randwrite 4K/kingston"]"#, shared)
         .replace("/kingston", &format!("/{card}"))
         .replace("/sandisk", &format!("/{card}"))
-        .replace("247.5us", t_read)
-        .replace("346.6us", t_prog)
-        .replace("548.7us", t_commit)
+        .replace("225.5us", t_read)
+        .replace("332.2us", t_prog)
+        .replace("553.7us", t_commit)
 }
 
 /// Writes a library of the two cards, whose times are those of the published figures times `factor`.
