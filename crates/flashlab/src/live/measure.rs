@@ -181,16 +181,19 @@ fn setup(live: &Live, settings: Settings) -> Vec<(String, String)> {
 }
 
 /// Returns a kernel and the folder of its modules: those that `./test` unpacks from Debian's package, or the system's
-/// own.
+/// own. Prefers the uncompressed image, because an emulated guest takes long to unpack a kernel.
 fn guest_kernel() -> Result<(PathBuf, PathBuf), Failure> {
     let places = [Path::new("target/guest"), Path::new("/")];
     let found = places.into_iter().find_map(|root| {
+        let modules = root.join("lib/modules");
         let boot = fs::read_dir(root.join("boot")).ok()?;
         let names = boot.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let version = names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).max()?;
-        let modules = root.join("lib/modules").join(&version);
-        let kernel = root.join("boot").join(format!("vmlinuz-{version}"));
-        Some((kernel.canonicalize().ok()?, modules.canonicalize().ok()?))
+        let images = names.filter_map(|name| {
+            let version = name.strip_prefix("vmlinux-").or_else(|| name.strip_prefix("vmlinuz-"))?.to_owned();
+            modules.join(&version).is_dir().then(|| (version, name.starts_with("vmlinux-"), name))
+        });
+        let (version, _, image) = images.max()?;
+        Some((root.join("boot").join(image).canonicalize().ok()?, modules.join(version).canonicalize().ok()?))
     });
     found.ok_or_else(|| {
         Failure::failed(
