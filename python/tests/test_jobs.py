@@ -105,7 +105,7 @@ def test_data_is_written_before_it_is_read_once_only():
         ("sd/kingson", "--name=a --rw=read --direct=1"),
         ("sd/kingston:flash.t_prg=3us", "--name=a --rw=read --direct=1"),
         ("sd/kingston", "--name=a --rw=raed --direct=1"),
-        ("sd/kingston", "--name=a --rw=read --loops=2"),
+        ("sd/kingston", "--name=a --rw=write --size=1m --sync_file_range=write:8"),
         ("sd/kingston", "--name=a --rw=read --bs=100 --direct=1"),
         ("sd/kingston", "missing.fio"),
     ],
