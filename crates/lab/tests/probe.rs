@@ -85,7 +85,7 @@ fn check_all(device: &Device, findings: &Findings, truths: Vec<(Name, Truth)>) {
 
 /// The truth about a card, from the numbers of its profile.
 fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
-    let card = &device.hardware::<CardInHost>().expect("a card").card;
+    let CardInHost { card, host, .. } = device.hardware::<CardInHost>().expect("a card");
     let (mapping, nand) = (&card.mapping, &card.nand);
     // With this placement, overwrites are logged and merged, so the unit shows when too many are open.
     let is_merged = mapping.rewrite_unit == nand.erase_block;
@@ -111,13 +111,16 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     } else {
         Truth::Exact(allocation_unit)
     };
+    // A host that prepares the next read meanwhile makes short reads at depth 2 faster, by less than a quarter.
+    let depth = Value::Count(1);
+    let depth = if host.prepare == Some(true) { Truth::ExactOrLow(depth) } else { Truth::Exact(depth) };
     let mut random_write_units = vec![Value::Bytes(granule), Value::Bytes(nand.page)];
     // The area for small writes has pages of its own, and writes beyond it rewrite a map unit.
     random_write_units.extend(refinements.small.page.map(Value::Bytes));
     random_write_units.extend(refinements.small.max.map(|_| Value::Bytes(mapping.map_unit)));
     vec![
         (Name::Capacity, bytes(card.capacity)),
-        (Name::QueueDepth, Truth::Exact(Value::Count(1))),
+        (Name::QueueDepth, depth),
         (Name::MapCoverage, coverage),
         // The bus hides it: the array streams faster than the wires transfer.
         (Name::ReadPage, Truth::None),
