@@ -119,9 +119,8 @@ impl Host {
         spent[Mechanism::Queue] = start.since(arrived);
         // A request that the block layer rejects sends no command, nor does a flush of a card without a cache.
         let software = if self.reaches_card(&request) {
-            // A trim moves no data.
             let length =
-                if request.op == Op::Trim { 0 } else { request.length.min(self.geometry.request_max) };
+                if request.op.moves_data() { request.length.min(self.geometry.request_max) } else { 0 };
             let preparation = match self.prepare_block {
                 Some(t_block) => self.rest_of_preparation(arrived, start, self.t_request, t_block, length),
                 None => self.t_request,
@@ -174,8 +173,7 @@ impl RequestInService {
 
     #[cold]
     fn piece(&self, geometry: &Geometry) -> u64 {
-        let whole =
-            self.request.op == Op::Trim || self.request.op.is_flush() || !geometry.admits(&self.request);
+        let whole = !self.request.op.moves_data() || !geometry.admits(&self.request);
         if whole { self.request.length } else { geometry.request_max }
     }
 }

@@ -145,7 +145,7 @@ impl QueuedHost {
         let command = if in_flight.flushes {
             Request { op: Op::Flush, offset: 0, length: 0, ..request }
         } else {
-            let is_split = (request.op == Op::Read || request.op.is_write()) && geometry.admits(&request);
+            let is_split = request.op.moves_data() && geometry.admits(&request);
             let left = request.length - in_flight.moved;
             let length = if is_split { left.min(geometry.request_max) } else { left };
             let offset = request.offset + in_flight.moved;
@@ -154,7 +154,7 @@ impl QueuedHost {
         };
         let mut software = Duration::ZERO;
         if geometry.admits(&command) && durability.sends(command.op) {
-            let blocks = if command.op == Op::Trim { 0 } else { command.length / geometry.block };
+            let blocks = if command.op.moves_data() { command.length / geometry.block } else { 0 };
             software = self.prepare_block * blocks + self.t_command;
             software += if is_first { self.t_request } else { Duration::ZERO };
             self.commands += 1;

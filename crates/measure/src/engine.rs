@@ -317,7 +317,7 @@ fn execute(channel: &mut dyn Channel, request: &Request, buffer: &mut Buffer) ->
             channel.flush(true)
         }
         // Of a buffered job, between two loops. Channels bypass the page cache.
-        Op::Trim if length == 0 => Ok(()),
+        Op::Trim if request.drops_pages() => Ok(()),
         Op::Trim => channel.discard(offset, length),
         Op::Flush => channel.flush(false),
         Op::FlushData => channel.flush(true),

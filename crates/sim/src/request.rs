@@ -46,6 +46,11 @@ impl Op {
     pub const fn is_write(self) -> bool {
         matches!(self, Op::Write | Op::WriteFua)
     }
+    /// Returns true for reads and writes, which move data between host and device.
+    #[inline]
+    pub const fn moves_data(self) -> bool {
+        matches!(self, Op::Read | Op::Write | Op::WriteFua)
+    }
 }
 
 /// An operation on `length` bytes at byte `offset`.
@@ -64,6 +69,15 @@ pub struct Request {
 }
 
 impl Request {
+    /// Returns the call that drops the cached pages of a file: a trim of no bytes. A page cache understands it as
+    /// `posix_fadvise` understands a length of 0, the whole file; devices have no use for it.
+    pub fn drop_pages(id: RequestId, file: FileId) -> Request {
+        Request { id, op: Op::Trim, file, offset: 0, length: 0 }
+    }
+    /// Returns true if this is a call of [`Request::drop_pages`].
+    pub fn drops_pages(&self) -> bool {
+        self.op == Op::Trim && self.length == 0
+    }
     /// Returns the offset of the byte after the last.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)

@@ -41,8 +41,7 @@ impl<'a> Task<'a> {
 /// Jobs that run together and report to a [`Record`]. `sync=1` adds a flush to each write. The time of the flush is
 /// part of the write's latency.
 ///
-/// A buffered job drops the cached pages of its files between loops by a trim of no bytes at offset 0, which a page
-/// cache understands as `posix_fadvise` understands a length of 0: the whole file.
+/// A buffered job drops the cached pages of its files between loops ([`Request::drop_pages`]).
 #[derive(Clone, Debug)]
 pub struct Jobs<R> {
     jobs: Vec<Submitter>,
@@ -296,9 +295,7 @@ impl<R: Record> Workload for Jobs<R> {
                 let op = if data_only { Op::FlushData } else { Op::Flush };
                 (Outstanding::Flush(flush.io(at)), Request { id, op, file, offset: 0, length: 0 })
             }
-            Next::Invalidate(file) => {
-                (Outstanding::Invalidate, Request { id, op: Op::Trim, file, offset: 0, length: 0 })
-            }
+            Next::Invalidate(file) => (Outstanding::Invalidate, Request::drop_pages(id, file)),
         };
         *slot = Slot { job, outstanding };
         self.latest = job;

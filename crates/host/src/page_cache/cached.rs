@@ -6,7 +6,7 @@ use core::ops::Range;
 use flashlab_sim::{CloneModel, Completion, FileId, Geometry, Instant, Model, Observer, PowerCut, Request};
 
 /// A device under its page cache. Requests are calls of programs: `read`, `write`, `fsync` and `fdatasync`, of any
-/// offset and length. A trim of no bytes drops the pages of its file; other trims are unsupported.
+/// offset and length. [`Request::drop_pages`] drops the pages of a file; trims are unsupported.
 pub struct Cached<'a> {
     cache: &'a mut PageCache,
     device: &'a mut dyn Model,

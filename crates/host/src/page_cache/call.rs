@@ -155,9 +155,13 @@ impl PageCache {
         let Request { op, file, offset, length, .. } = call.request;
         let end = offset.checked_add(length);
         let is_within = end.is_some_and(|end| end <= device.geometry().capacity && length > 0);
-        let drops = op == Op::Trim && length == 0;
-        if (op == Op::Trim && !drops) || (!drops && !op.is_flush() && !is_within) {
-            call.status = if op == Op::Trim { Status::Unsupported } else { Status::OutOfRange };
+        call.status = match op {
+            _ if op.is_flush() || call.request.drops_pages() => Status::Ok,
+            Op::Trim => Status::Unsupported,
+            _ if is_within => Status::Ok,
+            _ => Status::OutOfRange,
+        };
+        if call.status != Status::Ok {
             return false;
         }
         call.stage = match op {
@@ -371,10 +375,6 @@ impl PageCache {
                 self.wait(call, id, group, at);
                 true
             }
-            Plug::Empty if call.request.op == Op::Trim && !self.is_device(file) => {
-                self.drop_file(file);
-                false
-            }
             Plug::Empty => self.await_writes(device, call, id, at),
         }
     }
@@ -384,18 +384,18 @@ impl PageCache {
         let file = call.request.file;
         let of_file = self.groups.iter().filter(|(_, group)| group.file == file && group.op.is_write());
         let writes: Vec<IoId> = of_file.map(|(group, _)| *group).collect();
-        let drops = call.request.op == Op::Trim;
+        let drops = call.request.drops_pages();
         call.stage = if drops { Stage::Drop } else { Stage::StartFlush };
-        if writes.is_empty() {
-            return if drops {
-                self.drop_file(file);
-                false
-            } else {
-                self.start_flush(device, call, id, at)
-            };
+        // `POSIX_FADV_DONTNEED` waits for no writes, `BLKFLSBUF` and `fsync` do.
+        if !writes.is_empty() && (!drops || self.is_device(file)) {
+            writes.into_iter().for_each(|group| self.wait(call, id, group, at));
+            return true;
         }
-        writes.into_iter().for_each(|group| self.wait(call, id, group, at));
-        true
+        if drops {
+            self.drop_file(file);
+            return false;
+        }
+        self.start_flush(device, call, id, at)
     }
 
     fn start_flush(&mut self, device: &dyn Model, call: &mut Call, id: CallId, at: Instant) -> bool {

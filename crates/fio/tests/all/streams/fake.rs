@@ -53,9 +53,7 @@ impl Model for FixedLatency {
         let latency = if request.op == Op::Flush {
             self.flush
         } else {
-            // A trim of no bytes is for the page cache of a buffered job.
-            let drops_pages = request.op == Op::Trim && request.length == 0;
-            let is_valid = drops_pages || self.geometry().admits(&request);
+            let is_valid = request.drops_pages() || self.geometry().admits(&request);
             assert!(is_valid, "{request:?} lies outside of {} bytes", self.capacity);
             self.latency
         };
