@@ -17,6 +17,8 @@ pub struct Kernel {
     pub image: PathBuf,
     /// Release, such as `6.1.0-56-amd64`.
     pub release: String,
+    /// Folder of the modules.
+    pub modules_folder: PathBuf,
     /// Module files by module name. Names have underscores instead of hyphens.
     modules: BTreeMap<String, PathBuf>,
     /// Names of the modules that the image contains.
@@ -55,10 +57,10 @@ impl Kernel {
         // Cloud kernels lack most filesystems.
         releases.sort_by_key(|release| (!release.contains("cloud"), version(release)));
         let release = releases.pop()?;
-        let folder_of_modules = modules_of(folder, &release)?;
+        let modules_folder = modules_of(folder, &release)?;
         let mut modules = BTreeMap::new();
-        collect(&folder_of_modules, &mut modules);
-        let built_in = fs::read_to_string(folder_of_modules.join("modules.builtin")).unwrap_or_default();
+        collect(&modules_folder, &mut modules);
+        let built_in = fs::read_to_string(modules_folder.join("modules.builtin")).unwrap_or_default();
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
         // An unpacked image saves the emulated processor the decompression.
         let plain = folder.join("boot").join(format!("vmlinux-{release}"));
@@ -66,7 +68,7 @@ impl Kernel {
             true => plain,
             false => folder.join("boot").join(format!("vmlinuz-{release}")),
         };
-        Some(Kernel { image, release, modules, built_in })
+        Some(Kernel { image, release, modules_folder, modules, built_in })
     }
 
     /// Reads the modules `wanted` and all that they need, in an order in which they can be loaded. Modules that the image
@@ -103,6 +105,7 @@ fn modules_of(folder: &Path, release: &str) -> Option<PathBuf> {
     ["lib/modules", "usr/lib/modules"]
         .map(|path| folder.join(path).join(release))
         .into_iter()
+        .filter_map(|path| path.canonicalize().ok())
         .find(|path| path.is_dir())
 }
 

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::progress::ProgressDisplay;
 use flashlab_lab::experiment::{Live, LiveSettings};
 use flashlab_lab::progress::Progress;
+use flashlab_recorder::Kernel;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -80,8 +81,8 @@ fn measure_once(
     let numbers = [("DEVICE", sizes.device), ("SIZE", sizes.size), ("RUNTIME", sizes.runtime)];
     command.envs(numbers.map(|(name, number)| (name, number.to_string())));
     if settings.guest {
-        let (kernel, modules) = guest_kernel()?;
-        command.env("KERNEL", kernel).env("MODULES", modules).env("MEMORY", sizes.memory.to_string());
+        let Kernel { image, modules_folder, .. } = guest_kernel()?;
+        command.env("KERNEL", image).env("MODULES", modules_folder).env("MEMORY", sizes.memory.to_string());
         // In an emulated guest, creating and filling the files takes longer than the measurement.
         let limit = 300 + outcome.rows.len() as u32 * (sizes.runtime + 60);
         command.env("LIMIT", limit.to_string());
@@ -180,22 +181,9 @@ fn setup(live: &Live, settings: Settings) -> Vec<(String, String)> {
     setup
 }
 
-/// Returns a kernel and the folder of its modules: those that `./test` unpacks from Debian's package, or the system's
-/// own. Prefers the uncompressed image, because an emulated guest takes long to unpack a kernel.
-fn guest_kernel() -> Result<(PathBuf, PathBuf), Failure> {
-    let places = [Path::new("target/guest"), Path::new("/")];
-    let found = places.into_iter().find_map(|root| {
-        let modules = root.join("lib/modules");
-        let boot = fs::read_dir(root.join("boot")).ok()?;
-        let names = boot.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let images = names.filter_map(|name| {
-            let version = name.strip_prefix("vmlinux-").or_else(|| name.strip_prefix("vmlinuz-"))?.to_owned();
-            modules.join(&version).is_dir().then(|| (version, name.starts_with("vmlinux-"), name))
-        });
-        let (version, _, image) = images.max()?;
-        Some((root.join("boot").join(image).canonicalize().ok()?, modules.join(version).canonicalize().ok()?))
-    });
-    found.ok_or_else(|| {
+/// Returns a kernel that `./test` unpacks from Debian's package, or the system's own.
+fn guest_kernel() -> Result<Kernel, Failure> {
+    Kernel::find(&["target/guest", "/"].map(PathBuf::from)).map_err(|_| {
         Failure::failed(
             "no kernel for the guest in target/guest or /boot; ./test unpacks Debian's to target/guest",
         )

@@ -77,15 +77,16 @@ fn in_a_guest_every_path_is_measured() {
     if !are_installed(&["qemu-system-x86_64", "busybox", "fio", "mkfs.xfs", "losetup", "nbd-client"]) {
         return;
     }
-    let Some((vmlinuz, modules)) = kernel() else {
+    let Some((image, modules)) = kernel() else {
         skipped("no Debian kernel in target/guest or /boot");
         return;
     };
+    let boot = image.parent().expect("a file has a folder");
     let folder = small("paths-guest");
     // The program looks for the kernel in `target/guest`.
     let links = format!(
-        "mkdir -p target/guest/boot target/guest/lib/modules && ln -s {} target/guest/boot && ln -s {} target/guest/lib/modules",
-        vmlinuz.canonicalize().expect("the path exists").display(),
+        "mkdir -p target/guest/lib/modules && ln -s {} target/guest/boot && ln -s {} target/guest/lib/modules",
+        boot.canonicalize().expect("the path exists").display(),
         modules.canonicalize().expect("the path exists").display(),
     );
     let linked = std::process::Command::new("sh").args(["-c", &links]).current_dir(&folder).status();
