@@ -92,6 +92,15 @@ pub(crate) fn decimals_written(value: f64) -> usize {
 /// No-break space between a number and its unit in running text.
 pub(crate) const NO_BREAK: char = '\u{a0}';
 
+/// Units of times with their nanoseconds, for [`unit_for`].
+pub(crate) const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+
+/// Returns the unit in which an axis up to `greatest` is easiest to read, with its size. `units` begins with the largest
+/// one.
+pub(crate) fn unit_for(greatest: f64, units: &[(f64, &'static str); 4]) -> (f64, &'static str) {
+    *units.iter().find(|(size, _)| greatest >= 2.0 * size).unwrap_or(&units[3])
+}
+
 /// Formats a duration with three significant digits: `45.0 ms`, `312 µs`, `3.08 s`.
 pub(crate) fn duration_ns(ns: f64) -> String {
     let (scaled, unit) = match ns.abs() {

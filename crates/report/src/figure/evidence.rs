@@ -77,12 +77,12 @@ pub fn figure(finding: &Finding) -> Option<Figure> {
 /// Converts a label such as `range, B` to a readable unit for these values. Returns the label and the factor.
 fn scaled(label: &str, values: impl Iterator<Item = f64>) -> (String, f64) {
     let most = values.fold(0.0, f64::max);
-    let units: &[(f64, &str)] = match label.rsplit_once(", ").map(|(_, unit)| unit) {
+    let units: &[(f64, &'static str); 4] = match label.rsplit_once(", ").map(|(_, unit)| unit) {
         Some("B") => &[(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB"), (1.0, "B")],
-        Some("ns") => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
+        Some("ns") => &number::TIMES,
         _ => return (label.to_owned(), 1.0),
     };
-    let (size, unit) = *units.iter().find(|(size, _)| most >= 2.0 * size).unwrap_or(&(1.0, units[3].1));
+    let (size, unit) = number::unit_for(most, units);
     let what = label.rsplit_once(", ").map_or(label, |(what, _)| what);
     (format!("{what}, {unit}"), 1.0 / size)
 }

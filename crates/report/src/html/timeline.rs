@@ -5,6 +5,7 @@ use super::{Section, comparison::interactive, folded};
 use crate::{
     figure::{latency_heat, series},
     markup::{Element, element},
+    number,
     terminal::plural,
 };
 use flashlab_fio::stats::{Column, Timeline};
@@ -80,7 +81,7 @@ fn runs(device: &DeviceFigures) -> impl Iterator<Item = Run<'_>> {
 /// Returns the latencies: several statistics of one device, or the means of several devices.
 fn latencies(runs: &[&Run<'_>]) -> Vec<Series> {
     let greatest = runs.iter().flat_map(|run| run.timeline.columns()).map(|column| column.max_ns).max();
-    let (unit, nanoseconds) = unit_of(greatest.unwrap_or(0));
+    let (nanoseconds, unit) = number::unit_for(greatest.unwrap_or(0) as f64, &number::TIMES);
     let new = |run: &Run<'_>, column: &str, value: &dyn Fn(&Column) -> Option<f64>| {
         over_time(run, "latency", column, unit, &|column| value(column).map(|ns| ns / nanoseconds))
     };
@@ -95,16 +96,6 @@ fn latencies(runs: &[&Run<'_>]) -> Vec<Series> {
             .iter()
             .map(|run| Series { name: "mean latency".into(), ..new(run, run.device, &Column::mean_ns) })
             .collect(),
-    }
-}
-
-/// Returns the unit in which a chart up to this latency is easiest to read, and its nanoseconds.
-fn unit_of(greatest_ns: u64) -> (&'static str, f64) {
-    match greatest_ns {
-        0..10_000 => ("ns", 1.0),
-        10_000..10_000_000 => ("µs", 1e3),
-        10_000_000..10_000_000_000 => ("ms", 1e6),
-        _ => ("s", 1e9),
     }
 }
 
