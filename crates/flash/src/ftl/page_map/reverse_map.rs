@@ -55,8 +55,12 @@ impl ReverseMap {
         list.index() as usize * self.units_per_block as usize
     }
     #[inline]
+    fn pages_per_block(&self) -> u32 {
+        self.units_per_block / self.units_per_page
+    }
+    #[inline]
     fn page_of(&self, block: u32, page: u32) -> usize {
-        (block * (self.units_per_block / self.units_per_page) + page) as usize
+        (block * self.pages_per_block() + page) as usize
     }
 
     /// Records the units of a page that is programmed. `parts` has room for a page, of which the first `count` are
@@ -81,8 +85,8 @@ impl ReverseMap {
         }
     }
 
-    /// Gives `block` a list, which contains the units of the first `written` pages. The entries behind them are set when
-    /// their pages are written.
+    /// Gives `block` a list with the units of its first `written` pages, and returns it. The entries behind them are set
+    /// when their pages are written.
     #[cold]
     fn give_list(&mut self, block: u32, written: u32) -> List {
         let size = self.units_per_block as usize;
@@ -106,7 +110,7 @@ impl ReverseMap {
     #[inline]
     pub(super) fn expand(&mut self, block: u32) {
         if self.lists[block as usize].is_none() {
-            self.give_list(block, self.units_per_block / self.units_per_page);
+            self.give_list(block, self.pages_per_block());
         }
     }
 
