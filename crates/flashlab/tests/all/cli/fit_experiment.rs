@@ -33,13 +33,20 @@ job = "--name=r --filesize=64M --number_ios=200 --direct=1 --bs=4K --rw=randread
 fn profile(card: &str, t_read: &str, t_prog: &str, t_commit: &str) -> String {
     let shipped = include_str!("../../../../../profiles/sd/kingston.toml");
     let shared = r#"["raw randwrite 4K/one", "raw randwrite 4K/two"]"#;
-    shipped
+    let with = |text: String, key: &str, value: &str| {
+        let is_key = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim() == key);
+        let lines = text
+            .lines()
+            .map(|line| if is_key(line) { format!("{key} = {value:?}") } else { line.to_owned() });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let text = shipped
         .replace(r#"["raw randwrite 4K/kingston"]"#, shared)
         .replace("/kingston", &format!("/{card}"))
-        .replace("/sandisk", &format!("/{card}"))
-        .replace("225.5us", t_read)
-        .replace("332.2us", t_prog)
-        .replace("553.7us", t_commit)
+        .replace("/sandisk", &format!("/{card}"));
+    [("t_read", t_read), ("t_prog", t_prog), ("t_commit", t_commit)]
+        .into_iter()
+        .fold(text, |text, (key, value)| with(text, key, value))
 }
 
 /// Writes a library of the two cards, whose times are those of the published figures times `factor`.
