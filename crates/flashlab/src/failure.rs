@@ -31,10 +31,18 @@ impl Failure {
         Failure { message: Some(format!("{}: {error}", path.display())), code: 1 }
     }
     /// Returns the failure of a valid request that could not be carried out.
+    #[cfg(any(
+        feature = "fit",
+        feature = "image",
+        feature = "record",
+        feature = "serve",
+        feature = "volume"
+    ))]
     pub(crate) fn failed(message: impl Display) -> Self {
         Failure { message: Some(message.to_string()), code: 1 }
     }
     /// Returns the failure of a system call on something other than a file, such as a socket or a process.
+    #[cfg(any(feature = "serve", feature = "volume", feature = "web"))]
     pub(crate) fn system(what: &str, error: &io::Error) -> Self {
         Failure { message: Some(format!("{what}: {error}")), code: 1 }
     }

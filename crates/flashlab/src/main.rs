@@ -12,6 +12,7 @@ mod command;
 mod failure;
 mod file;
 mod limits;
+#[cfg(feature = "serve")]
 mod live;
 #[cfg(feature = "serve")]
 mod logging;

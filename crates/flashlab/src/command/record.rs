@@ -30,7 +30,7 @@ pub(crate) enum Record {
     /// Records a workload on a filesystem under a real kernel, in a QEMU guest, for replays on virtual devices.
     ///
     /// `docs/recordings-record.md` describes the guest, the shipped workloads and the errors of predictions.
-    Record(Options),
+    Record(Box<Options>),
 }
 
 impl Record {

@@ -2,6 +2,7 @@
 
 use super::jobs;
 use crate::failure::{Failure, say};
+#[cfg(feature = "serve")]
 use crate::live::{Settings, measure};
 use crate::width::columns;
 use crate::{file, progress, recorded};
@@ -79,9 +80,6 @@ enum Format {
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     if let Some(live) = Live::open(&options.experiment, library)? {
         options.check_outputs(live.name())?;
-        if !cfg!(feature = "serve") {
-            return Err(super::absent::failure(&format!("run {}, a live experiment,", live.name()), "serve"));
-        }
         return run_live(options, &live);
     }
     let mut experiment = Experiment::open(&options.experiment, library)?;
@@ -153,6 +151,7 @@ impl Options {
     }
 
     /// Returns the given options that belong to simulated experiments alone.
+    #[cfg(feature = "serve")]
     fn simulated_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--job", self.job.is_some()),
@@ -166,7 +165,13 @@ impl Options {
     }
 }
 
+#[cfg(not(feature = "serve"))]
+fn run_live(_: &Options, live: &Live) -> Result<ExitCode, Failure> {
+    Err(super::absent::failure(&format!("run {}, a live experiment,", live.name()), "serve"))
+}
+
 /// Runs a live experiment, which measures a machine.
+#[cfg(feature = "serve")]
 fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
     if let Some(option) = options.simulated_options().next() {
         let name = live.name();

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use flashlab_block::FileError;
 use flashlab_catalogue::library::Library;
 use flashlab_served::ServedError;
-use flashlab_served::volume::{OpenPool, Pool, PoolError, PoolMember, open_options};
+use flashlab_served::volume::{OpenPool, Pool, PoolError, open_options};
 use flashlab_volume::keys::KeyError;
 use flashlab_volume::{Degraded, OpenOptions, VolumeError};
 use std::process::ExitCode;
@@ -150,8 +150,9 @@ impl Name {
 }
 
 /// Refuses a new member of a served volume that is mounted or in use.
+#[cfg(feature = "serve")]
 pub(crate) fn refuse_member_in_use(member: &str) -> Result<(), String> {
-    let new = Pool::new(vec![PoolMember::parse(member)]);
+    let new = Pool::new(vec![flashlab_served::volume::PoolMember::parse(member)]);
     format::find_use(&new).map_or(Ok(()), Err)
 }
 
