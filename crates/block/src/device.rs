@@ -8,8 +8,8 @@ use std::pin::Pin;
 
 /// A device that holds bytes, live or simulated.
 ///
-/// - Requests of several threads run concurrently. Two overlapping requests end as if one came after the other, block
-///   by block.
+/// - Requests of several threads run concurrently. Overlapping requests are serialized per block: each block ends up as
+///   if one request had followed the other.
 /// - A flush makes durable every request that was answered before the flush started, regardless of the client that sent
 ///   it.
 /// - A read fills its whole buffer, or it fails.

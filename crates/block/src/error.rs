@@ -1,4 +1,4 @@
-//! The reasons for which a request fails: errno values, in terms of the device.
+//! Reasons why a request fails: errno values, in terms of the device.
 
 use flashlab_sim::StoreError;
 use std::fmt;

@@ -7,7 +7,8 @@
 //! - A task that waits for something that no timer, no device and no other task provides is a deadlock.
 //!   [`Executor::block_on`] panics instead of hanging.
 //!
-//! The executor is for simulations and tests. Tasks must not block, and wakes from other threads are not waited for.
+//! The executor is for simulations and tests. Tasks must not block, and the executor does not wait for wake-ups from
+//! other threads.
 
 use crate::context::{Runtime, Task};
 use crate::{BlockDevice, Context};
@@ -93,7 +94,7 @@ impl Executor {
                 state.ready.retain(|ready| *ready != number);
             }
             Poll::Pending => {
-                state.tasks.get_mut(&number).expect("only its end removes a task").task = Some(task)
+                state.tasks.get_mut(&number).expect("a task is removed only when it ends").task = Some(task)
             }
         }
         true
@@ -110,7 +111,7 @@ impl Executor {
         let now = state.now;
         let later = state.timers.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut state.timers, later);
-        // Wakers and devices call the executor.
+        // Wakers and devices call back into the executor, which locks the state.
         drop(state);
         due.into_values().for_each(Waker::wake);
         self.devices.iter().for_each(|device| device.advance(now));
@@ -150,7 +151,7 @@ impl Core {
 }
 
 impl State {
-    /// Takes a random one of the ready tasks.
+    /// Removes a random task from the ready list and returns it; `None` if no task is ready.
     fn choose(&mut self) -> Option<(u64, Task)> {
         while !self.ready.is_empty() {
             let n = self.rng.below(self.ready.len() as u64) as usize;

@@ -22,7 +22,7 @@ pub enum Io {
         /// The request completes only when the bytes are durable (FUA).
         durable: bool,
     },
-    /// Makes every request durable that was answered before, regardless of the client that sent it.
+    /// Makes every previously answered request durable, regardless of the client that sent it.
     Flush,
     /// Discards a range. It reads as zeroes or as before.
     Discard {
@@ -104,7 +104,7 @@ pub type Outcome = Result<Answer, IoError>;
 pub enum Answer {
     /// The request is complete and returns no data.
     Done,
-    /// Buffer of a read, filled.
+    /// The filled buffer of a read.
     Read(Vec<u8>),
     /// Parts of the range, in order from its first byte on. Neighbouring parts differ. The last part may end before the
     /// range does, or beyond it.

@@ -78,9 +78,9 @@ impl Point {
         self.disks.iter().map(|disk| disk.unflushed.len()).sum()
     }
 
-    /// Returns up to `count` states. Those of whole writes are all different: every subset of the writes, if there
-    /// are at most twelve writes and `count` has room; otherwise none, all, and random subsets. The remaining states
-    /// have torn writes.
+    /// Returns up to `count` states. If there are at most twelve unflushed writes and `count` has room, the first
+    /// states are all subsets of whole writes; otherwise the first two states keep no write and all writes. The
+    /// remaining states are drawn at random, many of them with torn writes.
     pub fn choices(&self, count: usize, rng: &mut Rng) -> Vec<Choice> {
         let n = self.unflushed();
         let mut choices = Vec::with_capacity(count);
@@ -109,11 +109,11 @@ impl Point {
             .collect();
         let mut kept: Vec<Kept> = (0..n)
             .map(|i| match kind {
-                // In order up to one write, which is torn below.
+                // The writes before `special` are complete, and `special` is torn below.
                 0 => whole(i < special),
-                // One write is torn or missing, others are complete.
+                // One write is torn or missing; the others are complete.
                 1 => Kept::All,
-                // One write alone.
+                // Only one write reaches the medium, whole or torn.
                 2 => Kept::Nothing,
                 3 => whole(rng.below(2) == 0),
                 _ => match rng.below(3) {

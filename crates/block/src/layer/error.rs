@@ -37,7 +37,7 @@ const MILLION: u64 = 1_000_000;
 pub struct Fault {
     kinds: Vec<Kind>,
     range: Range<u64>,
-    /// Requests that fail, per million.
+    /// Share of the selected requests that fail, per million.
     rate: u64,
     after: u64,
     times: u64,
@@ -126,7 +126,7 @@ impl Fault {
         }
     }
 
-    /// Returns true if the request fails by this rule, and counts the request.
+    /// Returns true if this rule makes the request fail. Counts the request towards `after` and `times`.
     fn hits(&mut self, kind: Kind, range: Option<(u64, u64)>, rng: &mut Rng) -> bool {
         let intersects = range.is_none_or(|(offset, length)| {
             offset < self.range.end && self.range.start < offset.saturating_add(length)
@@ -182,7 +182,8 @@ fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
     Ok(rules)
 }
 
-/// Returns the error with this name of an errno value. The two that describe the request itself are not injected.
+/// Returns the error with this errno name. EOVERFLOW and ENOTSUP describe the request itself, so rules cannot inject
+/// them.
 fn error(name: &str) -> Option<IoError> {
     let injected = |error: &IoError| !matches!(error, IoError::TooLarge | IoError::Unsupported);
     IoError::ALL.into_iter().filter(injected).find(|error| error.errno_name() == name)
@@ -196,7 +197,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Creates the layer over `inner`. `seed` seeds the generator that draws by the rates.
+    /// Creates the layer over `inner`. `seed` seeds the generator that selects requests at the rate of a rule.
     pub fn new(inner: Arc<dyn BlockDevice>, rules: Vec<Fault>, seed: u64) -> Faults {
         let rules = Mutex::new((rules, Rng::new(seed)));
         Faults { inner, rules, unplugged: AtomicBool::new(false) }

@@ -45,7 +45,7 @@ pub enum LayerError {
     Missing {
         /// The key.
         key: &'static str,
-        /// The layer with the key.
+        /// Example of the layer with the key.
         example: &'static str,
     },
     /// The value of a key is invalid, or the settings are invalid together.
@@ -59,7 +59,7 @@ pub enum LayerError {
     File {
         /// The file.
         path: PathBuf,
-        /// The line with the problem, if it is in one line.
+        /// Number of the line with the problem; `None` if the file as a whole cannot be used.
         line: Option<usize>,
         /// The problem.
         why: String,

@@ -3,7 +3,7 @@
 //! | bytes of the second store | contents |
 //! |---|---|
 //! | 0 to the size, rounded up to 4 KiB | each changed granule of 4 KiB, at its own offset |
-//! | behind it | one bit per granule, starting at the lowest bit of each byte: set if the granule was changed |
+//! | after that | one bit per granule, starting at the lowest bit of each byte: set if the granule was changed |
 //!
 //! The bit of a granule is written after its bytes, and both are written before the change is answered. A store that
 //! survives the end of the process therefore holds every answered change. A discarded range is stored as zeroes, so

@@ -139,7 +139,7 @@ impl Chunk {
             }
             let in_use = self.in_use[first / 64] >> (first % 64) & 1 == 1;
             while page < last {
-                // Bits from this page on that differ from the run's.
+                // One bit per page, set if the state of the page differs from that of the run.
                 let word = if in_use { !self.in_use[page / 64] } else { self.in_use[page / 64] };
                 let same = (word >> (page % 64)).trailing_zeros() as usize;
                 let left = 64 - page % 64;
@@ -164,7 +164,7 @@ fn return_pages(memory: &mut MmapMut, bytes: Range<usize>) {
     let advised =
         unsafe { memory.unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start, bytes.len()) };
     if advised.is_err() {
-        // The system keeps locked memory, for example.
+        // The system does not take back locked memory, for example.
         memory[bytes].fill(0);
     }
 }

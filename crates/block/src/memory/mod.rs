@@ -22,7 +22,7 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 const GROUP: usize = 512;
 /// Size of the largest device in bytes: an eighth of a process's address space.
 const SIZE_MAX: u64 = 16 << 40;
-/// Largest read or write in bytes: twice that of the reference server.
+/// Largest read or write in bytes: twice that of nbd-server, the reference implementation of NBD.
 const REQUEST_MAX: u64 = 64 << 20;
 /// Smallest device, in bytes, that does not fit into a processor's caches; writes to it bypass the caches.
 const LARGE: u64 = 64 << 20;
@@ -244,7 +244,8 @@ fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)
     })
 }
 
-/// A panic that poisoned the lock came from a range check, which precedes any change of the chunk.
+/// Locks a chunk for reading. A panic that poisoned the lock came from a range check, which precedes any change of the
+/// chunk.
 fn read_lock(lock: &RwLock<Chunk>) -> RwLockReadGuard<'_, Chunk> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }

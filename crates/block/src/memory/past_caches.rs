@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code, reason = "non-temporal stores take a pointer; there is no safe form of them")]
 
-/// Shortest copy that gains, in bytes. In a shorter one, too many of the lines are written only in part.
+/// Shortest copy, in bytes, that benefits. A shorter copy writes too many of its cache lines only in part.
 const BYTES_MIN: usize = 1024;
 
 /// Copies `from` to `to`.

@@ -1,6 +1,6 @@
 //! `delay` and `rate`: a model that delays each request, or limits bytes or requests per second.
 //!
-//! A delay applies to each request alone, regardless of the number of requests. A rate is a serial resource: requests
+//! Each request waits for its whole delay, regardless of the number of requests. A rate is a serial resource: requests
 //! pass through it one after the other, in the order in which the model below completes them. A delay counts as
 //! firmware time, the transfer at a rate as bus time, and the wait for the resource as queue time.
 
@@ -112,7 +112,7 @@ impl Model for Throttled {
         loop {
             let delayed = self.delayed.next_due();
             let until = delayed.map_or(limit, |delayed| delayed.min(limit));
-            // A completion that the inner model reports until then may be due earlier.
+            // The inner model may report a completion by `until` that, with its own delay, is due before `delayed`.
             match self.inner.complete(until) {
                 Some(completion) => self.delay(completion),
                 None => return self.delayed.pop(limit).map(|(_, completion)| completion),
