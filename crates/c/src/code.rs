@@ -93,7 +93,7 @@ impl fmt::Display for FlashlabError {
 
 crate::export::layout! { FlashlabError as flashlab_error { code: Code, text: [c_char; TEXT_SIZE] } }
 
-/// The reason why a call has no result, before it is written to the caller's error.
+/// Code and text of a failed call, which are written to the caller's `flashlab_error`.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -159,7 +159,7 @@ impl From<Fault> for Failure {
     }
 }
 
-/// Returns the error that a callback of a store reports with `code`, if it does.
+/// Converts the code that a callback of a store returned.
 pub(crate) fn of_callback(code: Code) -> Result<(), StoreError> {
     match code {
         Code::OK => Ok(()),

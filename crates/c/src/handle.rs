@@ -1,7 +1,8 @@
 //! Opaque handles: memory that the library owns and C names by a pointer.
 //!
 //! A handle is lent to one call at a time. A second call, from a callback or from another thread, is an error and not a
-//! data race. A call that panics leaves the handle unusable, because the value may be inconsistent; it can be closed.
+//! data race. A call that panics leaves the handle unusable, because the value may be inconsistent; the caller can
+//! still close it.
 
 #![allow(
     unsafe_code,
@@ -18,7 +19,7 @@ const FREE: u8 = 0;
 const IN_USE: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// A value with the state of its use.
+/// A value and its state: free, in use by a call, or broken by a panic.
 pub(crate) struct Handle<T> {
     state: AtomicU8,
     value: UnsafeCell<T>,
@@ -29,13 +30,13 @@ pub(crate) struct Handle<T> {
 pub(crate) struct HandleRef<T>(*mut Handle<T>);
 
 impl<T> Place<'_, HandleRef<T>> {
-    /// Gives the value to C.
+    /// Moves the value to the heap and passes its handle to C.
     pub(crate) fn put_handle(self, value: T) {
         let handle = Handle { state: AtomicU8::new(FREE), value: UnsafeCell::new(value) };
         self.put(HandleRef(Box::into_raw(Box::new(handle))));
     }
 
-    /// Returns the memory again after writing null, so that C can close the handle of a failed function.
+    /// Writes null to the place, so that C can close the handle even if the function fails, and returns the place.
     pub(crate) fn cleared(mut self) -> Self {
         self.set(HandleRef(std::ptr::null_mut()));
         self
@@ -48,7 +49,7 @@ impl<T> HandleRef<T> {
         self.0.is_null()
     }
 
-    /// Takes the handle into use until the end of the call.
+    /// Marks the handle as in use until the result is dropped.
     pub(crate) fn lend(&self, name: &str) -> Result<Lent<'_, T>, Failure> {
         if self.0.is_null() {
             return Err(Failure::null(name));
@@ -72,7 +73,8 @@ impl<T> HandleRef<T> {
         }
     }
 
-    /// Destroys the handle. Null has no effect. A handle in use is not destroyed, because its call would go on with it.
+    /// Destroys the handle. Null has no effect. A handle in use is not destroyed, because the call
+    /// that uses it would access freed memory.
     pub(crate) fn close(self) {
         if self.0.is_null() || !self.0.is_aligned() {
             return;

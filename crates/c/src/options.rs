@@ -41,7 +41,7 @@ impl HandleRef<Options> {
     }
 }
 
-/// `FLASHLAB_CHIP_SELECT_ENDS_TRANSFERS` and `FLASHLAB_CHIP_SELECT_PAUSES`.
+/// Converts the value of `FLASHLAB_CHIP_SELECT_ENDS_TRANSFERS` or `FLASHLAB_CHIP_SELECT_PAUSES`.
 pub(crate) fn chip_select(value: u32) -> Result<ChipSelect, Failure> {
     match value {
         0 => Ok(ChipSelect::EndsTransfers),
@@ -69,7 +69,7 @@ exports! {
             options.quirks.push(quirk.to_owned());
             Ok(())
         }
-        /// Sets the functions that hold the bytes; null for memory of the library.
+        /// Sets the functions that hold the bytes; null selects memory of the library.
         fn flashlab_options_set_store(options: HandleRef<Options>, store: In<Callbacks>) {
             let mut options = options.lend("options")?;
             options.store =
