@@ -15,7 +15,7 @@ impl LogStructured {
     /// parameters.
     ///
     /// # Errors
-    /// Returns the first inconsistency. On a state that passes, calls that keep to the contract do not panic.
+    /// Returns the first inconsistency. If a state passes, calls that keep to the contract do not panic on it.
     pub(in crate::ftl) fn validate(
         &self,
         like: &LogStructured,
@@ -26,8 +26,8 @@ impl LogStructured {
         let lengths = |a: &LogStructured| {
             [a.locations.len(), a.reverse_map.len(), a.valid.len(), a.closed.len(), a.leveled.len()]
         };
-        ensure!(shape(self) == shape(like), "the places are of other parameters");
-        ensure!(lengths(self) == lengths(like), "places or blocks are missing");
+        ensure!(shape(self) == shape(like), "the locations belong to other parameters");
+        ensure!(lengths(self) == lengths(like), "locations or blocks are missing");
         self.validate_places(mapped, medium)?;
         self.validate_blocks(medium)?;
         self.validate_idle()
@@ -42,15 +42,18 @@ impl LogStructured {
             let Some(locations) = locations else {
                 let last = (first + CHUNK).min(mapped.len()).max(first);
                 let range = first as u64 * self.granule..last as u64 * self.granule;
-                ensure!(mapped.bytes(&range) == 0, "granules from {first} on are mapped and lie nowhere");
+                ensure!(
+                    mapped.bytes(&range) == 0,
+                    "granules from {first} on are mapped but have no location"
+                );
                 continue;
             };
-            ensure!(locations.len() == CHUNK, "a chunk of the map has {} places", locations.len());
+            ensure!(locations.len() == CHUNK, "a chunk of the map has {} locations", locations.len());
             for (granule, location) in (first..).zip(locations) {
                 let is_mapped = granule < mapped.len() && mapped.contains(granule as u64 * self.granule);
                 ensure!(
                     is_mapped == location.is_some(),
-                    "granule {granule} is mapped or not, and has the place {location:?}"
+                    "granule {granule} is mapped: {is_mapped}, but its location is {location:?}"
                 );
                 let Some(location) = location.map(Location::index) else { continue };
                 let (block, slot) = (location >> self.slot_bits, location & ((1 << self.slot_bits) - 1));
@@ -63,7 +66,7 @@ impl LogStructured {
                 valid[block as usize] += 1;
             }
         }
-        ensure!(valid == self.valid, "the counts of what lives in blocks are not those of the places");
+        ensure!(valid == self.valid, "the counts of valid granules in blocks differ from the locations");
         let said = |block: u32| self.closed[block as usize].then(|| valid[block as usize]);
         self.candidates.validate(VictimPolicy::Greedy, (1, blocks, self.slots), 0, &said)
     }
@@ -72,12 +75,12 @@ impl LogStructured {
     fn validate_blocks(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let open_block = || self.leveled.iter().chain([&self.sequential, &self.random]).flatten();
         let is_sound = |open_block: &OpenBlock| medium.can_write_to(open_block) && !open_block.is_slc();
-        ensure!(open_block().all(is_sound), "a block that is filled is not one, or not so");
+        ensure!(open_block().all(is_sound), "an open block cannot be written, or is in SLC mode");
         for OpenBlock { block, filled, .. } in open_block() {
             let free = self.reverse_map[block.index() as usize].get((filled / self.granule) as usize..);
             ensure!(
                 free.is_some_and(|free| free.iter().all(Option::is_none)),
-                "{block:?} holds something beyond {filled} B"
+                "{block:?} records a granule beyond its first {filled} B"
             );
         }
         for (block, reverse_map) in (0..).zip(&self.reverse_map) {
@@ -88,11 +91,11 @@ impl LogStructured {
             let closed = usize::from(self.closed[block as usize]);
             ensure!(
                 fillings + closed == usize::from(used),
-                "block {block} is used {used}, closed {closed}, filled {fillings}"
+                "block {block}: used {used}, closed {closed}, open {fillings}"
             );
             ensure!(
                 closed == 0 || self.valid[block as usize] > 0,
-                "block {block} is closed, and nothing lives in it"
+                "block {block} is closed but has no valid granule"
             );
         }
         Ok(())
@@ -104,16 +107,16 @@ impl LogStructured {
             return Ok(());
         }
         let Some(victim) = self.idle_victim.map(EraseBlock::index) else {
-            return Err(Inconsistent { what: "granules are collected of no block".into() });
+            return Err(Inconsistent { what: "granules remain to be moved, but there is no victim".into() });
         };
-        ensure!(self.closed.get(victim as usize) == Some(&true), "block {victim} is not collected");
+        ensure!(self.closed.get(victim as usize) == Some(&true), "the victim, block {victim}, is not closed");
         let mut reverse_map = self.reverse_map[victim as usize].iter();
         let mut seen = BTreeSet::new();
         let mut lives = 0;
         for granule in &self.idle_remaining {
             ensure!(
                 seen.insert(granule) && reverse_map.any(|content| *content == Granule::new(*granule)),
-                "granule {granule} is collected twice, or not in block {victim}"
+                "granule {granule} is to be moved twice, or is not in block {victim}"
             );
             ensure!(
                 (*granule as usize) < self.locations.len() * CHUNK,
@@ -124,7 +127,7 @@ impl LogStructured {
         let left = self.idle_remaining.len();
         ensure!(
             lives == self.valid[victim as usize],
-            "{left} granules of block {victim} are left, of which {lives} live"
+            "{left} granules of block {victim} remain, of which {lives} are valid"
         );
         Ok(())
     }
