@@ -79,7 +79,7 @@ impl Die {
     pub(super) fn gc_keeps_pace_with_host(&self, parameters: &PageMapParameters) -> bool {
         self.free_beyond_slc(parameters) <= parameters.reserve
     }
-    /// Returns true if the free blocks are those that the host may not take.
+    /// Returns true if the only free blocks left are those that the host may not take.
     #[inline(always)]
     pub(super) fn is_short_of_free_blocks(&self, parameters: &PageMapParameters) -> bool {
         self.free_beyond_slc(parameters) <= parameters.floor()
@@ -91,7 +91,7 @@ impl Die {
         self.open_block(Stream::Host).is_none() && parameters.slc.is_some_and(full)
     }
 
-    /// Returns true if a stream may open a block and leave more than `floor` blocks free before that.
+    /// Returns true if a stream may open a block; more than `floor` blocks must be free beforehand.
     #[inline]
     fn may_open(&self, stream: Stream, floor: u32, parameters: &PageMapParameters) -> bool {
         match &parameters.slc {
@@ -181,7 +181,7 @@ impl Dies {
         self.next_map = wrap(die + 1, dies);
         Some(die)
     }
-    /// Returns another die with more than `floor` free blocks, which programs units of `die`.
+    /// Returns another die with more than `floor` free blocks, to which units of `die` can move.
     pub(super) fn other_than(&self, die: u32, floor: u32) -> Option<u32> {
         let dies = self.count();
         (1..dies).map(|n| wrap(die + n, dies)).find(|other| self.get(*other).free > floor)
@@ -252,7 +252,7 @@ impl Dies {
             }
         }
     }
-    /// Records that a block left its mode and is free or bad now.
+    /// Records that a block, in SLC mode if `slc`, is free or bad now.
     pub(super) fn returned(&mut self, die: u32, slc: bool, is_free: bool) {
         let state = self.get_mut(die);
         state.slc -= u32::from(slc);
@@ -264,7 +264,7 @@ impl Dies {
             *die = Die::new(blocks.pool().free_count(index));
         }
     }
-    /// Records a block that was found after a power cut, partly written if it is `open`.
+    /// Records a block that was found after a power cut. A partly written block is `open` for its stream.
     pub(super) fn found(&mut self, die: u32, block: u32, slc: bool, open: Option<Stream>) {
         let state = self.get_mut(die);
         state.slc += u32::from(slc);

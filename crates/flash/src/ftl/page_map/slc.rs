@@ -5,8 +5,8 @@
 //! bits per cell, oldest block first. Folding runs while the host is idle, at the pace of `fold_ppm` while the host
 //! writes, and at the pace of the host once the buffer is full. With B_in the speed of writing to a buffer of C bytes
 //! and B_fold the speed of folding during the writes, the buffer is full after C / (1 - B_fold/B_in) bytes.
-//! Any block can serve in either mode, so wear leveling sees one pool. Not modelled: cells that hold one bit endure
-//! more cycles.
+//! Any block can serve in either mode, so wear leveling sees one pool. Not modelled: the higher endurance of cells
+//! that hold one bit.
 
 use crate::Impossible;
 use crate::nand::{Cell, Geometry};
