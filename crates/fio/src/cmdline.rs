@@ -39,7 +39,7 @@ pub enum TerseVersion {
     Three,
     /// Reads, writes and trims.
     Four,
-    /// Reads, writes and trims, with the samples of bandwidth and of requests a second.
+    /// Reads, writes and trims, with the number of bandwidth samples and the statistics of IOPS.
     Five,
 }
 
@@ -73,12 +73,12 @@ pub struct Invocation {
     pub parse_only: bool,
 }
 
-/// The kinds of program option by their value.
+/// Rule for the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValueRule {
     None,
     Required,
-    /// A value is optional, and only possible after `=`.
+    /// The value is optional and must follow `=`.
     Optional,
 }
 
@@ -469,7 +469,7 @@ fn is_fio(word: &str) -> bool {
     word == "fio" || word.ends_with("/fio")
 }
 
-/// Returns an error if `word` is hardly the name of a job file: `numjobs=1`, or the `0` of `--time_based 0`.
+/// Returns an error if `word` is unlikely to name a job file: `numjobs=1`, or the `0` of `--time_based 0`.
 fn unlikely_job_file(word: &str, switch_before: Option<&str>) -> Option<Problem> {
     let did_you_mean = match (word.split_once('='), switch_before) {
         (Some((name, value)), _) => {

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use crate::cmdline::{Effect, PROGRAM};
 use crate::option::{self, Entry, Support, TABLE};
 
-/// Returns the description of an option by any of its names (also as `--bs`), or `None` if no option has that name.
+/// Returns the description of an option by any of its names, with or without leading dashes, or `None` if no option has
+/// that name.
 /// [`option::suggest`] finds a similar name.
 ///
 /// ```
@@ -112,7 +113,7 @@ fn program_option_support(effect: Effect) -> (&'static str, &'static str) {
     }
 }
 
-const INFALLIBLE: &str = "a String takes all that is written";
+const INFALLIBLE: &str = "writing to a String cannot fail";
 
 /// Returns the text of docs/fio-options.md, which lists every option of fio 3.33 and its support.
 pub fn support_list() -> String {
