@@ -310,7 +310,7 @@ impl Device {
         &self.page_cache
     }
 
-    /// Returns the addressable bytes.
+    /// Returns the capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.hardware.capacity()
     }

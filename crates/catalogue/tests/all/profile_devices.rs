@@ -65,7 +65,7 @@ fn delays_of_signals_are_told_in_picoseconds() {
     let device = open("test/one:card.t_output=11.4ns");
     let card: &CardInHost = device.hardware().expect("a card");
     assert_eq!(card.identity.t_output_ps, 11_400);
-    assert!(wrong("test/one:card.t_output=14001ps").contains("14ns"), "the slowest that a card may be");
+    assert!(wrong("test/one:card.t_output=14001ps").contains("14ns"), "the error states the upper limit");
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn what_an_argument_sets_counts_as_set_by_hand() {
     assert_eq!(
         variants[0].remarks(),
         ["set by hand: flash.t_prog = 1ms, host.command_max = 512B"],
-        "a table says so, too"
+        "the remarks list these numbers"
     );
     let taken_away = open("test/one:map_cache=none");
     let free = free_parameters(&[&taken_away], &[]);
     assert!(
         free.iter().any(|p| p.kind == ParameterKind::SetByKey && p.value == "none"),
-        "no number is one, too"
+        "a removed number counts as set by hand"
     );
     let free = free_parameters(&variants.iter().collect::<Vec<_>>(), &[]);
     assert!(free.iter().any(|p| p.path == "test/one:flash.t_read" && p.kind == ParameterKind::Fitted));
