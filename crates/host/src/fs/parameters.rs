@@ -26,7 +26,7 @@ pub enum Unit {
     Size,
     /// Nanoseconds.
     Time,
-    /// A number of things.
+    /// A plain number.
     Count,
 }
 

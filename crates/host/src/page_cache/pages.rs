@@ -1,14 +1,14 @@
 //! The pages of the cache: resident, dirty and in write-back, and the replacement of clean ones.
 //!
-//! A page is resident from the start of its read or its first write on. A dirty page or one in write-back is not
+//! A page becomes resident when its read starts or when it is first written. A dirty page or one in write-back is not
 //! replaced. Clean pages are replaced in the order of their last use; Linux approximates this order with two lists.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use flashlab_sim::FileId;
 
-/// A page of a file: the file's number in the upper bits, the index in the file below. Pages of a file are in the order
-/// of their indices.
+/// A page of a file: the file's number in the upper bits, the index in the file below. The pages of a file sort by
+/// index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct PageKey(u64);
 
@@ -32,12 +32,12 @@ impl PageKey {
     }
 }
 
-/// A group of requests whose completion pages and calls wait for.
+/// A group of requests. Pages and calls wait for its completion.
 pub(super) type IoId = u64;
 
 #[derive(Clone, Copy, Debug)]
 struct Resident {
-    /// Number of the last use.
+    /// Sequence number of the last use.
     used: u64,
     /// Read that fills the page; `None` once the page is up to date.
     reading: Option<IoId>,
@@ -86,7 +86,7 @@ impl Pages {
         }
     }
 
-    /// Returns the number of dirty pages, without those in write-back alone.
+    /// Returns the number of dirty pages. A page in write-back counts only if it became dirty again.
     pub(super) fn dirty(&self) -> u64 {
         self.dirty.len() as u64
     }
@@ -111,7 +111,7 @@ impl Pages {
         self.dirty.contains(&key)
     }
 
-    /// Returns the write that a page is in, if any.
+    /// Returns the write-back that includes a page, if any.
     pub(super) fn writeback_of(&self, key: PageKey) -> Option<IoId> {
         self.in_writeback.get(&key).copied()
     }
@@ -157,7 +157,7 @@ impl Pages {
         }
     }
 
-    /// Makes a resident page the last used one.
+    /// Makes a resident page the most recently used one.
     pub(super) fn touch(&mut self, key: PageKey) {
         let Some(page) = self.resident.get_mut(&key) else { return };
         self.uses += 1;

@@ -22,7 +22,7 @@ enum Event {
 
 type Log = Arc<Mutex<Vec<(Instant, Event)>>>;
 
-/// A device that serves one request after the other: a constant time, and a time per page.
+/// A device that serves one request at a time. A request takes a constant time plus a time per page.
 #[derive(Clone)]
 struct Serial {
     each: Duration,
@@ -100,7 +100,7 @@ impl Host {
         done
     }
 
-    /// Lets the time pass up to `second` with a call that needs no device.
+    /// Advances the time to `second` with a call that needs no device.
     fn wait_until(&mut self, second: u64) {
         self.now = Instant::ZERO + Duration::from_secs(second);
         self.call(Op::Read, 0, 1);
@@ -218,7 +218,7 @@ fn a_file_is_written_as_a_whole_once_its_first_page_expires() {
 
 #[test]
 fn writers_above_the_thresholds_run_at_the_rate_of_the_device() {
-    // 5,000 pages a second: 100 us each and 100 us per page, in requests of 128 pages.
+    // 5,000 pages a second: 200 us per page.
     let mut host = Host::new(settings(), Serial::new(0, 200));
     host.call(Op::Write, 0, PAGE);
     host.call(Op::Flush, 0, 0);
@@ -323,7 +323,8 @@ fn the_close_writes_everything_and_forgets_all_pages() {
 fn calls_at_one_instant_wait_for_a_free_processor() {
     let set = settings();
     let cost = set.t_call + set.t_page;
-    // Four processors are left out: the two calls that wait begin beside the pages of the first four.
+    // Four processors are left out: the two waiting calls begin while the first four still copy pages, so the calls do
+    // not run in whole rounds.
     for (processors, rounds) in [(1, 6), (2, 3), (3, 2), (6, 1), (8, 1)] {
         let mut cache = PageCache::new(Settings { processors, ..set });
         let mut device = Serial::new(1_000, 0);
@@ -342,7 +343,7 @@ fn calls_at_one_instant_wait_for_a_free_processor() {
         assert_eq!(last, cost * rounds, "{processors} processors");
         let work: Duration =
             done.iter().map(|call| call.spent[Mechanism::Host]).fold(Duration::ZERO, |a, b| a + b);
-        assert_eq!(work, cost * 6, "waiting is no work");
+        assert_eq!(work, cost * 6, "waiting is not work");
         assert!(work <= last * u64::from(processors));
     }
 }
@@ -407,8 +408,8 @@ fn finish(
     }
 }
 
-/// Returns true if a flush that began after the write of each page, and that write after `at`, ended before `limit`. A
-/// page that was in a write of the device already is copied with its new data.
+/// Returns true if the device wrote every page of `write` after `at`, and then completed a flush by `limit`. A write of
+/// the device counts only if it starts at `at` or later, and a flush only if it starts after that write ends.
 fn is_durable(at: Instant, write: &Request, limit: Instant, log: &Log) -> bool {
     let log = log.lock().unwrap();
     let last = (write.offset + write.length - 1) / PAGE;

@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(
             Kernel::V6_1.select_voltage(0x0000_7fff, 0x00ff_ffff),
             None,
-            "low voltages are not believed"
+            "the low 15 bits are ignored"
         );
         assert_eq!(Kernel::V6_1.select_voltage(0x0000_8000, 0x00ff_8000), Some(0x8000));
     }

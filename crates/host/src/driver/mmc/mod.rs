@@ -204,7 +204,7 @@ impl Mmc {
         }
     }
 
-    /// Applies `change` to the settings of the wires.
+    /// Applies `change` to the settings of the bus.
     fn set_ios(&mut self, change: impl FnOnce(&mut Ios)) {
         change(&mut self.ios);
         let ios = self.ios;

@@ -67,7 +67,7 @@ pub struct Vfat {
     dirty: Vec<Range<u64>>,
     dirty_since: Option<Instant>,
     processor: Timeline,
-    /// Requests in the filesystem's own work, with the instant at which it ends.
+    /// Requests that have not reached the device yet, with the instant at which the filesystem's own work ends.
     starting: VecDeque<(Instant, usize)>,
     /// Requests by the number that identifies them at the device.
     works: Vec<Option<Work>>,
@@ -133,8 +133,8 @@ impl Vfat {
         start..start + extent.count * self.layout.cluster()
     }
 
-    /// Extends file `index` to clusters for `bytes` in total, which must be free. Returns the reads of the FAT sectors
-    /// that the kernel needs for this, one at a time as it walks them.
+    /// Allocates clusters until file `index` has room for `bytes`. Enough clusters must be free. Returns the reads of
+    /// FAT sectors that are not cached, one read per sector, as the kernel walks the FAT.
     fn take_clusters(&mut self, index: usize, bytes: u64) -> Vec<Request> {
         let held: u64 = self.file_mut(index).extents.iter().map(|e| e.count).sum();
         let wanted = bytes.div_ceil(self.layout.cluster()).saturating_sub(held);
@@ -170,7 +170,7 @@ impl Vfat {
         }
     }
 
-    /// Returns the writes that clean the metadata, with the directory entries of `entries`.
+    /// Returns the writes of the dirty metadata, including the directory entries in `entries`, and marks it clean.
     fn take_dirty(&mut self, entries: Entries) -> Vec<Request> {
         let mut ranges = core::mem::take(&mut self.dirty);
         let mut left = false;
@@ -453,7 +453,7 @@ impl Model for Vfat {
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
-        // Requests that were due before `now` and were not collected.
+        // Collects the requests that were due by `now`.
         while let Some(completion) = self.advance(now) {
             self.finished.push_back(completion);
         }
