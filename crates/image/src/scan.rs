@@ -1,4 +1,4 @@
-//! The tree of a directory, and the check that the directory did not change meanwhile.
+//! The tree of a directory, and the check that the directory did not change while it was read.
 //!
 //! A directory in use cannot be read in one instant. [`Scan`] therefore keeps the state of every entry as `lstat` returned
 //! it, with the time of the last status change, which no program can set back. After the last file is read,
@@ -91,7 +91,7 @@ impl Scan {
         &self.tree
     }
 
-    /// Adds the entries of the directory `folder`. `linked` holds the first names of files with several.
+    /// Adds the entries of the directory `folder`. `linked` holds the first name of each file with several hard links.
     fn list(&mut self, folder: &Path, linked: &mut BTreeMap<(u64, u64), PathBuf>) -> Result<(), ImageError> {
         let place = self.root.join(folder);
         let names = fs::read_dir(&place)
@@ -118,7 +118,7 @@ impl Scan {
         self.stamps.get(from.strip_prefix(&self.root).ok()?).copied()
     }
 
-    /// Returns the path of an entry on the machine.
+    /// Returns the path of an entry in the filesystem of this machine.
     fn at(&self, path: &Path) -> PathBuf {
         // Joining an empty path would add a slash.
         if path.as_os_str().is_empty() { self.root.clone() } else { self.root.join(path) }

@@ -1,7 +1,7 @@
 //! External programs in a fixed environment.
 //!
 //! A tool sees the locale C.UTF-8, UTC and no configuration of the user, so its output depends on its arguments alone. It
-//! gets no standard input, and its messages are kept for the error.
+//! gets no standard input. Its messages become part of the error if it fails.
 
 use crate::error::ImageError;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Longest message of a tool in an error, in characters; the end matters most.
+/// Longest message of a tool in an error, in characters. Of a longer one, only the end is kept.
 const MESSAGE_MAX: usize = 2000;
 
 /// A program and the package that contains it.
@@ -17,7 +17,7 @@ const MESSAGE_MAX: usize = 2000;
 pub struct Tool {
     /// Name of the program.
     pub program: &'static str,
-    /// Debian's package.
+    /// Debian package that contains the program.
     pub package: &'static str,
 }
 
@@ -43,8 +43,8 @@ pub const MDIR: Tool = Tool { program: "mdir", package: "mtools" };
 pub const MMD: Tool = Tool { program: "mmd", package: "mtools" };
 
 impl Tool {
-    /// Returns the path of the program. Looks in `PATH`, and in the folders for administration, which `PATH` of a plain
-    /// user often lacks.
+    /// Returns the path of the program. Looks in `PATH`, and in `/usr/sbin` and `/sbin`, which the `PATH` of an
+    /// ordinary user often lacks.
     ///
     /// # Errors
     /// Returns an error that names the package if the program is not installed.
@@ -55,7 +55,7 @@ impl Tool {
         found.ok_or(ImageError::MissingTool { program: self.program, package: self.package })
     }
 
-    /// Creates a call of the program.
+    /// Prepares a call of the program.
     ///
     /// # Errors
     /// Returns an error that names the package if the program is not installed.
@@ -109,7 +109,7 @@ impl Call {
     /// Runs the program, which writes to `to`, and returns its standard output.
     ///
     /// # Errors
-    /// Returns an error with the messages of the program if it failed, and names the folder of `to` if the disk is full.
+    /// Returns the messages of the program if it fails, or the folder of `to` if the disk is full.
     pub fn run(self, to: &Path) -> Result<String, ImageError> {
         let tool = self.tool;
         let output = self.output()?;
