@@ -145,7 +145,7 @@ fn run(name: &str, command: &mut Command) -> bool {
     false
 }
 
-/// Adds qemu-storage-daemon with a new qcow2 image. `options` begin its encryption.
+/// Adds qemu-storage-daemon with a new qcow2 image. `options` turn on its encryption.
 fn add_qemu(peers: &mut Peers, name: &'static str, options: &[&str]) {
     let file = peers.folder.join(format!("{name}.img")).display().to_string();
     let secret = format!("secret,id=s,data={PASSPHRASE}");
@@ -194,7 +194,7 @@ fn add_volume(peers: &mut Peers, name: &'static str, members: usize, options: &[
     if !run(name, &mut format) {
         return;
     }
-    // The option of `format` is also that of the device.
+    // `serve` needs the passphrase file that `volume format` received.
     let key = options.iter().find_map(|option| option.strip_prefix("--passphrase-file="));
     let key = key.map_or(String::new(), |file| format!(",passphrase-file={file}"));
     let volume = format!("volume:{}{key}", paths.join(":"));
@@ -204,14 +204,14 @@ fn add_volume(peers: &mut Peers, name: &'static str, members: usize, options: &[
     peers.add(name, &about, &mut command);
 }
 
-/// Runs the client on the whole device, with data that LZ4 compresses for the volume with LZ4.
+/// Runs the client on the whole device. The volume with LZ4 receives compressible data.
 fn load(peer: &Peer, options: &[&str]) -> serde_json::Value {
     let zeroes = format!("--buffer_compress_percentage={}", if peer.name == "lz4" { ZEROES } else { 0 });
     let size = format!("--size={AREA_BYTES}");
     peer.load(&[&[&*size, &*zeroes], options].concat())
 }
 
-/// Writes as many bytes as the device has.
+/// Writes the whole device in sequence and then, for `random`, once more at random offsets.
 fn fill(peer: &Peer, order: &str) {
     load(peer, &["--rw=write", "--bs=1m", "--iodepth=4"]);
     if order == "random" {
@@ -250,7 +250,7 @@ fn measure(
     placement.apply(peers, false);
 }
 
-/// Returns the microseconds that a call takes: the best average over about 2 ms, of ten.
+/// Returns the microseconds that a call takes: the best of ten averages, each over about 2 ms.
 #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn time(mut call: impl FnMut()) -> f64 {
     let mut average = || {
@@ -346,7 +346,7 @@ fn compressible(length: usize) -> Vec<u8> {
     data
 }
 
-/// Measures the rates of lz4_flex itself, on extents in buffers that exist.
+/// Measures the rates of lz4_flex itself, on extents in preallocated buffers.
 fn lz4_flex_rates(parts: &mut Runs) {
     let data = compressible(EXTENT);
     let mut compressed = vec![0; lz4_flex::block::get_maximum_output_size(EXTENT)];
@@ -429,7 +429,7 @@ fn goals(results: &Results) {
     }
 }
 
-/// Prints the parts of the time of a request: what bounds a goal that is missed.
+/// Prints the parts of a request's time, to show why a goal is missed.
 fn bound(results: &Results, pattern: &Pattern, row: &str, name: &'static str, wanted: f64) {
     let total = 1e6 / results.best(row, name);
     let transport = 1e6 / results.best(row, "memory");

@@ -49,12 +49,12 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Returns the name of an output in a message.
+/// Returns the name of an output for messages.
 pub(crate) fn shown(path: &Path) -> impl fmt::Display {
     if is_stdout(path) { Path::new("standard output").display() } else { path.display() }
 }
 
-/// Checks that `path` is no standard output, for an output that has to be a file.
+/// Checks that `path` is not standard output, for an output that has to be a file.
 #[cfg(any(feature = "fit", feature = "image"))]
 pub(crate) fn check_not_stdout(path: &Path) -> Result<(), Failure> {
     match is_stdout(path) {
@@ -97,8 +97,8 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Checks that `output` is none of `inputs`, also under another name, so that the result does not replace a file that the
-/// command reads. Inputs that are no files have no effect.
+/// Checks that `output` is none of `inputs`, even under another name, so that the result does not replace a file that
+/// the command reads. Inputs that are not regular files are ignored.
 pub(crate) fn check_not_input<P: AsRef<Path>>(
     output: &Path,
     inputs: impl IntoIterator<Item = P>,
@@ -119,8 +119,8 @@ pub(crate) fn check_not_input<P: AsRef<Path>>(
     }
 }
 
-/// Checks that files can be written to `folder`: the folder or its nearest existing ancestor accepts new files, and the
-/// name is not that of another file.
+/// Checks that files can be written to `folder`: the folder or its nearest existing ancestor accepts new files, and
+/// `folder` is not a file.
 pub(crate) fn check_output_folder(folder: &Path) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", folder.display())));
     if folder.exists() && !folder.is_dir() {

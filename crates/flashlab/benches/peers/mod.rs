@@ -41,7 +41,7 @@ impl Peer {
     fn pin_to(&self, processors: &CpuSet) {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
         let ids = tasks.filter_map(|task| Pid::from_raw(task.file_name().to_str()?.parse().ok()?));
-        // The call fails for a thread that has ended meanwhile, which is harmless.
+        // The call fails for a thread that has since ended, which is harmless.
         ids.for_each(|id| {
             let _ended = sched_setaffinity(Some(id), processors);
         });
@@ -108,7 +108,7 @@ impl Peers {
         command
     }
 
-    /// Calls `measure` for each server. The first one changes from repeat to repeat.
+    /// Calls `measure` for each server. Each repeat starts with another server.
     pub(crate) fn each(&self, repeat: usize, mut measure: impl FnMut(&Peer)) {
         let count = self.servers.len();
         (0..count).for_each(|n| measure(&self.servers[(n + repeat) % count]));
@@ -155,9 +155,9 @@ impl Runs {
     }
 }
 
-/// Returns the fastest settings of qemu-storage-daemon for a file that exists. Direct I/O with Linux's native AIO is half
-/// as fast again as I/O through the page cache, for which each request goes to another thread. tmpfs supports direct I/O
-/// from Linux 6.6 on; on older kernels io_uring is the next best.
+/// Returns the fastest settings of qemu-storage-daemon for an existing file. Direct I/O with Linux's native AIO is one
+/// and a half times as fast as I/O through the page cache, for which each request goes to another thread. tmpfs
+/// supports direct I/O from Linux 6.6 on; on older kernels io_uring is the next best.
 pub(crate) fn file_settings(path: &Path) -> &'static str {
     let direct = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::DIRECT;
     match rustix::fs::open(path, direct, rustix::fs::Mode::empty()) {

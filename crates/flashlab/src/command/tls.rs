@@ -25,7 +25,7 @@ pub(crate) struct TlsOptions {
     /// Folder with server-cert.pem and server-key.pem, and with ca-cert.pem for --tls-verify-peer.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
-    /// Requires from clients a certificate of the authority in ca-cert.pem.
+    /// Requires clients to present a certificate from the authority in ca-cert.pem.
     #[arg(long, requires = "tls_certificates")]
     tls_verify_peer: bool,
 }

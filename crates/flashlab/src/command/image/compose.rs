@@ -1,4 +1,4 @@
-//! `flashlab image compose`: the disk of a recipe.
+//! `flashlab image compose`: builds a disk image from a recipe.
 
 use crate::failure::{Failure, say};
 use crate::{file, progress};
@@ -19,7 +19,7 @@ pub(super) struct Options {
     /// File for the disk. Copy it to a stick with dd or nbdcopy.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// The recipe, in TOML. Its paths start at its folder.
+    /// The recipe, in TOML. Its paths are relative to its folder.
     recipe: PathBuf,
 }
 
