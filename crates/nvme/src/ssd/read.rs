@@ -92,9 +92,9 @@ impl Ssd {
         }
     }
 
-    /// Submits the array read of a command that arrives at `at` ahead of time. Returns false, and does nothing, unless
-    /// the read is a single piece whose location cannot change before `at`: the array neither writes, moves nor erases,
-    /// and the firmware takes no time.
+    /// Submits, ahead of time, the array read of a command that arrives at `at`. Returns false, and does nothing,
+    /// unless the read is a single piece whose location cannot change before `at`: the array neither writes, moves nor
+    /// erases, and the firmware takes no time.
     #[inline]
     pub(super) fn read_early(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
         let times = &self.parameters.controller;
@@ -177,7 +177,8 @@ impl Ssd {
         Some(decoder.read(cycles, age, &mut self.rng))
     }
 
-    /// Submits a read with retries. The die is busy for all attempts; only the last transfer counts as a transfer.
+    /// Submits a read with retries. The die is busy for all attempts. The transfers of failed attempts count as array
+    /// time.
     #[cold]
     fn submit_with_retries(&mut self, now: Instant, operation: Operation, read: ReadOutcome) {
         let Kind::Read { bytes } = operation.kind else { unreachable!("only reads are read again") };

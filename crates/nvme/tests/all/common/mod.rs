@@ -35,7 +35,7 @@ pub(crate) fn unreliable_cells(fresh: f64) -> Reliability {
     }
 }
 
-/// 2 channels x 2 dies, 24 blocks of 32 pages of 2 x 16 KiB each: 96 MiB, of which 64 MiB are exported.
+/// 2 channels x 2 dies, 24 blocks of 32 pages of 2 x 16 KiB each: 96 MiB, of which 48 MiB are exported.
 pub(crate) fn small() -> SsdParameters {
     let geometry = Geometry { channels: 2, dies: 2, planes: 2, blocks: 24, pages: 32, page: 16 * KIB };
     SsdParameters {
@@ -110,13 +110,13 @@ pub(crate) fn without_firmware() -> SsdParameters {
     parameters
 }
 
-/// Reads precede programs and erases, which are suspended for them.
+/// Scheduling in which reads overtake programs and erases, which are suspended for them.
 pub(crate) fn suspending() -> Scheduling {
     let suspend = Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true };
     Scheduling { reads_first: true, overtaken_max: 16, suspend: Some(suspend) }
 }
 
-/// The small drive with a map that is loaded on demand: 256 map pages of 64 entries, of which a few fit into `sram`,
+/// The small drive with a map that is loaded on demand: 192 map pages of 64 entries, of which a few fit into `sram`,
 /// and host memory of `lend` bytes.
 pub(crate) fn loading(sram: u64, lend: u64) -> SsdParameters {
     let mut parameters = small();
