@@ -1,4 +1,4 @@
-//! Scrub: it reads every copy, replaces bad copies by good ones, and poisons extents without a good copy.
+//! Scrub: reads every copy, replaces bad copies with good ones, and poisons extents without a good copy.
 
 use super::Volume;
 use crate::extent::Pointer;
@@ -29,7 +29,8 @@ impl fmt::Display for Scrubbed {
 }
 
 impl Volume {
-    /// Reads and verifies every copy of every extent, and repairs what can be repaired. Requests may go on meanwhile.
+    /// Reads and verifies every copy of every extent, and repairs what can be repaired. Requests may run at the same
+    /// time.
     ///
     /// # Errors
     /// Returns the error of a member that cannot be written, or [`IoError::ReadOnly`].
@@ -37,8 +38,9 @@ impl Volume {
         self.scrub_with(cx, |_| true).await
     }
 
-    /// Does the same as [`Volume::scrub`], and calls `progress` with the stored bytes that were read so far. The scrub ends
-    /// after the present extent if `progress` returns false. It gives way to requests if the context has an executor.
+    /// Scrubs as [`Volume::scrub`] does, and calls `progress` with the number of stored bytes read so far. If
+    /// `progress` returns false, the scrub ends after the current extent. It gives way to requests if the context has
+    /// an executor.
     ///
     /// # Errors
     /// As [`Volume::scrub`].

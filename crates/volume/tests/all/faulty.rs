@@ -1,4 +1,4 @@
-//! Members that fail: errors of flushes, and bad copies.
+//! Members that fail: flush errors and bad copies.
 
 use crate::pool::{BLOCK, MEMBER, disks, format, open, open_options, options, run};
 use flashlab_block::conformance::{execute, read};
@@ -8,7 +8,7 @@ use flashlab_volume::{Options, Scrubbed, Volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A disk of which one flush fails.
+/// A disk that fails one flush.
 struct FailingFlush {
     disk: Disk,
     flushes: AtomicU64,
@@ -30,7 +30,7 @@ impl BlockDevice for FailingFlush {
     }
 }
 
-/// After a failed flush, an acknowledged flush before it must hold, and no later one may be acknowledged.
+/// Data of the flushes that were acknowledged before the failed one must survive, and no later flush may succeed.
 #[test]
 fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
     const BLOCKS: u64 = 32;
@@ -90,7 +90,7 @@ fn write(volume: &Volume, offset: u64, data: &[u8]) {
     assert!(execute(volume, Io::Write { offset, data: data.to_vec().into(), durable: true }).is_ok());
 }
 
-/// Poison persists (I7): the extent fails after the volume was opened again, even if the medium recovers.
+/// Poison persists (I7): the extent fails even after the volume is reopened and the medium has recovered.
 #[test]
 fn an_extent_without_a_good_copy_fails_until_it_is_overwritten() {
     let disks = disks(1);

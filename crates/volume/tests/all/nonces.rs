@@ -1,10 +1,10 @@
-//! No pair of key and nonce seals two messages (I3): over overwrites, garbage collection, power losses, further mounts, and
-//! mounts of clones.
+//! No pair of key and nonce seals two messages (I3), across overwrites, garbage collection, power losses, repeated
+//! mounts and mounts of clones.
 //!
-//! The oracle sees the bytes that the engine writes to the members, and no key. The data of the test is a number at the
-//! start of each block and zeroes behind it, and both ciphers are stream ciphers. So the stored bytes behind the number are
-//! the key stream, which key and nonce determine: two units with the same key stream and another number prove that a
-//! pair was repeated. Journal entries and runs show their salt and their number in their headers.
+//! The oracle sees the bytes that the engine writes to the members, but no key. Each block of test data is a number
+//! followed by zeroes, and both ciphers are stream ciphers. The stored bytes after the number are therefore the key
+//! stream, which key and nonce determine: two units with the same key stream and different numbers prove that a pair
+//! was repeated. Journal entries and runs show their salt and their number in their headers.
 
 use crate::pool::{BLOCK, MEMBER, encryption, open_options, options, run};
 use flashlab_block::conformance::execute;
@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex};
 /// Bytes per authentication tag in these volumes.
 const UNIT: usize = 1024;
 
-/// Messages that were sealed, by their key and nonce.
+/// Sealed messages, by what stands for their key and nonce.
 #[derive(Default)]
 struct Seals {
-    /// Blocks of the key stream behind the first block, and the first bytes of the message.
+    /// Stored bytes 64 to 127 of a unit, which are key stream, and the 64 bytes before them.
     units: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Salt and number of journal entries and runs, and the message.
+    /// Kind, salt and number of a journal entry or run, and the message.
     structures: BTreeMap<(u64, Vec<u8>), Vec<u8>>,
     repeated: Option<String>,
 }
@@ -53,7 +53,7 @@ impl Seals {
     }
 }
 
-/// Adds a message. Returns true if another one has the same key.
+/// Adds a message. Returns true if a different message has the same key.
 fn insert<K: Ord>(seals: &mut BTreeMap<K, Vec<u8>>, key: K, message: Vec<u8>) -> bool {
     match seals.entry(key) {
         Entry::Occupied(before) => *before.get() != message,
@@ -83,7 +83,7 @@ impl BlockDevice for Observed {
     }
 }
 
-/// Returns data of some blocks that begin with numbers of their own.
+/// Returns data for `blocks` blocks, each of which begins with a new number.
 fn numbered(blocks: u64, next: &mut u64) -> Vec<u8> {
     let mut data = vec![0; (blocks * BLOCK) as usize];
     for block in data.chunks_mut(BLOCK as usize) {
@@ -116,7 +116,7 @@ fn observed(images: &[Image], seals: &Arc<Mutex<Seals>>) -> (Vec<Disk>, Vec<Arc<
     (disks, devices)
 }
 
-/// Opens a volume on the images and overwrites parts of it. Returns states in which a power loss leaves the disks.
+/// Opens a volume on the images and overwrites parts of it. Returns states in which a power loss may leave the disks.
 fn mount(images: &[Image], seed: u64, seals: &Arc<Mutex<Seals>>, next: &Arc<Mutex<u64>>) -> Vec<Vec<Image>> {
     let mut executor = Executor::new(seed);
     let (disks, devices) = observed(images, seals);
@@ -156,7 +156,7 @@ fn no_pair_of_key_and_nonce_repeats_over_power_losses_mounts_and_clones() {
         let mut states = vec![disks.iter().map(Disk::image).collect::<Vec<Image>>()];
         let mut rng = Rng::for_purpose(seed, 4);
         for round in 0..12 {
-            // Any earlier state, so that clones of one state are mounted several times.
+            // Draws from all earlier states, so that clones of one state are mounted several times.
             let state = states[rng.below(states.len() as u64) as usize].clone();
             states.extend(mount(&state, seed << 8 | round, &seals, &next));
         }
@@ -167,7 +167,7 @@ fn no_pair_of_key_and_nonce_repeats_over_power_losses_mounts_and_clones() {
     assert!(messages.0 > 5_000 && messages.1 > 300, "{messages:?}");
 }
 
-/// The oracle finds the same message under a repeated nonce.
+/// The oracle reports two different messages under the same key stream, but no copy of one message.
 #[test]
 fn the_oracle_sees_a_repeated_key_stream() {
     let mut seals = Seals::default();
