@@ -66,14 +66,14 @@ fn whole(results: &Results, i: usize, curve: &Curve) -> Element {
     html
 }
 
-/// Returns a figure inside a figure: heading, legend and drawing without a frame.
+/// Returns the heading, legend and drawing of a figure, without a frame, for use inside another figure.
 fn framed_flat(figure: &crate::figure::Figure) -> Vec<Element> {
     let heading = element("p").class("flat").child(element("b").text(&figure.title));
     let keys = figure.legend.iter().map(crate::figure::Key::html);
     vec![heading, element("ul").class("legend").children(keys), figure.svg.clone()]
 }
 
-/// Returns a table with one line per place and one column per series. Published figures follow the simulated ones in
+/// Returns a table with one row per x value and one column per series. Published figures follow the simulated ones in
 /// brackets.
 fn table(curve: &Curve) -> Element {
     let mut columns: Vec<(&str, bool)> = vec![(curve.x_unit.as_str(), true)];
@@ -92,7 +92,7 @@ fn table(curve: &Curve) -> Element {
     tables::scrolling(&caption, html)
 }
 
-/// Returns all places at which a curve has a figure, in ascending order.
+/// Returns all x values at which a curve has a figure, in ascending order.
 pub(crate) fn places(curve: &Curve) -> Vec<f64> {
     let of = |series: &CurveSeries| -> Vec<f64> {
         series.points.iter().map(|p| p.x).chain(series.published.iter().map(|p| p.x)).collect()
@@ -103,7 +103,7 @@ pub(crate) fn places(curve: &Curve) -> Vec<f64> {
     places
 }
 
-/// Returns the figures of a series at a place: `50.3 (50)`, `9.84 (< 10)`, `33.1`.
+/// Returns the figures of a series at `x`: `50.3 (50)`, `9.84 (< 10)`, `33.1`.
 pub(crate) fn figures_at(series: &CurveSeries, x: f64) -> String {
     let simulated = series.points.iter().find(|point| point.x == x);
     let mut text = simulated.map_or(String::new(), |point| number::compact(point.y));
@@ -120,7 +120,7 @@ pub(crate) fn figures_at(series: &CurveSeries, x: f64) -> String {
     text
 }
 
-/// Returns the link to the curve of this table's cells.
+/// Returns the link to the curve that shows the cells of `table`.
 pub(super) fn link(results: &Results, table: &str) -> Option<String> {
     results.curves.iter().position(|curve| curve.chart == table).map(|i| format!("#curve-{i}"))
 }

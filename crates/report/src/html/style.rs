@@ -1,6 +1,6 @@
 //! The style of pages and figures: colours as variables in two themes, and one small script that switches them.
 //!
-//! The theme is the reader's (`prefers-color-scheme`) until the button sets `data-theme`.
+//! The theme follows the reader's setting (`prefers-color-scheme`) until the button sets `data-theme`.
 
 use crate::markup::{Element, element};
 
@@ -36,20 +36,20 @@ pub(crate) fn page_sheet() -> Element {
         .verbatim(PAGE)
 }
 
-/// The scripts that a page needs beside the one for its theme.
+/// The scripts that a page needs besides the one for its theme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Needs {
     /// The page has charts that uPlot draws.
     pub(crate) charts: bool,
-    /// The page has bars, whose drawings remain.
+    /// The page has bars. Unlike charts, they keep their static drawing, which the script makes interactive.
     pub(crate) bars: bool,
 }
 
-/// Returns the script of a page: it switches the theme, draws charts with uPlot, and reads and switches bars. Without
-/// it, the charts are static and the button does not work.
+/// Returns the script of a page: it switches the theme, draws charts with uPlot, and shows the values of bars and
+/// switches their series. Without the script, charts and bars are static and the button does not work.
 ///
-/// The scripts of charts are a CDATA section, because their operators are markup in XML; the comments around it hide the
-/// section from scripts in HTML. The first line of uPlot, a comment, is left out, because it contains an address; its
+/// The scripts of charts and bars are CDATA sections, because their operators are markup in XML; the comments around
+/// them hide the markers in HTML. The first line of uPlot, a comment, is left out, because it contains an address; its
 /// licence names the author.
 pub(crate) fn script(needs: Needs) -> Element {
     let mut script = element("script").verbatim(SCRIPT);

@@ -26,7 +26,7 @@ pub(super) fn text(text: &str) -> Element {
     wide_if_long(element("td"), text)
 }
 
-/// Texts with more characters than this get a wide column.
+/// Number of characters above which a text gets a wide column.
 const WORDS: usize = 24;
 
 /// Returns the cell with its text, as a wide cell if the text is long.
@@ -112,7 +112,7 @@ pub(super) fn comparison(table: &Table<'_>, row: Option<&str>) -> Element {
     scrolling(&caption, html)
 }
 
-/// Returns the published mean and deviation, or the reference, as text.
+/// Returns the mean and deviation of the published figure or of the reference, as text.
 pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
     match grid::compared(cell) {
         Some(Published::Figure { mean, sd }) => {
@@ -124,7 +124,7 @@ pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
     }
 }
 
-/// Returns the tag with a role. Without any figure to compare with, a result predicts nothing.
+/// Returns the tag with a role. A prediction without a figure to compare with is shown as simulated.
 pub(super) fn role(role: Role, is_compared: bool) -> Element {
     match role {
         Role::Predicted if is_compared => element("span").class("tag predicted").text(role.name()),

@@ -31,8 +31,7 @@ const COUNTS: usize = 38;
 const RAMP: [char; LEVELS] = ['·', '.', ':', '-', '=', '+', 'o', '*', '%', '#', '@'];
 const UNUSABLE: char = 'X';
 
-/// The scale in 256 colours, from dark blue to pale yellow: its steps of lightness are even on a dark and on a light
-/// background.
+/// The scale in 256 colours, from dark blue to pale yellow, with even steps of lightness on dark and light backgrounds.
 const COLOURS: [u8; LEVELS] = [17, 18, 24, 25, 31, 37, 36, 72, 114, 186, 229];
 const UNUSABLE_COLOUR: u8 = 196;
 
@@ -71,7 +70,7 @@ fn plain(cells: &Cells, columns: usize) -> String {
     fold_repeats(&rows.map(|row| row.iter().map(sign).collect()).collect::<Vec<String>>())
 }
 
-/// Joins the rows. Replaces repetitions of a row by their number.
+/// Joins the rows. Replaces repetitions of a row with their count.
 fn fold_repeats(rows: &[String]) -> String {
     let mut text = String::new();
     for equal in rows.chunk_by(|a, b| a == b) {
