@@ -1,4 +1,4 @@
-//! Virtual devices under the [probe](flashlab_fit::probe): each action of the probe is carried out in simulated time.
+//! The [probe](flashlab_fit::probe) on virtual devices: its actions run in simulated time.
 
 use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
@@ -60,11 +60,11 @@ pub struct VirtualTarget {
 /// A virtual device answered a request with an error, so that it cannot be probed further.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeError {
-    /// Operation.
+    /// Operation of the request.
     pub op: Op,
     /// Offset of the request in bytes.
     pub offset: u64,
-    /// Outcome.
+    /// Status of the completion.
     pub status: Status,
 }
 
@@ -108,7 +108,7 @@ impl VirtualTarget {
         }
     }
 
-    /// Writes and reads the marked blocks. The model takes the time; a map takes the content.
+    /// Writes and reads the marked blocks. The model determines the time, and a map holds the content.
     fn mark(&mut self, offsets: &[u64]) -> Result<Vec<bool>, ProbeError> {
         let bytes = MARK_BYTES.max(self.model.geometry().block);
         let requests: Vec<(u64, u64)> = offsets.iter().map(|offset| (*offset, bytes)).collect();

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Returns true if a job has a second phase.
 pub(crate) fn has_verify_phase(job: &Job) -> bool {
-    // According to fio, the phase never starts if the writes use up the runtime.
+    // As in fio, the phase never starts if the writes use up the runtime.
     let time_is_up = job.time_based && job.runtime.is_some();
     job.verify.method().is_some() && job.verify.reads_back && writes(job) && !time_is_up
 }

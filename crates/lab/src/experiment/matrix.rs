@@ -25,7 +25,7 @@ struct ReadyStep<'a> {
     filesystem: Option<Filesystem>,
 }
 
-/// Extent of the run of a place.
+/// The steps of a place that a run executes.
 #[derive(Clone, Copy)]
 pub(super) enum Extent {
     /// All steps, with the buffers of loggers.

@@ -37,13 +37,13 @@ pub(super) struct MeasuredCell {
 }
 
 impl MeasuredCell {
-    /// Returns the cell of a figure that one run gives.
+    /// Creates the cell of a figure that comes from a single run.
     pub(super) fn of_one_run(
         (table, row, column): (&str, &str, &str),
         unit: &str,
         figure: f64,
     ) -> MeasuredCell {
-        // The figure in millionths, since digests contain only integers.
+        // Digests contain only integers, so the figure is stored in millionths.
         let counted = (figure * 1e6).round() as u64;
         MeasuredCell {
             table: table.to_owned(),
@@ -156,7 +156,7 @@ impl Measured {
     }
 }
 
-/// Returns the bytes of the unit before a `/s`; 1 for `B/s`.
+/// Returns the number of bytes in the first part of a unit such as `MiB/s`; 1 for `B/s`.
 pub(super) fn bytes_of(unit: &str) -> f64 {
     match unit.split('/').next() {
         Some("KiB") => 1_024.0,

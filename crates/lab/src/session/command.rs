@@ -27,7 +27,7 @@ pub enum Command {
     Unplug(Target),
     /// Restores the power. The job starts again when the device has recovered.
     Plug(Target),
-    /// Lets the next requests of the job fail with an I/O error, which ends the job as in fio.
+    /// Makes the next requests of the job fail with an I/O error, which ends the job as in fio.
     Fault {
         /// Index of the device; all devices by default.
         device: Option<usize>,
@@ -58,14 +58,14 @@ pub enum Command {
         /// The job.
         text: String,
     },
-    /// Shows a second device beside the first. The two devices start new.
+    /// Shows a second device beside the first. Both devices start as new.
     Beside {
         /// Name of the device with its settings.
         device: String,
     },
     /// Removes the second device.
     Alone {},
-    /// Begins again with new devices.
+    /// Starts again with new devices.
     Restart {},
 }
 
