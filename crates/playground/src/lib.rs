@@ -1,5 +1,5 @@
-//! The playground: two small devices whose curves a reader moves in a page, with the models of `flashlab-flash` as
-//! WebAssembly.
+//! The playground: a web page in which a reader changes the parameters of two small devices and sees their curves
+//! follow. The models of `flashlab-flash` run in it as WebAssembly.
 //!
 //! - [`Amplification`]: the write amplification of a new device under random writes, drive write by drive write.
 //! - [`Loaded`]: the latency of random writes to a used device over the offered load.

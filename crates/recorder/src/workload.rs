@@ -1,9 +1,9 @@
-//! Workloads: those that flashlab ships, a script of the user, or a job of fio.
+//! Workloads: shipped ones, scripts of users, and jobs of fio.
 //!
 //! A workload is a script for busybox's shell with up to two parts. The guest runs the function `prepare` before the
-//! recording and the function `run` in it, both in the folder of the mounted filesystem. In the shipped scripts and in those
-//! of users, `mark op-begins` and `mark op-ends` enclose an operation that the user waits for. Without such marks, calls
-//! such as `fsync` are the operations.
+//! recording and the function `run` during it, both in the folder of the mounted filesystem. In the shipped scripts and
+//! in those of users, `mark op-begins` and `mark op-ends` enclose an operation that the user waits for. Without such
+//! marks, calls such as `fsync` are the operations.
 
 use crate::filesystem::Filesystem;
 
@@ -68,7 +68,7 @@ impl Workload {
         }
     }
 
-    /// Returns the workload of a job file of fio. Files of the job lie on the filesystem, whatever folder it names;
+    /// Returns the workload of a job file of fio. The job's files lie on the filesystem, whatever folder the job names;
     /// without a filesystem, the job uses the raw device.
     pub fn fio(name: &str, job: &str) -> Workload {
         Workload {
@@ -88,9 +88,9 @@ impl Workload {
     }
 }
 
-/// Returns a job file for the guest, whose files lie in the folder of the filesystem or are the raw device. The command
-/// line of fio gives their place (`FIO_PLACE`), so the job's own places go: each `directory=`, the folders of each
-/// `filename=`, and on the raw device the whole `filename=`.
+/// Returns a job file for the guest, whose files lie in the folder of the filesystem or are the raw device. fio's
+/// command line determines this place (`FIO_PLACE`), so this function removes the job's own places: each `directory=`,
+/// the folders in each `filename=`, and on the raw device the whole `filename=`.
 pub(crate) fn job_in_guest(job: &str, filesystem: Filesystem) -> String {
     let mut lines = String::new();
     for line in job.lines() {

@@ -150,8 +150,7 @@ impl Transmission {
         count as usize
     }
 
-    /// Processes the request at the beginning of `rest`, which lies `consumed` bytes behind the beginning of the
-    /// passed bytes.
+    /// Processes the request at the beginning of `rest`, which starts `consumed` bytes into the received bytes.
     #[inline]
     fn request(&self, header: &RequestHeader, rest: &[u8], consumed: usize, shutting_down: bool) -> Step {
         let payload = header.payload(self.layout);

@@ -1,4 +1,5 @@
-//! Binary traces of blktrace, written here by `linux/blktrace_api.h`, and compared with `blkparse`'s reading of them.
+//! Binary traces of blktrace. The tests write them as `linux/blktrace_api.h` specifies, and compare the import with the
+//! output of `blkparse`.
 
 use flashlab_recording::{Action, Import, Step, TraceFormat};
 use flashlab_sim::Op;

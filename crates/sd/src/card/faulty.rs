@@ -6,8 +6,8 @@ use crate::quirk::{CommandHandling, Location, QuirkEvent};
 use flashlab_sim::{Instant, StoreError};
 
 impl Card {
-    /// Applies the planned removals and power cuts until `now`. Commands and data blocks do so too; a caller needs this
-    /// method only to inspect a card that receives none.
+    /// Applies the planned removals and power cuts until `now`. Every command and data block does so, too. A caller
+    /// needs this method only to inspect a card that receives neither.
     pub fn apply_planned_quirks(&mut self, now: Instant) {
         while let Some((at, event)) = self.quirks.time(now) {
             self.apply_event(at, event);

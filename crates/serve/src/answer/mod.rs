@@ -53,7 +53,7 @@ pub(crate) struct RequestHandler<'a> {
     arrived: Vec<(Action, u64, u64)>,
     pub(crate) outbox: Outbox<'a>,
     pub(crate) counts: CounterValues,
-    /// Instant for which this thread last waited for the device.
+    /// Due instant of the device that this thread last waited for.
     due: Option<Instant>,
     alarm: Alarm,
 }

@@ -77,7 +77,7 @@ struct Reference {
     state: State,
     application: bool,
     high_capacity: bool,
-    /// True after CMD32 and CMD33.
+    /// True after CMD32, and true after a CMD33 that follows it.
     erase: (bool, bool),
     /// Number of blocks of the current transfer; `several` is true if more than one may follow.
     blocks: u32,
@@ -222,7 +222,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80).prop_map(|steps| steps.concat())
 }
 
-/// Returns arguments with which a legal command cannot fail for another reason.
+/// Returns an argument with which a legal command cannot fail.
 fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
     let other = address ^ 0x0100_0000;
     match index {
@@ -250,7 +250,7 @@ fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
     }
 }
 
-/// A card beside the reference that follows the table of the specification.
+/// A card, and the reference that it is compared with.
 struct Compared {
     card: Card,
     reference: Reference,
@@ -310,7 +310,7 @@ impl Compared {
             _ => {}
         }
         if index == 0 && verdict != Verdict::Silent {
-            // Programming ends.
+            // Gives the card time to finish programming.
             self.now += Duration::from_secs(1);
             self.reset_reference();
         }
@@ -337,7 +337,7 @@ impl Compared {
         }
     }
 
-    /// Waits until the card is not busy. Then the next status reports a checksum error, once.
+    /// Waits until the card is not busy, and reports a command with a wrong CRC. The next status must show this error.
     fn wait(&mut self, what: &str) -> Result<(), TestCaseError> {
         self.now += Duration::from_secs(1);
         self.reference.wait();
