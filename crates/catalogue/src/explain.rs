@@ -289,8 +289,8 @@ fn numbers<'a>(text: &mut Text, numbers: impl Iterator<Item = &'a Number>) {
     text.table(&rows);
 }
 
-/// Returns the meaning of a mechanism of the results, and the parameters that it depends on.
-fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
+/// Returns the definition of a mechanism of the results, and the parameters that it depends on.
+pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
     match mechanism {
         Mechanism::Bus => (
             "Transfer of data and commands between host and device, for the time in which nothing else was slower.",

@@ -58,6 +58,15 @@ pub struct JobFigures {
     pub timeline: Option<Timeline>,
 }
 
+impl JobFigures {
+    /// Returns the mechanism that took most of the time, and its share from 0 to 1; `None` if no request took time.
+    pub fn most(&self) -> Option<(&'static str, f64)> {
+        let sum: f64 = self.mechanisms_ns.0.iter().map(|(_, ns)| ns).sum();
+        let most = self.mechanisms_ns.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        most.map(|(mechanism, ns)| (*mechanism, ns / sum))
+    }
+}
+
 /// Completion latency in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
@@ -73,6 +82,13 @@ pub struct Latency {
     pub percentiles_ns: Vec<(f64, u64)>,
     /// Midpoint in nanoseconds and count of each non-empty bucket of fio's histogram.
     pub histogram_ns: Vec<(u64, u64)>,
+}
+
+impl Latency {
+    /// Returns one of the [`PERCENTILES`] in nanoseconds.
+    pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
+        self.percentiles_ns.iter().find(|(of, _)| *of == percent).map(|(_, ns)| *ns)
+    }
 }
 
 /// Returns the figures of each direction of `report` in which a request completed, and those of its calls of `fsync`
@@ -107,7 +123,7 @@ fn sync_figure(job: &str, stats: &JobStats) -> Option<JobFigures> {
 }
 
 /// Returns the calls of `fsync` and `fdatasync` per second over the runtime of the job.
-pub(crate) fn syncs_per_second(stats: &JobStats) -> f64 {
+fn syncs_per_second(stats: &JobStats) -> f64 {
     let runtime_ms = runtime_ms(stats);
     if runtime_ms == 0 { 0.0 } else { 1_000.0 * stats.sync.count() as f64 / runtime_ms as f64 }
 }

@@ -168,7 +168,7 @@ pub struct Cell {
     pub unit: String,
     /// The figure measured on hardware.
     pub published: Option<Published>,
-    /// A figure that was not measured on hardware, from theory or from another simulation.
+    /// A figure that was not published as a measurement: from theory, from another simulation, or measured by the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
     /// The simulated figure.
@@ -222,20 +222,23 @@ pub enum Published {
     },
 }
 
-/// A figure that a cell is compared with and that is not a measurement on hardware. Summaries do not count it.
+/// A figure that a cell is compared with and that nobody published as a measurement. Summaries do not count it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reference {
     /// The origin of the figure.
     pub kind: ReferenceKind,
-    /// The closed form with its arguments, `G1, rho 0.9346`, or the publication.
+    /// The closed form with its arguments, `G1, rho 0.9346`, the publication, or the measurement.
     pub name: String,
     /// The figure.
     pub mean: f64,
+    /// Standard deviation of a measurement, if it states one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sd: Option<f64>,
     /// 100 (simulated - mean) / mean.
     pub error_percent: f64,
 }
 
-/// The origin of a figure that was not measured on hardware.
+/// The origin of a figure that nobody published as a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReferenceKind {
@@ -243,6 +246,8 @@ pub enum ReferenceKind {
     ClosedForm,
     /// A simulation that others published.
     Simulation,
+    /// A measurement that a fit reads.
+    Measurement,
 }
 
 impl ReferenceKind {
@@ -251,6 +256,7 @@ impl ReferenceKind {
         match self {
             ReferenceKind::ClosedForm => "closed form",
             ReferenceKind::Simulation => "literature",
+            ReferenceKind::Measurement => "measured",
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Jobs on several devices, as a table, JSON and CSV.
 
 use crate::csv::file;
+use crate::explain::percent;
 use crate::number;
 use crate::terminal::columns;
 use flashlab_lab::compare::Compared;
-use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES};
+use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES, SYNC};
 use flashlab_sim::Mechanism;
 
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
@@ -18,28 +19,8 @@ pub fn table(compared: &[Compared], width: usize) -> String {
     let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
     let mut failures = String::new();
     for device in compared {
-        match &device.lines {
-            Ok(lines) => rows.extend(lines.iter().map(|line| {
-                let (mechanism, share) = line.most;
-                let cells = vec![
-                    device.device.clone(),
-                    line.job.clone(),
-                    line.direction.to_owned(),
-                    number::fixed(line.requests_per_second, 0),
-                    line.bytes_per_second.map_or_else(
-                        || number::NONE.to_owned(),
-                        |rate| number::significant(rate as f64 / MIB, 3),
-                    ),
-                    number::duration_ns(line.latency_ns_mean),
-                    number::duration_ns(line.tail.p99.as_ns() as f64),
-                    number::duration_ns(line.tail.max.as_ns() as f64),
-                    match line.unwritten {
-                        true => NO_FLASH.to_owned(),
-                        false => format!("{} {} %", mechanism.name(), number::fixed(share, 0)),
-                    },
-                ];
-                (line.requests_per_second, cells)
-            })),
+        match &device.jobs {
+            Ok(jobs) => rows.extend(jobs.iter().map(|job| (job.iops, row(&device.device, job)))),
             Err(error) => {
                 let line = format!("{}: {error}", device.device);
                 failures.push_str(&crate::terminal::wrapped(&line, width));
@@ -59,8 +40,8 @@ pub fn table(compared: &[Compared], width: usize) -> String {
         if wide.lines().all(|line| line.chars().count() <= width) { wide } else { narrow(&rows, width) };
     let mut notes =
         vec!["Latencies are completion latencies; no parameter was fitted on these jobs.".to_owned()];
-    let mut lines = compared.iter().flat_map(|device| device.lines.iter().flatten());
-    notes.extend(unwritten_note(lines.any(|line| line.unwritten)));
+    let mut jobs = compared.iter().flat_map(|device| device.jobs.iter().flatten());
+    notes.extend(unwritten_note(jobs.any(|job| job.unwritten)));
     notes.extend(written_first_note(compared.iter().map(|device| device.written_first_bytes)));
     for remark in compared.iter().flat_map(|device| &device.remarks) {
         if !notes.contains(remark) {
@@ -69,6 +50,37 @@ pub fn table(compared: &[Compared], width: usize) -> String {
     }
     let notes: String = notes.iter().map(|note| crate::terminal::wrapped(note, width)).collect();
     format!("{text}{failures}{notes}")
+}
+
+/// Returns the cells of one direction of a job on a device.
+fn row(device: &str, job: &JobFigures) -> Vec<String> {
+    let rate = match job.direction {
+        // Such calls move no bytes.
+        SYNC => number::NONE.to_owned(),
+        _ => number::significant(job.bytes_per_second as f64 / MIB, 3),
+    };
+    let p99 = job.latency.percentile_ns(99.0).expect("99 is one of the percentiles");
+    vec![
+        device.to_owned(),
+        job.job.clone(),
+        job.direction.to_owned(),
+        number::fixed(job.iops, 0),
+        rate,
+        number::duration_ns(job.latency.mean_ns),
+        number::duration_ns(p99 as f64),
+        number::duration_ns(job.latency.max_ns as f64),
+        main_mechanism(job),
+    ]
+}
+
+/// Returns the mechanism that took most of the time, with its share, or the mark of reads that did not access the
+/// flash.
+pub(crate) fn main_mechanism(job: &JobFigures) -> String {
+    match job.most() {
+        _ if job.unwritten => NO_FLASH.to_owned(),
+        Some((mechanism, share)) => format!("{mechanism} {}", percent(share)),
+        None => number::NONE.to_owned(),
+    }
 }
 
 /// Returns the notes on the data that the jobs read: unwritten data, whose reads did not access the flash, and data

@@ -1,14 +1,11 @@
 //! Explains in a sentence where the time of a cell went: which mechanism took most of a request, and what that means.
 //!
-//! The text is derived only from the cell's mechanisms. A mechanism without an entry in [`meaning`] is named without a
-//! comment.
+//! The text is derived only from the cell's mechanisms. A mechanism that this version does not know, from a file of another
+//! version, is named without a comment.
 
 use crate::number;
 use flashlab_lab::results::Cell;
-
-/// The mechanisms that this crate can describe, in the order of lists.
-pub(crate) const KNOWN: [&str; 9] =
-    ["bus", "host", "firmware", "program", "read", "read-modify-write", "merge", "map", "queue"];
+use flashlab_sim::Mechanism;
 
 /// The part of one mechanism in a cell's mean latency.
 #[derive(Clone, Copy, Debug)]
@@ -27,60 +24,95 @@ pub(crate) fn parts(cell: &Cell) -> Vec<Part> {
     timed().map(|&(mechanism, ns)| Part { mechanism, ns, share: ns / sum }).collect()
 }
 
+/// Texts on a mechanism.
+struct Words {
+    /// A phrase that fits after "of a request is".
+    phrase: &'static str,
+    /// What it means if the mechanism takes most of the time of reads.
+    in_reads: &'static str,
+    /// What it means if the mechanism takes most of the time of writes.
+    in_writes: &'static str,
+}
+
+fn words(mechanism: Mechanism) -> Words {
+    let of = |phrase, in_reads, in_writes| Words { phrase, in_reads, in_writes };
+    let same = |phrase, meaning| of(phrase, meaning, meaning);
+    match mechanism {
+        Mechanism::Bus => same(
+            "transfer over the bus",
+            "The bus is the bottleneck: a faster device in this host would give almost the same figure.",
+        ),
+        Mechanism::Host => same(
+            "the host's own work",
+            "Commands, interrupts, copies and the filesystem take more time than the device: on another machine, the \
+             same device would give another figure.",
+        ),
+        Mechanism::Firmware => same(
+            "the controller's firmware",
+            "The controller's processor is the bottleneck: it handles one command at a time, so a greater queue depth \
+             or more dies would change nothing.",
+        ),
+        Mechanism::Program => same(
+            "programming flash",
+            "The flash is the bottleneck: bus and host wait until the written data is programmed.",
+        ),
+        Mechanism::Read => same(
+            "reading flash",
+            "The flash array is the bottleneck: each request waits until its pages are read.",
+        ),
+        Mechanism::ReadModifyWrite => same(
+            "read-modify-write",
+            "Each write changes a small part of a larger mapped unit, which the device must read and program again \
+             as a whole.",
+        ),
+        Mechanism::Merge => same(
+            "merging allocation units",
+            "The writes touch more allocation units than the device keeps open: before it opens the next one, it must \
+             complete an open one by copying the data that was not written.",
+        ),
+        Mechanism::Map => of(
+            "the device's map",
+            "The addresses span more than the device's map cache holds: it reads map pages from flash before it can \
+             find the data.",
+            "Each write begins at a new place or ends inside a program unit: its log record and map pages are written \
+             before the device is free again.",
+        ),
+        Mechanism::Queue => same(
+            "waiting behind other work",
+            "Requests wait for earlier ones: more depth would add latency rather than throughput.",
+        ),
+        Mechanism::Busy => same(
+            "the busy time of each write command",
+            "The card is busy for the same time after every write command, whatever its size: larger writes would be \
+             faster.",
+        ),
+        Mechanism::Fold => same(
+            "emptying the area for small writes",
+            "The area for small writes is full: before it takes more of them, the card must move its data to the rest \
+             of the flash.",
+        ),
+        Mechanism::Housekeeping => same(
+            "the controller's housekeeping",
+            "The controller interrupts requests for periodic work of its own, such as saving its map, which no single \
+             request causes.",
+        ),
+        Mechanism::Cache => of(
+            "waiting for the volatile cache to drain",
+            "Reads wait until the flash has programmed a page of the volatile cache.",
+            "The volatile cache is full: writes complete at the rate at which the flash takes the data out of it.",
+        ),
+    }
+}
+
 /// Returns a phrase for the mechanism that fits after "of a request is".
 pub(crate) fn phrase(mechanism: &str) -> &str {
-    match mechanism {
-        "bus" => "transfer over the bus",
-        "host" => "the host's own work",
-        "firmware" => "the controller's firmware",
-        "program" => "programming flash",
-        "read" => "reading flash",
-        "read-modify-write" => "read-modify-write",
-        "merge" => "merging allocation units",
-        "map" => "the device's map",
-        "queue" => "waiting behind other work",
-        "cache" => "waiting for the volatile cache to drain",
-        other => other,
-    }
+    Mechanism::from_name(mechanism).map_or(mechanism, |mechanism| words(mechanism).phrase)
 }
 
 /// Returns a statement on what it means if this mechanism takes most of the time of reads, or of writes.
 pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
-    Some(match mechanism {
-        "bus" => "The bus is the bottleneck: a faster device in this host would give almost the same figure.",
-        "host" => {
-            "Commands, interrupts, copies and the filesystem take more time than the device: on another machine, the \
-             same device would give another figure."
-        }
-        "firmware" => {
-            "The controller's processor is the bottleneck: it handles one command at a time, so a greater queue depth \
-             or more dies would change nothing."
-        }
-        "program" => "The flash is the bottleneck: bus and host wait until the written data is programmed.",
-        "read" => "The flash array is the bottleneck: each request waits until its pages are read.",
-        "read-modify-write" => {
-            "Each write changes a small part of a larger mapped unit, which the device must read and program again \
-             as a whole."
-        }
-        "merge" => {
-            "The writes touch more allocation units than the device keeps open: before it opens the next one, it must \
-             complete an open one by copying the data that was not written."
-        }
-        "map" if writes => {
-            "Each write begins at a new place or ends inside a program unit: its log record and map pages are written \
-             before the device is free again."
-        }
-        "map" => {
-            "The addresses span more than the device's map cache holds: it reads map pages from flash before it can \
-             find the data."
-        }
-        "queue" => "Requests wait for earlier ones: more depth would add latency rather than throughput.",
-        "cache" if writes => {
-            "The volatile cache is full: writes complete at the rate at which the flash takes the data out of it."
-        }
-        "cache" => "Reads wait until the flash has programmed a page of the volatile cache.",
-        _ => return None,
-    })
+    let words = words(Mechanism::from_name(mechanism)?);
+    Some(if writes { words.in_writes } else { words.in_reads })
 }
 
 /// Returns true if the cell's requests write. Cells of jobs and of fits have no tail, but only writes have a time of
@@ -91,19 +123,7 @@ fn writes(cell: &Cell) -> bool {
 
 /// Returns the definition of the mechanism's time, for a legend.
 pub(crate) fn definition(mechanism: &str) -> &'static str {
-    match mechanism {
-        "bus" => "transfer over the bus, while no slower operation ran at the same time",
-        "host" => "the host's own work: interrupts, copies, the filesystem",
-        "firmware" => "the controller's processor, which handles one command at a time",
-        "program" => "programming the data of the request",
-        "read" => "reading the data of the request from the array",
-        "read-modify-write" => "reading a partly overwritten mapped unit and programming it again",
-        "merge" => "completing an open allocation unit that had to be closed",
-        "map" => "loading or writing pages of the device's address map",
-        "queue" => "waiting behind other requests",
-        "cache" => "waiting for room in the volatile cache, or for its drain",
-        _ => "",
-    }
+    Mechanism::from_name(mechanism).map_or("", |mechanism| flashlab_catalogue::explain::in_words(mechanism).0)
 }
 
 /// Returns the explanation of a cell.
@@ -223,10 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn every_known_mechanism_has_a_meaning_and_a_definition() {
-        for mechanism in KNOWN {
-            assert!(meaning(mechanism, false).is_some() && !definition(mechanism).is_empty(), "{mechanism}");
-        }
+    fn every_mechanism_has_a_phrase_of_its_own_and_a_definition() {
+        let mut phrases: Vec<&str> =
+            Mechanism::ALL.iter().map(|mechanism| phrase(mechanism.name())).collect();
+        phrases.sort_unstable();
+        phrases.dedup();
+        assert_eq!(phrases.len(), Mechanism::ALL.len());
+        assert!(Mechanism::ALL.iter().all(|mechanism| !definition(mechanism.name()).is_empty()));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) fn stands_alone(results: &Results, cell: &Cell) -> bool {
 
 /// Returns the figure that a cell is compared with: the published one or, without it, the reference.
 pub(crate) fn compared(cell: &Cell) -> Option<Published> {
-    let reference = cell.reference.as_ref().map(|found| Published::Figure { mean: found.mean, sd: None });
+    let reference = cell.reference.as_ref().map(|found| Published::Figure { mean: found.mean, sd: found.sd });
     cell.published.clone().or(reference)
 }
 

@@ -168,6 +168,11 @@ impl Mechanism {
             Mechanism::Cache => "cache",
         }
     }
+
+    /// Returns the mechanism with a name.
+    pub fn from_name(name: &str) -> Option<Mechanism> {
+        Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
+    }
 }
 
 /// Breakdown of a latency by mechanism. The parts sum exactly to the latency.

@@ -120,6 +120,8 @@ pub struct CellEstimate {
     pub unit: String,
     /// Measured value.
     pub measured: f64,
+    /// Standard deviation of the measurement; `None` if it states none.
+    pub sd: Option<f64>,
     /// Standard deviation that weighted the cell, as a share of the value, with the floor.
     pub sd_share: f64,
     /// Value of the fitted model.
@@ -245,6 +247,7 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
             name: cell.name.clone(),
             unit: cell.unit.clone(),
             measured: cell.value,
+            sd: (cell.sd > 0.0).then_some(cell.sd),
             sd_share: cell.share(&problem.settings),
             simulated: *simulated,
             error_percent: percent(*simulated, cell.value),

@@ -13,6 +13,9 @@ use flashlab_fio::job::Direction;
 /// a large card.
 const LENGTHS: [&str; 6] = ["size", "filesize", "io_size", "io_limit", "number_ios", "runtime"];
 
+/// Largest number of runs of a row. `fit --exact` repeats a job as often as it was measured.
+const RUNS_MAX: u32 = 10_000;
+
 /// Returns true if a line is the header of a table.
 pub(super) fn is_header(line: &str) -> bool {
     let names: Vec<String> = fields(line).iter().map(|name| name.to_lowercase()).collect();
@@ -104,15 +107,23 @@ fn row(
     let value = positive(number, field("value").unwrap_or_default(), "value")?;
     let (quantity, factor) = quantity(unit).ok_or_else(|| {
         let of = format!("unit `{unit}`");
-        let what = "expected IOPS, kB/s, KiB/s, MB/s, MiB/s, ns, us, ms or s".to_owned();
+        let what = "expected IOPS, kIOPS, B/s, kB/s, KiB/s, MB/s, MiB/s, ns, us, ms or s".to_owned();
         ImportError::at(number, Problem::Missing { of, what })
     })?;
-    let sd = match field("sd") {
-        None => None,
-        Some("0") => Some(0.0),
-        Some(text) => Some(positive(number, text, "sd")? * factor),
+    let invalid = |name: &str, text: &str, expected: &str| {
+        let of = format!("{name} is `{text}`");
+        ImportError::at(number, Problem::Missing { of, what: format!("expected {expected}") })
     };
-    let count = field("runs").map(|text| positive(number, text, "runs")).transpose()?.map(|runs| runs as u32);
+    let deviation = |text: &str| {
+        let sd = text.parse::<f64>().ok().filter(|sd| sd.is_finite() && *sd >= 0.0);
+        sd.map(|sd| sd * factor).ok_or_else(|| invalid("sd", text, "a number of at least 0"))
+    };
+    let count = |text: &str| {
+        let runs = text.parse::<u32>().ok().filter(|runs| (1..=RUNS_MAX).contains(runs));
+        runs.ok_or_else(|| invalid("runs", text, &format!("a whole number from 1 to {RUNS_MAX}")))
+    };
+    let sd = field("sd").map(deviation).transpose()?;
+    let count = field("runs").map(count).transpose()?;
     let mut assumptions = vec!["the bare device, written in sequence before".to_owned()];
     if field("unit").is_none() {
         assumptions.push(format!("the value has the unit {unit}"));
@@ -161,12 +172,16 @@ fn quantity(unit: &str) -> Option<(Quantity, f64)> {
     })
 }
 
-/// Splits a line into fields. A field in double quotes may contain commas.
+/// Splits a line into fields, at commas or semicolons. A field in double quotes may contain them, and `""` for a quote.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
-    for c in line.trim().chars() {
+    let mut chars = line.trim().chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
+            '"' if is_quoted && chars.next_if_eq(&'"').is_some() => {
+                fields.last_mut().expect("at least one").push('"');
+            }
             '"' => is_quoted = !is_quoted,
             ',' | ';' if !is_quoted => fields.push(String::new()),
             _ => fields.last_mut().expect("at least one").push(c),

@@ -110,6 +110,9 @@ fn faults_name_their_line() {
         "job,value,sd,unit\nrw=read bs=1m,20,1,furlongs".to_owned(),
         "job,value,sd\nrw=read bs=1m colour=red,20,1".to_owned(),
         "job,value,sd\n".to_owned(),
+        "job,value,sd,runs\nrw=read bs=1m,20,1,0.5".to_owned(),
+        "job,value,sd,runs\nrw=read bs=1m,20,1,1e10".to_owned(),
+        "job,value,sd\nrw=read bs=1m,20,-0.5".to_owned(),
     ];
     let errors: Vec<String> = texts
         .iter()

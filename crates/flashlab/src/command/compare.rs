@@ -157,13 +157,13 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     print_remarks(&compared, &options.medium, &invocation);
     print_skipped_devices(&untimed);
-    let succeeded = compared.iter().all(|device| device.lines.is_ok());
+    let succeeded = compared.iter().all(|device| device.jobs.is_ok());
     Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Returns a usage error if all devices refuse the job with the same error, since the job itself is then at fault.
 fn common_error(compared: &[Compared]) -> Option<Failure> {
-    let mut errors = compared.iter().map(|device| device.lines.as_ref().err());
+    let mut errors = compared.iter().map(|device| device.jobs.as_ref().err());
     let first = errors.next()??;
     errors.all(|error| error == Some(first)).then(|| Failure::usage(first))
 }

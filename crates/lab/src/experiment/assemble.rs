@@ -153,7 +153,13 @@ impl Experiment {
             return outcome.references.get(&cell_name(table, row, column)).cloned();
         };
         let error_percent = 100.0 * (cell.simulated.mean - mean) / mean;
-        Some(Reference { kind: ReferenceKind::Simulation, name: name.to_owned(), mean, error_percent })
+        Some(Reference {
+            kind: ReferenceKind::Simulation,
+            name: name.to_owned(),
+            mean,
+            sd: None,
+            error_percent,
+        })
     }
 
     fn cell(&self, cell: &MeasuredCell, role: Role, outcome: &Outcome) -> Cell {

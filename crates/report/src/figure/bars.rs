@@ -51,9 +51,9 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
         chart.groups.iter().map(|group| labels.height(group.label) + group_height(group) + GROUP_GAP).sum();
     let height = TOP + groups + AXIS;
 
-    let compared = format!("Published and simulated {} in {}", chart.title, chart.unit);
-    let mut svg =
-        mark::drawing(height, &chart.title, &format!("{compared}; the same figures follow as a table"));
+    let compared = grid::compared_name(bars().map(|bar| bar.cell));
+    let what = format!("{} in {}, {compared} and simulated", chart.title, chart.unit);
+    let mut svg = mark::drawing(height, &chart.title, &format!("{what}; the same figures follow as a table"));
     for (value, label) in scale.ticks() {
         let x = plot.x(value);
         svg.push(svg::line((x, TOP), (x, height - AXIS)).class("grid"));
@@ -180,7 +180,7 @@ impl Plot {
             Published::Below { .. } => format!("{label} {}", chart.unit),
             Published::Text { text } => text.clone(),
         };
-        let name = format!("{}, published", self.bar_name(chart, bar));
+        let name = format!("{}, {}", self.bar_name(chart, bar), grid::compared_name([bar.cell]));
         drawn.push(svg::text(end, 5.0, base, Anchor::Start, label).class("value"));
         let mark = mark(&published_key(chart, bar.series), place, name).attr("data-value", value);
         svg.push(mark.children(drawn));

@@ -12,6 +12,7 @@ use crate::{
     svg::{self, Percent},
 };
 use flashlab_lab::results::{Cell, Results};
+use flashlab_sim::Mechanism;
 
 const HEIGHT: f64 = 14.0;
 
@@ -55,35 +56,22 @@ pub(crate) fn bar(cell: &Cell, parts: &[Part]) -> Element {
 }
 
 /// Returns the class for the colour of a mechanism, which is the same in all figures.
-pub(crate) fn class(mechanism: &str) -> &'static str {
-    match mechanism {
-        "bus" => "part m-bus",
-        "host" => "part m-host",
-        "firmware" => "part m-firmware",
-        "program" => "part m-program",
-        "read" => "part m-read",
-        "read-modify-write" => "part m-rmw",
-        "merge" => "part m-merge",
-        "map" => "part m-map",
-        "queue" => "part m-queue",
-        _ => "part m-other",
-    }
+pub(crate) fn class(mechanism: &str) -> String {
+    format!("part m-{}", colour_name(mechanism))
 }
 
 /// Returns the CSS variable for the colour of a mechanism.
 #[cfg(feature = "fit")]
-pub(crate) fn colour(mechanism: &str) -> &'static str {
-    match mechanism {
-        "bus" => "--bus",
-        "host" => "--host",
-        "firmware" => "--firmware",
-        "program" => "--program",
-        "read" => "--read",
-        "read-modify-write" => "--rmw",
-        "merge" => "--merge",
-        "map" => "--map",
-        "queue" => "--queue",
-        _ => "--other",
+pub(crate) fn colour(mechanism: &str) -> String {
+    format!("--{}", colour_name(mechanism))
+}
+
+/// Returns the name of a mechanism's colour in the style sheets.
+fn colour_name(mechanism: &str) -> &'static str {
+    match Mechanism::from_name(mechanism) {
+        Some(Mechanism::ReadModifyWrite) => "rmw",
+        Some(known) => known.name(),
+        None => "other",
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     grid,
     markup::{Element, element},
 };
-use flashlab_lab::results::Results;
+use flashlab_lab::results::{ReferenceKind, Results};
 
 pub(super) fn figures(results: &Results) -> Option<Section> {
     let all = grid::tables(results);
@@ -30,7 +30,14 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
              agreement proves nothing. Whiskers are one standard deviation over the runs; the number after a simulated \
              bar is its error.",
         )
-    } else if results.cells.iter().any(|cell| cell.reference.is_some()) {
+    } else if has(results, ReferenceKind::Measurement) {
+        (
+            "Measured and simulated, as bars",
+            "Solid bars are measurements. Hollow bars were fitted on them, so their agreement proves nothing; the column \
+             \"left out\" above is the error of a prediction. Whiskers are one standard deviation, where the \
+             measurements state it; the number after a simulated bar is its error.",
+        )
+    } else if has(results, ReferenceKind::ClosedForm) || has(results, ReferenceKind::Simulation) {
         (
             "Closed form and simulated",
             "Solid bars are closed forms or published simulations, which are theory and not measurements on hardware. \
@@ -51,6 +58,11 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
         intro: Some(intro.into()),
         body: vec![element("div").class("grid2").children(figures)],
     })
+}
+
+/// Returns true if a cell has a reference of this kind.
+fn has(results: &Results, kind: ReferenceKind) -> bool {
+    results.cells.iter().filter_map(|cell| cell.reference.as_ref()).any(|found| found.kind == kind)
 }
 
 pub(super) fn errors(results: &Results) -> Option<Section> {

@@ -121,7 +121,7 @@ fn overview(lines: &[&LineDifference], tolerance: f64) -> Option<Section> {
         }
     }
     let colours = times.0.iter().map(|(name, _)| mechanisms::colour(name));
-    let times_lines = colours.zip(times.lines()).map(|(colour, line)| Line { colour: colour.into(), ..line });
+    let times_lines = colours.zip(times.lines()).map(|(colour, line)| Line { colour, ..line });
     let charts = [
         ("Figures", "change from A to B in percent of A", "%", figures.lines()),
         ("Mechanisms", "change of the time per request in milliseconds", "ms", times_lines.collect()),

@@ -7,7 +7,7 @@ use crate::{
 };
 use flashlab_fit::estimate::{CellEstimate, Determined};
 use flashlab_lab::fitting::CardFit;
-use flashlab_lab::results::{Cell, Figure, Mechanisms, Published, Results, Role};
+use flashlab_lab::results::{Cell, Figure, Mechanisms, Reference, ReferenceKind, Results, Role};
 
 /// The content of the page.
 #[derive(Clone, Copy, Debug)]
@@ -113,20 +113,23 @@ fn as_results(fit: &CardFit) -> Results {
             "latency_ns_mean" => ("us", 1e-3),
             _ => ("IOPS", 1.0),
         };
-        let published = Published::Figure {
+        let reference = Reference {
+            kind: ReferenceKind::Measurement,
+            name: String::new(),
             mean: cell.measured * factor,
-            sd: Some(cell.sd_share * cell.measured * factor),
+            sd: cell.sd.map(|sd| sd * factor),
+            error_percent: cell.error_percent,
         };
         Cell {
             table: table.to_owned(),
             row: String::new(),
             column: column.to_owned(),
             unit: unit.to_owned(),
-            published: Some(published),
-            reference: None,
+            published: None,
+            reference: Some(reference),
             simulated: Figure { mean: cell.simulated * factor, sd: 0.0 },
             role: Role::Fitted,
-            error_percent: Some(cell.error_percent),
+            error_percent: None,
             requests: 0,
             latency_ns_mean: mechanisms.iter().map(|(_, ns)| ns).sum(),
             mechanisms: Mechanisms(mechanisms.clone()),

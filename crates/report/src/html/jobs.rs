@@ -130,7 +130,7 @@ fn table(devices: &[DeviceFigures]) -> Element {
             .child(tables::number(number::fixed(job.requests as f64, 0)))
             .child(tables::number(moved(job, number::bytes(job.bytes))))
             .child(tables::number(number::duration_ns(job.runtime_ms as f64 * 1e6)))
-            .child(tables::text(&main_mechanism(job)))
+            .child(tables::text(&compare::main_mechanism(job)))
     });
     let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     tables::scrolling("Results", html)
@@ -139,18 +139,6 @@ fn table(devices: &[DeviceFigures]) -> Element {
 /// Returns `text`, or a dash for calls that move no bytes.
 fn moved(job: &JobFigures, text: String) -> String {
     if job.direction == SYNC { number::NONE.to_owned() } else { text }
-}
-
-/// Returns the mechanism that took most of the time, with its share, or the mark of reads that did not access the
-/// flash.
-fn main_mechanism(job: &JobFigures) -> String {
-    if job.unwritten {
-        return compare::NO_FLASH.to_owned();
-    }
-    let most = job.mechanisms_ns.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-    most.map_or(String::new(), |(name, ns)| {
-        format!("{name} {}", crate::explain::percent(ns / job.latency.mean_ns.max(1.0)))
-    })
 }
 
 /// Returns the list of devices without figures, with their errors.

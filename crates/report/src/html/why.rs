@@ -14,6 +14,7 @@ use crate::{
     terminal::plural,
 };
 use flashlab_lab::results::{Cell, Published, Results};
+use flashlab_sim::Mechanism;
 
 pub(super) fn section(results: &Results) -> Option<Section> {
     section_with(results, &|_| None)
@@ -67,7 +68,7 @@ fn words(results: &Results) -> Element {
             names.push(part.mechanism);
         }
     }
-    names.sort_by_key(|name| explain::KNOWN.iter().position(|known| known == name).unwrap_or(usize::MAX));
+    names.sort_by_key(|name| Mechanism::from_name(name).map_or(usize::MAX, |mechanism| mechanism as usize));
     element("dl").class("words").children(names.into_iter().map(|name| {
         element("div")
             .child(swatch(name))

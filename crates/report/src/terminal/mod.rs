@@ -154,10 +154,8 @@ fn comparison(results: &Results, style: Style) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut shown = vec![true; 8];
-    shown[1] = has_rows;
-    shown[3] = has_sd;
-    shown[5] = has_sd;
+    let has_source = tables.iter().flat_map(|table| &table.cells).any(|cell| cell.reference.is_some());
+    let shown = [true, has_rows, true, has_sd, true, has_sd, true, true, has_source];
     layout(lines, &shown, &NUMBERS.collect::<Vec<_>>(), style.width) + &words(&tables, style.width)
 }
 

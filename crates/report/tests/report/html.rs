@@ -3,6 +3,7 @@
 use crate::fixture::*;
 use flashlab_lab::results::{Cell, PRICES, Purchase, PurchaseOption, Results};
 use flashlab_report::html::page;
+use flashlab_sim::Mechanism;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
 
@@ -200,7 +201,7 @@ fn colours_of_mechanisms_and_text_stand_out_from_both_grounds() {
     let variable =
         |rule: &'static str| rule.split_once("fill: var(--")?.1.split_once(')').map(|(name, _)| name);
     let mechanisms: Vec<&str> = figure.split(".m-").skip(1).filter_map(variable).collect();
-    assert_eq!(mechanisms.len(), 10, "{mechanisms:?}");
+    assert_eq!(mechanisms.len(), Mechanism::ALL.len() + 1, "one more for unknown ones: {mechanisms:?}");
     for (theme, sheet) in [
         ("light", include_str!("../../src/style/light.css")),
         ("dark", include_str!("../../src/style/dark.css")),

@@ -1,7 +1,7 @@
 //! Tests of the terminal table: its snapshots and its width.
 
 use crate::fixture::*;
-use flashlab_lab::results::{Results, Role};
+use flashlab_lab::results::{Reference, ReferenceKind, Results, Role};
 use flashlab_report::terminal::{WIDTH, table};
 
 fn all() -> [Results; 6] {
@@ -89,6 +89,24 @@ fn colour_changes_nothing_but_colour() {
         plain.push_str(rest);
         assert_eq!(plain, table(&results, WIDTH, false));
     }
+}
+
+#[test]
+fn the_source_of_a_reference_is_listed_where_cells_have_one() {
+    let mut results = sd_cards_fixture();
+    assert!(!table(&results, WIDTH, false).contains("source"));
+    let cell = &mut results.cells[0];
+    cell.published = None;
+    cell.reference = Some(Reference {
+        kind: ReferenceKind::ClosedForm,
+        name: "G1, rho 0.9346".into(),
+        mean: 1.0,
+        sd: None,
+        error_percent: 0.5,
+    });
+    let text = table(&results, WIDTH, false);
+    assert!(text.lines().any(|line| line.trim_end().ends_with("source")), "{text}");
+    assert!(text.lines().any(|line| line.trim_end().ends_with("G1, rho 0.9346")), "{text}");
 }
 
 #[test]

@@ -9,9 +9,15 @@ const ONE: &[&str] = &["--number", "ftl.t_commit", "--step", "raw randwrite 4K"]
 #[test]
 fn a_refit_changes_the_fitted_number_and_its_source_only_and_names_the_experiments_cell() {
     let folder = Folder::new("fit-refit");
-    let arguments = ["fit", "sd-cards:kingston", "--base", "sd/kingston", "--to", "new.toml"];
+    let arguments =
+        ["fit", "sd-cards:kingston", "--base", "sd/kingston", "--to", "new.toml", "--html", "fit.html"];
     let run = folder.run(&[&arguments[..], ONE].concat());
     assert_eq!(run.code, Some(0), "{}", run.err);
+    let page = folder.read("fit.html");
+    assert!(
+        page.contains(">measured<") && !page.contains("published"),
+        "the page calls measurements published"
+    );
     let new = folder.read("new.toml");
     let old = include_str!("../../../../../profiles/sd/kingston.toml");
     let changed: Vec<&str> =

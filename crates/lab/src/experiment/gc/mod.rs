@@ -267,6 +267,7 @@ impl Scene<'_> {
         };
         let reference = form.map(|(name, mean)| Reference {
             kind: ReferenceKind::ClosedForm,
+            sd: None,
             name: format!("{name}, rho {rho}"),
             mean,
             error_percent: 100.0 * (amplification - mean) / mean,
