@@ -5,7 +5,7 @@
 //! start.
 
 use super::matrix::{Matrix, dot, gram, inverse, solve, times, transposed_times};
-use super::problem::{FitError, Forward, Problem, Scale};
+use super::problem::{FitError, Forward, Number, Problem, Scale};
 use flashlab_sim::Rng;
 
 /// Factors of the damping that one iteration tries.
@@ -172,7 +172,7 @@ impl<'a> Descent<'a> {
             for steps in [-1, 1] {
                 while let Some(value) = numbers[k].neighbour(numbers[k].rounded(best.at[k]), steps) {
                     let mut at = best.at.clone();
-                    at[k] = numbers[k].coordinate(value);
+                    at[k] = Number::coordinate(value);
                     let Some(point) = self.points(vec![at]).pop().flatten() else { break };
                     let found = self.descend(point);
                     if found.chi2 > best.chi2 - FALL_MIN * (1.0 + best.chi2) {
@@ -200,7 +200,7 @@ impl<'a> Descent<'a> {
                 let number = &self.problem.numbers[*k];
                 let here = number.rounded(best.at[*k]);
                 for value in NEIGHBOURS.iter().filter_map(|steps| number.neighbour(here, *steps)) {
-                    let coordinate = number.coordinate(value);
+                    let coordinate = Number::coordinate(value);
                     batch.push(self.others_moved(&best, &jacobian, *k, coordinate));
                     // The derivatives do not hold across a jump of the model, so the others also stay.
                     if number.scale == Scale::PowersOfTwo {
@@ -242,7 +242,7 @@ impl<'a> Descent<'a> {
 
     /// Returns the start of the problem with its predictions.
     pub(super) fn start(&mut self) -> Result<Point, FitError> {
-        let start = self.problem.numbers.iter().map(|number| number.coordinate(number.start)).collect();
+        let start = self.problem.numbers.iter().map(|number| Number::coordinate(number.start)).collect();
         let tried = self.tried(vec![start]).pop().expect("one point was tried");
         tried.map_err(|message| FitError::Forward { message })
     }
@@ -252,14 +252,11 @@ impl<'a> Descent<'a> {
         let numbers = &self.problem.numbers;
         let mut rng = Rng::new(self.problem.settings.seed);
         let mut starts =
-            vec![numbers.iter().map(|number| number.coordinate(number.start)).collect::<Vec<_>>()];
+            vec![numbers.iter().map(|number| Number::coordinate(number.start)).collect::<Vec<_>>()];
         while starts.len() < self.problem.settings.starts {
             let scattered = numbers.iter().zip(&starts[0]).map(|(number, at)| {
                 let (low, high) = number.limits();
-                let spread = match number.scale {
-                    Scale::Log | Scale::PowersOfTwo => SPREAD.min(0.25 * (high - low)),
-                    Scale::Linear => 0.25,
-                };
+                let spread = SPREAD.min(0.25 * (high - low));
                 (at + spread * (2.0 * rng.unit() - 1.0)).clamp(low, high)
             });
             let scattered = scattered.collect();
@@ -326,11 +323,7 @@ impl<'a> Descent<'a> {
             let mut stopped = false;
             for (k, step) in free.iter().zip(&steps) {
                 let (low, high) = self.problem.numbers[*k].limits();
-                let longest = match self.problem.numbers[*k].scale {
-                    Scale::Log | Scale::PowersOfTwo => STEP_MAX,
-                    Scale::Linear => 0.5,
-                };
-                let end = (point.at[*k] - step.clamp(-longest, longest)).clamp(low, high);
+                let end = (point.at[*k] - step.clamp(-STEP_MAX, STEP_MAX)).clamp(low, high);
                 if end == low || end == high {
                     fixed[*k] = Some(end - point.at[*k]);
                     stopped = true;

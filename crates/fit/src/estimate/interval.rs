@@ -10,7 +10,7 @@
 
 use super::descent::{Descent, Local, Point};
 use super::matrix::{dot, gram, inverse, solve, transposed_times};
-use super::problem::Scale;
+use super::problem::{Number, Scale};
 use super::{CHI2_RISE, DETERMINED_SHARE, Determined};
 
 /// Rounds of refinement.
@@ -85,14 +85,13 @@ pub(super) fn intervals(
         for sign in [-1.0, 1.0] {
             let room = if sign < 0.0 { best.at[k] - low } else { high - best.at[k] };
             let sd = local.covariance[k][k].sqrt();
-            let longest = if number.scale == Scale::Linear { 0.5 } else { 1.0 };
             // `permit_neighbours` finds the ends of a power of two.
             let is_done = room <= 1e-9 || number.scale == Scale::PowersOfTwo;
             ends.push(End {
                 number: k,
                 sign,
                 room,
-                distance: (target.sqrt() * sd).min(room).min(longest),
+                distance: (target.sqrt() * sd).min(room).min(1.0),
                 inside: (0.0, best.clone()),
                 outside: None,
                 jacobian: local.jacobian.clone(),
@@ -150,7 +149,7 @@ fn permit_neighbours(
     let here = number.rounded(best.at[k]);
     let values = (-NEIGHBOURS..=NEIGHBOURS).filter(|n| *n != 0);
     let values = values.filter_map(|steps| number.neighbour(here, steps));
-    let coordinates: Vec<f64> = values.map(|value| number.coordinate(value)).collect();
+    let coordinates: Vec<f64> = values.map(Number::coordinate).collect();
     let moved = |from: &Point, coordinate| descent.others_moved(from, &local.jacobian, k, coordinate);
     let first: Vec<Vec<f64>> = coordinates.iter().map(|c| moved(best, *c)).collect();
     let points = descent.points(first);
@@ -195,12 +194,12 @@ fn extend(number: &super::Number, here: f64, [least, most]: [f64; 2], interval: 
             number.neighbour(value, steps.signum()).is_none() || number.neighbour(here, steps) == Some(value)
         };
         (interval.open_below, interval.open_above) = (is_open(least, -NEIGHBOURS), is_open(most, NEIGHBOURS));
-        interval.low = if interval.open_below { low } else { number.coordinate(least) };
-        interval.high = if interval.open_above { high } else { number.coordinate(most) };
+        interval.low = if interval.open_below { low } else { Number::coordinate(least) };
+        interval.high = if interval.open_above { high } else { Number::coordinate(most) };
         return;
     };
     // The end lies almost half a unit beyond the last permitted multiple, unless the tried multiples do not reach it.
-    let edge = |value: f64, sign: f64| number.coordinate(value + sign * 0.49 * unit);
+    let edge = |value: f64, sign: f64| Number::coordinate(value + sign * 0.49 * unit);
     let reach = f64::from(NEIGHBOURS) * unit;
     if least > here - reach {
         interval.low = edge(least, -1.0).max(low);

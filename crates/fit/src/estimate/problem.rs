@@ -38,8 +38,8 @@ pub struct Number {
     pub scale: Scale,
     /// First value of the search.
     pub start: f64,
-    /// Step of the numeric derivative: a difference of logarithms, or with [`Scale::Linear`] a share of the range. A
-    /// number that the model rounds needs a step beyond the rounding.
+    /// Step of the numeric derivative, a difference of logarithms. A number that the model rounds needs a step beyond
+    /// the rounding.
     pub step: f64,
     /// Unit of which the number is a whole multiple; `None` if it has any value. The search tries the neighbours of its
     /// best multiple one by one.
@@ -51,8 +51,6 @@ pub struct Number {
 pub enum Scale {
     /// The logarithm of the number. The bounds are positive.
     Log,
-    /// The number as a share of its range.
-    Linear,
     /// The logarithm of a number that is a power of two, as sizes in devices are. The bounds are powers of two. The
     /// search tries the powers next to the best one.
     PowersOfTwo,
@@ -71,21 +69,14 @@ impl Number {
         Number { name, unit, bounds, scale: Scale::Log, start, step: STEP, unit_size: None }
     }
 
-    /// Returns the coordinate of a value.
-    pub(super) fn coordinate(&self, value: f64) -> f64 {
-        match self.scale {
-            Scale::Log | Scale::PowersOfTwo => value.ln(),
-            Scale::Linear => (value - self.bounds.0) / (self.bounds.1 - self.bounds.0),
-        }
+    /// Returns the coordinate of a value: its logarithm.
+    pub(super) fn coordinate(value: f64) -> f64 {
+        value.ln()
     }
 
     /// Returns the value at a coordinate.
     pub(super) fn value(&self, coordinate: f64) -> f64 {
-        let value = match self.scale {
-            Scale::Log | Scale::PowersOfTwo => coordinate.exp(),
-            Scale::Linear => self.bounds.0 + coordinate * (self.bounds.1 - self.bounds.0),
-        };
-        value.clamp(self.bounds.0, self.bounds.1)
+        coordinate.exp().clamp(self.bounds.0, self.bounds.1)
     }
 
     /// Returns the value that the model uses at a coordinate: a power of two, or a whole multiple if the number has a
@@ -125,7 +116,7 @@ impl Number {
         let (low, high) = self.limits();
         let step = |sign: f64| {
             if self.scale == Scale::PowersOfTwo {
-                return self.coordinate(self.rounded(coordinate)) + sign * LN_2 - coordinate;
+                return Number::coordinate(self.rounded(coordinate)) + sign * LN_2 - coordinate;
             }
             let step = sign * self.step;
             let Some(unit) = self.unit_size else { return step };
@@ -133,7 +124,7 @@ impl Number {
             let there = self.rounded(coordinate + step);
             let there = if there == here { here + sign * unit } else { there };
             // Beyond the bounds: the caller turns round.
-            if there < unit { 2.0 * (low - coordinate) - 1.0 } else { self.coordinate(there) - coordinate }
+            if there < unit { 2.0 * (low - coordinate) - 1.0 } else { Number::coordinate(there) - coordinate }
         };
         let forward = step(sign);
         // A power of two may miss its bound by the error of a logarithm.
@@ -142,15 +133,14 @@ impl Number {
 
     /// Returns the coordinates of the bounds.
     pub(super) fn limits(&self) -> (f64, f64) {
-        (self.coordinate(self.bounds.0), self.coordinate(self.bounds.1))
+        (Number::coordinate(self.bounds.0), Number::coordinate(self.bounds.1))
     }
 
     fn check(&self) -> Result<(), FitError> {
         let (low, high) = self.bounds;
         let ordered = low.is_finite() && high.is_finite() && low < high;
         let inside = (low..=high).contains(&self.start);
-        let positive = self.scale == Scale::Linear || low > 0.0;
-        if ordered && inside && positive && self.step > 0.0 {
+        if ordered && inside && low > 0.0 && self.step > 0.0 {
             return Ok(());
         }
         let what =

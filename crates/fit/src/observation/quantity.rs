@@ -50,11 +50,6 @@ impl Quantity {
             Quantity::LatencyMax => stats.clat.max().as_ns() as f64,
         }
     }
-
-    /// Returns true if a larger value means a slower device.
-    pub fn is_latency(self) -> bool {
-        !matches!(self, Quantity::Iops | Quantity::BytesPerSecond)
-    }
 }
 
 impl fmt::Display for Quantity {

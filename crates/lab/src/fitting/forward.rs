@@ -20,11 +20,11 @@ use flashlab_sim::{Duration, Mechanism};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A number of a device in a fit: path and value as in an argument.
-pub type Setting = (&'static str, String);
+pub(super) type Setting = (&'static str, String);
 
 /// A step that can run: its jobs are parsed, and its filesystem is known.
 #[derive(Clone, Debug)]
-pub struct ReadyStep {
+pub(super) struct ReadyStep {
     /// Name of the step.
     pub name: String,
     /// The jobs.
@@ -40,7 +40,7 @@ pub struct ReadyStep {
 
 impl ReadyStep {
     /// Prepares a step. A filesystem without a model is replaced by the bare device; the second result says so.
-    pub fn of(
+    pub(super) fn of(
         step: &Step,
         observations: Vec<Observation>,
         library: &Library,
@@ -74,7 +74,7 @@ impl ReadyStep {
 
 /// The value of a step and its observation, with the time per request by mechanism.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Predicted {
+pub(super) struct Predicted {
     /// Value in the unit of the observation.
     pub value: f64,
     /// Nanoseconds of the mean request by mechanism, in printing order.
@@ -83,7 +83,7 @@ pub struct Predicted {
 
 /// A device and its steps.
 #[derive(Clone, Debug)]
-pub struct Rig {
+pub(super) struct Rig {
     /// Name of the device's profile.
     pub device: String,
     /// Settings that no number of the fit changes.
@@ -94,7 +94,7 @@ pub struct Rig {
 
 impl Rig {
     /// Returns the device with further settings. Later settings of one path replace earlier ones.
-    pub fn open(&self, settings: &[Setting], library: &Library) -> Result<Device, FittingError> {
+    pub(super) fn open(&self, settings: &[Setting], library: &Library) -> Result<Device, FittingError> {
         let mut all: Vec<&Setting> = Vec::new();
         for setting in self.settings.iter().chain(settings) {
             all.retain(|(path, _)| *path != setting.0);
@@ -122,7 +122,7 @@ impl Rig {
 
 /// Runs the steps of several rigs at several points, all in parallel. A point has the settings of each rig. Returns the
 /// predictions of each point, rig by rig and step by step.
-pub fn predict(
+pub(super) fn predict(
     rigs: &[Rig],
     points: &[Vec<Vec<Setting>>],
     seed: u64,
@@ -136,25 +136,26 @@ pub fn predict(
 /// Points of a search differ from one another in the numbers of few cards. A card with the same numbers gives the same
 /// predictions, so it runs once.
 #[derive(Debug, Default)]
-pub struct KnownRuns {
+pub(super) struct KnownRuns {
     progress: Progress,
     known: BTreeMap<(usize, Vec<Setting>), Result<Vec<Predicted>, FittingError>>,
 }
 
 impl KnownRuns {
     /// Returns no runs. `progress` can stop those to come.
-    pub fn new(progress: Progress) -> KnownRuns {
+    pub(super) fn new(progress: Progress) -> KnownRuns {
         KnownRuns { progress, known: BTreeMap::new() }
     }
 
     /// Returns the count of runs of a rig's steps.
-    pub fn count(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
         self.known.len()
     }
 
     /// Predicts as [`predict`] does, and runs no rig twice with the same settings. All calls must pass the same rigs, seed
     /// and library.
-    pub fn predict(
+    pub(super) fn predict(
         &mut self,
         rigs: &[Rig],
         points: &[Vec<Vec<Setting>>],
@@ -204,7 +205,11 @@ impl KnownRuns {
 }
 
 /// Runs steps in order on one device, and returns the predictions of their observations.
-pub fn run_history(device: &Device, steps: &[ReadyStep], seed: u64) -> Result<Vec<Predicted>, FittingError> {
+pub(super) fn run_history(
+    device: &Device,
+    steps: &[ReadyStep],
+    seed: u64,
+) -> Result<Vec<Predicted>, FittingError> {
     let mut bench = Bench::with(device, seed);
     let mut predicted = Vec::<Predicted>::new();
     for step in steps {
@@ -308,7 +313,7 @@ fn observe(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> 
 
 /// The pattern of an observed job, from which start values and candidates follow.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Access {
+pub(super) struct Access {
     /// Direction of the requests.
     pub direction: Direction,
     /// True for random offsets.
@@ -327,7 +332,7 @@ pub struct Access {
 
 impl Access {
     /// Returns the pattern of an observation; `None` if its requests have several sizes.
-    pub fn of(step: &ReadyStep, observation: &Observation) -> Option<Access> {
+    pub(super) fn of(step: &ReadyStep, observation: &Observation) -> Option<Access> {
         let is_it = |job: &&Job| observation.job.as_ref().is_none_or(|name| *name == job.name);
         let jobs: Vec<&Job> = step.jobs.iter().filter(is_it).collect();
         let job = *jobs.first()?;

@@ -9,7 +9,7 @@ use flashlab_fio::job::Direction;
 use flashlab_sd::Mode;
 
 /// A mechanism that a card may have.
-pub struct Mechanism {
+pub(super) struct Mechanism {
     /// Name in messages.
     pub name: &'static str,
     /// Paths of its numbers, each a row of the table.
@@ -23,7 +23,7 @@ pub struct Mechanism {
 }
 
 /// The facts about the measurements of a card from which the starts follow.
-pub struct Facts<'a> {
+pub(super) struct Facts<'a> {
     /// Patterns and times of the measured jobs.
     pub cells: &'a [Access],
     /// Bus modes of the measurements, slowest first.
@@ -36,7 +36,7 @@ pub struct Facts<'a> {
 
 /// A start of a search.
 #[derive(Clone, Debug, Default)]
-pub struct Variant {
+pub(super) struct Variant {
     /// Starts of the mechanism's numbers, in their order.
     pub starts: Vec<f64>,
     /// Numbers that are fixed.
@@ -50,7 +50,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// All mechanisms.
-pub const MECHANISMS: &[Mechanism] = &[
+pub(super) const MECHANISMS: &[Mechanism] = &[
     mechanism("busy time of every write", &["ftl.t_write"], |facts| {
         let shortest = least(facts.cells, |c| c.direction == Direction::Write);
         shortest.map(|seconds| starts(&[0.3 * NS * seconds])).into_iter().collect()

@@ -1,23 +1,23 @@
 //! Fits: a profile from the measurements of a card, with the simulator as the forward model.
 //!
-//! [`fit`] takes measurement files, a base profile and a host, and estimates the numbers of [`table::TABLE`] that the
+//! [`fit`] takes measurement files, a base profile and a host, and estimates the numbers of the table `TABLE` that the
 //! cells can determine. All other numbers stay as in the base profile. [`CardFit::profile`] writes the result as a
 //! profile whose numbers name the cells that they were fitted on.
 //!
 //! Cells are rates and mean latencies. Percentiles and maxima are not fitted: the model has no numbers for tails that
 //! could be estimated from them.
 
-pub mod candidates;
+mod candidates;
 pub mod check;
 mod choice;
 mod error;
-pub mod forward;
+mod forward;
 mod input;
-pub mod mechanisms;
+mod mechanisms;
 mod profile_text;
 pub mod refit;
 mod session;
-pub mod table;
+mod table;
 
 pub use error::FittingError;
 pub use input::{Input, measurements_of_experiment};

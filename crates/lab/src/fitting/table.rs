@@ -8,7 +8,7 @@ use flashlab_catalogue::units::Dimension;
 use flashlab_fio::job::Direction;
 
 /// A row of the table.
-pub struct Row {
+pub(super) struct Row {
     /// Path of the number.
     pub path: &'static str,
     /// Dimension of the values. A count has none.
@@ -30,7 +30,7 @@ pub struct Row {
 
 /// The values that a number can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Grid {
+pub(super) enum Grid {
     /// Any value.
     Any,
     /// Multiples of the number at this path.
@@ -48,7 +48,7 @@ const MIB: f64 = 1_048_576.0;
 const SMALL: u64 = 16 << 10;
 
 /// All rows. A parameter of the catalogue that a fit can estimate is one row here.
-pub const TABLE: &[Row] = &[
+pub(super) const TABLE: &[Row] = &[
     // A small random read takes t_read, the command and the bus.
     row("flash.t_read", (2e3, 50e6), |cells, _| {
         Some(0.7 * NS * least(cells, |c| c.direction == Direction::Read && c.block <= SMALL)?)
@@ -142,12 +142,12 @@ pub(super) fn least(cells: &[Access], of: impl Fn(&Access) -> bool) -> Option<f6
 
 impl Row {
     /// Returns the row of a number.
-    pub fn at(path: &str) -> Option<&'static Row> {
+    pub(super) fn at(path: &str) -> Option<&'static Row> {
         TABLE.iter().find(|row| row.path == path)
     }
 
     /// Returns the path of the number that this one is a multiple of.
-    pub fn multiple_of(&self) -> Option<&'static str> {
+    pub(super) fn multiple_of(&self) -> Option<&'static str> {
         match self.grid {
             Grid::MultiplesOf(path) => Some(path),
             _ => None,
@@ -155,18 +155,18 @@ impl Row {
     }
 
     /// Returns true if the number belongs to the host, which several cards may share.
-    pub fn is_of_host(&self) -> bool {
+    pub(super) fn is_of_host(&self) -> bool {
         self.path.starts_with("host.")
     }
 
     /// Returns a value as in a profile.
-    pub fn print(&self, value: f64) -> String {
+    pub(super) fn print(&self, value: f64) -> String {
         let value = value.round() as u64;
         self.dimension.map_or(value.to_string(), |dimension| dimension.print(value))
     }
 
     /// Parses a value of a profile.
-    pub fn parse(&self, text: &str) -> Option<f64> {
+    pub(super) fn parse(&self, text: &str) -> Option<f64> {
         match self.dimension {
             Some(dimension) => dimension.parse(text).ok().map(|value| value as f64),
             None => text.parse().ok(),
@@ -174,7 +174,7 @@ impl Row {
     }
 
     /// Returns the base unit of the values; empty for a count.
-    pub fn unit(&self) -> String {
+    pub(super) fn unit(&self) -> String {
         let one = self.dimension.map(|dimension| dimension.print(1));
         one.map_or(String::new(), |one| one.trim_start_matches('1').to_owned())
     }
