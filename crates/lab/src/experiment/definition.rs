@@ -274,7 +274,10 @@ pub struct ParameterBudget {
 }
 
 /// Units of throughput.
-const THROUGHPUTS: [&str; 5] = ["IOPS", "kIOPS", "B/s", "KiB/s", "MiB/s"];
+pub(super) const THROUGHPUTS: [&str; 5] = ["IOPS", "kIOPS", "B/s", "KiB/s", "MiB/s"];
+
+/// Units of a number of bytes.
+const SIZES: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
 
 /// Reads both files of `folder` and checks that they are consistent.
 pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), ExperimentError> {
@@ -446,9 +449,14 @@ impl Definition {
         if self.kind == Kind::Wear {
             step.check_measures(published)?;
         } else {
-            let is_rate = step.metric == Metric::Throughput && self.kind != Kind::Gc;
-            if is_rate && !THROUGHPUTS.contains(&step.unit.as_str()) {
-                return Err(format!(": the unit is {}; expected {}", step.unit, THROUGHPUTS.join(", ")));
+            let units: Option<&[&str]> = match step.metric {
+                _ if self.kind == Kind::Gc => None,
+                Metric::Throughput => Some(&THROUGHPUTS),
+                Metric::BytesACommand => Some(&SIZES),
+                _ => None,
+            };
+            if let Some(units) = units.filter(|units| !units.contains(&step.unit.as_str())) {
+                return Err(format!(": the unit is {}; expected {}", step.unit, units.join(", ")));
             }
             let unit = published.tables.iter().find(|t| t.name == step.table).map(|t| &t.unit);
             if let Some(unit) = unit.filter(|unit| **unit != step.unit) {

@@ -156,14 +156,18 @@ impl Measured {
     }
 }
 
-/// Returns the number of bytes in the first part of a unit such as `MiB/s`; 1 for `B/s`.
+/// Returns the number of bytes in the first part of a unit such as `MiB/s`.
+///
+/// # Panics
+/// The unit is none of bytes; definitions of experiments are refused if they have another one.
 pub(super) fn bytes_of(unit: &str) -> f64 {
     match unit.split('/').next() {
+        Some("B") => 1.0,
         Some("KiB") => 1_024.0,
         Some("MiB") => 1_048_576.0,
         Some("GiB") => 1_073_741_824.0,
         Some("TB") => 1e12,
-        _ => 1.0,
+        _ => panic!("{unit} is no unit of bytes"),
     }
 }
 

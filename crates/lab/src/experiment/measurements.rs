@@ -1,6 +1,7 @@
 //! The published figures of an experiment as measurements of one of its devices.
 
 use super::Experiment;
+use super::definition::{Metric, THROUGHPUTS};
 use super::measured::bytes_of;
 use crate::results::Published;
 use flashlab_catalogue::library::Library;
@@ -30,17 +31,21 @@ impl Experiment {
                 Some(Mix::Write) => Direction::Write,
                 _ => return Err(format!("step {}: expected a job that reads or writes", step.table)),
             };
-            let (quantity, factor) = match step.unit.as_str() {
-                "IOPS" => (Quantity::Iops, 1.0),
-                "kIOPS" => (Quantity::Iops, 1e3),
-                unit => (Quantity::BytesPerSecond, bytes_of(unit)),
-            };
+            let is_rate = step.metric == Metric::Throughput && THROUGHPUTS.contains(&step.unit.as_str());
             let observation = match self.published.cell(&step.table, "", column) {
-                Some((Published::Figure { mean, sd }, _)) => Some(Observation {
-                    sd: sd.map(|sd| sd * factor),
-                    runs: self.definition.runs,
-                    ..Observation::new(direction, quantity, mean * factor)
-                }),
+                Some((Published::Figure { mean, sd }, _)) if is_rate => {
+                    let (quantity, factor) = match step.unit.as_str() {
+                        "IOPS" => (Quantity::Iops, 1.0),
+                        "kIOPS" => (Quantity::Iops, 1e3),
+                        unit => (Quantity::BytesPerSecond, bytes_of(unit)),
+                    };
+                    Some(Observation {
+                        sd: sd.map(|sd| sd * factor),
+                        runs: self.definition.runs,
+                        ..Observation::new(direction, quantity, mean * factor)
+                    })
+                }
+                // A fit reads rates only.
                 _ => None,
             };
             steps.push(Step {

@@ -446,6 +446,7 @@ fn experiments_that_are_wrong_say_where() {
             change(SWEEP, "kind = \"sweep\"", "kind = \"matrix\""),
             change(SWEEP, "kind = \"sweep\"", "kind = \"sweeep\""),
             change(SWEEP, "unit = \"kIOPS\"", "unit = \"MIOPS\""),
+            change(SWEEP, "unit = \"kIOPS\"", "metric = \"bytes-a-command\"\nunit = \"kB\""),
             change(SWEEP, "flat_percent = 10.0", "flat_percent = 10.0\nsd = 1.0"),
             change(SWEEP, "below = 50.0", "below = 50.0\nat_least = 3.0"),
             change(SWEEP, "below = 50.0", "expected = { \"1 MiB\" = 3.0 }"),
