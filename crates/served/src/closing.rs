@@ -20,6 +20,15 @@ pub struct Gauge {
     pub value: f64,
 }
 
+/// Services of the server for a command of a device.
+pub struct Caller<'a> {
+    /// Advances timed devices to the present time, while the command waits.
+    pub advance: &'a dyn Fn(),
+    /// Returns the reason why a device must not be overwritten, such as a mounted filesystem. The device is an argument
+    /// as `flashlab serve` takes it. A command asks before it opens the device.
+    pub find_use: &'a dyn Fn(&str) -> Option<String>,
+}
+
 /// A device that has work to do before the process ends.
 pub trait Closing: Send + Sync {
     /// Makes the device ready for the end of the process, after its last request.
@@ -39,9 +48,8 @@ pub trait Closing: Send + Sync {
         None
     }
 
-    /// Executes a command of `flashlab ctl`. Calls `advance` while it waits, which advances timed devices to the present
-    /// time. Returns `None` if the device has no such command.
-    fn command(&self, _words: &[&str], _advance: &dyn Fn()) -> Option<Result<String, String>> {
+    /// Executes a command of `flashlab ctl`. Returns `None` if the device has no such command.
+    fn command(&self, _words: &[&str], _caller: &Caller<'_>) -> Option<Result<String, String>> {
         None
     }
 

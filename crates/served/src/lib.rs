@@ -28,7 +28,7 @@ pub mod volume;
 #[cfg(feature = "image")]
 pub use bottom::check_kept_changes;
 pub use card::CardOrigin;
-pub use closing::{Background, Closing, Gauge};
+pub use closing::{Background, Caller, Closing, Gauge};
 pub use device_files::DeviceFilesError;
 pub use error::{Problem, ServedError};
 pub use state_writer::StateWriter;
@@ -42,6 +42,7 @@ use flashlab_block::model::{Throttled, Untimed};
 use flashlab_block::{BlockDevice, Timed};
 use flashlab_catalogue::library::Library;
 use flashlab_sim::Model;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A named device that stores bytes.
@@ -74,6 +75,15 @@ impl Served {
         let argument = Argument::new(argument);
         let (part, layers) = argument.parts();
         bottom::is_registered(part.word()) || !layers.is_empty()
+    }
+
+    /// Returns the path of the file or block device to which the device of an argument writes: `file:PATH` with or
+    /// without layers. An overlay takes all writes itself.
+    pub fn path_of_written_file(argument: &str) -> Option<PathBuf> {
+        let argument = Argument::new(argument);
+        let (mut part, layers) = argument.parts();
+        let is_overlaid = layers.first().is_some_and(|layer| layer.word() == "overlay");
+        if part.word() == "file" && !is_overlaid { part.first().map(PathBuf::from) } else { None }
     }
 
     /// Opens the device of an argument `[NAME=]DEVICE`. `seed` draws its medium and its injected faults. With

@@ -5,7 +5,7 @@ use flashlab_block::layer::{Faults, Kind};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_serve::{ControlReply, Server};
-use flashlab_served::{Gauge, Served};
+use flashlab_served::{Caller, Gauge, Served};
 use flashlab_sim::{Instant, PowerCut};
 use std::fmt::Write;
 
@@ -94,13 +94,7 @@ impl<'a> ServerControl<'a> {
             }
         };
         let device = served.closing.as_ref()?;
-        #[cfg(feature = "volume")]
-        if let Some(("add", [.., member])) = words.split_first().map(|(verb, rest)| (*verb, rest))
-            && let Err(refused) = super::volume::refuse_member_in_use(member)
-        {
-            return Some(Err(refused));
-        }
-        device.command(&words, &advance)
+        device.command(&words, &Caller { advance: &advance, find_use: &find_use })
     }
 
     fn stats(&self, served: &Served) -> String {
@@ -137,6 +131,15 @@ impl<'a> ServerControl<'a> {
         }
         Ok(String::new())
     }
+}
+
+#[cfg(feature = "volume")]
+use super::volume::find_use;
+
+/// Only volumes take further devices.
+#[cfg(not(feature = "volume"))]
+fn find_use(_device: &str) -> Option<String> {
+    None
 }
 
 /// Part of a device that executes power cuts.

@@ -274,4 +274,21 @@ mod tests {
         assert_eq!(parse("memory:size=1GiB"), pair("", "memory:size=1GiB"));
         assert_eq!(parse("hdd=memory:size=1GiB"), pair("hdd", "memory:size=1GiB"));
     }
+
+    #[test]
+    fn a_device_writes_to_its_file_below_layers_and_names() {
+        let path = |device| crate::Served::path_of_written_file(device);
+        let disk = Some("/dev/sdb".into());
+        for device in [
+            "file:/dev/sdb",
+            "file:/dev/sdb,direct=yes",
+            "file:/dev/sdb+stats",
+            "x=file:/dev/sdb+error:rate=0.01",
+        ] {
+            assert_eq!(path(device), disk, "{device}");
+        }
+        for device in ["memory:size=1GiB", "file:/dev/sdb+overlay", "sd/kingston", "file:"] {
+            assert_eq!(path(device), None, "{device}");
+        }
+    }
 }

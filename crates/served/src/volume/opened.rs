@@ -6,7 +6,7 @@ use super::removal::Removals;
 use super::scrubs::Scrubs;
 use crate::StateWriter;
 use crate::bottom::Bytes;
-use crate::closing::{Background, Closing, Gauge};
+use crate::closing::{Background, Caller, Closing, Gauge};
 use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started, ThreadPool};
 use flashlab_catalogue::library::Library;
 use flashlab_sim::{Instant, Store, StoreError};
@@ -69,8 +69,8 @@ impl Closing for OpenPool {
         }))
     }
 
-    fn command(&self, words: &[&str], advance: &dyn Fn()) -> Option<Result<String, String>> {
-        orders::execute(self, words, advance)
+    fn command(&self, words: &[&str], caller: &Caller<'_>) -> Option<Result<String, String>> {
+        orders::execute(self, words, caller)
     }
 
     fn gauges(&self) -> Vec<Gauge> {

@@ -5,7 +5,7 @@
 
 use super::settings::{member_number, read_setting};
 use super::{OpenPool, Pool, PoolMember, find_data, random};
-use crate::Served;
+use crate::{Caller, Served};
 use flashlab_block::{BlockDevice, Context};
 use flashlab_sim::Instant;
 use flashlab_volume::keys::{Kdf, Passphrase};
@@ -25,8 +25,13 @@ const POLL_EVERY: Duration = Duration::from_millis(1);
 const CHANGES: [&str; 7] = ["set", "add", "remove", "evacuate", "state", "rekey", "scrub"];
 
 /// Executes a command. Returns `None` if the volume has no such command.
-pub(super) fn execute(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Option<Result<String, String>> {
+pub(super) fn execute(
+    pool: &OpenPool,
+    words: &[&str],
+    caller: &Caller<'_>,
+) -> Option<Result<String, String>> {
     let (verb, rest) = words.split_first()?;
+    let advance = caller.advance;
     if !CHANGES.contains(verb) {
         return None;
     }
@@ -41,7 +46,7 @@ pub(super) fn execute(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Op
         ("scrub", ["status"]) => Ok(pool.scrubs.describe()),
         ("scrub", _) => Err("`scrub` and `scrub status` are the commands".to_owned()),
         ("set", settings) => set(pool, settings, advance),
-        ("add", words) => add(pool, words, advance),
+        ("add", words) => NewPoolMember::parse(words).and_then(|new| add(pool, &new, caller)),
         ("remove", ["status"]) => Ok(pool.removals.describe(&pool.volume)),
         ("remove", [member]) => remove(pool, member, advance),
         ("evacuate", [member]) => member_number(&pool.volume, member)
@@ -90,52 +95,75 @@ fn grown(pool: &OpenPool, before: u64) -> String {
     }
 }
 
-/// Makes a device another member: `[--force] [--keep-size] [--durability N] MEMBER`, as in `flashlab volume add`.
-fn add(pool: &OpenPool, words: &[&str], advance: &dyn Fn()) -> Result<String, String> {
-    let (mut force, mut growth, mut durability, mut named) = (false, Growth::All, 1, None);
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match *word {
-            "--force" => force = true,
-            "--keep-size" => growth = Growth::None,
-            "--durability" => {
-                let n = words.next().and_then(|n| n.parse().ok()).filter(|n| *n <= 4);
-                durability = n.ok_or("--durability: 0 to 4 is needed")?;
-            }
-            member if named.is_none() && !member.starts_with("--") => named = Some(PoolMember::parse(member)),
-            other => {
-                return Err(format!(
-                    "{other:?}: add [--force] [--keep-size] [--durability N] MEMBER is the command"
-                ));
+/// The words of `add`, with the meaning of the options of `flashlab volume add`.
+struct NewPoolMember {
+    named: PoolMember,
+    force: bool,
+    growth: Growth,
+}
+
+impl NewPoolMember {
+    /// Parses `[--force] [--keep-size] [--durability N] MEMBER`, in any order.
+    fn parse(words: &[&str]) -> Result<NewPoolMember, String> {
+        let (mut force, mut growth, mut durability, mut member) = (false, Growth::All, 1, None);
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--force" => force = true,
+                "--keep-size" => growth = Growth::None,
+                "--durability" => {
+                    let n = words.next().and_then(|n| n.parse().ok()).filter(|n| *n <= 4);
+                    durability = n.ok_or("--durability: 0 to 4 is needed")?;
+                }
+                word if member.is_none() && !word.starts_with("--") => member = Some(word),
+                other => {
+                    return Err(format!(
+                        "{other:?}: add [--force] [--keep-size] [--durability N] MEMBER is the command"
+                    ));
+                }
             }
         }
+        let member = member.ok_or("the member is missing; for example: add ssd.c=file:c.img,size=1GiB")?;
+        Ok(NewPoolMember { named: PoolMember { durability, ..PoolMember::parse(member) }, force, growth })
     }
-    let named = named.ok_or("the member is missing; for example: add ssd.c=file:c.img,size=1GiB")?;
+}
+
+/// Makes a device another member.
+fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<String, String> {
+    let NewPoolMember { named, force, growth } = new;
     if named.device.starts_with("volume:") {
         return Err(format!("{}: a volume cannot be a member of a volume", named.device));
+    }
+    // Even --force does not overwrite a device in use.
+    if let Some(found) = (caller.find_use)(&named.device) {
+        return Err(found);
     }
     let served = Served::open_for(&named.device, pool.seed, false, (&pool.library, true));
     let served = served.map_err(|error| error.to_string())?;
     let found = find_data(&*served.device).map_err(|error| format!("{}: {error}", named.device))?;
-    if let Some(found) = found.filter(|_| !force) {
+    if let Some(found) = found.filter(|_| !*force) {
         return Err(format!(
             "{}: it holds {found}; --force adds it, and its contents are lost",
             named.device
         ));
     }
     let device = served.device.clone();
-    let new = NewMember { label: named.label.clone(), durability, ..NewMember::new(device.clone()) };
+    let new = NewMember {
+        label: named.label.clone(),
+        durability: named.durability,
+        ..NewMember::new(device.clone())
+    };
     let id = random().map_err(|error| error.to_string())?;
     let (cx, before) = (Context::new(Instant::ZERO), pool.volume.geometry().capacity);
     let advance = || {
-        advance();
+        (caller.advance)();
         if let Some(due) = device.next_due() {
             device.advance(due);
         }
     };
     // Its state has to be stored even if the member is added and the change fails then.
     pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner).extend(served.state_writer);
-    let added = wait_beside(pool.volume.add(&cx, &new, id, growth), &advance);
+    let added = wait_beside(pool.volume.add(&cx, &new, id, *growth), &advance);
     let number = added.map_err(|error| match error {
         VolumeError::Option(_) | VolumeError::NoMember(_) => error.to_string(),
         error => Pool::new(vec![named.clone()]).error(error).to_string(),
@@ -205,5 +233,62 @@ fn wait_beside<T>(future: impl Future<Output = T>, advance: &dyn Fn()) -> T {
         }
         advance();
         thread::sleep(POLL_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{open_options, wait};
+    use super::*;
+    use flashlab_catalogue::library::Library;
+    use std::cell::RefCell;
+
+    /// Returns a volume of one member in memory.
+    fn pool() -> OpenPool {
+        let library = Library::open::<&Path>(&[]).expect("the built-in profiles are valid");
+        let pool = Pool::new(vec![PoolMember::parse("memory:size=64MiB")]);
+        let members = pool.open_members(1, false, &library).expect("memory opens");
+        let devices = vec![members[0].device.clone()];
+        let (cx, options) = (Context::new(Instant::ZERO), flashlab_volume::Options::new([7; 16]));
+        wait(flashlab_volume::Volume::format(&cx, &members, &options), &devices).expect("it is formatted");
+        let volume = wait(
+            flashlab_volume::Volume::open(&cx, &devices, open_options(false).expect("random numbers")),
+            &devices,
+        );
+        OpenPool {
+            volume: volume.expect("it opens"),
+            state_writers: Default::default(),
+            scrubs: Default::default(),
+            removals: Default::default(),
+            library: library.into(),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_new_member_in_use_is_refused_wherever_the_options_stand() {
+        let pool = pool();
+        for line in [
+            "add memory:size=48MiB --force",
+            "add --force memory:size=48MiB",
+            "add ssd.b=memory:size=48MiB --force --durability 2",
+            "add --durability 2 --force ssd.b=memory:size=48MiB",
+            "add --keep-size memory:size=48MiB --durability 0",
+        ] {
+            let asked = RefCell::new(Vec::new());
+            let find_use = |device: &str| {
+                asked.borrow_mut().push(device.to_owned());
+                Some(format!("{device}: mounted at /"))
+            };
+            let words: Vec<&str> = line.split(' ').collect();
+            let answer = execute(&pool, &words, &Caller { advance: &|| (), find_use: &find_use });
+            assert_eq!(answer, Some(Err("memory:size=48MiB: mounted at /".to_owned())), "{line}");
+            assert_eq!(asked.into_inner(), ["memory:size=48MiB"], "{line}");
+            assert_eq!(pool.volume.usage().members.len(), 1, "{line}");
+        }
+        let words = ["add", "memory:size=48MiB", "--force", "--durability", "2"];
+        let added = execute(&pool, &words, &Caller { advance: &|| (), find_use: &|_| None });
+        assert!(added.as_ref().is_some_and(Result::is_ok), "{added:?}");
+        assert_eq!(pool.volume.usage().members[1].durability, 2);
     }
 }

@@ -8,13 +8,12 @@ use flashlab_block::{BlockDevice, Context};
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::units::Dimension;
 use flashlab_measure::in_use::{Kernel, device_number};
-use flashlab_served::ServedError;
 use flashlab_served::volume::{Pool, PoolMember, find_data, open_options, random, wait};
+use flashlab_served::{Served, ServedError};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::{Checksum, Compressor};
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey};
 use flashlab_volume::{self as volume, Encryption, OpenOptions};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -196,21 +195,19 @@ fn pool(arguments: &[String]) -> Result<Pool, Failure> {
 
 /// Refuses block devices that are mounted or in use, even with `--force`.
 pub(super) fn refuse_devices_in_use(pool: &Pool) -> Result<(), Failure> {
-    find_use(pool).map_or(Ok(()), |found| Err(Failure::usage(found)))
+    let found = pool.members().iter().find_map(|PoolMember { device, .. }| find_use(device));
+    found.map_or(Ok(()), |found| Err(Failure::usage(found)))
 }
 
-/// Describes the use of a block device that is mounted or in use, or about which the kernel says nothing.
-pub(super) fn find_use(pool: &Pool) -> Option<String> {
-    pool.members().iter().find_map(|PoolMember { device, .. }| {
-        let path = device.strip_prefix("file:").and_then(|rest| rest.split(',').next());
-        let (major, minor) = path.and_then(|path| device_number(Path::new(path)))?;
-        match Kernel::default().find_use(major, minor) {
-            Ok(found) => found.map(|found| format!("{device}: {found}")),
-            Err(error) => Some(format!(
-                "{device}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
-            )),
-        }
-    })
+/// Describes the use of a member's block device that is mounted or in use, or about which the kernel says nothing.
+pub(crate) fn find_use(device: &str) -> Option<String> {
+    let (major, minor) = device_number(&Served::path_of_written_file(device)?)?;
+    match Kernel::default().find_use(major, minor) {
+        Ok(found) => found.map(|found| format!("{device}: {found}")),
+        Err(error) => Some(format!(
+            "{device}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
+        )),
+    }
 }
 
 fn read_error(named: &PoolMember, error: &flashlab_block::IoError) -> Failure {

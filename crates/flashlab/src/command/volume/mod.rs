@@ -18,6 +18,8 @@ use flashlab_served::ServedError;
 use flashlab_served::volume::{OpenPool, Pool, PoolError, open_options};
 use flashlab_volume::keys::KeyError;
 use flashlab_volume::{Degraded, OpenOptions, VolumeError};
+#[cfg(feature = "serve")]
+pub(crate) use format::find_use;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -147,13 +149,6 @@ impl Name {
             opened => Ok(opened?),
         }
     }
-}
-
-/// Refuses a new member of a served volume that is mounted or in use.
-#[cfg(feature = "serve")]
-pub(crate) fn refuse_member_in_use(member: &str) -> Result<(), String> {
-    let new = Pool::new(vec![flashlab_served::volume::PoolMember::parse(member)]);
-    format::find_use(&new).map_or(Ok(()), Err)
 }
 
 fn pool(volume: &str) -> Result<Pool, Failure> {
