@@ -22,6 +22,7 @@ mod recorded;
 mod status;
 mod version;
 mod width;
+mod words;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};

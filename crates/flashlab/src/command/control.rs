@@ -1,5 +1,6 @@
 //! Execution of the commands of `flashlab ctl` in an NBD server.
 
+use crate::words;
 use flashlab_block::Timed;
 use flashlab_block::layer::{Faults, Kind};
 use flashlab_lab::results::DeviceStatistics;
@@ -56,8 +57,8 @@ impl<'a> ServerControl<'a> {
             name => format!("no export is called {name:?}"),
         })?;
         let served = &self.served[place];
-        let mut words = command.split_whitespace();
-        let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
+        let words = words::split(command)?;
+        let (verb, rest) = verb_and_rest(&words);
         match (verb, rest.as_str()) {
             ("stats", "") => Ok(self.stats(served)),
             ("wear", "") => device_wear(served, self.before[place].as_ref()),
@@ -76,7 +77,7 @@ impl<'a> ServerControl<'a> {
                 Ok(format!("the state is in {}\n", writer.path().display()))
             }
             ("fault", rule) => fault(served, rule),
-            _ => self.device_command(served, command).unwrap_or_else(|| {
+            _ => self.device_command(served, &words).unwrap_or_else(|| {
                 Err(format!(
                     "{command:?} is not a command; the commands are stats, wear, cut, unplug, replug, fault and keep, \
                      and for a volume set, add, remove, evacuate, state, rekey and scrub"
@@ -86,8 +87,8 @@ impl<'a> ServerControl<'a> {
     }
 
     /// Executes a command of the device itself, such as a volume.
-    fn device_command(&self, served: &Served, command: &str) -> Option<ControlReply> {
-        let words: Vec<&str> = command.split_whitespace().collect();
+    fn device_command(&self, served: &Served, words: &[String]) -> Option<ControlReply> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let advance = || {
             if served.device.next_due().is_some() {
                 served.device.advance(self.server.now());
@@ -131,6 +132,11 @@ impl<'a> ServerControl<'a> {
         }
         Ok(String::new())
     }
+}
+
+/// Returns the first word of a command, and the others with spaces between them.
+pub(super) fn verb_and_rest(words: &[String]) -> (&str, String) {
+    words.split_first().map_or(("", String::new()), |(verb, rest)| (verb, rest.join(" ")))
 }
 
 #[cfg(feature = "volume")]

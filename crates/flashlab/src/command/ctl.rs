@@ -1,7 +1,7 @@
 //! `flashlab ctl`: sends a command to a running server on its `--control` socket.
 
 use crate::failure::{Failure, say};
-use crate::file;
+use crate::{file, words};
 use clap::Args;
 use flashlab_serve::send_command;
 use std::io;
@@ -45,13 +45,20 @@ pub(crate) struct Options {
     export: String,
     /// Control socket of the server.
     socket: PathBuf,
-    /// Command with its arguments.
+    /// Command with its arguments, or one word that has all of them, quoted as in a shell.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let line = format!("{}\n{}", options.export, options.command.join(" "));
+    if options.command.iter().any(|word| word.contains('\n')) {
+        return Err(Failure::usage("a word of the command contains a line feed, which ends a command"));
+    }
+    let command = match options.command.as_slice() {
+        [line] => line.clone(),
+        words => words::join(words),
+    };
+    let line = format!("{}\n{}", options.export, command);
     let told = send_command(&options.socket, &line).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             let path = options.socket.display();

@@ -1,7 +1,7 @@
 //! Parts that `bench`, `age` and `compare` share: parsing of fio's arguments, a bench for the jobs, and messages.
 
 use crate::failure::{Failure, say};
-use crate::{Medium, file, recorded};
+use crate::{Medium, file, recorded, words};
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
@@ -45,13 +45,8 @@ impl Loader for Disk {
 
 /// Returns the command line in a form that can be typed again: words with spaces or shell metacharacters are quoted.
 pub(crate) fn as_typed() -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=/.,:%+@".contains(c);
-    let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    ["flashlab".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    words::join(&["flashlab".to_owned()].into_iter().chain(words).collect::<Vec<_>>())
 }
 
 /// Parses fio's arguments into jobs.

@@ -1,7 +1,7 @@
 //! `flashlab web`: a virtual device under a job, as a live page.
 
 use crate::failure::{Failure, say, say_notes};
-use crate::file;
+use crate::{file, words};
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
 use flashlab_lab::session::{Command, Session, SessionError};
@@ -82,7 +82,7 @@ fn job(words: &[String]) -> Result<String, Failure> {
     let words = if words.first().is_some_and(|word| word == "fio") { &words[1..] } else { words };
     match words {
         [] => Ok(JOB.to_owned()),
-        [first, ..] if first.starts_with("--") => Ok(words.join(" ")),
+        [first, ..] if first.starts_with("--") => Ok(words::join(words)),
         [path] => {
             let bytes = file::read(path, JOB_FILE_BYTES_MAX)
                 .map_err(|why| Failure::usage(format!("{path}: the job file cannot be read: {why}")))?;

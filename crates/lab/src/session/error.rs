@@ -19,6 +19,8 @@ pub enum SessionError {
         /// The option.
         option: &'static str,
     },
+    /// A quotation mark in the options is not closed.
+    OpenQuote,
     /// There are too many jobs for a session.
     TooManyJobs {
         /// Number of jobs, clones included.
@@ -61,6 +63,9 @@ impl fmt::Display for SessionError {
             SessionError::Job(error) => error.fmt(f),
             SessionError::JobOption { job, option } => {
                 write!(f, "job `{job}`: {option} is not supported here; use `flashlab bench`")
+            }
+            SessionError::OpenQuote => {
+                f.write_str("a quotation mark in the options of the job is not closed")
             }
             SessionError::TooManyJobs { jobs } => {
                 write!(f, "{jobs} jobs are too many here; the limit is {}", super::job::JOBS_MAX)

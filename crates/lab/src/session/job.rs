@@ -7,11 +7,12 @@ use flashlab_fio::job::Job;
 /// Most jobs of a session, clones included.
 pub(super) const JOBS_MAX: usize = 64;
 
-/// Parses `text`: options that begin with `--`, or the lines of a job file.
+/// Parses `text`: options that begin with `--`, with words quoted as in a shell, or the lines of a job file.
 pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
-    let words: Vec<&str> = match text.trim_start().starts_with("--") {
-        true => text.split_whitespace().collect(),
-        false => vec!["-"],
+    let is_options = text.trim_start().trim_start_matches(['\'', '"']).starts_with("--");
+    let words = match is_options {
+        true => shlex::split(text).ok_or(SessionError::OpenQuote)?,
+        false => vec!["-".to_owned()],
     };
     let loader = |path: &str| match path {
         "-" => Ok(text.as_bytes().to_vec()),

@@ -39,6 +39,19 @@ fn outcome(session: &mut Session) -> (&'static str, Vec<(&'static str, u64)>, u6
 }
 
 #[test]
+fn options_are_quoted_as_in_a_shell() {
+    for job in
+        ["--name='two words' --rw=read --size=1m --direct=1", "'--name=two words' --size=1m --direct=1"]
+    {
+        let mut session = open("sd/kingston", job);
+        let snapshot = serde_json::to_string(&session.snapshot(true)).expect("a snapshot serialises");
+        assert!(snapshot.contains("two words"), "{job}: {snapshot}");
+    }
+    let refused = Session::new(&library(), &["sd/kingston".to_owned()], "--name='two words", 1);
+    assert!(matches!(refused, Err(SessionError::OpenQuote)));
+}
+
+#[test]
 fn a_session_in_pieces_gives_the_counters_of_a_bench() {
     for (argument, job) in [
         ("sd/kingston", "--name=a --rw=randrw --bs=4k --size=16m --number_ios=3000 --direct=1"),

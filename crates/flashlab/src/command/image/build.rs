@@ -3,7 +3,7 @@
 use super::compose::check_file;
 use crate::failure::{Failure, say};
 use crate::width::columns;
-use crate::{file, progress};
+use crate::{file, progress, words};
 use clap::Args;
 use flashlab_catalogue::units::Dimension;
 use flashlab_image::ImageError;
@@ -122,8 +122,7 @@ pub(super) fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
 
 /// Splits options as a shell does.
 fn split(option: &str, text: &str) -> Result<Vec<String>, Failure> {
-    shlex::split(text)
-        .ok_or_else(|| Failure::usage(format_args!("{option}: a quotation mark has no partner")))
+    words::split(text).map_err(|error| Failure::usage(format_args!("{option}: {error}")))
 }
 
 /// Returns the size of an image in per cent of the uncompressed size.

@@ -1,9 +1,10 @@
 //! A card in the slot of a USB SD host controller, and the commands of `flashlab ctl` on it.
 
-use super::super::control::format_power_cut;
+use super::super::control::{format_power_cut, verb_and_rest};
 use super::super::serve::Options;
 use super::{Gadget, serve};
 use crate::failure::{Failure, say};
+use crate::words;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
@@ -87,8 +88,8 @@ impl Gadget for Slot {
 
 impl CardControl {
     fn execute(&self, adapter: &mut Vub300, now: Instant, command: &str) -> ControlReply {
-        let mut words = command.split_whitespace();
-        let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
+        let words = words::split(command)?;
+        let (verb, rest) = verb_and_rest(&words);
         match (verb, rest.as_str()) {
             ("stats", "") => Ok(stats(adapter)),
             ("wear", "") => self.with_card(adapter, |card| self.wear(card)),

@@ -1,9 +1,12 @@
 //! A device that stores bytes, as a USB stick, and the commands of `flashlab ctl` on it.
 
-use super::super::control::{device_wear, fault as layer_fault, format_power_cut, format_stats};
+use super::super::control::{
+    device_wear, fault as layer_fault, format_power_cut, format_stats, verb_and_rest,
+};
 use super::super::serve::{Options, end_devices, write_states_periodically};
 use super::{Gadget, serve};
 use crate::failure::{Failure, say_notes};
+use crate::words;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::statistics::Counters;
 use flashlab_serve::{BlockDisk, ControlReply, Stop, TaskQueue};
@@ -89,8 +92,8 @@ fn execute(
     served: &Served,
     before: Option<&Counters>,
 ) -> ControlReply {
-    let mut words = command.split_whitespace();
-    let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
+    let words = words::split(command)?;
+    let (verb, rest) = verb_and_rest(&words);
     match (verb, rest.as_str()) {
         ("stats", "") => Ok(stats(stick) + &format_stats(served)),
         ("wear", "") => device_wear(served, before),

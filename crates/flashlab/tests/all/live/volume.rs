@@ -502,18 +502,22 @@ fn the_passphrase_of_a_served_volume_changes_beside_its_client() {
     }
     let folder = Folder::new("volume-ctl-rekey");
     secret(&folder, "old", "correct horse\n", 0o600);
-    secret(&folder, "new", "battery staple\n", 0o600);
+    std::fs::create_dir(folder.path("my keys")).expect("a writable folder");
+    secret(&folder, "my keys/new", "battery staple\n", 0o600);
     formatted(&folder, &["--encrypt", "--kdf", "scrypt", "--passphrase-file", "old"]);
     let program = env!("CARGO_BIN_EXE_flashlab");
     let script = format!(
-        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 7 0 1M' $uri; $ctl rekey new; \
+        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 7 0 1M' $uri; \
+        $ctl \"rekey 'my keys/new\" > open.txt 2>&1 && exit 1; $ctl rekey 'my keys/new'; \
         $ctl add ssd.c=file:c.img,size=64MiB; qemu-io -f raw -c 'read -P 7 0 1M' -c 'write -P 9 1M 1M' $uri"
     );
     with(&folder, &["volume:a.img:b.img,passphrase-file=old", "--control", "c.sock"], &script);
+    let refused = std::fs::read_to_string(folder.path("open.txt")).expect("the script wrote it");
+    assert!(refused.contains("a quotation mark is not closed"), "{refused}");
     let members = "a.img:b.img:c.img";
     let (_, message) = fail(&folder, &["check", members, "--passphrase-file", "old"]);
     assert!(message.contains("the passphrase does not open"), "{message}");
-    let checked = succeed(&folder, &["check", members, "--passphrase-file", "new"]);
+    let checked = succeed(&folder, &["check", members, "--passphrase-file", "my keys/new"]);
     assert!(checked.ends_with("the volume is sound\n"), "{checked}");
 }
 

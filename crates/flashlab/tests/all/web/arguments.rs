@@ -17,6 +17,15 @@ fn a_job_file_is_read_as_by_bench() {
 }
 
 #[test]
+fn options_with_spaces_reach_the_job() {
+    let options = ["--rw=randread", "--bs=4k", "--size=1m", "--direct=1"];
+    let server = WebServer::start(&[&["sd/kingston", "--name=two words"], &options[..]].concat());
+    assert!(server.state().to_string().contains("two words"), "{}", server.state());
+    let refused = Folder::new("web-quote").run(&["web", "sd/kingston", "--name='a"]).refused();
+    assert!(refused.contains("job `'a`"), "a quote is a character like others: {refused}");
+}
+
+#[test]
 fn a_device_without_a_model_is_refused_with_the_way_to_serve_it() {
     let folder = Folder::new("web-device");
     for device in ["file:a.img", "memory:size=1G", "sd/kingston+error"] {
