@@ -53,7 +53,7 @@ impl Failure {
     }
 
     /// Returns the failure with another exit code.
-    #[cfg(feature = "fit")]
+    #[cfg(any(feature = "fit", feature = "serve"))]
     pub(crate) fn with_code(self, code: u8) -> Self {
         Failure { code, ..self }
     }

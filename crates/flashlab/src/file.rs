@@ -4,7 +4,7 @@
 //! output `-` is standard output.
 
 use crate::failure::Failure;
-use flashlab_block::read_whole;
+use flashlab_block::{read_whole, remove_temporary};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -24,8 +24,7 @@ fn partial() -> MutexGuard<'static, Option<PathBuf>> {
 pub(crate) fn exit_clean(code: i32) -> ! {
     // The lock is held until the process ends, so that no other thread starts another file.
     remove(&partial());
-    #[cfg(feature = "image")]
-    flashlab_image::temporary::remove_temporary_folders();
+    let _removed = remove_temporary();
     std::process::exit(code)
 }
 

@@ -8,8 +8,9 @@ use crate::filesystem::{self, Format, Settings};
 use crate::identity::Identity;
 use crate::scan::Scan;
 use crate::stage::Stage;
-use crate::temporary::TemporaryFolder;
+use crate::temporary;
 use crate::tool::{MKSQUASHFS, TAR};
+use flashlab_block::TemporaryFolder;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::fs;
@@ -86,7 +87,7 @@ impl Files {
         if !rustix::process::geteuid().is_root() {
             return Err(ImageError::UnpackNeedsRoot { archive: source.to_owned() });
         }
-        let folder = TemporaryFolder::new()?;
+        let folder = temporary::folder()?;
         let root = folder.path().join("root");
         fs::create_dir(&root).map_err(|error| ImageError::file(&root, error))?;
         let call = TAR.call()?.args(["--extract", "--numeric-owner", "--preserve-permissions"]);
@@ -129,7 +130,7 @@ impl Files {
     /// # Errors
     /// Returns an error if mksquashfs is missing or fails.
     pub fn uncompressed_size(&self) -> Result<u64, ImageError> {
-        let folder = TemporaryFolder::new()?;
+        let folder = temporary::folder()?;
         let image = folder.path().join("image");
         let call = MKSQUASHFS.call()?.arg(&self.root).arg(&image);
         let report = call.args(["-no-progress", "-noI", "-noD", "-noF", "-noX"]).run(&image)?;

@@ -8,7 +8,8 @@ use crate::filesystem::{self, Format, Settings};
 use crate::identity::Identity;
 use crate::scan::Scan;
 use crate::stage::Stage;
-use crate::temporary::TemporaryFolder;
+use crate::temporary;
+use flashlab_block::TemporaryFolder;
 use std::path::{Path, PathBuf};
 
 /// A filesystem image of a directory in a temporary file, which is removed with this value.
@@ -38,7 +39,7 @@ impl DirectoryImage {
             options: Vec::new(),
         };
         let stage = Stage::in_place(scan)?;
-        let image = DirectoryImage { folder: TemporaryFolder::new()? };
+        let image = DirectoryImage { folder: temporary::folder()? };
         filesystem::make(format, &stage, &settings, &image.path())?;
         stage.check_unchanged()?;
         Ok(image)

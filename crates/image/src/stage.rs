@@ -5,8 +5,9 @@
 
 use crate::error::{ImageError, TreeProblem};
 use crate::scan::{Scan, Stamp};
-use crate::temporary::TemporaryFolder;
+use crate::temporary;
 use crate::tree::{Content, Entry, Kind, Tree};
+use flashlab_block::TemporaryFolder;
 use rustix::fs::{Access, CWD, access, mknodat, seek, utimensat};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -32,7 +33,7 @@ impl Stage {
     /// Returns an error if a file cannot be read, changed meanwhile, or belongs to another user than the caller and the
     /// caller is not root. A tree whose entries all belong to root needs no rights: the tools then set the owner.
     pub fn new(tree: Tree, scans: &[Scan]) -> Result<Stage, ImageError> {
-        let folder = TemporaryFolder::new()?;
+        let folder = temporary::folder()?;
         let stage = Stage { root: folder.path().join("root"), folder, tree, in_place: None };
         fs::create_dir(&stage.root).map_err(|error| ImageError::file(&stage.root, error))?;
         for (path, entry) in stage.tree.entries() {
@@ -58,7 +59,7 @@ impl Stage {
                 access(&from, Access::READ_OK).map_err(|error| ImageError::file(&from, error.into()))?;
             }
         }
-        Ok(Stage { folder: TemporaryFolder::new()?, root, tree, in_place: Some(scan) })
+        Ok(Stage { folder: temporary::folder()?, root, tree, in_place: Some(scan) })
     }
 
     /// Checks that the directory of [`Stage::in_place`] did not change while the tools read it.

@@ -5,12 +5,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use flashlab_block::TemporaryFolder;
 use flashlab_recording::capture::{derive, parse};
 use flashlab_recording::{Header, Recording};
 
@@ -85,9 +85,10 @@ pub(crate) fn record_machine(
     workload: String,
     progress: &dyn Progress,
 ) -> Result<Recorded, RecordError> {
-    let folder = Folder::new()?;
+    let folder = TemporaryFolder::new("flashlab-record-")
+        .map_err(|error| RecordError::io(&std::env::temp_dir(), error))?;
     let write = |name: &str, bytes: &[u8]| {
-        let path = folder.0.join(name);
+        let path = folder.path().join(name);
         fs::write(&path, bytes).map_err(|error| RecordError::io(&path, error)).map(|()| path)
     };
     let initramfs = write("initramfs", &machine.initramfs)?;
@@ -257,25 +258,5 @@ impl Drop for Guest {
         // A guest that has ended cannot be killed, which is no fault.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A temporary folder, removed on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, RecordError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("flashlab-record-{}-{number}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| RecordError::io(&path, error))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The system removes old temporary files, so a fault here needs no message.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

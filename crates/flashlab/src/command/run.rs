@@ -180,7 +180,6 @@ fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
     let mut sizes = live.settings(options.guest);
     sizes.repeats = options.repeats.unwrap_or(sizes.repeats);
     sizes.runtime = options.runtime.unwrap_or(sizes.runtime);
-    progress::catch_interrupts();
     let outcome = measure(live, Settings { guest: options.guest, sizes })?;
     let (title, reference) = (live.title(), live.reference());
     file::print(&match options.format {

@@ -1,17 +1,22 @@
 //! Execution of a live experiment's scripts, and parsing of their output.
 
 use super::{Outcome, Row};
-use crate::failure::Failure;
-use crate::progress::ProgressDisplay;
+use crate::failure::{Failure, INTERRUPTED};
+use crate::progress::{ProgressDisplay, stop_on_interrupt};
+use flashlab_block::TemporaryFolder;
 use flashlab_lab::experiment::{Live, LiveSettings};
 use flashlab_lab::progress::Progress;
 use flashlab_recorder::Kernel;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
@@ -20,16 +25,6 @@ pub(crate) struct Settings {
     pub(crate) guest: bool,
     /// Sizes and durations of the measurements.
     pub(crate) sizes: LiveSettings,
-}
-
-/// Temporary folder, removed on drop.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Leftovers in a folder for temporary files are harmless.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Measures all rows one after the other, and repeats this as often as the settings say.
@@ -41,6 +36,7 @@ pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failur
     });
     let mut outcome = Outcome { setup: setup(live, settings), rows: rows.collect() };
     let progress = ProgressDisplay::new(live.name());
+    stop_on_interrupt(&progress);
     progress.plan(outcome.rows.len() as u64 * u64::from(settings.sizes.repeats));
     for _ in 0..settings.sizes.repeats {
         measure_once(live, settings, &progress, &mut outcome)?;
@@ -57,11 +53,12 @@ fn measure_once(
     // A guest's devices lie in its own memory. On this machine, they lie in tmpfs.
     let shared = Path::new("/dev/shm");
     let root = if settings.guest || !shared.is_dir() { std::env::temp_dir() } else { shared.to_owned() };
-    let folder = Folder(root.join(format!("flashlab-{}-{}", live.name(), std::process::id())));
-    let scripts = folder.0.join("scripts");
-    let work = folder.0.join("work");
+    let folder = TemporaryFolder::inside(&root, &format!("flashlab-{}-", live.name()));
+    let folder = folder.map_err(|error| Failure::io(&root, &error))?;
+    let scripts = folder.path().join("scripts");
+    let work = folder.path().join("work");
     for folder in [&scripts, &work] {
-        fs::create_dir_all(folder).map_err(|error| Failure::io(folder, &error))?;
+        fs::create_dir(folder).map_err(|error| Failure::io(folder, &error))?;
     }
     let write = |name: &str, bytes: &[u8]| {
         let path = scripts.join(name);
@@ -87,20 +84,103 @@ fn measure_once(
         let limit = 300 + outcome.rows.len() as u32 * (sizes.runtime + 60);
         command.env("LIMIT", limit.to_string());
     }
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        // Standard error contains the tools' messages alone; a script reports its errors on standard output.
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| Failure::system("sh", &error))?;
-    let mut done = false;
-    for line in BufReader::new(child.stdout.take().expect("the standard output is a pipe")).split(b'\n') {
-        let line = line.map_err(|error| Failure::system("the script's output", &error))?;
-        done |= parse_line(String::from_utf8_lossy(&line).trim_end(), progress, outcome)?;
+    let mut script = Script::start(&mut command).map_err(|error| Failure::system("sh", &error))?;
+    // The script reports its errors on standard output. Standard error contains the tools' messages alone, which matter
+    // if it ends early.
+    let (mut done, mut messages) = (false, VecDeque::new());
+    while let Some(line) = script.next_line(progress) {
+        match line {
+            Line::Output(line) => done |= parse_line(line.trim_end(), progress, outcome)?,
+            Line::Error(line) => {
+                messages.push_back(line);
+                if messages.len() > MESSAGES_MAX {
+                    messages.pop_front();
+                }
+            }
+        }
     }
-    let status = child.wait().map_err(|error| Failure::system("sh", &error))?;
-    if done { Ok(()) } else { Err(Failure::failed(format_args!("the script ended early ({status})"))) }
+    if progress.is_stopped() {
+        return Err(Failure::failed("stopped").with_code(INTERRUPTED));
+    }
+    let status = script.child.wait().map_err(|error| Failure::system("sh", &error))?;
+    if done {
+        return Ok(());
+    }
+    let messages: String = messages.iter().map(|line| format!("\n  {}", line.trim_end())).collect();
+    let colon = if messages.is_empty() { "" } else { "; its last messages:" };
+    Err(Failure::failed(format_args!("the script ended early ({status}){colon}{messages}")))
+}
+
+/// Most lines of standard error in a failure.
+const MESSAGES_MAX: usize = 10;
+
+/// Longest time until a stop, or the end of a script whose servers hold its pipes, takes effect.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A line of a script.
+enum Line {
+    Output(String),
+    Error(String),
+}
+
+/// A running script with the programs that it starts. They are stopped with this value.
+struct Script {
+    child: Child,
+    lines: Receiver<Line>,
+}
+
+impl Script {
+    fn start(command: &mut Command) -> io::Result<Script> {
+        // In a process group of its own, all programs of the script can be stopped.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (sender, lines) = channel();
+        let output = child.stdout.take().expect("the standard output is a pipe");
+        let error = child.stderr.take().expect("the standard error is a pipe");
+        send_lines(output, sender.clone(), Line::Output);
+        send_lines(error, sender, Line::Error);
+        Ok(Script { child, lines })
+    }
+
+    /// Returns the next line; `None` after the last one, or when `progress` is stopped.
+    fn next_line(&mut self, progress: &Progress) -> Option<Line> {
+        while !progress.is_stopped() {
+            match self.lines.recv_timeout(TICK) {
+                Ok(line) => return Some(line),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                // A server that the script left behind keeps the pipes open.
+                Err(RecvTimeoutError::Timeout) if matches!(self.child.try_wait(), Ok(Some(_))) => {
+                    return None;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // The script detaches its device on this signal. If the signal cannot be sent, the script has ended.
+        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends the lines of a pipe from a thread, until its end.
+fn send_lines(pipe: impl Read + Send + 'static, to: Sender<Line>, of: fn(String) -> Line) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+            if to.send(of(String::from_utf8_lossy(&line).into_owned())).is_err() {
+                break;
+            }
+        }
+    });
 }
 
 /// Returns the plan for the scripts: one line per row, with the row's number as its key.

@@ -9,7 +9,7 @@ use flashlab_catalogue::units::Dimension;
 use flashlab_image::ImageError;
 use flashlab_image::build::{Built, Configuration, Files, published};
 use flashlab_image::filesystem::Format;
-use flashlab_image::temporary::TemporaryFolder;
+use flashlab_image::temporary;
 use flashlab_report::terminal::wrapped;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -66,7 +66,7 @@ pub(super) fn build(options: &BuildOptions) -> Result<ExitCode, Failure> {
     let files = Files::open(source)?;
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (built, uncompressed) = progress::show_elapsed(format!("building {}", to.display()), || {
-        let folder = TemporaryFolder::inside(parent)?;
+        let folder = temporary::folder_in(parent)?;
         let image = folder.path().join("image");
         let built = files.build(&configuration, size, &image)?;
         let uncompressed = files.uncompressed_size()?;
@@ -96,7 +96,7 @@ pub(super) fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     for configuration in configurations {
         let built = progress::show_elapsed(format!("building {}", configuration.name), || {
-            let folder = TemporaryFolder::new()?;
+            let folder = temporary::folder()?;
             files.build(&configuration, None, &folder.path().join("image"))
         });
         match built {

@@ -3,7 +3,9 @@
 use super::guest::kernel;
 use super::tools::{Folder, are_installed, flashlab, skipped};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const ROWS: &str = r#"
 title = "a small one"
@@ -95,6 +97,44 @@ fn in_a_guest_every_path_is_measured() {
     let attached: Vec<&str> = rows.iter().filter_map(|row| row["attached"].as_str()).collect();
     assert_eq!(attached, ["loop-over-tmpfs", "tcm_loop", "kernel-client", "in-process"], "{rows:?}");
     assert!(rows.iter().all(measured), "{rows:?}");
+}
+
+#[test]
+fn a_script_that_ends_early_reports_its_last_messages() {
+    let folder = small("paths-early");
+    let script = "for n in 1 2 3 4 5 6 7 8 9 10 11; do echo message $n >&2; done; sleep 2 & exit 3";
+    std::fs::write(folder.path("paths.sh"), script).expect("the disk has room");
+    let output =
+        flashlab(&["run", ".", "--no-html"]).current_dir(&folder).output().expect("the binary is built");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("the script ended early (exit status: 3); its last messages:\n  message 2\n"));
+    assert!(printed.ends_with("  message 11\n"), "{printed}");
+}
+
+#[test]
+fn ctrl_c_stops_the_script_and_removes_its_private_folder() {
+    let folder = small("paths-interrupt");
+    // The script notes its folder and the signal. A foreground program delays a trap to its own end.
+    let script = "trap 'echo stopped > stopped; exit 130' TERM\n\
+                  stat -c %a \"${WORK%/*}\" > mode; echo \"$WORK\" > begun.new; mv begun.new begun\n\
+                  while :; do sleep 600; done";
+    std::fs::write(folder.path("paths.sh"), script).expect("the disk has room");
+    let mut command = flashlab(&["run", ".", "--no-html"]);
+    let mut child = command.current_dir(&folder).stderr(Stdio::null()).spawn().expect("the binary is built");
+    while !folder.path("begun").exists() {
+        assert!(child.try_wait().expect("it is a child").is_none(), "it runs until it is stopped");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let read = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    let work = PathBuf::from(read("begun").trim_end());
+    assert!(work.is_dir());
+    assert_eq!(read("mode"), "700\n", "another user cannot change the scripts, which may run as root");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(read("stopped"), "stopped\n");
+    assert!(!work.parent().expect("a folder").exists(), "{}", work.display());
 }
 
 #[test]

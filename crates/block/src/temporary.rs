@@ -1,0 +1,140 @@
+//! Temporary files and folders, which are also removed when a signal ends the process.
+//!
+//! The paths that exist now are on a list. A handler of signals, which ends the process without running destructors,
+//! removes them with [`remove_temporary`].
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::TempDir;
+
+/// Mode of a temporary folder: other users neither list nor enter it.
+const PRIVATE: u32 = 0o700;
+
+/// The temporary files and folders that exist now. A path is created and listed under one lock.
+static PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn paths() -> MutexGuard<'static, Vec<PathBuf>> {
+    PATHS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A temporary folder that only this user can enter. It is removed with this value.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    /// `None` once the folder is removed.
+    folder: Option<TempDir>,
+}
+
+impl TemporaryFolder {
+    /// Creates a folder where temporary files go: in TMPDIR, else in /tmp. Its name is `prefix` and random letters.
+    ///
+    /// # Errors
+    /// Returns an error of the operating system.
+    pub fn new(prefix: &str) -> io::Result<TemporaryFolder> {
+        TemporaryFolder::inside(&std::env::temp_dir(), prefix)
+    }
+
+    /// Creates a folder in another one.
+    ///
+    /// # Errors
+    /// Returns an error of the operating system.
+    pub fn inside(parent: &Path, prefix: &str) -> io::Result<TemporaryFolder> {
+        let mut paths = paths();
+        let mut builder = tempfile::Builder::new();
+        let folder =
+            builder.prefix(prefix).permissions(Permissions::from_mode(PRIVATE)).tempdir_in(parent)?;
+        paths.push(folder.path().to_owned());
+        Ok(TemporaryFolder { folder: Some(folder) })
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        self.folder.as_ref().expect("the folder is removed on drop only").path()
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        let path = self.path().to_owned();
+        drop(self.folder.take());
+        paths().retain(|listed| *listed != path);
+    }
+}
+
+/// A temporary file, removed with this value unless it was renamed.
+#[derive(Debug)]
+pub(crate) struct TemporaryFile {
+    path: PathBuf,
+}
+
+impl TemporaryFile {
+    /// Creates the file `path`, which replaces a leftover of the same name.
+    pub(crate) fn create(path: PathBuf) -> io::Result<(TemporaryFile, File)> {
+        let mut paths = paths();
+        let file = File::create(&path)?;
+        paths.push(path.clone());
+        Ok((TemporaryFile { path }, file))
+    }
+
+    /// Gives the file its final name.
+    pub(crate) fn rename(self, to: &Path) -> io::Result<()> {
+        fs::rename(&self.path, to)
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        let mut paths = paths();
+        // A renamed file is no longer there.
+        let _ = fs::remove_file(&self.path);
+        paths.retain(|listed| *listed != self.path);
+    }
+}
+
+/// Proof that no temporary file or folder exists. While it lives, threads that create another one wait.
+#[derive(Debug)]
+pub struct NoTemporary(
+    #[allow(dead_code, reason = "only its drop matters")] MutexGuard<'static, Vec<PathBuf>>,
+);
+
+/// Removes all temporary files and folders of this process, which is about to end.
+pub fn remove_temporary() -> NoTemporary {
+    let mut paths = paths();
+    remove(&mut paths);
+    NoTemporary(paths)
+}
+
+/// Like [`remove_temporary`], but removes nothing if another thread creates or removes a path at this instant. The handler
+/// of a failed allocation calls this, because the lock may belong to its own thread.
+pub fn try_remove_temporary() -> Option<NoTemporary> {
+    let mut paths = PATHS.try_lock().ok()?;
+    remove(&mut paths);
+    Some(NoTemporary(paths))
+}
+
+/// Removes the paths. The process is ending, so an error has no consequence.
+fn remove(paths: &mut Vec<PathBuf>) {
+    for path in paths.drain(..) {
+        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_folder_is_private_and_vanishes_with_its_contents() {
+        let [first, second] =
+            [0, 1].map(|_| TemporaryFolder::new("flashlab-test-").expect("a writable folder"));
+        assert_ne!(first.path(), second.path());
+        let path = first.path().to_owned();
+        assert_eq!(fs::metadata(&path).expect("it exists").permissions().mode() & 0o777, PRIVATE);
+        fs::write(path.join("file"), b"bytes").expect("a writable folder");
+        drop(first);
+        assert!(!path.exists() && second.path().exists());
+        assert!(!paths().contains(&path) && paths().contains(&second.path().to_owned()));
+    }
+}
