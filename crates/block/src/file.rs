@@ -14,6 +14,7 @@
 //!   the file's size. A file that has grown is served up to its original size. A file that has shrunk has lost bytes of
 //!   answered writes, so every request fails from then on.
 
+use crate::whole::sync_folder_of;
 use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Store, StoreError};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstatfs, seek};
@@ -145,6 +146,8 @@ impl File {
         let size = match (found, size) {
             (0, Some(size)) if !read_only => {
                 file.set_len(size).map_err(system)?;
+                // A flush makes the file durable, but not its name.
+                sync_folder_of(path).map_err(system)?;
                 size
             }
             (found, Some(size)) if size != found => {

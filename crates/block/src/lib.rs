@@ -55,5 +55,5 @@ pub use ranges::Ranges;
 pub use temporary::{NoTemporary, TemporaryFolder, remove_temporary, try_remove_temporary};
 pub use thread_pool::{Job, ThreadPool};
 pub use timed::{Completed, Journal, Monitor, Timed};
-pub use whole::{read_whole, read_whole_text, write_whole};
+pub use whole::{check_folder_of, read_whole, read_whole_text, replace_whole, sync_folder_of, write_whole};
 pub use workers::Workers;

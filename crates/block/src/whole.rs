@@ -1,9 +1,10 @@
-//! Reading and writing a whole file that a user names: job files, lists of exports, rules, recorded runs, certificates.
+//! Reading and replacing a whole file: job files, lists of exports, rules, recorded runs, certificates; states, results.
 
+use crate::temporary::TemporaryFile;
 use rustix::io::Errno;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::fs::{File, Permissions};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
 /// Reads a file of at most `max_bytes`. Fails for anything but a regular file or a pipe: a device such as `/dev/zero`
 /// has no end.
@@ -39,20 +40,59 @@ pub fn read_whole_text(path: &Path, max_bytes: u64) -> io::Result<String> {
     String::from_utf8(read_whole(path, max_bytes)?).map_err(not_text)
 }
 
-/// Writes a file under a temporary name, flushes it to disk and renames it, so that its own name never refers to an
-/// incomplete file.
+/// Replaces a file durably: after a crash of the machine, `path` has either its old content or `bytes`, and once this
+/// function has returned, it has `bytes`.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_whole(path, None, |file| file.write_all(bytes))?;
+    sync_folder_of(path)
+}
+
+/// Replaces a file atomically: writes the output of `content` under a temporary name, syncs it to disk and renames it, so
+/// that `path` never refers to an incomplete file. An error, or a signal whose handler calls
+/// [`remove_temporary`](crate::remove_temporary), leaves no temporary file.
+///
+/// A crash of the machine may still bring the old file back; [`write_whole`] excludes this.
+pub fn replace_whole(
+    path: &Path,
+    permissions: Option<Permissions>,
+    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let (temporary, file) = TemporaryFile::create(temporary_name(path))?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    let mut writer = BufWriter::new(file);
+    content(&mut writer)?;
+    writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    temporary.rename(path)
+}
+
+/// Checks that the folder of `path` accepts new files: creates and removes the temporary file of [`replace_whole`].
+pub fn check_folder_of(path: &Path) -> io::Result<()> {
+    TemporaryFile::create(temporary_name(path)).map(drop)
+}
+
+/// Syncs the folder of a file to disk, so that the file keeps its name after a crash of the machine. A new or renamed file
+/// needs this beside the sync of its content.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // Some filesystems do not sync folders, and a folder that this user cannot read cannot be opened.
+        Err(error)
+            if [Errno::INVAL, Errno::BADF, Errno::OPNOTSUPP, Errno::ACCESS]
+                .iter()
+                .any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.partial", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        // The caller gets the first error; the temporary file may not exist.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
+    path.with_file_name(name)
 }
 
 fn is_pipe(kind: std::fs::FileType) -> bool {
@@ -75,6 +115,24 @@ mod tests {
         assert!(read_whole(&this, text.len() as u64).is_ok());
         let long = read_whole(&this, text.len() as u64 - 1).expect_err("it is a byte too long");
         assert_eq!(long.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+        let folder = crate::TemporaryFolder::new("flashlab-whole-").expect("a writable folder");
+        let path = folder.path().join("file");
+        let names = || std::fs::read_dir(folder.path()).expect("a folder").count();
+        check_folder_of(&path).expect("a writable folder");
+        assert_eq!(names(), 0);
+        write_whole(&path, b"old").expect("a writable folder");
+        let failed = replace_whole(&path, None, |file| {
+            file.write_all(b"half of the")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
+        assert_eq!((std::fs::read(&path).expect("it remains"), names()), (b"old".to_vec(), 1));
+        write_whole(&path, b"new").expect("a writable folder");
+        assert_eq!((std::fs::read(&path).expect("it is there"), names()), (b"new".to_vec(), 1));
     }
 
     #[test]

@@ -4,43 +4,25 @@
 //! output `-` is standard output.
 
 use crate::failure::Failure;
-use flashlab_block::{read_whole, remove_temporary};
+use flashlab_block::{check_folder_of, read_whole, remove_temporary, replace_whole, try_remove_temporary};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
 
-/// Temporary name of the file that is being written.
-static PARTIAL: Mutex<Option<PathBuf>> = Mutex::new(None);
-
-fn partial() -> MutexGuard<'static, Option<PathBuf>> {
-    PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Removes the temporary file and ends the process with `code`.
+/// Removes temporary files and folders, and ends the process with `code`.
 pub(crate) fn exit_clean(code: i32) -> ! {
-    // The lock is held until the process ends, so that no other thread starts another file.
-    remove(&partial());
+    // No other thread creates further ones before the process ends.
     let _removed = remove_temporary();
     std::process::exit(code)
 }
 
-/// Like [`exit_clean`], but does not wait for the lock: the thread whose allocation failed may hold it.
+/// Like [`exit_clean`], but does not wait for a thread that creates a file: its allocation may have failed.
 pub(crate) fn exit_without_memory(code: i32) -> ! {
-    if let Ok(partial) = PARTIAL.try_lock() {
-        remove(&partial);
-    }
+    let _removed = try_remove_temporary();
     std::process::exit(code)
-}
-
-fn remove(partial: &Option<PathBuf>) {
-    if let Some(path) = partial {
-        // The process is ending, so an error has no consequence.
-        let _ = fs::remove_file(path);
-    }
 }
 
 /// Returns true for `-`, which stands for standard output.
@@ -88,7 +70,7 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
         let folder = folder.display();
         return refuse(format!("there is no folder {folder}; create it (mkdir -p {folder}) or name another"));
     }
-    match accepts_files(&target) {
+    match check_folder_of(&target) {
         Ok(()) => Ok(()),
         Err(error) => {
             refuse(format!("its folder {} accepts no new file ({error}); name another", folder.display()))
@@ -127,7 +109,7 @@ pub(crate) fn check_output_folder(folder: &Path) -> Result<(), Failure> {
     }
     let existing = folder.ancestors().map(or_current).find(|ancestor| ancestor.exists());
     let existing = existing.unwrap_or(Path::new("."));
-    match accepts_files(&existing.join("figures")) {
+    match check_folder_of(&existing.join("figures")) {
         Ok(()) => Ok(()),
         Err(error) => {
             refuse(format!("{} accepts no new file ({error}); name another folder", existing.display()))
@@ -141,15 +123,6 @@ fn folder_of(path: &Path) -> &Path {
 
 fn or_current(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
-}
-
-/// Creates and removes the temporary file for `path`.
-fn accepts_files(path: &Path) -> io::Result<()> {
-    let temporary = temporary_name(path);
-    *partial() = Some(temporary.clone());
-    let created = File::create(&temporary).and_then(|_| fs::remove_file(&temporary));
-    *partial() = None;
-    created
 }
 
 /// Writes `text` to `path`, as [`write_with`] does.
@@ -175,44 +148,17 @@ pub(crate) fn write_with(
             OpenOptions::new().write(true).open(path).and_then(|file| fill(file, content).map(drop))
         }
         // Replaces the target of a symbolic link, so that the link remains.
-        Ok(existing) => {
-            fs::canonicalize(path).and_then(|path| replace(&path, content, Some(existing.permissions())))
-        }
-        Err(_) => replace(path, content, None),
+        Ok(existing) => fs::canonicalize(path)
+            .and_then(|path| replace_whole(&path, Some(existing.permissions()), content)),
+        Err(_) => replace_whole(path, None, content),
     };
     written.map_err(|error| Failure::io(path, &error))
-}
-
-fn replace(
-    path: &Path,
-    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-    permissions: Option<fs::Permissions>,
-) -> io::Result<()> {
-    let temporary = temporary_name(path);
-    *partial() = Some(temporary.clone());
-    let written = File::create(&temporary).and_then(|file| {
-        permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
-        fill(file, content)?.sync_all()
-    });
-    let done = written.and_then(|()| fs::rename(&temporary, path));
-    if done.is_err() {
-        // The caller gets the first error; the temporary file may not even exist.
-        let _ = fs::remove_file(&temporary);
-    }
-    *partial() = None;
-    done
 }
 
 fn fill(file: File, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<File> {
     let mut writer = BufWriter::new(file);
     content(&mut writer)?;
     writer.into_inner().map_err(io::IntoInnerError::into_error)
-}
-
-fn temporary_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.partial", std::process::id()));
-    path.with_file_name(name)
 }
 
 /// Returns `json` indented over several lines, with a line end.

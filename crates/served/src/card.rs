@@ -9,7 +9,7 @@ use crate::checksummed::ChecksummedStore;
 use crate::device_files::Files;
 use crate::error::{Problem, ServedError};
 use crate::state_writer;
-use flashlab_block::{Memory, Pages};
+use flashlab_block::{Memory, Pages, write_whole};
 use flashlab_catalogue::device::{Device, State};
 use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
@@ -93,7 +93,7 @@ impl CardOrigin {
         let Some((path, _)) = &self.stored else { return Ok(()) };
         let state =
             State::of(&self.device, self.seed, self.device.used_time() + used, card.save())?.with_bytes();
-        state_writer::replace(path, &state.to_bytes())
+        write_whole(path, &state.to_bytes())
             .map_err(|error| ServedError::System { path: path.clone(), error })
     }
 }

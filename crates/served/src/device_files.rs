@@ -10,7 +10,7 @@
 
 use crate::checksummed::ChecksummedStore;
 use crate::error::ServedError;
-use flashlab_block::{Access, File};
+use flashlab_block::{Access, File, sync_folder_of};
 use flashlab_catalogue::device::Device;
 use std::fmt;
 use std::fs;
@@ -188,7 +188,9 @@ impl Files {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.sums.exists() => {}
             renamed => renamed?,
         }
-        fs::rename(new(&self.bytes), &self.bytes)
+        sync_folder_of(&self.sums)?;
+        fs::rename(new(&self.bytes), &self.bytes)?;
+        sync_folder_of(&self.bytes)
     }
 }
 

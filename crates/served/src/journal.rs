@@ -15,7 +15,7 @@
 
 use crate::device_files::DeviceFilesError;
 use crate::error::ServedError;
-use crate::state_writer::replace;
+use flashlab_block::write_whole;
 use flashlab_catalogue::device::{Device, State};
 use flashlab_sim::{Duration, FileId, Geometry, Instant, Op, Request, RequestId};
 use std::fs::{self, File, OpenOptions};
@@ -60,7 +60,7 @@ impl Journal {
     pub(super) fn create(state: &Path, id: &str) -> io::Result<Journal> {
         let path = of(state);
         let text = format!("{HEADER}{}", signed(&format!("state {id} 0 0")));
-        fs::write(&path, &text)?;
+        write_whole(&path, text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path)?;
         Ok(Journal { path, file, length: text.len() as u64, wrong: None })
     }
@@ -95,7 +95,7 @@ impl Journal {
         }
         let mut text = format!("{HEADER}{}", signed(&format!("state {id} 0 {}", at.as_ns()))).into_bytes();
         text.extend(rest);
-        replace(&self.path, &text)?;
+        write_whole(&self.path, &text)?;
         self.file = OpenOptions::new().append(true).open(&self.path)?;
         self.length = text.len() as u64;
         self.wrong.take().map_or(Ok(()), Err)
@@ -267,7 +267,7 @@ pub(super) fn replay(device: &Device, path: &Path) -> Result<bool, ServedError> 
     }
     let used = device.used_time() + now.since(Instant::ZERO);
     let state = State::save(device, 0, used, &*model)?.with_bytes();
-    replace(path, &state.to_bytes()).map_err(system(path))?;
+    write_whole(path, &state.to_bytes()).map_err(system(path))?;
     Ok(true)
 }
 

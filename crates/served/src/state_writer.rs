@@ -13,12 +13,12 @@ use crate::checksummed::ChecksummedStore;
 use crate::device_files::Files;
 use crate::error::ServedError;
 use crate::journal::{self, Journal};
-use flashlab_block::Timed;
+use flashlab_block::{Timed, write_whole};
 use flashlab_catalogue::device::{Device, State};
 use flashlab_catalogue::library::Library;
 use flashlab_sim::{Instant, Op};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,7 +88,7 @@ impl StateWriter {
         let system = |error| ServedError::System { path: path.clone(), error };
         if !device.state.as_ref().is_some_and(|state| state.has_bytes) {
             let state = timed.with_model(|model| State::save(&device, seed, device.used_time(), model))?;
-            replace(&path, &state.with_bytes().to_bytes()).map_err(system)?;
+            write_whole(&path, &state.with_bytes().to_bytes()).map_err(system)?;
             Files::of(&path).commit().map_err(system)?;
         }
         let state = fs::read(&path).map_err(system)?;
@@ -145,24 +145,9 @@ impl StateWriter {
         let state = State::save(&self.device, self.seed, used, &*model)?.with_bytes().to_bytes();
         let (id, at) = (journal::id(&state), Instant::ZERO + settled);
         self.journal.lock().state(&id, place, at);
-        replace(&self.path, &state).map_err(system)?;
+        write_whole(&self.path, &state).map_err(system)?;
         self.journal.lock().shorten(&id, place, at).map_err(system)?;
         *written = asked;
         Ok(())
     }
-}
-
-/// Replaces a file atomically: writes a new file beside it, syncs it and renames it.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    let mut file = File::create(&beside)?;
-    let written =
-        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // The incomplete file is useless. The caller gets the error of the write.
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }

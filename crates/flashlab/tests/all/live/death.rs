@@ -1,7 +1,7 @@
-//! Crash of the machine on which the server runs: the test kills a QEMU guest.
+//! Crash of the machine on which the server runs: a test kills a QEMU guest, and another one traces the syncs of folders.
 
 use super::guest::{guest_with_us, kernel};
-use super::tools::{Folder, are_installed, skipped};
+use super::tools::{Folder, are_installed, flashlab, skipped};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -61,4 +61,47 @@ fn flushed_data_survives_the_death_of_the_serving_guest() {
     );
     let (out, error) = (String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&after.stderr));
     assert!(out.contains("same"), "{out}\n{error}");
+}
+
+/// Without a sync of the folder, a crash of the machine can take the name of a new or renamed file, with all flushed data.
+#[test]
+fn names_of_files_are_synced_before_a_device_is_served() {
+    if !are_installed(&["strace"]) {
+        return;
+    }
+    let folder = Folder::new("death-names");
+    let calls = "trace=openat,rename,renameat,renameat2,fsync,execve";
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-y", "-qq", "-o", "calls", "-e", calls, env!("CARGO_BIN_EXE_flashlab"), "serve"]);
+    traced.args(["--run", "true", "sd/kingston:state=card.state", "scratch=file:disk.img,size=1M"]);
+    let ended = traced.current_dir(&folder).output().expect("the program was found");
+    if !ended.status.success() && flashlab(&["-V"]).status().is_ok_and(|status| status.success()) {
+        let why = String::from_utf8_lossy(&ended.stderr);
+        assert!(why.contains("ptrace"), "{why}");
+        skipped("strace cannot trace here");
+        return;
+    }
+    let calls = std::fs::read_to_string(folder.path("calls")).expect("strace wrote it");
+    // The command begins once the devices are served.
+    let served: Vec<&str> = calls.lines().take_while(|call| !call.contains("execve(\"/bin/sh\"")).collect();
+    let synced = format!("<{}>)", folder.path("").canonicalize().expect("it exists").display());
+    let is_sync = |call: &&str| call.contains(" fsync(") && call.contains(&synced);
+    let named = |file: &str| {
+        let renamed = |call: &&str| call.contains(" rename") && call.contains(&format!(", \"{file}\""));
+        let created = |call: &&str| {
+            call.contains("O_CREAT") && call.contains(&format!("\"{file}\"")) && !call.contains("O_EXCL")
+        };
+        served.iter().position(|call| renamed(call) || created(call))
+    };
+    for file in ["card.state", "card.state.bytes", "card.state.sums", "card.state.journal", "disk.img"] {
+        let at = named(file).unwrap_or_else(|| panic!("{file} was not created:\n{}", served.join("\n")));
+        // The sync comes before the next file gets its name.
+        let is_name = |call: &&str| call.contains(" rename") || call.contains("O_CREAT");
+        let next = served[at + 1..].iter().position(is_name).map_or(served.len(), |next| at + 1 + next);
+        assert!(served[at..next].iter().any(is_sync), "no sync after {file}:\n{}", served[at..].join("\n"));
+    }
+    // The renaming is complete once the bytes have their name, which is why this one comes last.
+    let (sums, bytes) = (named("card.state.sums"), named("card.state.bytes"));
+    let (sums, bytes) = (sums.expect("just found"), bytes.expect("just found"));
+    assert!(served[sums..bytes].iter().any(is_sync), "the checksums keep their name first");
 }
