@@ -4,10 +4,11 @@
 //! instructions. `ioeventfd=off` keeps the serial port of the trace from interrupting the guest at instants of the host.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use flashlab_block::TemporaryFolder;
@@ -21,6 +22,9 @@ use crate::programs::Programs;
 use crate::root;
 
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
+
+/// Most lines of the console that wait for their reader.
+const LINES_MAX: usize = 1024;
 
 /// Longest time until a stop takes effect.
 const TICK: Duration = Duration::from_millis(200);
@@ -97,7 +101,6 @@ pub(crate) fn record_machine(
     let console = run(machine, &initramfs, &trace, progress)?;
     let text = fs::read_to_string(&trace).map_err(|error| RecordError::io(&trace, error))?;
     let latency = flashlab_sim::Duration::from_ns(machine.disk.latency_ns);
-    let scheduler = console.lines().find_map(|line| line.strip_prefix("flashlab: scheduler: "));
     let header = Header {
         capacity: machine.disk.size_mib << 20,
         block: 512,
@@ -108,8 +111,8 @@ pub(crate) fn record_machine(
         host: host(
             machine.disk,
             machine.limits,
-            scheduler.unwrap_or("unknown").trim(),
-            &dirty_limits(&console),
+            console.scheduler.as_deref().unwrap_or("unknown"),
+            &dirty_limits(console.dirty_limits.as_deref().unwrap_or_default()),
         ),
         compressibility_percent: None,
         origin: format!("flashlab record {}, {}", env!("CARGO_PKG_VERSION"), version_of(machine.qemu)),
@@ -118,12 +121,10 @@ pub(crate) fn record_machine(
     Ok(Recorded { recording, trace: text })
 }
 
-/// Returns the dirty limits of the guest's kernel from its console, as a part of a sentence that ends with a comma: the
-/// pages of the page cache at which the kernel begins to write back, and at which it throttles writers. Empty if the
-/// console does not state them.
-fn dirty_limits(console: &str) -> String {
-    let line = console.lines().find_map(|line| line.strip_prefix("flashlab: dirty limits: "));
-    let mut limits = line.unwrap_or_default().split_whitespace();
+/// Formats the dirty limits that the guest states as a part of a sentence that ends with a comma: the pages of the page
+/// cache at which the kernel begins to write back, and at which it throttles writers. Empty if there are none.
+fn dirty_limits(stated: &str) -> String {
+    let mut limits = stated.split_whitespace();
     match (limits.next(), limits.next()) {
         (Some(background), Some(all)) => format!("dirty limits of {background} and {all} pages, "),
         _ => String::new(),
@@ -137,42 +138,98 @@ fn version_of(qemu: &Path) -> String {
     text.lines().next().unwrap_or("QEMU").trim().to_owned()
 }
 
-/// Runs the guest to its end. Returns the output of its console.
+/// Runs the guest to its end. Returns the contents of its console.
 fn run(
     machine: &Machine<'_>,
     initramfs: &Path,
     trace: &Path,
     progress: &dyn Progress,
-) -> Result<String, RecordError> {
-    let mut guest = Guest::start(machine, initramfs, trace)?;
-    let failed = |fault: &str, console: &str| {
-        Err(RecordError::Guest { fault: fault.to_owned(), console: console.to_owned() })
-    };
-    let mut console = String::new();
-    loop {
-        match guest.lines.recv_timeout(TICK) {
-            Ok(line) => {
-                if let Some(name) = line.strip_prefix("flashlab: stage: ") {
-                    progress.stage(name.trim());
-                }
-                console.push_str(&line);
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) if progress.is_stopped() => return Err(RecordError::Stopped),
-            Err(RecvTimeoutError::Timeout) if guest.started.elapsed() < guest.longest => {}
-            Err(RecvTimeoutError::Timeout) => {
-                let fault = format!("it did not end within {} s (--timeout)", machine.seconds_max);
-                return failed(&fault, &console);
-            }
+) -> Result<Console, RecordError> {
+    let mut command = qemu(machine, initramfs, trace);
+    let guest = Guest::start(&mut command, Duration::from_secs(machine.seconds_max));
+    guest.map_err(|error| RecordError::io(machine.qemu, error))?.follow(progress)
+}
+
+/// Returns the command that starts QEMU.
+fn qemu(machine: &Machine<'_>, initramfs: &Path, trace: &Path) -> Command {
+    let memory = machine.memory_mib + TRACE_KIB / 1024;
+    let parameters =
+        format!("console=ttyS0 quiet nokaslr no_hash_pointers tsc=reliable panic=-1 {}", machine.parameters);
+    let mut command = Command::new(machine.qemu);
+    command
+        .args([
+            "-M",
+            "pc",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-net",
+            "none",
+            "-serial",
+            "stdio",
+        ])
+        .args(["-icount", "shift=0,sleep=off", "-accel", "tcg,thread=single", "-seed", "1"])
+        .args(["-rtc", "base=2020-01-01,clock=vm", "-m", &memory.to_string()])
+        .arg("-kernel")
+        .arg(&machine.kernel.image)
+        .arg("-initrd")
+        .arg(initramfs)
+        .args(["-device", "virtio-serial-pci,ioeventfd=off"])
+        .arg("-chardev")
+        .arg(format!("file,id=trace,path={}", trace.display().to_string().replace(',', ",,")))
+        .args(["-device", "virtserialport,chardev=trace,name=trace"])
+        .args(["-append", parameters.trim_end()]);
+    command
+}
+
+/// Contents of a guest's console: the values that its scripts state, and the last output.
+#[derive(Debug, Default)]
+struct Console {
+    scheduler: Option<String>,
+    dirty_limits: Option<String>,
+    /// First fault that a script reports.
+    fault: Option<String>,
+    /// True once the workload has ended.
+    is_done: bool,
+    /// The last output, for an error message.
+    tail: Tail,
+}
+
+impl Console {
+    /// Reads a line. Returns the name of the stage that begins with it, if one does.
+    fn read<'a>(&mut self, line: &'a str) -> Option<&'a str> {
+        self.tail.push(line);
+        self.is_done |= line.trim() == "flashlab: done";
+        let (key, value) = line.strip_prefix("flashlab: ")?.split_once(": ")?;
+        let set = |field: &mut Option<String>| {
+            field.get_or_insert_with(|| value.trim().to_owned());
+        };
+        match key {
+            "stage" => return Some(value.trim()),
+            "scheduler" => set(&mut self.scheduler),
+            "dirty limits" => set(&mut self.dirty_limits),
+            "FAILED" => set(&mut self.fault),
+            _ => {}
         }
+        None
     }
-    let complaints = guest.finish()?;
-    if let Some(fault) = console.lines().find_map(|line| line.strip_prefix("flashlab: FAILED: ")) {
-        return failed(fault.trim(), &console);
-    }
-    match console.lines().any(|line| line.trim() == "flashlab: done") {
-        true => Ok(console),
-        false => failed("it stopped before the end of the workload", &format!("{console}{complaints}")),
+}
+
+/// The end of a long text.
+#[derive(Debug, Default)]
+struct Tail(String);
+
+/// Fewest bytes that a [`Tail`] keeps of a longer text. It has at most twice as many, and a line.
+const TAIL: usize = 64 << 10;
+
+impl Tail {
+    fn push(&mut self, line: &str) {
+        self.0.push_str(line);
+        if self.0.len() > 2 * TAIL {
+            let start = self.0.ceil_char_boundary(self.0.len() - TAIL);
+            self.0.drain(..start);
+        }
     }
 }
 
@@ -181,75 +238,78 @@ struct Guest {
     child: Child,
     /// Lines of the console.
     lines: Receiver<String>,
+    /// Reader of QEMU's own messages. It reads at all times, because a full pipe would stop QEMU.
+    messages: Option<JoinHandle<Tail>>,
     started: std::time::Instant,
     longest: Duration,
 }
 
 impl Guest {
-    fn start(machine: &Machine<'_>, initramfs: &Path, trace: &Path) -> Result<Guest, RecordError> {
-        let memory = machine.memory_mib + TRACE_KIB / 1024;
-        let parameters = format!(
-            "console=ttyS0 quiet nokaslr no_hash_pointers tsc=reliable panic=-1 {}",
-            machine.parameters
-        );
-        let mut command = Command::new(machine.qemu);
-        command
-            .args([
-                "-M",
-                "pc",
-                "-nodefaults",
-                "-display",
-                "none",
-                "-no-reboot",
-                "-net",
-                "none",
-                "-serial",
-                "stdio",
-            ])
-            .args(["-icount", "shift=0,sleep=off", "-accel", "tcg,thread=single", "-seed", "1"])
-            .args(["-rtc", "base=2020-01-01,clock=vm", "-m", &memory.to_string()])
-            .arg("-kernel")
-            .arg(&machine.kernel.image)
-            .arg("-initrd")
-            .arg(initramfs)
-            .args(["-device", "virtio-serial-pci,ioeventfd=off"])
-            .arg("-chardev")
-            .arg(format!("file,id=trace,path={}", trace.display().to_string().replace(',', ",,")))
-            .args(["-device", "virtserialport,chardev=trace,name=trace"])
-            .args(["-append", parameters.trim_end()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| RecordError::io(machine.qemu, error))?;
+    fn start(command: &mut Command, longest: Duration) -> io::Result<Guest> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let output = child.stdout.take().expect("the output is a pipe");
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            let mut reader = BufReader::new(output);
-            let mut line = Vec::new();
-            while matches!(reader.read_until(b'\n', &mut line), Ok(1..)) {
-                let text = String::from_utf8_lossy(&line).replace('\r', "");
-                line.clear();
-                if sender.send(text).is_err() {
-                    break;
-                }
-            }
+        let error = child.stderr.take().expect("the standard error is a pipe");
+        let (sender, lines) = sync_channel(LINES_MAX);
+        std::thread::spawn(move || read_lines(output, |line| sender.send(line).is_ok()));
+        let messages = std::thread::spawn(move || {
+            let mut messages = Tail::default();
+            read_lines(error, |line| {
+                messages.push(&line);
+                true
+            });
+            messages
         });
         #[allow(clippy::disallowed_methods, reason = "the limit is for guests that hang, in wall-clock time")]
         let started = std::time::Instant::now();
-        Ok(Guest { child, lines, started, longest: Duration::from_secs(machine.seconds_max) })
+        Ok(Guest { child, lines, messages: Some(messages), started, longest })
     }
 
-    /// Waits for the end of QEMU. Returns its own messages.
-    fn finish(&mut self) -> Result<String, RecordError> {
-        let mut complaints = String::new();
-        let wait = (|| {
-            if let Some(mut output) = self.child.stderr.take() {
-                output.read_to_string(&mut complaints)?;
+    /// Follows the guest to its end. Returns the contents of its console.
+    fn follow(mut self, progress: &dyn Progress) -> Result<Console, RecordError> {
+        let mut console = Console::default();
+        let failed = |fault: String, console: String| Err(RecordError::Guest { fault, console });
+        loop {
+            match self.lines.recv_timeout(TICK) {
+                Ok(line) => {
+                    if let Some(stage) = console.read(&line) {
+                        progress.stage(stage);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
             }
-            self.child.wait()
-        })();
-        wait.map_err(|error| RecordError::io(Path::new(QEMU), error))?;
-        Ok(complaints)
+            // A guest that prints without end is stopped as well.
+            if progress.is_stopped() {
+                return Err(RecordError::Stopped);
+            }
+            if self.started.elapsed() >= self.longest {
+                let seconds = self.longest.as_secs();
+                return failed(format!("it did not end within {seconds} s (--timeout)"), console.tail.0);
+            }
+        }
+        self.child.wait().map_err(|error| RecordError::io(Path::new(QEMU), error))?;
+        match (console.fault.take(), console.is_done) {
+            (Some(fault), _) => failed(fault, console.tail.0),
+            (None, true) => Ok(console),
+            (None, false) => {
+                let messages = self.messages.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+                failed("it stopped before the end of the workload".to_owned(), console.tail.0 + &messages.0)
+            }
+        }
+    }
+}
+
+/// Gives the lines of a pipe to `take`, until the end of the pipe or until `take` returns false. A line that is too long
+/// comes in parts.
+fn read_lines(pipe: impl Read, mut take: impl FnMut(String) -> bool) {
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    while matches!(reader.by_ref().take(TAIL as u64).read_until(b'\n', &mut line), Ok(1..)) {
+        let text = String::from_utf8_lossy(&line).replace('\r', "");
+        line.clear();
+        if !take(text) {
+            break;
+        }
     }
 }
 
@@ -258,5 +318,81 @@ impl Drop for Guest {
         // A guest that has ended cannot be killed, which is no fault.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Stages of a recording that is stopped after some of them.
+    #[derive(Default)]
+    struct Stages {
+        seen: RefCell<Vec<String>>,
+        stop_after: Option<usize>,
+    }
+
+    impl Progress for Stages {
+        fn stage(&self, name: &str) {
+            self.seen.borrow_mut().push(name.to_owned());
+        }
+        fn is_stopped(&self) -> bool {
+            self.stop_after.is_some_and(|stages| self.seen.borrow().len() >= stages)
+        }
+    }
+
+    /// Follows a shell script in place of QEMU.
+    fn follow(script: &str, seconds_max: u64, stages: &Stages) -> Result<Console, RecordError> {
+        let mut shell = Command::new("sh");
+        let guest = Guest::start(shell.args(["-c", script]), Duration::from_secs(seconds_max));
+        guest.expect("there is a shell").follow(stages)
+    }
+
+    /// Prints without a pause, and ends so that a broken limit fails the test.
+    const NOISE: &str = "seq 1 1000000";
+
+    #[test]
+    fn a_guest_that_prints_all_the_time_is_stopped() {
+        let stages = Stages { stop_after: Some(1), ..Stages::default() };
+        let stopped = follow(&format!("echo flashlab: stage: noise; {NOISE}"), 600, &stages);
+        assert!(matches!(stopped, Err(RecordError::Stopped)));
+        assert_eq!(stages.seen.into_inner(), ["noise"]);
+    }
+
+    #[test]
+    fn a_guest_that_prints_all_the_time_has_a_time_limit() {
+        let late = follow(NOISE, 0, &Stages::default());
+        let Err(RecordError::Guest { fault, .. }) = late else {
+            panic!("a failure of the guest is expected")
+        };
+        assert_eq!(fault, "it did not end within 0 s (--timeout)");
+    }
+
+    #[test]
+    fn a_failure_has_the_end_of_a_long_console_and_of_the_messages_of_qemu() {
+        let script = "seq 1 300000; seq 1 300000 >&2; echo last line; echo last message >&2";
+        let failed = follow(script, 600, &Stages::default());
+        let Err(RecordError::Guest { fault, console }) = failed else {
+            panic!("a failure of the guest is expected")
+        };
+        assert_eq!(fault, "it stopped before the end of the workload");
+        assert!(console.contains("300000\nlast line\n") && console.ends_with("300000\nlast message\n"));
+        assert!(console.len() <= 5 * TAIL, "{}", console.len());
+    }
+
+    #[test]
+    fn statements_before_a_long_output_are_known() {
+        let script = "echo 'flashlab: scheduler: none'; echo 'flashlab: dirty limits: 1 2'; seq 1 300000; \
+                      echo 'flashlab: done'";
+        let console = follow(script, 600, &Stages::default()).expect("it is done");
+        assert_eq!(console.scheduler.as_deref(), Some("none"));
+        assert_eq!(
+            dirty_limits(&console.dirty_limits.expect("it was stated")),
+            "dirty limits of 1 and 2 pages, "
+        );
+        let failed =
+            follow("echo 'flashlab: FAILED: no disk'; echo 'flashlab: done'", 600, &Stages::default());
+        assert!(matches!(failed, Err(RecordError::Guest { fault, .. }) if fault == "no disk"));
     }
 }
