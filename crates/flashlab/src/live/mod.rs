@@ -4,6 +4,7 @@ mod measure;
 mod page;
 mod table;
 
+use flashlab_lab::results::median;
 pub(crate) use measure::{Settings, measure};
 
 /// Results of a live experiment.
@@ -31,12 +32,8 @@ pub(crate) struct Row {
 impl Row {
     /// Returns the medians of reads and writes, if the row was measured.
     pub(crate) fn median(&self) -> Option<(f64, f64)> {
-        let median = |which: fn(&(f64, f64)) -> f64| {
-            let mut values: Vec<f64> = self.runs.iter().map(which).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied()
-        };
-        Some((median(|run| run.0)?, median(|run| run.1)?))
+        let of = |which: fn(&(f64, f64)) -> f64| median(self.runs.iter().map(which).collect());
+        Some((of(|run| run.0)?, of(|run| run.1)?))
     }
 }
 
@@ -61,6 +58,12 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_of_repeats_is_between_the_middle_ones() {
+        let row = Row { runs: vec![(4.0, 40.0), (1.0, 10.0), (2.0, 20.0), (3.0, 30.0)], ..Row::default() };
+        assert_eq!(row.median(), Some((2.5, 25.0)));
+    }
 
     #[test]
     fn ratios_are_of_medians_within_one_run() {
