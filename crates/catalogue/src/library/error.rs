@@ -115,6 +115,42 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
+/// A host that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HostError {
+    /// No host has this name.
+    Unknown(UnknownName),
+    /// The file of a profile describes something else.
+    NotAHost {
+        /// The file.
+        file: String,
+        /// The kind that it describes.
+        found: Kind,
+    },
+    /// The file of a profile cannot be read.
+    Profile(LibraryError),
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostError::Unknown(unknown) => unknown.fmt(f),
+            HostError::NotAHost { file, found } => {
+                write!(f, "{file}: describes {}; expected a host", found.noun())
+            }
+            HostError::Profile(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for HostError {}
+
+impl From<LibraryError> for HostError {
+    fn from(error: LibraryError) -> Self {
+        HostError::Profile(error)
+    }
+}
+
 /// An inconsistency between profiles.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Inconsistency {

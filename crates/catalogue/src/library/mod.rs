@@ -10,11 +10,12 @@ mod disk;
 mod error;
 
 pub use disk::read_file;
-pub use error::{Inconsistency, LibraryError, UnknownName};
+pub use error::{HostError, Inconsistency, LibraryError, UnknownName};
 
 use crate::profile::{Kind, Profile, Source, suggest};
 use copied_profiles::Cells;
 use include_dir::{Dir, DirEntry, include_dir};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -170,6 +171,29 @@ impl Library {
             name: crate::units::clip(name),
             did_you_mean: suggest(name, self.of_kind(kind).map(|(n, _)| n)).map(str::to_owned),
             list: "flashlab devices",
+        })
+    }
+
+    /// Looks up a host of any kind by the name that users write, `raspberry-pi-4`, or reads the profile of a path that
+    /// ends in `.toml`. The error suggests a similar name.
+    pub fn host(&self, name: &str) -> Result<Cow<'_, Profile>, HostError> {
+        if name.ends_with(".toml") {
+            let profile =
+                Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
+            return match profile.kind.is_host() {
+                true => Ok(Cow::Owned(profile)),
+                false => Err(HostError::NotAHost { file: name.to_owned(), found: profile.kind }),
+            };
+        }
+        let hosts = || Kind::hosts().flat_map(|kind| self.of_kind(kind));
+        let found = hosts().find(|(known, _)| *known == name);
+        found.map(|(_, profile)| Cow::Borrowed(profile)).ok_or_else(|| {
+            HostError::Unknown(UnknownName {
+                what: "host",
+                name: crate::units::clip(name),
+                did_you_mean: suggest(name, hosts().map(|(known, _)| known)).map(str::to_owned),
+                list: "flashlab devices",
+            })
         })
     }
 

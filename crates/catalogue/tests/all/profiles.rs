@@ -159,6 +159,22 @@ fn profiles_that_do_not_go_together_are_found() {
 }
 
 #[test]
+fn a_host_is_found_by_its_name_or_the_path_of_its_profile() {
+    let library = library();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/host/raspberry-pi-4.toml");
+    let by_name = library.host("raspberry-pi-4").unwrap().into_owned();
+    assert_eq!(library.host(file).unwrap().numbers, by_name.numbers);
+    // A host of another kind, without the caller naming the kind.
+    assert!(library.host("raspberry-pi-4-usb").is_ok());
+    let unknown = library.host("raspbery-pi-4").unwrap_err().to_string();
+    assert_eq!(unknown, "no host raspbery-pi-4; did you mean raspberry-pi-4? `flashlab devices` lists all");
+    let card = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/sd/kingston.toml");
+    let refused = library.host(card).unwrap_err().to_string();
+    assert!(refused.ends_with("expected a host"), "{refused}");
+    assert!(library.host("none.toml").is_err());
+}
+
+#[test]
 fn an_unknown_name_is_refused_with_what_was_meant() {
     let library = library();
     assert_snapshot!(

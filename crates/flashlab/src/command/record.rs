@@ -304,11 +304,7 @@ fn workload(options: &Options) -> Result<Workload, Failure> {
 /// Returns the largest request that the host sends as one command. A page of memory is the smallest request of a
 /// filesystem; a PC has no limit below that of its drive.
 fn request_max(host: &str, library: &Library) -> Result<u64, Failure> {
-    let file = format!("host/{host}");
-    let profile = library.profiles().find(|(name, _)| *name == file).map(|(_, profile)| profile);
-    let profile = profile.ok_or_else(|| {
-        Failure::usage(format!("--host {host}: there is no such host; `flashlab devices` lists them"))
-    })?;
+    let profile = library.host(host).map_err(|error| Failure::usage(format!("--host {host}: {error}")))?;
     let limit = ["host.command_max", "port.super_speed_max", "port.high_speed_max"]
         .iter()
         .find_map(|path| profile.number(path));

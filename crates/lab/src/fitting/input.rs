@@ -5,7 +5,7 @@ use super::FittingError;
 use super::forward::{Access, ReadyStep};
 use crate::experiment::{ENGINE_PUBLISHED, Experiment};
 use flashlab_catalogue::device::Device;
-use flashlab_catalogue::library::Library;
+use flashlab_catalogue::library::{HostError, Library};
 use flashlab_catalogue::profile::Kind;
 use flashlab_fit::estimate::Cell;
 use flashlab_fit::observation::{Mark, Measurements, Observation, Quantity, Step};
@@ -56,7 +56,7 @@ pub(super) fn hosts_of(
     let base = settings.bases.first().expect("a fit has a base profile");
     let base = Device::open(base, library).map_err(|error| FittingError::Device(error.to_string()))?;
     let known = |host: &String| check_host(host, base.kind(), library);
-    hosts.iter().filter(|host| !Path::new(host).exists()).try_for_each(known)?;
+    hosts.iter().try_for_each(known)?;
     let mut different = hosts.clone();
     different.sort();
     different.dedup();
@@ -69,14 +69,20 @@ pub(super) fn hosts_of(
     }
 }
 
-/// Rejects the name of a host that does not exist.
+/// Rejects a host that does not exist or that has no place for the device.
 fn check_host(name: &str, device: Kind, library: &Library) -> Result<(), FittingError> {
     let kind = device.host().expect("a device has a host");
-    library.profile(kind, name).map(drop).map_err(|unknown| FittingError::UnknownHost {
-        name: unknown.name,
-        did_you_mean: unknown.did_you_mean,
+    let unknown = |did_you_mean| FittingError::UnknownHost {
+        name: name.to_owned(),
+        did_you_mean,
         known: library.of_kind(kind).map(|(name, _)| name.to_owned()).collect(),
-    })
+    };
+    match library.host(name) {
+        Ok(profile) if profile.kind == kind => Ok(()),
+        Ok(_) => Err(unknown(None)),
+        Err(HostError::Unknown(error)) => Err(unknown(error.did_you_mean)),
+        Err(error) => Err(FittingError::Device(error.to_string())),
+    }
 }
 
 impl Input {

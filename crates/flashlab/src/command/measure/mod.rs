@@ -85,11 +85,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 
 fn check_host(options: &Options, library: &Library) -> Result<(), Failure> {
     let Some(host) = &options.host else { return Ok(()) };
-    let kinds: Vec<_> = library.devices().filter_map(|(_, device)| device.kind.host()).collect();
-    match kinds.iter().any(|kind| library.profile(*kind, host).is_ok()) {
-        true => Ok(()),
-        false => Err(Failure::usage(format!("--host {host}: no such host; `flashlab devices` lists them"))),
-    }
+    library.host(host).map(drop).map_err(|error| Failure::usage(format!("--host {host}: {error}")))
 }
 
 /// Capacity that every card has; SD cards of less than 2 GB are rare by now.

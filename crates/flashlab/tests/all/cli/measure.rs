@@ -136,7 +136,7 @@ fn unsuitable_targets_are_refused_with_a_reason() {
         ("measure ./no-such-file --to x.json", 1, "No such file"),
         ("probe ./no-such-file", 1, "No such file"),
         ("measure sd/no-such-card --to x.json", 2, "no device sd/no-such-card"),
-        ("measure sd/kingston --host toaster --to x.json", 2, "no such host"),
+        ("measure sd/kingston --host raspbery-pi-4 --to x.json", 2, "did you mean raspberry-pi-4?"),
         ("measure sd/kingston --plan thorough --to x.json", 2, "expected quick or standard"),
         ("measure sd/kingston", 2, "--to"),
     ] {
