@@ -7,7 +7,7 @@ use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_serve::{ControlReply, Server};
 use flashlab_served::{Caller, Gauge, Served};
-use flashlab_sim::{Instant, PowerCut};
+use flashlab_sim::{Fate, Instant, PowerCut};
 use std::fmt::Write;
 
 /// Devices of a server, with their counters at its start.
@@ -230,7 +230,30 @@ pub(super) fn format_power_cut(cut: &PowerCut) -> String {
     }
     let mut text = String::new();
     for (range, fate) in &cut.undecided {
-        let _ = writeln!(text, "{} bytes at {}: {fate:?}", range.end - range.start, range.start);
+        let content = match fate {
+            Fate::Old => "the old data",
+            Fate::New => "the new data",
+            Fate::Unreadable => "unreadable until they are written again",
+        };
+        let _ = writeln!(text, "{} bytes at {}: {content}", range.end - range.start, range.start);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_power_cut_is_described_in_words() {
+        let mut cut = PowerCut::default();
+        cut.push(0..4096, Fate::Unreadable);
+        cut.push(8192..8704, Fate::Old);
+        cut.push(9216..9728, Fate::New);
+        assert_eq!(
+            format_power_cut(&cut),
+            "4096 bytes at 0: unreadable until they are written again\n512 bytes at 8192: the old data\n\
+             512 bytes at 9216: the new data\n"
+        );
+    }
 }

@@ -11,6 +11,7 @@ use flashlab_lab::progress::Progress;
 use flashlab_measure::directory::{NAME, OwnFile};
 use flashlab_measure::in_use::{Kernel, filesystem_of};
 use flashlab_measure::{Engine, FirstError, Target};
+use flashlab_sim::Op;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -125,12 +126,19 @@ fn describe_error(failed: &FirstError) -> String {
     let FirstError { op, offset, length, error } = failed;
     let hint = match (op, error.raw_os_error()) {
         // EIO and ENOSPC.
-        (flashlab_sim::Op::Read | flashlab_sim::Op::Write, Some(5 | 28)) => {
+        (Op::Read | Op::Write, Some(5 | 28)) => {
             "; a card that states a larger capacity than it has fails like this"
         }
         _ => "",
     };
-    format!("{op:?} of {length} bytes at byte {offset} failed: {error}{hint}")
+    let operation = match op {
+        Op::Read => "a read",
+        Op::Write => "a write",
+        Op::WriteFua => "a write through the cache",
+        Op::Trim => "a discard",
+        Op::Flush | Op::FlushData => return format!("a flush failed: {error}"),
+    };
+    format!("{operation} of {length} bytes at byte {offset} failed: {error}{hint}")
 }
 
 /// Lets the device rest before a step. Ctrl-C ends the rest.
@@ -172,4 +180,22 @@ impl<'a> Schedule<'a> {
 
 fn milliseconds(planned: &PlannedStep) -> u64 {
     (planned.time + planned.rest).as_ns() / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_request_is_described_in_words() {
+        let failed = |op, errno| {
+            let error = std::io::Error::from_raw_os_error(errno);
+            describe_error(&FirstError { op, offset: 8192, length: 4096, error })
+        };
+        let read = failed(Op::Read, 5);
+        assert!(read.starts_with("a read of 4096 bytes at byte 8192 failed: Input/output error"), "{read}");
+        assert!(read.ends_with("a card that states a larger capacity than it has fails like this"), "{read}");
+        assert!(failed(Op::Trim, 95).starts_with("a discard of 4096 bytes at byte 8192 failed: "));
+        assert!(failed(Op::Flush, 5).starts_with("a flush failed: Input/output error"));
+    }
 }
