@@ -162,7 +162,11 @@ pub fn wear(results: &Results) -> String {
     file(&header, records)
 }
 
-pub(crate) fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item = Vec<String>>) -> String {
+/// Returns a file of records below a header, whose length each record has.
+///
+/// # Panics
+/// Panics if a record has another length.
+pub fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(header).expect("a record of strings fits into memory");
     for record in records {

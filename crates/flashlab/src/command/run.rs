@@ -183,7 +183,7 @@ fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
     let outcome = measure(live, Settings { guest: options.guest, sizes })?;
     let (title, reference) = (live.title(), live.reference());
     file::print(&match options.format {
-        Format::Table => outcome.table(title, reference),
+        Format::Table => outcome.table(title, reference, columns()),
         Format::Json => outcome.json(live.name(), title, reference),
         Format::Csv => outcome.csv(reference),
     })?;

@@ -1,19 +1,18 @@
 //! Results of a live experiment as a table, as JSON and as CSV.
 
-use super::Outcome;
+use super::{Outcome, Row};
+use flashlab_report::csv;
+use flashlab_report::terminal::{columns, fitted};
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// Note on live figures, part of every output.
 pub(super) const LIVE: &str = "live: measured on a real machine, so figures differ from run to run and have no digest; compare ratios within one run";
 
 impl Outcome {
-    /// Returns the results as a table for people.
-    pub(crate) fn table(&self, title: &str, reference: &str) -> String {
-        let mut text = format!("{title}\n{LIVE}.\n\n");
-        for (name, value) in &self.setup {
-            writeln!(text, "{name:<20} {value}").expect("a string takes all");
-        }
+    /// Returns the results as a table for people, in lines of at most `width` characters.
+    pub(crate) fn table(&self, title: &str, reference: &str, width: usize) -> String {
+        let setup: Vec<Vec<&str>> =
+            self.setup.iter().map(|(name, value)| vec![name.as_str(), value.as_str()]).collect();
         let base = format!("/ {reference}");
         let head = ["", "attached", "read MiB/s", "write MiB/s", &base, "published", "", &base];
         let number = |value: Option<f64>, decimals: usize| {
@@ -33,29 +32,22 @@ impl Outcome {
                 number(published, 3),
             ]);
         }
-        let width = |n: usize| lines.iter().map(|line| line[n].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..head.len()).map(width).collect();
-        text.push('\n');
-        for line in &lines {
-            let mut printed = String::new();
-            for (n, (word, width)) in line.iter().zip(&widths).enumerate() {
-                match n {
-                    0 | 1 => write!(printed, "{word:<width$}  "),
-                    _ => write!(printed, "{word:>width$}  "),
-                }
-                .expect("a string takes all");
-            }
-            writeln!(text, "{}", printed.trim_end()).expect("a string takes all");
-        }
-        let missing: Vec<String> = self
-            .rows
-            .iter()
-            .filter_map(|row| Some(format!("  {}: {}\n", row.name, row.missing.as_ref()?)))
-            .collect();
-        if !missing.is_empty() {
-            write!(text, "\nnot measured:\n{}", missing.concat()).expect("a string takes all");
-        }
-        text
+        let lines: Vec<Vec<&str>> =
+            lines.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+        let right: Vec<bool> = (0..head.len()).map(|n| n > 1).collect();
+        let missing = self.rows.iter().filter_map(|row| Some((&row.name, row.missing.as_ref()?)));
+        let missing: String = missing.map(|(name, why)| format!("  {name}: {why}\n")).collect();
+        let missing = if missing.is_empty() {
+            missing
+        } else {
+            format!("\nnot measured:\n{}", fitted(&missing, width))
+        };
+        format!(
+            "{}\n{}\n{}{missing}",
+            fitted(&format!("{title}\n{LIVE}."), width),
+            columns(&setup, &[false, false], width),
+            columns(&lines, &right, width),
+        )
     }
 
     /// Returns the results as JSON.
@@ -97,14 +89,11 @@ impl Outcome {
 
     /// Returns the results as CSV, one line per row.
     pub(crate) fn csv(&self, reference: &str) -> String {
-        let mut text = "row,attached,read MiB/s,write MiB/s,ratio,published read MiB/s,published write MiB/s,published ratio,missing\n"
-            .to_owned();
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-        let quoted = |words: &str| format!("\"{}\"", words.replace('"', "\"\""));
-        for (row, (measured, published)) in self.rows.iter().zip(self.ratios(reference)) {
+        let record = |(row, (measured, published)): (&Row, (Option<f64>, Option<f64>))| {
             let (median, published_rates) = (row.median(), row.published);
-            let words = [
-                quoted(&row.name),
+            vec![
+                row.name.clone(),
                 row.attached.clone(),
                 number(median.map(|median| median.0)),
                 number(median.map(|median| median.1)),
@@ -112,10 +101,71 @@ impl Outcome {
                 number(published_rates.map(|published_rates| published_rates.0)),
                 number(published_rates.map(|published_rates| published_rates.1)),
                 number(published),
-                quoted(row.missing.as_deref().unwrap_or_default()),
-            ];
-            writeln!(text, "{}", words.join(",")).expect("a string takes all");
+                row.missing.clone().unwrap_or_default(),
+            ]
+        };
+        csv::file(&CSV_HEADS, self.rows.iter().zip(self.ratios(reference)).map(record))
+    }
+}
+
+/// Heads of the columns of the CSV.
+const CSV_HEADS: [&str; 9] = [
+    "row",
+    "attached",
+    "read MiB/s",
+    "write MiB/s",
+    "ratio",
+    "published read MiB/s",
+    "published write MiB/s",
+    "published ratio",
+    "missing",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome() -> Outcome {
+        let row = |name: &str, missing: Option<&str>| Row {
+            name: name.to_owned(),
+            attached: "loop-over-tmpfs".to_owned(),
+            runs: vec![(1234.5, 987.6)],
+            missing: missing.map(str::to_owned),
+            published: Some((478.0, 478.0)),
+        };
+        let why =
+            "neither the kernel's nbd module nor /dev/fuse is there, \"so\" nothing attaches the device";
+        Outcome {
+            setup: vec![("machine".to_owned(), format!("Linux 6.1, {why}"))],
+            rows: vec![row("loop", None), row("qemu-storage-daemon, 8 sockets, depth 16", Some(why))],
         }
-        text
+    }
+
+    #[test]
+    fn the_table_fits_its_width() {
+        for width in [60, 80, 100, 120] {
+            let table = outcome().table("Paths to a block device, one after the other", "loop", width);
+            for line in table.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            let joined = table.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                joined.contains("1234.5 987.6") && joined.contains("nothing attaches the device"),
+                "{table}"
+            );
+        }
+    }
+
+    #[test]
+    fn csv_has_the_line_ends_and_quotes_of_other_results() {
+        let csv = outcome().csv("loop");
+        let lines: Vec<&str> = csv.split("\r\n").collect();
+        assert_eq!(lines.len(), 4, "{csv}");
+        assert_eq!(lines[1], "loop,loop-over-tmpfs,1234.5,987.6,1,478,478,1,");
+        assert!(
+            lines[2].starts_with("\"qemu-storage-daemon, 8 sockets, depth 16\",loop-over-tmpfs,"),
+            "{csv}"
+        );
+        assert!(lines[2].contains("\"\"so\"\""), "{csv}");
     }
 }

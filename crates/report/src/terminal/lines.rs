@@ -40,7 +40,7 @@ const LAST_COLUMN_MIN: usize = 20;
 const FIRST_COLUMN_MIN: usize = 12;
 
 /// Wraps the text at `width` characters. Lines after the first are indented by two more characters than the first.
-fn hanging_indent(text: &str, width: usize) -> String {
+pub(super) fn hanging_indent(text: &str, width: usize) -> String {
     if text.lines().all(|line| visible_width(line) <= width) {
         return text.to_owned();
     }
@@ -84,7 +84,7 @@ const GAP: usize = 2;
 
 /// Returns `rows` as columns, of which those marked in `right` are aligned right. While the columns are wider than
 /// `total`, the widest one gives way and its cells wrap. No line ends in a space.
-pub(crate) fn columns(rows: &[Vec<&str>], right: &[bool], total: usize) -> String {
+pub fn columns(rows: &[Vec<&str>], right: &[bool], total: usize) -> String {
     let longest = |text: &str| text.split('\n').map(visible_width).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..right.len())
         .map(|column| rows.iter().map(|row| longest(row[column])).max().unwrap_or(0))

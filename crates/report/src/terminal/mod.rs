@@ -16,7 +16,7 @@ use crate::{answers, grid, number, purchases};
 use flashlab_lab::results::{
     COMPARISON, Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
 };
-pub(crate) use lines::columns;
+pub use lines::columns;
 use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
 
 pub use trace::trace;
@@ -369,6 +369,15 @@ pub(crate) fn references(results: &Results) -> Option<String> {
 /// Wraps a line at `width` characters. Each resulting line ends in a line feed; longer words are not broken.
 pub fn wrapped(text: &str, width: usize) -> String {
     wrap(text, width) + "\n"
+}
+
+/// Wraps the lines of a text that are wider than `width` characters. Further parts of a line are indented by two more
+/// characters, and longer words are broken.
+pub fn fitted(text: &str, width: usize) -> String {
+    let parts = |line: &str| lines::hanging_indent(line, width);
+    let cut = |part: &str| lines::cut(part, width);
+    let lines = text.lines().flat_map(|line| parts(line).split('\n').flat_map(cut).collect::<Vec<_>>());
+    lines.map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 /// Returns ` (19 fitted, 29 predicted)`, without the parts whose count is zero.

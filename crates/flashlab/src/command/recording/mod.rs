@@ -5,11 +5,12 @@ mod outcome;
 mod replay;
 
 use crate::failure::Failure;
+use crate::width::columns;
 use crate::{file, recorded};
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
 use flashlab_recording::{Header, Summary};
-use std::fmt::Write as _;
+use flashlab_report::terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -89,8 +90,8 @@ fn info(path: &Path, json: bool) -> Result<ExitCode, Failure> {
         file::print(&file::pretty(&value))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| writeln!(text, "{name:<13} {value}").expect("a string grows");
+    let mut lines = Vec::new();
+    let mut line = |name: &'static str, value: String| lines.push((name, value));
     for (name, value) in texts(header) {
         line(name, if value.is_empty() { "not stated".into() } else { value.into() });
     }
@@ -105,6 +106,7 @@ fn info(path: &Path, json: bool) -> Result<ExitCode, Failure> {
     }
     line("marks", summary.marks.to_string());
     line("digest", digest.into());
-    file::print(&text)?;
+    let rows: Vec<Vec<&str>> = lines.iter().map(|(name, value)| vec![*name, value.as_str()]).collect();
+    file::print(&terminal::columns(&rows, &[false, false], columns()))?;
     Ok(ExitCode::SUCCESS)
 }

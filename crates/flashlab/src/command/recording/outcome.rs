@@ -2,6 +2,7 @@
 
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_recording::{Latencies, Mode, Outcome, Source};
+use flashlab_report::terminal::{columns, fitted};
 use flashlab_served::Verification;
 use flashlab_sim::{Duration, Histogram, Mechanism};
 use serde_json::{Value, json};
@@ -36,8 +37,8 @@ impl Replayed<'_> {
         }
     }
 
-    /// Returns the results for people.
-    pub(super) fn text(&self) -> String {
+    /// Returns the results for people, in lines of at most `width` characters.
+    pub(super) fn text(&self, width: usize) -> String {
         let mode = match self.mode {
             Mode::Dependencies => "by dependencies".to_owned(),
             Mode::Timestamps { numerator: 100, .. } => "by timestamps".to_owned(),
@@ -46,23 +47,26 @@ impl Replayed<'_> {
             }
             Mode::Fast { depth } => format!("as fast as possible, {depth} requests in flight"),
         };
-        let mut text = format!("replayed {mode} in {}\n\n", self.outcome.elapsed);
-        row(&mut text, ["", "count", "mean", "p50", "p99", "p99.9", "max"].map(str::to_owned));
+        let mut rows = vec![["", "count", "mean", "p50", "p99", "p99.9", "max"].map(str::to_owned)];
         let operations = ("operations", &self.outcome.operations);
         let kinds = self.kinds().map(|(name, kind)| (name, &kind.histogram));
         for (name, latencies) in kinds.into_iter().chain([operations]).filter(|(_, l)| l.count() > 0) {
             let mean = Duration::from_ns(latencies.mean_ns() as u64).to_string();
             let [p50, p99, p999] = PERCENTILES.map(|(percent, _)| latencies.percentile(percent).to_string());
             let (count, max) = (latencies.count().to_string(), latencies.max().to_string());
-            row(&mut text, [name.into(), count, mean, p50, p99, p999, max]);
+            rows.push([name.into(), count, mean, p50, p99, p999, max]);
         }
+        let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+        let right = [false, true, true, true, true, true, true];
+        let mut text = format!("replayed {mode} in {}\n\n", self.outcome.elapsed);
+        text += &columns(&rows, &right, width);
         for (name, kind) in self.kinds() {
             let shares = shares(kind);
             if !shares.is_empty() {
                 write!(text, "\n{:<12} {}", format!("{name}:"), shares.join(", ")).expect("a string grows");
             }
         }
-        format!("{}\n\n{}", text.trim_end(), flashlab_report::of_device(self.counted))
+        fitted(&format!("{}\n\n{}", text.trim_end(), flashlab_report::of_device(self.counted)), width)
     }
 
     /// Returns the results for programs. All times are in nanoseconds.
@@ -96,12 +100,6 @@ impl Replayed<'_> {
         }
         value
     }
-}
-
-fn row(text: &mut String, cells: [String; 7]) {
-    let [name, rest @ ..] = cells;
-    let rest: String = rest.iter().map(|cell| format!(" {cell:>12}")).collect();
-    writeln!(text, "{name:<12}{rest}").expect("a string grows");
 }
 
 fn latencies(of: &Histogram) -> Value {

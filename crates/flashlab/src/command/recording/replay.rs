@@ -4,6 +4,7 @@ use super::outcome::Replayed;
 use crate::command::stored;
 use crate::failure::{Failure, say};
 use crate::recorded::{self, fault};
+use crate::width::columns;
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::device::Device;
@@ -136,7 +137,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         counted: &counted,
         verification: target.stored.map(|device| device.verification()),
     };
-    file::print(&if options.json { file::pretty(&replayed.json()) } else { replayed.text() })?;
+    file::print(&if options.json { file::pretty(&replayed.json()) } else { replayed.text(columns()) })?;
     if prepared > 0 {
         say(format_args!(
             "the new device was written up to byte {prepared}, the end of the reads, before the replay; --unwritten \

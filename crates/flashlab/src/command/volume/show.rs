@@ -3,8 +3,10 @@
 use super::{Name, size};
 use crate::failure::Failure;
 use crate::file;
+use crate::width::columns;
 use clap::Args;
 use flashlab_catalogue::library::Library;
+use flashlab_report::terminal::{self, fitted};
 use flashlab_served::volume::{Pool, path_of};
 use flashlab_volume::format::{Superblock, copy_offsets};
 use flashlab_volume::{Amount, Backlog, MemberState, MemberUsage, Reason, Usage, Work};
@@ -29,7 +31,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let devices = devices(&options.name.pool()?, library);
     file::print(&match options.json {
         true => file::pretty(&json(&usage, &backlog, &devices)),
-        false => table(&usage, &backlog, &devices),
+        false => table(&usage, &backlog, &devices, columns()),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -101,8 +103,8 @@ fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> 
     })
 }
 
-/// Returns the same as text.
-fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> String {
+/// Returns the same as text, in lines of at most `width` characters.
+fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>, width: usize) -> String {
     let bucket = u64::from(usage.bucket);
     let mut text = format!(
         "size       {}\nmapped     {}\nstored     {}, over all copies\nextents    {}\nmap memory {}\n",
@@ -123,26 +125,27 @@ fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) ->
         let _ = writeln!(text, "work       {} {}", work.name(), size(amount.bytes));
     }
     text.push_str(&super::work::pending(&backlog.pending));
-    let _ = writeln!(
-        text,
-        "\n{:<6} {:<16} {:<10} {:>12} {:>12} {:>12} {:>12} {:>10}  device",
-        "member", "label", "state", "free", "used", "cached", "metadata", "errors"
-    );
+    let mut rows = vec![HEADS.map(str::to_owned)];
     for (number, member) in members(usage) {
         let MemberUsage { buckets, errors, .. } = member;
         let [free, used, cached, metadata] = [buckets.free, buckets.used, buckets.cached, buckets.metadata]
             .map(|n| size(u64::from(n) * bucket));
-        let label = if member.label.is_empty() { "-" } else { &member.label };
+        let label = if member.label.is_empty() { "-" } else { member.label.as_str() };
         let state = if member.present { member.state.name() } else { "missing" };
-        let device = devices.get(&number).map_or("-", String::as_str);
+        let device = devices.get(&number).map_or("-", String::as_str).to_owned();
         let errors = u64::from(errors.read) + u64::from(errors.write) + u64::from(errors.checksum);
-        let _ = writeln!(
-            text,
-            "{number:<6} {label:<16} {state:<10} {free:>12} {used:>12} {cached:>12} {metadata:>12} {errors:>10}  {device}"
-        );
+        let [number, errors] = [number as u64, errors].map(|n| n.to_string());
+        let [label, state] = [label, state].map(str::to_owned);
+        rows.push([number, label, state, free, used, cached, metadata, errors, device]);
     }
-    text
+    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    let right = [false, false, false, true, true, true, true, true, false];
+    fitted(&text, width) + "\n" + &terminal::columns(&rows, &right, width)
 }
+
+/// Heads of the columns of members.
+const HEADS: [&str; 9] =
+    ["member", "label", "state", "free", "used", "cached", "metadata", "errors", "device"];
 
 /// Returns the background work that can be done.
 fn current(backlog: &Backlog) -> Value {

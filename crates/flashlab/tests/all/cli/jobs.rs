@@ -422,9 +422,26 @@ fn reads_of_unwritten_data_are_marked_in_json_csv_and_pages() {
 #[test]
 fn tables_fit_the_requested_columns() {
     let folder = folder_with_jobs("columns");
+    let requests: String =
+        (0..4000).map(|n| format!("  8,0 0 {n} {n}.500000000 7 Q WS {} + 8 [x]\n", n * 64)).collect();
+    folder.put("trace.txt", &requests);
+    folder.line("recording import --from blkparse --to run.rec trace.txt").succeeded();
     let job =
         "--name=a-job-with-a-rather-long-name --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=20";
+    #[cfg(feature = "volume")]
+    let long = {
+        let path = "members-in-a-folder-with-a-rather-long-name";
+        std::fs::create_dir(folder.path(path)).expect("a writable folder");
+        let members = ["ssd.fast", "hdd.a-label-that-is-long"]
+            .map(|label| format!("{label}=file:{path}/{label}.img,size=64MiB"));
+        folder.line(&format!("volume format --replicas 2 {}", members.join(" "))).succeeded();
+        format!("volume show {path}/ssd.fast.img:{path}/hdd.a-label-that-is-long.img")
+    };
     let lines = [
+        #[cfg(feature = "volume")]
+        long,
+        "recording info run.rec".to_owned(),
+        "recording replay nvme/p32a80 run.rec --mode fast".to_owned(),
         "run at91 --no-html".to_owned(),
         "trace bring-up sd/kingston".to_owned(),
         "devices".to_owned(),
