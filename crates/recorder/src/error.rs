@@ -72,8 +72,9 @@ impl fmt::Display for RecordError {
                     searched.iter().map(|folder| folder.display().to_string()).collect();
                 write!(
                     f,
-                    "no kernel with its modules in {}; on Debian: apt-get install linux-image-amd64, or unpack \
-                     a package linux-image-VERSION-amd64 with dpkg-deb -x PACKAGE FOLDER and pass --kernel FOLDER",
+                    "the guest needs a kernel with its modules; on Debian: apt-get install linux-image-amd64, or \
+                     apt-get download linux-image-VERSION-amd64, dpkg-deb -x PACKAGE FOLDER and --kernel FOLDER \
+                     (there is none in {})",
                     searched.join(", ")
                 )
             }

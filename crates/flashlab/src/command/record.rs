@@ -98,7 +98,8 @@ pub(crate) struct Options {
     /// a recording without the limit are compared. Needs --no-discard.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     bandwidth: Option<u32>,
-    /// Folder with an unpacked kernel package; by default the kernel of `./test`, then that of the system.
+    /// Folder with an unpacked package linux-image-VERSION-amd64 of Debian (`dpkg-deb -x`); by default a kernel below
+    /// target, where `./test` unpacks it, then that of the system (`apt-get install linux-image-amd64`).
     #[arg(long, value_name = "DIR")]
     kernel: Option<PathBuf>,
     /// Seconds after which a guest that hangs is ended.

@@ -5,6 +5,8 @@ use crate::failure::{Failure, say};
 #[cfg(feature = "serve")]
 use crate::live::{Settings, measure};
 use crate::width::columns;
+#[cfg(feature = "serve")]
+use crate::words;
 use crate::{file, progress, recorded};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::device::Device;
@@ -43,9 +45,14 @@ pub(crate) struct Options {
     /// For an endurance experiment: simulates until the wear of each device is steady, however long that takes.
     #[arg(long)]
     exact: bool,
-    /// For a live experiment: measures in a QEMU guest with Debian's kernel, which `./test` unpacks to target/guest.
+    /// For a live experiment: measures in a QEMU guest, with the system's kernel (on Debian: `apt-get install
+    /// linux-image-amd64`) or that of --kernel.
     #[arg(long)]
     guest: bool,
+    /// Folder with an unpacked package linux-image-VERSION-amd64 of Debian (`dpkg-deb -x`) for the guest; by default
+    /// target/guest, where `./test` unpacks it, then the system.
+    #[arg(long, value_name = "DIR", requires = "guest")]
+    kernel: Option<PathBuf>,
     /// For a live experiment: number of measurements of each row.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
@@ -180,7 +187,8 @@ fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
     let mut sizes = live.settings(options.guest);
     sizes.repeats = options.repeats.unwrap_or(sizes.repeats);
     sizes.runtime = options.runtime.unwrap_or(sizes.runtime);
-    let outcome = measure(live, Settings { guest: options.guest, sizes })?;
+    let settings = Settings { guest: options.guest, kernel: options.kernel.as_deref(), sizes };
+    let outcome = measure(live, settings)?;
     let (title, reference) = (live.title(), live.reference());
     file::print(&match options.format {
         Format::Table => outcome.table(title, reference, columns()),
@@ -188,7 +196,10 @@ fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
         Format::Csv => outcome.csv(reference),
     })?;
     if !options.no_html {
-        let guest = if options.guest { " --guest" } else { "" };
+        let mut guest = if options.guest { " --guest".to_owned() } else { String::new() };
+        if let Some(folder) = &options.kernel {
+            guest += &format!(" --kernel {}", words::quote(&folder.display().to_string()));
+        }
         let command = format!(
             "flashlab run {}{guest} --runtime {} --repeats {}",
             live.name(),

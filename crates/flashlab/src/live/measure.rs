@@ -20,15 +20,17 @@ use std::time::Duration;
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct Settings<'a> {
     /// True to measure in a guest instead of on this machine.
     pub(crate) guest: bool,
+    /// Folder with the kernel of the guest; by default the one of `./test`, then the system's.
+    pub(crate) kernel: Option<&'a Path>,
     /// Sizes and durations of the measurements.
     pub(crate) sizes: LiveSettings,
 }
 
 /// Measures all rows one after the other, and repeats this as often as the settings say.
-pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failure> {
+pub(crate) fn measure(live: &Live, settings: Settings<'_>) -> Result<Outcome, Failure> {
     let rows = live.rows().iter().map(|row| Row {
         name: row.name.clone(),
         published: live.published(&row.name).map(|figures| (figures.read, figures.write)),
@@ -46,7 +48,7 @@ pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failur
 
 fn measure_once(
     live: &Live,
-    settings: Settings,
+    settings: Settings<'_>,
     progress: &Progress,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
@@ -78,7 +80,7 @@ fn measure_once(
     let numbers = [("DEVICE", sizes.device), ("SIZE", sizes.size), ("RUNTIME", sizes.runtime)];
     command.envs(numbers.map(|(name, number)| (name, number.to_string())));
     if settings.guest {
-        let Kernel { image, modules_folder, .. } = guest_kernel()?;
+        let Kernel { image, modules_folder, .. } = guest_kernel(settings.kernel)?;
         command.env("KERNEL", image).env("MODULES", modules_folder).env("MEMORY", sizes.memory.to_string());
         // In an emulated guest, creating and filling the files takes longer than the measurement.
         let limit = 300 + outcome.rows.len() as u32 * (sizes.runtime + 60);
@@ -233,7 +235,7 @@ fn figures(json: &str) -> Option<(f64, f64)> {
 }
 
 /// Returns the description of the machine, the tools and the settings.
-fn setup(live: &Live, settings: Settings) -> Vec<(String, String)> {
+fn setup(live: &Live, settings: Settings<'_>) -> Vec<(String, String)> {
     let mut setup = Vec::new();
     if !settings.guest {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -261,13 +263,13 @@ fn setup(live: &Live, settings: Settings) -> Vec<(String, String)> {
     setup
 }
 
-/// Returns a kernel that `./test` unpacks from Debian's package, or the system's own.
-fn guest_kernel() -> Result<Kernel, Failure> {
-    Kernel::find(&["target/guest", "/"].map(PathBuf::from)).map_err(|_| {
-        Failure::failed(
-            "no kernel for the guest in target/guest or /boot; ./test unpacks Debian's to target/guest",
-        )
-    })
+/// Returns the kernel in a folder; by default the one that `./test` unpacks from Debian's package, or the system's own.
+fn guest_kernel(folder: Option<&Path>) -> Result<Kernel, Failure> {
+    let folders = match folder {
+        Some(folder) => vec![folder.to_owned()],
+        None => ["target/guest", "/"].map(PathBuf::from).to_vec(),
+    };
+    Kernel::find(&folders).map_err(Failure::failed)
 }
 
 #[cfg(test)]

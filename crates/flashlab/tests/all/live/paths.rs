@@ -85,18 +85,35 @@ fn in_a_guest_every_path_is_measured() {
     };
     let boot = image.parent().expect("a file has a folder");
     let folder = small("paths-guest");
-    // The program looks for the kernel in `target/guest`.
     let links = format!(
-        "mkdir -p target/guest/lib/modules && ln -s {} target/guest/boot && ln -s {} target/guest/lib/modules",
+        "mkdir -p 'a kernel/lib/modules' && ln -s {} 'a kernel/boot' && ln -s {} 'a kernel/lib/modules'",
         boot.canonicalize().expect("the path exists").display(),
         modules.canonicalize().expect("the path exists").display(),
     );
     let linked = std::process::Command::new("sh").args(["-c", &links]).current_dir(&folder).status();
     assert!(linked.is_ok_and(|status| status.success()));
-    let rows = run(&folder, &["--guest"]);
+    let rows = run(&folder, &["--guest", "--kernel", "a kernel"]);
     let attached: Vec<&str> = rows.iter().filter_map(|row| row["attached"].as_str()).collect();
     assert_eq!(attached, ["loop-over-tmpfs", "tcm_loop", "kernel-client", "in-process"], "{rows:?}");
     assert!(rows.iter().all(measured), "{rows:?}");
+}
+
+#[test]
+fn a_missing_kernel_is_named_with_the_package_that_has_it() {
+    let folder = small("paths-kernel");
+    let run = |options: &[&str]| {
+        let words = [&["run", ".", "--no-html"], options].concat();
+        let output = flashlab(&words).current_dir(&folder).output().expect("the binary is built");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    std::fs::create_dir(folder.path("empty")).expect("a writable folder");
+    let (code, printed) = run(&["--guest", "--kernel", "empty"]);
+    assert_eq!(code, Some(1), "{printed}");
+    let advice =
+        "flashlab: the guest needs a kernel with its modules; on Debian: apt-get install linux-image-amd64, ";
+    assert!(printed.starts_with(advice) && printed.ends_with("(there is none in empty)\n"), "{printed}");
+    let (code, printed) = run(&["--kernel", "empty"]);
+    assert!(code == Some(2) && printed.contains("--guest"), "{printed}");
 }
 
 #[test]
