@@ -1,13 +1,16 @@
 //! Garbage collection: it moves the extents out of buckets that are partly unreferenced.
 //!
 //! A collection changes an extent only if the map still refers to the copy that was read, so it never revives data that
-//! was overwritten meanwhile. An extent without a good copy becomes poisoned: reads of it fail until it is overwritten.
+//! was overwritten meanwhile. An extent of which every copy was read and is bad becomes poisoned: reads of it fail until
+//! it is overwritten. Errors of reads and writes change no extent, because they may end.
 
+use super::read::Unread;
+use super::rearrange::shift;
 use super::{Inner, State};
 use crate::allocate::{Stream, Want};
 use crate::extent::{Extent, Pointer};
 use crate::layout::Layout;
-use flashlab_block::{Context, IoError};
+use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +21,21 @@ const PASS_MIN: usize = 8;
 
 /// Buckets that one call frees for data that waits for its move to the background.
 const ROOM_VICTIMS: usize = 16;
+
+/// Result of a move of a copy out of its bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Moved {
+    /// No extent of the map has the copy any more.
+    Done,
+    /// All copies are bad, and reads of the extent fail from now on.
+    Poisoned,
+    /// No copy is known to be good, and at least one could not be read.
+    Unreadable,
+    /// There is no space for another copy.
+    NoSpace,
+    /// The write of another copy failed, and there is no further member for it.
+    Failed(IoError),
+}
 
 /// Extents with a copy in each of some buckets.
 type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
@@ -47,7 +65,9 @@ impl Inner {
                 for victim in victims {
                     tried.insert(*victim);
                     for extent in residents.remove(victim).unwrap_or_default() {
-                        let _ = self.move_extent(cx, &extent, *victim).await?;
+                        if let Moved::Failed(error) = self.move_extent(cx, &extent, *victim).await? {
+                            return Err(error);
+                        }
                     }
                     let _ = self.release(cx).await?;
                     if has_enough() {
@@ -77,7 +97,7 @@ impl Inner {
             let Some(victim) = sparse.into_iter().find(|victim| !tried.contains(victim)) else { break };
             tried.insert(victim);
             for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
-                if self.move_extent(cx, &extent, victim).await? {
+                if self.move_extent(cx, &extent, victim).await? == Moved::Done {
                     moved += u64::from(extent.stored_blocks(self.layout.block) * self.layout.block);
                 }
             }
@@ -120,47 +140,51 @@ impl Inner {
         residents
     }
 
-    /// Moves the copy of an extent out of a bucket, or poisons the extent if it has no good copy. Does nothing if the
-    /// extent was overwritten meanwhile. Returns false if there is no space.
+    /// Moves the copy of an extent out of a bucket, or poisons the extent if all of its copies are bad. Does nothing if the
+    /// extent was overwritten meanwhile.
     pub(super) async fn move_extent(
         &self,
         cx: &Context,
         extent: &Extent,
         from: (u8, u32),
-    ) -> Result<bool, IoError> {
+    ) -> Result<Moved, IoError> {
         let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
-        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(true) };
-        let Some(stored) = self.read_stored(cx, extent).await else {
-            if self.may_return(extent) {
-                return Ok(false);
+        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(Moved::Done) };
+        let stored: Payload = match self.read_stored(cx, extent).await {
+            Ok(stored) => stored.into(),
+            Err(Unread::Failed) => return Ok(Moved::Unreadable),
+            Err(Unread::Bad) => {
+                self.poison(extent)?;
+                return Ok(Moved::Poisoned);
             }
-            self.replace_copy(extent, &source, None, 0)?;
-            return Ok(true);
         };
         let blocks = extent.stored_blocks(self.layout.block);
-        let taken: Vec<u8> =
+        let mut taken: Vec<u8> =
             extent.pointers().iter().filter(|p| **p != source).map(|pointer| pointer.member).collect();
-        let want = Want {
-            stream: Stream::Collect,
-            blocks,
-            exact: true,
-            copies: 1,
-            taken: &taken,
-            prefer: self.tier(source.member),
-            only: false,
-            evict: true,
-        };
-        let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(false) };
-        let offset = self.layout.offset(&places[0]);
-        let written = self.write_to(cx, places[0].member, offset, stored.into()).await;
-        let target = written.is_ok().then_some(places[0]);
-        self.replace_copy(extent, &source, target, blocks)?;
-        if written.is_err() {
-            let mut state = self.lock();
-            let position = state.position;
-            state.allocator.unrefer(&places[0], blocks, position);
+        let mut without = Moved::NoSpace;
+        loop {
+            let want = Want {
+                stream: Stream::Collect,
+                blocks,
+                exact: true,
+                copies: 1,
+                taken: &taken,
+                prefer: self.tier(source.member),
+                only: false,
+                evict: true,
+            };
+            let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(without) };
+            let target = places[0];
+            match self.write_to(cx, target.member, self.layout.offset(&target), stored.clone()).await {
+                Ok(()) => {
+                    self.replace_copy(extent, &source, target, blocks)?;
+                    return Ok(Moved::Done);
+                }
+                Err(error) => without = Moved::Failed(error),
+            }
+            self.unrefer_all(&places, blocks);
+            taken.push(target.member);
         }
-        written.map(|()| true)
     }
 
     /// Returns the target to which a member belongs, in which garbage collection keeps its data.
@@ -176,13 +200,12 @@ impl Inner {
         }
     }
 
-    /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has. Without
-    /// a target, the parts become poisoned if all of their copies are bad.
+    /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has.
     fn replace_copy(
         &self,
         extent: &Extent,
         source: &Pointer,
-        target: Option<Pointer>,
+        target: Pointer,
         blocks: u32,
     ) -> Result<(), IoError> {
         let block = self.layout.block;
@@ -198,19 +221,13 @@ impl Inner {
             if !part.pointers().iter().any(is_same) && !fault("volume-mover-revives-old-data") {
                 continue;
             }
-            let moved = match target {
-                Some(target) => {
-                    let place = |pointer: &Pointer| match is_same(pointer) {
-                        true => Pointer { offset: target.offset + pointer.offset - source.offset, ..target },
-                        false => *pointer,
-                    };
-                    part.with_pointers(&part.pointers().iter().map(place).collect::<Vec<_>>())
-                }
-                None if fault("volume-forgets-poison") => continue,
-                None => part.poison(),
+            let place = |pointer: &Pointer| match is_same(pointer) {
+                true => Pointer { offset: target.offset + pointer.offset - source.offset, ..target },
+                false => *pointer,
             };
-            let moved = if fault("volume-mover-revives-old-data") && target.is_some() && moved == part {
-                let place = |p: &Pointer| if p == source { target.unwrap_or(*p) } else { *p };
+            let moved = part.with_pointers(&part.pointers().iter().map(place).collect::<Vec<_>>());
+            let moved = if fault("volume-mover-revives-old-data") && moved == part {
+                let place = |p: &Pointer| if p == source { target } else { *p };
                 extent.with_pointers(&extent.pointers().iter().map(place).collect::<Vec<_>>())
             } else {
                 moved
@@ -218,8 +235,21 @@ impl Inner {
             state.touch(&moved);
             state.remap(moved, position, block);
         }
-        if let Some(target) = target {
-            state.allocator.unrefer(&target, blocks, position);
+        state.allocator.unrefer(&target, blocks, position);
+        state.end_group();
+        Ok(())
+    }
+
+    /// Poisons an extent of which all copies are bad, in every part of it that the map still has with the same copies.
+    fn poison(&self, extent: &Extent) -> Result<(), IoError> {
+        let block = self.layout.block;
+        let mut state = self.lock();
+        let position = state.change()?;
+        let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
+        for part in parts.iter().filter(|part| shift(extent, part, block).is_some()) {
+            if !fault("volume-forgets-poison") {
+                state.remap(part.poison(), position, block);
+            }
         }
         state.end_group();
         Ok(())

@@ -22,6 +22,15 @@ enum CopyError {
     Bad,
 }
 
+/// The reason why the stored bytes of an extent, or of one copy of it, are not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unread {
+    /// Every copy was read, and none agrees with its checks.
+    Bad,
+    /// A read failed, or a bucket was reused meanwhile: a copy may be good.
+    Failed,
+}
+
 /// The part of an extent that a read needs.
 struct Wanted<'a> {
     extent: &'a Extent,
@@ -457,20 +466,17 @@ impl Inner {
         decode(stored, extent.compression(), &extent.check(), &self.identity(extent), &self.encoding).ok()
     }
 
-    /// Reads and verifies the stored bytes of an extent from its first good copy. Returns `None` if no copy that is there
-    /// is good, or if the extent was moved meanwhile.
-    pub(super) async fn read_stored(&self, cx: &Context, extent: &Extent) -> Option<Vec<u8>> {
+    /// Reads and verifies the stored bytes of an extent from its first good copy, with their padding.
+    pub(super) async fn read_stored(&self, cx: &Context, extent: &Extent) -> Result<Vec<u8>, Unread> {
+        let mut why = Unread::Bad;
         for pointer in self.by_expected_time(extent) {
-            if let Some(bytes) = self.read_stored_copy(cx, extent, &pointer).await {
-                return Some(bytes);
+            match self.read_stored_copy(cx, extent, &pointer).await {
+                Ok(stored) => return Ok(stored),
+                Err(Unread::Failed) => why = Unread::Failed,
+                Err(Unread::Bad) => {}
             }
         }
-        None
-    }
-
-    /// Returns true if a copy of the extent is on a member that is not there.
-    pub(super) fn may_return(&self, extent: &Extent) -> bool {
-        extent.pointers().iter().any(|pointer| !self.members[usize::from(pointer.member)].present)
+        Err(why)
     }
 
     /// Reads and verifies the stored bytes of one copy of an extent, with their padding.
@@ -479,16 +485,19 @@ impl Inner {
         cx: &Context,
         extent: &Extent,
         pointer: &Pointer,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Vec<u8>, Unread> {
         let length = (extent.stored_blocks(self.layout.block) * self.layout.block) as usize;
         let read = self.read_from(cx, pointer.member, self.layout.offset(pointer), vec![0; length]).await;
-        let stored = read.ok()?;
+        let stored = read.map_err(|_| Unread::Failed)?;
         let bytes = stored[..extent.stored() as usize].to_vec();
-        let decoded = self.decode(extent, bytes);
-        if decoded.is_none() && self.lock().allocator.is_current(pointer) {
-            self.checksum_failed(pointer.member);
+        if self.decode(extent, bytes).is_some() {
+            return Ok(stored);
         }
-        decoded.map(|_| stored)
+        if !self.lock().allocator.is_current(pointer) {
+            return Err(Unread::Failed);
+        }
+        self.checksum_failed(pointer.member);
+        Err(Unread::Bad)
     }
 
     /// Returns which parts of a range are mapped.

@@ -47,7 +47,7 @@ impl Inner {
             only: false,
             evict: false,
         };
-        let Some(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
+        let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
         match self.allocate_now(&want) {
             Ok((places, _)) => self.copy_to(cx, extent, &extent.pointers(), (&places, stored)).await,
             Err(_) => Ok(Rearranged::NoSpace),
@@ -66,7 +66,7 @@ impl Inner {
             self.swap_copies(extent, keep, &[])?;
             return Ok(Rearranged::Done);
         };
-        let Some(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
+        let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
         match self.take_space(cx, &want).await? {
             Some((places, _)) => self.copy_to(cx, extent, keep, (&places, stored)).await,
             None => Ok(Rearranged::NoSpace),
@@ -160,7 +160,7 @@ impl Inner {
 /// Returns the distance in blocks of the stored bytes of `part` from those of `extent` if `part` is what later writes left
 /// of it, with the same copies. Newer data may lie behind the extent in the same bucket, so the bytes of the part have to
 /// be bytes of the extent.
-fn shift(extent: &Extent, part: &Extent, block: u32) -> Option<u32> {
+pub(super) fn shift(extent: &Extent, part: &Extent, block: u32) -> Option<u32> {
     let (before, after) = (extent.pointers(), part.pointers());
     let shift = after.first()?.offset.checked_sub(before.first()?.offset)?;
     let is_same = |(old, new): (&Pointer, &Pointer)| Pointer { offset: old.offset + shift, ..*old } == *new;

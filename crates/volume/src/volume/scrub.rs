@@ -1,6 +1,7 @@
-//! Scrub: reads every copy, replaces bad copies with good ones, and poisons extents without a good copy.
+//! Scrub: reads every copy, replaces bad copies with good ones, and poisons extents of which every copy is bad.
 
 use super::Volume;
+use super::collect::Moved;
 use crate::extent::Pointer;
 use flashlab_block::{Context, IoError};
 use std::fmt;
@@ -10,20 +11,23 @@ use std::fmt;
 pub struct Scrubbed {
     /// Number of copies that were read.
     pub copies: u64,
+    /// Number of copies that remain because no copy of their extent can be read. They may be good.
+    pub unreadable: u64,
     /// Number of bad copies that were replaced from a good one.
     pub repaired: u64,
-    /// Number of extents without a good copy. Reads of them fail until they are overwritten.
+    /// Number of extents of which every copy is bad. Reads of them fail until they are overwritten.
     pub poisoned: u64,
-    /// Number of bad copies that remain, because there is no space for another one.
+    /// Number of bad copies that remain, because there is no space for another one or its write failed.
     pub pending: u64,
 }
 
 impl fmt::Display for Scrubbed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scrubbed { copies, repaired, poisoned, pending } = self;
+        let Scrubbed { copies, unreadable, repaired, poisoned, pending } = self;
         write!(
             f,
-            "{copies} copies verified, {repaired} repaired, {poisoned} extents lost, {pending} bad copies remain"
+            "{copies} copies verified, {unreadable} cannot be read, {repaired} repaired, {poisoned} extents lost, \
+             {pending} bad copies remain"
         )
     }
 }
@@ -75,28 +79,32 @@ impl Volume {
                 scrubbed.copies += 1;
                 read += u64::from(extent.stored());
                 goes_on &= progress(read);
-                if inner.read_stored_copy(cx, extent, pointer).await.is_none() {
+                if inner.read_stored_copy(cx, extent, pointer).await.is_err() {
                     bad.push(*pointer);
                 }
             }
             if bad.is_empty() || !inner.has(extent) {
                 continue;
             }
-            let lost = bad.len() == there && !inner.may_return(extent);
-            scrubbed.poisoned += u64::from(lost);
-            // One call poisons an extent with all of its copies.
-            bad.truncate(if lost { 1 } else { bad.len() });
+            let has_good = bad.len() < there;
             for pointer in bad {
-                if pointer.cached && !lost {
+                if pointer.cached && has_good {
                     let keep: Vec<Pointer> =
                         extent.pointers().iter().filter(|other| **other != pointer).copied().collect();
                     inner.rearrange(cx, extent, &keep, None).await?;
                     scrubbed.repaired += 1;
                     continue;
                 }
-                let moved = inner.move_extent(cx, extent, (pointer.member, pointer.bucket)).await?;
-                scrubbed.repaired += u64::from(moved && !lost);
-                scrubbed.pending += u64::from(!moved);
+                match inner.move_extent(cx, extent, (pointer.member, pointer.bucket)).await? {
+                    Moved::Done => scrubbed.repaired += 1,
+                    Moved::Unreadable => scrubbed.unreadable += 1,
+                    Moved::NoSpace | Moved::Failed(_) => scrubbed.pending += 1,
+                    Moved::Poisoned => {
+                        // The extent has none of its copies any more.
+                        scrubbed.poisoned += 1;
+                        break;
+                    }
+                }
             }
         }
         let inner = self.gate.pass().await;

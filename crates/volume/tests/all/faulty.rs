@@ -1,9 +1,12 @@
 //! Members that fail: flush errors and bad copies.
 
-use crate::pool::{BLOCK, MEMBER, disks, format, open, open_options, options, run};
+use crate::members::open_switched;
+use crate::pool::{BLOCK, MEMBER, Switched, disks, format, open, open_options, options, run, switched};
+use crate::tiers::{data as data_of, is_filled, is_sound};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Contract, Disk, History};
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
+use flashlab_sim::Rng;
 use flashlab_volume::{Options, Scrubbed, Volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +66,7 @@ fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
         reported += u64::from(failed);
         // The power loss drops everything that was not flushed.
         let point = Disk::point([&disk]);
-        for choice in point.choices(16, &mut flashlab_sim::Rng::new(fails)) {
+        for choice in point.choices(16, &mut Rng::new(fails)) {
             let image = point.images(&choice).remove(0);
             let volume = open(&[Disk::new(image, BLOCK)]).expect("a valid state");
             let block = |n: u64| Some(read(&volume, n * BLOCK, BLOCK as usize));
@@ -101,7 +104,7 @@ fn an_extent_without_a_good_copy_fails_until_it_is_overwritten() {
     write(&volume, 16384, &[7; 1024]);
     let at = find(&disks[0], &data);
     disks[0].flip(at + 100, 1);
-    let expected = Scrubbed { copies: 2, repaired: 0, poisoned: 1, pending: 0 };
+    let expected = Scrubbed { copies: 2, poisoned: 1, ..Scrubbed::default() };
     assert_eq!(scrub(&volume), expected);
     disks[0].flip(at + 100, 1);
     let fails = |volume: &Volume| {
@@ -131,10 +134,93 @@ fn a_scrub_replaces_a_bad_copy_from_a_good_one() {
     disks[0].flip(first + 7, 4);
     // A read takes the other copy.
     assert!(read(&volume, 0, 1024) == data);
-    assert_eq!(scrub(&volume), Scrubbed { copies: 2, repaired: 1, poisoned: 0, pending: 0 });
+    assert_eq!(scrub(&volume), Scrubbed { copies: 2, repaired: 1, ..Scrubbed::default() });
     disks[1].flip(second + 7, 4);
     assert!(read(&volume, 0, 1024) == data);
     let volume = open(&disks).expect("a flushed volume");
     let read = Io::Read { offset: 0, buffer: vec![0; 1024] };
     assert!(matches!(execute(&volume, read), Ok(Answer::Read(bytes)) if bytes == data));
+}
+
+/// The only member that may take the new copy fails: the bad copy remains, and so does the good one.
+#[test]
+fn a_scrub_whose_write_fails_keeps_the_good_copy() {
+    let disks = disks(2);
+    format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
+    let switches: Vec<Switched> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    let data: Vec<u8> = (0..1024u32).map(|n| (n % 241) as u8).collect();
+    write(&volume, 0, &data);
+    disks[0].flip(find(&disks[0], &data) + 7, 4);
+    switches[0].fail_change(0, true);
+    assert_eq!(scrub(&volume), Scrubbed { copies: 2, pending: 1, ..Scrubbed::default() });
+    assert!(read(&volume, 0, 1024) == data);
+    assert!(execute(&volume, Io::Flush).is_ok());
+    assert!(read(&open(&disks).expect("both members"), 0, 1024) == data);
+}
+
+/// Another member takes the copy whose write failed.
+#[test]
+fn a_scrub_repairs_a_copy_on_another_member_if_a_write_fails() {
+    let disks = disks(3);
+    format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
+    let switches: Vec<Switched> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    let data: Vec<u8> = (0..1024u32).map(|n| (n % 239) as u8).collect();
+    write(&volume, 0, &data);
+    let is_on = |n: &usize| disks[*n].image().to_vec().windows(1024).any(|bytes| bytes == data);
+    let on: Vec<usize> = (0..3).filter(is_on).collect();
+    assert_eq!(on.len(), 2);
+    let other = 3 - on[0] - on[1];
+    disks[on[0]].flip(find(&disks[on[0]], &data) + 7, 4);
+    // The allocation prefers the third member, which is empty.
+    switches[other].fail_change(0, false);
+    assert_eq!(scrub(&volume), Scrubbed { copies: 2, repaired: 1, ..Scrubbed::default() });
+    assert!(read(&volume, 0, 1024) == data);
+    is_sound(&volume);
+}
+
+/// A write fails at each moment of the garbage collection for a write of a client.
+#[test]
+fn a_write_error_of_a_garbage_collection_loses_no_data() {
+    let (mut failures, mut rng) = (0, Rng::new(7));
+    for fails in 0..60 {
+        let disks = disks(1);
+        format(&disks, &options()).expect("a disk of the right size");
+        let switches = vec![switched(&disks[0])];
+        let volume = open_switched(&switches).expect("a new volume");
+        let writes = volume.geometry().capacity / 2048;
+        crate::tiers::fill(&volume, writes);
+        // Overwrites with the same data leave buckets that are partly unreferenced.
+        let mut rewrite = |volume: &Volume| {
+            let n = rng.below(writes);
+            execute(volume, Io::Write { offset: n * 2048, data: data_of(n).into(), durable: false })
+        };
+        for _ in 0..writes / 4 {
+            rewrite(&volume).expect("a disk that works");
+        }
+        switches[0].fail_change(fails, false);
+        failures += (0..64).filter(|_| rewrite(&volume).is_err()).count();
+        assert!(is_filled(&volume, writes), "write {fails}");
+    }
+    assert!(failures > 0, "no write failed");
+}
+
+/// A device that is unplugged and returns has all of its data: errors of reads change no extent.
+#[test]
+fn a_scrub_without_a_device_keeps_the_data_of_the_device() {
+    let disks = disks(2);
+    format(&disks, &options()).expect("disks of the right size");
+    let switches: Vec<Switched> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    crate::tiers::fill(&volume, 32);
+    let on_second = volume.usage().members[1].buckets.live_blocks / 4;
+    assert!(on_second > 4, "{on_second}");
+    switches[1].die();
+    assert_eq!(scrub(&volume), Scrubbed { copies: 32, unreadable: on_second, ..Scrubbed::default() });
+    assert!(execute(&volume, Io::Flush).is_ok());
+    drop(volume);
+    let volume = open(&disks).expect("both devices");
+    assert!(is_filled(&volume, 32));
+    assert_eq!(scrub(&volume), Scrubbed { copies: 32, ..Scrubbed::default() });
 }

@@ -205,7 +205,7 @@ fn an_unreadable_member_counts_as_missing() {
     assert!(read(&volume.expect("a copy of everything"), 0, 1024) == [7; 1024]);
 }
 
-fn open_switched(members: &[Switched]) -> Result<Volume, VolumeError> {
+pub(crate) fn open_switched(members: &[Switched]) -> Result<Volume, VolumeError> {
     let devices: Vec<Arc<dyn BlockDevice>> =
         members.iter().map(|member| Arc::new(member.clone()) as Arc<dyn BlockDevice>).collect();
     run(|cx| async move { Volume::open(&cx, &devices, degraded(Degraded::Yes)).await })

@@ -30,7 +30,7 @@ pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
     }
     work::close(&pool)?;
     file::print(&format!("{scrubbed}\n"))?;
-    let is_good = scrubbed.pending == 0 && scrubbed.poisoned == 0 && lost == 0;
+    let is_good = scrubbed.pending == 0 && scrubbed.unreadable == 0 && scrubbed.poisoned == 0 && lost == 0;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
