@@ -117,6 +117,16 @@ pub(crate) async fn write_superblock(
     Ok(())
 }
 
+/// Overwrites all copies of a superblock with zeroes. Tries every copy, and returns the first error.
+pub(crate) async fn erase_superblocks(device: &dyn BlockDevice, cx: &Context) -> Result<(), IoError> {
+    let zeroes = Payload::from(vec![0; SUPERBLOCK_SIZE]);
+    let mut erased = Ok(());
+    for offset in copy_offsets(device.geometry().capacity) {
+        erased = erased.and(write(device, cx, offset, zeroes.clone()).await);
+    }
+    erased.and(flush(device, cx).await)
+}
+
 /// Reads the newest valid copy of a superblock. Returns it with true if all three copies agree.
 pub(crate) async fn read_superblock(
     device: &dyn BlockDevice,

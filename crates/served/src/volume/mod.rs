@@ -19,6 +19,7 @@ mod settings;
 
 pub use foreign::find_data;
 pub use opened::{OpenPool, wait, wait_on};
+pub use removal::note_on_removed;
 pub use settings::{member_number, read_setting};
 
 use crate::{Served, ServedError};

@@ -3,6 +3,7 @@
 //! A command ends quickly. The long work that follows from it (moves of data, a scrub) belongs to the background work of the
 //! volume, which gives way to clients.
 
+use super::removal::note_on_removed;
 use super::settings::{member_number, read_setting};
 use super::{OpenPool, Pool, PoolMember, find_data, random};
 use crate::{Caller, Served};
@@ -221,7 +222,7 @@ fn rekey(pool: &OpenPool, file: &str, advance: &dyn Fn()) -> Result<String, Stri
     let cx = Context::new(Instant::ZERO);
     let done = wait_beside(pool.volume.rekey(&cx, &passphrase, Kdf::ARGON2ID, salt), advance);
     done.map_err(|error| format!("{error}; both passphrases may open the volume until rekey succeeds"))?;
-    Ok("the volume has a new passphrase\n".to_owned())
+    Ok(format!("the volume has a new passphrase{}\n", note_on_removed(&pool.volume)))
 }
 
 /// Waits for a future while other threads use the same devices.

@@ -4,7 +4,7 @@
 //! be removed returns to its state before.
 
 use flashlab_block::Context;
-use flashlab_volume::{MemberState, Volume, Work};
+use flashlab_volume::{Leftover, MemberState, MemberUsage, MissingMember, Volume, Work};
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ enum Removal {
     /// Background work begins it soon. The state is that before, if the device is there.
     Wanted(u8, Option<MemberState>),
     Running(u8),
-    Done(u8),
+    Done(u8, Leftover),
     /// The member is still there, for a reason.
     Failed(u8, String),
 }
@@ -75,8 +75,8 @@ impl Removals {
         *self.state() = Removal::Running(member);
         let removed = empty_and_remove(volume, cx, rate, (member, is_stopped)).await;
         let after = match removed {
-            Ok(true) => Removal::Done(member),
-            Ok(false) => Removal::Failed(member, "the server ended".to_owned()),
+            Ok(Some(left)) => Removal::Done(member, left),
+            Ok(None) => Removal::Failed(member, "the server ended".to_owned()),
             Err(mut why) => {
                 if let Some(before) = before
                     && let Err(error) = volume.set_member_state(cx, member, before).await
@@ -104,28 +104,50 @@ impl Removals {
             Removal::Wanted(member, _) | Removal::Running(member) => {
                 format!("member {member}: {} bytes are still to move\n", volume.bytes_on(member))
             }
-            Removal::Done(member) => {
-                format!("member {member} is removed; leave it out when the volume is opened again\n")
+            Removal::Done(member, left) => {
+                let left = left.text();
+                format!("member {member} is removed; leave it out when the volume is opened again{left}\n")
             }
             Removal::Failed(member, why) => format!("member {member} is not removed: {why}\n"),
         }
     }
 }
 
-/// Moves the data of a member to others, and removes it. Returns false if the server ends.
+/// Returns a note on the devices that were removed from a volume, for the message about a new passphrase; empty if there
+/// are none. The volume does not know whether their superblocks were overwritten.
+pub fn note_on_removed(volume: &Volume) -> String {
+    let members = volume.usage().members;
+    let removed = (0u8..).zip(&members).filter(|(_, member)| member.state == MemberState::Removed);
+    let name = |(number, member): (u8, &MemberUsage)| {
+        MissingMember { number, label: member.label.clone() }.to_string()
+    };
+    let names: Vec<String> = removed.map(name).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; the old one still opens removed devices whose superblocks were not overwritten (removed: member {})",
+        names.join(", ")
+    )
+}
+
+/// Moves the data of a member to others, and removes it. Returns `None` if the server ends.
 async fn empty_and_remove(
     volume: &Volume,
     cx: &Context,
     rate: u64,
     (member, is_stopped): (u8, &(dyn Fn() -> bool + Sync)),
-) -> Result<bool, String> {
+) -> Result<Option<Leftover>, String> {
     let mut attempt = 0;
     loop {
         let done = volume.reconcile(cx, rate, |_| !is_stopped()).await.map_err(|error| error.to_string())?;
         if is_stopped() {
-            return Ok(false);
+            return Ok(None);
         }
-        let Err(error) = volume.remove(cx, member).await else { return Ok(true) };
+        let error = match volume.remove(cx, member).await {
+            Ok(left) => return Ok(Some(left)),
+            Err(error) => error,
+        };
         attempt += 1;
         let left = volume.backlog().current;
         let is_left = left.contains_key(&Work::Evacuate) || left.contains_key(&Work::Replicate);

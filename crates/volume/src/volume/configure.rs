@@ -59,6 +59,28 @@ pub enum Growth {
     None,
 }
 
+/// The superblocks of a device that was removed from a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leftover {
+    /// All copies were overwritten.
+    Nothing,
+    /// The device was absent or failed, so that its superblocks remain, with the wrapped key of an encrypted volume.
+    Superblocks,
+}
+
+impl Leftover {
+    /// Returns the task that is left to the user as text; empty if there is none.
+    pub fn text(self) -> &'static str {
+        match self {
+            Leftover::Nothing => "",
+            Leftover::Superblocks => {
+                "; its superblocks could not be overwritten, and contain the wrapped key of an encrypted volume: overwrite \
+                 the device before you give it away"
+            }
+        }
+    }
+}
+
 impl Volume {
     /// Changes options, while the volume answers requests.
     ///
@@ -131,15 +153,17 @@ impl Volume {
     }
 
     /// Removes a member that holds no data any more, while the volume answers requests: its data was evacuated, or other
-    /// members have copies of it. The volume no longer uses the device.
+    /// members have copies of it. The volume no longer uses the device. When the change is durable on the other members,
+    /// the superblocks of the device are overwritten: the master key in them stays that of the volume.
     ///
     /// # Errors
     /// Returns [`VolumeError::NoMember`] if the member has the only copies of data or of the journal, or if the others have
     /// no room for all copies of the volume.
-    pub async fn remove(&self, cx: &Context, member: u8) -> Result<(), VolumeError> {
+    pub async fn remove(&self, cx: &Context, member: u8) -> Result<Leftover, VolumeError> {
         let closed = self.gate.close().await;
         closed.check_removal(member)?;
         closed.drop_copies_on(member)?;
+        let device = closed.members[usize::from(member)].device.clone();
         configure(closed, cx, None, |inner, table| {
             let entry = table.members.get_mut(usize::from(member));
             let entry = entry.ok_or_else(|| no_member(member))?;
@@ -152,7 +176,10 @@ impl Volume {
             }
             Ok(())
         })
-        .await
+        .await?;
+        let is_erased = fault("volume-keeps-the-key-of-a-removed-member")
+            || member::erase_superblocks(&*device, cx).await.is_ok();
+        Ok(if is_erased { Leftover::Nothing } else { Leftover::Superblocks })
     }
 }
 

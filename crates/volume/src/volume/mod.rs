@@ -32,7 +32,7 @@ mod write;
 
 pub use check::Report;
 pub use codec::CodecCosts;
-pub use configure::{Change, Growth};
+pub use configure::{Change, Growth, Leftover};
 pub use open::{Degraded, OpenOptions};
 pub use reconcile::{Amount, Backlog, Reconciled};
 pub use scrub::Scrubbed;

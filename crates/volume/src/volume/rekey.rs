@@ -9,7 +9,7 @@ use flashlab_sim::fault;
 
 impl Volume {
     /// Wraps the master key under a new passphrase, and overwrites every copy of the old wrapped key on every member.
-    /// `salt` is random, and new for every call. The data is not written anew: somebody who knew the old passphrase and
+    /// Devices that were removed keep their copies if [`Volume::remove`] could not overwrite them. `salt` is random, and new for every call. The data is not written anew: somebody who knew the old passphrase and
     /// has a copy of the old superblock can still read it.
     ///
     /// After a power loss in the middle, the volume opens with both passphrases. Opening it for writing completes the

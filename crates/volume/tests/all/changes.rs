@@ -85,7 +85,7 @@ async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Re
         }
         Kind::Remove => {
             empty(cx, volume, 1).await;
-            volume.remove(cx, 1).await
+            volume.remove(cx, 1).await.map(drop)
         }
         Kind::Replace => {
             empty(cx, volume, 1).await;

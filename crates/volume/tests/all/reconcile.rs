@@ -8,8 +8,8 @@ use flashlab_block::{BlockDevice, Executor, Io, Started};
 use flashlab_sim::{Duration, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{
-    Change, Degraded, Growth, MemberState, NewMember, OpenOptions, Options, Reason, Targets, Volume,
-    VolumeError, Work,
+    Change, Degraded, Growth, Leftover, MemberState, NewMember, OpenOptions, Options, Reason, Targets,
+    Volume, VolumeError, Work,
 };
 use std::sync::Arc;
 
@@ -91,12 +91,17 @@ fn evacuation_empties_a_member_that_can_then_be_removed() {
     let done = reconcile(&volume);
     assert_eq!((live(&volume)[0], done.pending.len()), (0, 0), "{done:?}");
     rests(&volume);
-    let removing = volume.clone();
-    run(|cx| async move { removing.remove(&cx, 0).await }).expect("an empty member");
+    let (removing, before) = (volume.clone(), Disk::new(disks[0].image(), BLOCK));
+    let left = run(|cx| async move { removing.remove(&cx, 0).await }).expect("an empty member");
+    assert_eq!(left, Leftover::Nothing);
     let volume = open(&disks[1..]).expect("the other members");
     assert!(is_filled(&volume, 200));
     is_sound(&volume);
-    assert_eq!(open(&disks).map(drop), Err(VolumeError::Removed { member: 0, number: 0 }));
+    let erased = open(&disks).map(drop);
+    assert!(matches!(erased, Err(VolumeError::NoSuperblock { member: 0, .. })), "{erased:?}");
+    // A device whose superblocks could not be overwritten is recognised.
+    let with_old = [before.clone(), disks[1].clone(), disks[2].clone()];
+    assert_eq!(open(&with_old).map(drop), Err(VolumeError::Removed { member: 0, number: 0 }));
     // Another device takes its place.
     let new = Disk::new(Image::new(crate::pool::MEMBER), BLOCK);
     let member = NewMember { label: "d".into(), ..NewMember::new(Arc::new(new.clone())) };
@@ -109,9 +114,9 @@ fn evacuation_empties_a_member_that_can_then_be_removed() {
     assert!(live(&volume)[0] > 0);
     assert!(is_filled(&volume, 250));
     is_sound(&volume);
-    let both = [&disks[1], &disks[2], &disks[0], &new].map(Disk::clone);
+    let both = [&disks[1], &disks[2], &before, &new].map(Disk::clone);
     assert_eq!(open(&both).map(drop), Err(VolumeError::Removed { member: 2, number: 0 }));
-    let both = [&new, &disks[1], &disks[2], &disks[0]].map(Disk::clone);
+    let both = [&new, &disks[1], &disks[2], &before].map(Disk::clone);
     assert_eq!(open(&both).map(drop), Err(VolumeError::Removed { member: 3, number: 0 }));
     let volume = open(&[disks[1].clone(), disks[2].clone(), new]).expect("three members");
     assert!(volume.geometry().capacity > 512 << 10);

@@ -1,9 +1,10 @@
 //! A new passphrase: it opens the volume, the old one does not, and no copy of the old wrapped key remains, also after a
 //! power loss in the middle.
 
+use crate::members::open_switched;
 use crate::pool::{
     BLOCK, QUICK_KDF, devices, disks, disks_of, encrypted, encryption, format, open_options, open_with,
-    options, passphrase, run,
+    options, passphrase, run, switched,
 };
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
@@ -11,7 +12,7 @@ use flashlab_block::{Executor, Io};
 use flashlab_sim::Rng;
 use flashlab_volume::format::{SUPERBLOCK_SIZE, Superblock};
 use flashlab_volume::keys::{Cipher, KeyError};
-use flashlab_volume::{OpenOptions, Options, Volume, VolumeError};
+use flashlab_volume::{Leftover, MemberState, OpenOptions, Options, Volume, VolumeError};
 
 fn open_as(disks: &[Disk], text: &str) -> Result<Volume, VolumeError> {
     open_with(disks, OpenOptions { passphrase: Some(passphrase(text)), ..open_options() })
@@ -40,7 +41,8 @@ fn images(disks: &[Disk]) -> Vec<Image> {
 /// Creates an encrypted volume with some data on three members, of which one has metadata.
 fn volume() -> Vec<Disk> {
     let disks = disks(3);
-    format(&disks, &Options { encryption: Some(encryption(Cipher::Aes256Gcm)), ..options() }).expect("disks");
+    let encryption = Some(encryption(Cipher::Aes256Gcm));
+    format(&disks, &Options { encryption, size: 512 << 10, ..options() }).expect("disks");
     let volume = open_as(&disks, "right").expect("a new volume");
     let write = Io::Write { offset: 0, data: vec![7; 8192].into(), durable: true };
     assert!(execute(&volume, write).is_ok());
@@ -69,6 +71,44 @@ fn a_new_passphrase_replaces_every_copy_of_the_old_wrapped_key() {
     assert_eq!(open_as(&disks, "right").map(drop), Err(VolumeError::Key(KeyError::WrongPassphrase)));
     let opened = open_as(&disks, "new").expect("the second passphrase");
     assert!(read(&opened, 0, 4096) == [7; 4096] && read(&opened, 4096, 1024) == [8; 1024]);
+}
+
+/// The master key stays the same, so an old wrapped key on a device that was given away would open the volume.
+#[test]
+fn a_removed_member_keeps_no_wrapped_key() {
+    let disks = volume();
+    let old = wrapped_key(&disks[0].image());
+    let opened = open_as(&disks, "right").expect("the first passphrase");
+    let removing = opened.clone();
+    let removed = run(|cx| async move {
+        removing.set_member_state(&cx, 2, MemberState::Evacuating).await?;
+        removing.reconcile(&cx, 0, |_| true).await.expect("disks that work");
+        removing.remove(&cx, 2).await
+    });
+    assert_eq!(removed, Ok(Leftover::Nothing));
+    rekey(&opened, "new").expect("disks that work");
+    assert!(!contains_key(&images(&disks), &old));
+    drop(opened);
+    let opened = open_as(&disks[..2], "new").expect("the second passphrase");
+    assert!(read(&opened, 0, 8192) == [7; 8192]);
+}
+
+/// The removal succeeds without the device, and says that its superblocks remain.
+#[test]
+fn the_removal_of_a_member_that_fails_says_that_its_superblocks_remain() {
+    let disks = volume();
+    let switches: Vec<_> = disks.iter().map(switched).collect();
+    let opened = open_switched(&switches).expect("the first passphrase");
+    let removing = opened.clone();
+    let removed = run(|cx| async move {
+        removing.set_member_state(&cx, 2, MemberState::Evacuating).await?;
+        removing.reconcile(&cx, 0, |_| true).await.expect("disks that work");
+        switches[2].die();
+        removing.remove(&cx, 2).await
+    });
+    assert_eq!(removed, Ok(Leftover::Superblocks));
+    drop(opened);
+    assert!(read(&open_as(&disks[..2], "right").expect("the others"), 0, 8192) == [7; 8192]);
 }
 
 #[test]

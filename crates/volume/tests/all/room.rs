@@ -17,7 +17,7 @@ fn refused(result: Result<(), VolumeError>) -> String {
 
 fn remove(volume: &Volume, member: u8) -> Result<(), VolumeError> {
     let volume = volume.clone();
-    run(|cx| async move { volume.remove(&cx, member).await })
+    run(|cx| async move { volume.remove(&cx, member).await.map(drop) })
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::file;
 use clap::Args;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
-use flashlab_served::volume::{random, wait_on};
+use flashlab_served::volume::{note_on_removed, random, wait_on};
 use flashlab_sim::Instant;
 use flashlab_volume::keys::Kdf;
 use std::process::ExitCode;
@@ -34,6 +34,6 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     })?;
     wait_on(volume.close(&cx), &volume)
         .map_err(|error| Failure::failed(format!("closing the volume: {error}")))?;
-    file::print("the volume has a new passphrase\n")?;
+    file::print(&format!("the volume has a new passphrase{}\n", note_on_removed(&volume)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -211,14 +211,12 @@ pub(super) fn remove(options: &Member, library: &Library) -> Result<ExitCode, Fa
         work::reconcile(&pool.volume)?;
     }
     let cx = Context::new(Instant::ZERO);
-    if let Err(refused) = wait_on(pool.volume.remove(&cx, member), &pool.volume) {
-        if before.present {
-            set_state(&pool, member, before.state)?;
-        }
-        work::close(&pool)?;
-        return Err(Failure::failed(refused));
+    let removed = wait_on(pool.volume.remove(&cx, member), &pool.volume);
+    if removed.is_err() && before.present {
+        set_state(&pool, member, before.state)?;
     }
     work::close(&pool)?;
-    file::print(&format!("member {member} is removed; leave it out from now on\n"))?;
+    let left = removed.map_err(Failure::failed)?.text();
+    file::print(&format!("member {member} is removed; leave it out from now on{left}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
