@@ -62,6 +62,12 @@ impl Map {
         self.leaves.values().flat_map(|leaf| leaf.iter())
     }
 
+    /// Returns all extents in order, by leaves. Each leaf leaves the memory when the next one is taken, unless another map
+    /// shares it.
+    pub(crate) fn into_leaves(self) -> impl Iterator<Item = Arc<Vec<Extent>>> {
+        self.leaves.into_values()
+    }
+
     /// Returns the extents that overlap `range`, in order.
     pub(crate) fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &Extent> {
         let Range { start, end } = range;

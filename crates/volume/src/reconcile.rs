@@ -106,6 +106,17 @@ pub(crate) enum Wanted {
     Pending(Work, Reason),
 }
 
+impl Wanted {
+    /// Returns the kind of the work if it can be done now.
+    pub(crate) fn work(&self) -> Option<Work> {
+        match self {
+            Wanted::Copies { work, .. } => Some(*work),
+            Wanted::Recompress => Some(Work::Recompress),
+            Wanted::Nothing | Wanted::Pending(..) => None,
+        }
+    }
+}
+
 /// The copies of an extent by the state of their members.
 struct Copies {
     good: Vec<Pointer>,

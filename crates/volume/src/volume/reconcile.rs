@@ -11,10 +11,13 @@ use crate::allocate::{Stream, Want};
 use crate::encode::{Encoding, compress};
 use crate::extent::Extent;
 use crate::format::MemberState;
+use crate::map::Map;
 use crate::reconcile::{Goal, Reason, View, Wanted, Work, want};
 use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, fault};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::repeat_n;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Largest number of passes of one call. Each pass that changes something brings extents nearer to the goal.
@@ -77,7 +80,7 @@ impl Volume {
         let mut backlog = Backlog::default();
         for extent in map.iter() {
             let bytes = inner.bytes(extent);
-            match want(&inner.goal(), &view, extent) {
+            match inner.next_step(&view, extent) {
                 Wanted::Nothing => {}
                 Wanted::Copies { work, .. } => backlog.current.entry(work).or_default().add(bytes),
                 Wanted::Recompress => backlog.current.entry(Work::Recompress).or_default().add(bytes),
@@ -111,20 +114,17 @@ impl Volume {
             let inner = self.gate.current();
             let (map, view) = inner.view();
             result.pending.clear();
-            let mut list: Vec<(Work, Extent)> = Vec::new();
+            let mut works = BTreeSet::new();
             for extent in map.iter() {
-                match want(&inner.goal(), &view, extent) {
-                    Wanted::Nothing => {}
-                    Wanted::Copies { work, .. } => list.push((work, extent.clone())),
-                    Wanted::Recompress => list.push((Work::Recompress, extent.clone())),
+                match inner.next_step(&view, extent) {
                     Wanted::Pending(work, reason) => {
                         result.pending.entry((work, reason)).or_default().add(inner.bytes(extent));
                     }
+                    wanted => works.extend(wanted.work()),
                 }
             }
-            list.sort_by_key(|(work, _)| *work);
             let (mut changed, mut goes_on) = (false, true);
-            for (work, extent) in list {
+            for (work, extent) in inner.extents_with(works, &view, map) {
                 if let Some(reason) = given_up.get(&extent.end()) {
                     result.pending.entry((work, *reason)).or_default().add(inner.bytes(&extent));
                     continue;
@@ -230,19 +230,48 @@ impl Inner {
     }
 
     /// Returns the map and the state of the members.
-    fn view(&self) -> (crate::map::Map, View) {
+    fn view(&self) -> (Map, View) {
         let state = self.lock();
+        (state.map.clone(), self.view_of(&state))
+    }
+
+    /// Returns the state of the members.
+    fn view_of(&self, state: &State) -> View {
         let mask = |is: &dyn Fn(usize) -> bool| {
             (0..self.members.len()).filter(|n| is(*n)).fold(0, |members, n| members | 1 << n)
         };
-        let view = View {
+        View {
             present: mask(&|n| self.members[n].present),
             writable: state.allocator.writable(),
             roomy: state.allocator.roomy(),
             evacuating: mask(&|n| state.health[n].state == MemberState::Evacuating),
             durability: self.members.iter().map(|member| member.entry.durability).collect(),
+        }
+    }
+
+    /// Returns the extents of a frozen map with work of these kinds, in the order of the kinds. Holds the extents of one leaf
+    /// at a time, so that the memory does not grow with the map.
+    fn extents_with(
+        &self,
+        works: BTreeSet<Work>,
+        view: &View,
+        map: Map,
+    ) -> impl Iterator<Item = (Work, Extent)> {
+        let maps = repeat_n(map, works.len());
+        let of_leaf = move |work, leaf: Arc<Vec<Extent>>| {
+            let is_wanted = |extent: &&Extent| self.next_step(view, extent).work() == Some(work);
+            let extents = leaf.iter().filter(is_wanted).map(|extent| (work, extent.clone()));
+            extents.collect::<Vec<_>>()
         };
-        (state.map.clone(), view)
+        works
+            .into_iter()
+            .zip(maps)
+            .flat_map(move |(work, map)| map.into_leaves().flat_map(move |leaf| of_leaf(work, leaf)))
+    }
+
+    /// Returns the next step for an extent.
+    fn next_step(&self, view: &View, extent: &Extent) -> Wanted {
+        want(&self.goal(), view, extent)
     }
 
     /// Does the next step for an extent, if it is still in the map. Returns the reason if the step is not possible.
@@ -252,13 +281,16 @@ impl Inner {
         extent: &Extent,
         result: &mut Reconciled,
     ) -> Result<Result<(), Reason>, IoError> {
-        let (map, view) = self.view();
-        if !map.overlapping(extent.live()).any(|other| other == extent) {
-            return Ok(Ok(()));
-        }
+        let view = {
+            let state = self.lock();
+            if !state.map.overlapping(extent.live()).any(|other| other == extent) {
+                return Ok(Ok(()));
+            }
+            self.view_of(&state)
+        };
         let blocks = extent.stored_blocks(self.layout.block);
         let bytes = u64::from(blocks) * u64::from(self.layout.block);
-        match want(&self.goal(), &view, extent) {
+        match self.next_step(&view, extent) {
             Wanted::Nothing => Ok(Ok(())),
             Wanted::Pending(_, reason) => Ok(Err(reason)),
             Wanted::Recompress => self.recompress(cx, extent, result).await,
