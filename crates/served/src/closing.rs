@@ -1,8 +1,10 @@
 //! The work of a device beside its requests, and at its end.
 
+use crate::StateWriter;
 use flashlab_block::Context;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// Background work of a device.
 pub type Background<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -36,6 +38,11 @@ pub trait Closing: Send + Sync {
     /// # Errors
     /// Returns the reason, as a sentence for the user.
     fn close(&self) -> Result<(), String>;
+
+    /// Returns the writers of the state files of the devices below. Their number can grow.
+    fn state_writers(&self) -> Vec<Arc<StateWriter>> {
+        Vec::new()
+    }
 
     /// Returns the background work of the device, on a context with an executor; `None` if it has none. The work ends
     /// soon after `is_stopped` returns true. `rate` limits the bytes that it writes per second; zero means no limit.

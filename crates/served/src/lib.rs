@@ -69,6 +69,17 @@ pub struct Served {
 }
 
 impl Served {
+    /// Returns true if the device has a state file, or if its members have or may get some.
+    pub fn may_have_states(&self) -> bool {
+        self.state_writer.is_some() || self.closing.is_some()
+    }
+
+    /// Returns the writers of all state files: that of the device, and those of its members.
+    pub fn state_writers(&self) -> Vec<Arc<StateWriter>> {
+        let of_members = self.closing.iter().flat_map(|closing| closing.state_writers());
+        self.state_writer.iter().cloned().chain(of_members).collect()
+    }
+
     /// Returns true if an argument names a device that stores bytes in every use: memory, a file, or any device with a
     /// layer.
     pub fn always_stores_bytes(argument: &str) -> bool {

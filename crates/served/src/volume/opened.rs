@@ -48,6 +48,10 @@ impl Closing for OpenPool {
         self.close_members()
     }
 
+    fn state_writers(&self) -> Vec<Arc<StateWriter>> {
+        self.state_writers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn background<'a>(
         &'a self,
         cx: &'a Context,
@@ -99,8 +103,7 @@ impl OpenPool {
     /// # Errors
     /// Returns the reason, as a sentence for the user.
     pub fn close_members(&self) -> Result<(), String> {
-        let writers = self.state_writers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        writers.iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
+        self.state_writers().iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
     }
 
     fn execute(&self, io: Io) -> Result<Answer, StoreError> {

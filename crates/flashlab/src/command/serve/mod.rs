@@ -30,6 +30,7 @@ use flashlab_served::Served;
 use flashlab_sim::Duration;
 use flashlab_web::Subject;
 use page::ServedPage;
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -94,7 +95,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             let (stop, rate) = (&stop, options.background_rate.unwrap_or(0));
             scope.spawn(move || background::run(device, rate, stop));
         }
-        if served.iter().any(|served| served.state_writer.is_some()) {
+        if served.iter().any(Served::may_have_states) {
             let (stop, served) = (&stop, &served);
             scope.spawn(move || write_states_periodically(served, options.keep_every, stop));
         }
@@ -165,28 +166,29 @@ fn limits(options: &Options) -> Limits {
 pub(super) fn end_devices(served: &[Served]) -> Result<(), Failure> {
     for state_writer in served.iter().filter_map(|served| served.state_writer.as_ref()) {
         state_writer.close().map_err(Failure::failed)?;
-        state_writer.damage().into_iter().for_each(say);
     }
     for closing in served.iter().filter_map(|served| served.closing.as_ref()) {
         closing.close().map_err(Failure::failed)?;
     }
+    let writers = served.iter().flat_map(Served::state_writers);
+    writers.filter_map(|writer| writer.damage()).for_each(say);
     Ok(())
 }
 
-/// Writes the states of the devices every `every`, and when a journal has become long. Logs damage of a device once.
+/// Writes the states of the devices and of the members of volumes every `every`, and when a journal has become long. Logs
+/// damage of a device once.
 pub(super) fn write_states_periodically(served: &[Served], every: Duration, stop: &Stop) {
     let (interval, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
-    let mut logged = vec![false; served.len()];
+    let mut logged = BTreeSet::new();
     while !stop.wait_up_to(interval) {
         since += interval;
         let is_due = since >= every;
-        for (served, logged) in served.iter().zip(&mut logged).filter(|(_, logged)| !**logged) {
-            if let Some(damage) = served.state_writer.as_ref().and_then(|writer| writer.damage()) {
+        for writer in served.iter().flat_map(Served::state_writers) {
+            if let Some(damage) = writer.damage()
+                && logged.insert(writer.path().to_owned())
+            {
                 tracing::warn!("{damage}");
-                *logged = true;
             }
-        }
-        for writer in served.iter().filter_map(|served| served.state_writer.as_ref()) {
             if (is_due || writer.is_due())
                 && let Err(error) = writer.write_if_changed()
             {

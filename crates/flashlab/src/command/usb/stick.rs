@@ -79,7 +79,7 @@ impl Gadget for StickControl {
     }
 
     fn accompany(&self, stop: &Stop) {
-        if self.served.state_writer.is_some() {
+        if self.served.may_have_states() {
             write_states_periodically(std::slice::from_ref(&*self.served), self.keep_every, stop);
         }
     }

@@ -411,6 +411,23 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     succeed(&folder, &["remove", "a.img:b.img:c.img", "ssd.b"]);
 }
 
+/// The journal beside the state of a simulated member would grow without limit, and lengthen the next opening.
+#[test]
+fn the_state_of_a_simulated_member_is_written_while_its_volume_is_served() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-member-state");
+    let pool = "[[member]]\ndevice = \"file:a.img,size=64MiB\"\n\n\
+                [[member]]\ndevice = \"sd/kingston:capacity=64MiB,state=b.state\"\n";
+    std::fs::write(folder.path("pool.toml"), pool).expect("a writable folder");
+    succeed(&folder, &["format", "pool.toml"]);
+    let script = "cp b.state before; qemu-io -f raw -c 'write -P 7 0 8M' $uri; \
+                  for n in $(seq 600); do cmp -s before b.state || exit 0; sleep 0.1; done; exit 1";
+    with(&folder, &["volume:pool.toml", "--keep-every", "1s"], script);
+    assert!(succeed(&folder, &["check", "pool.toml"]).ends_with("the volume is sound\n"));
+}
+
 /// Waits in a script until the removal of a member ended.
 const REMOVED: &str = "for n in $(seq 600); do $ctl remove status > removal.txt; \
                        grep -q 'still to move' removal.txt || break; sleep 0.1; done;";
