@@ -3,8 +3,8 @@
 use crate::closing::Gauge;
 use flashlab_volume::{MemberState, MemberUsage, Usage, Volume};
 
-/// Returns the numbers of a volume.
-pub(super) fn of(volume: &Volume) -> Vec<Gauge> {
+/// Returns the numbers of a volume, with the number of errors of its background work.
+pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
     let (usage, backlog) = (volume.usage(), volume.backlog());
     let mut gauges = Vec::new();
     let mut add = |name, help, labels, value| gauges.push(Gauge { name, help, labels, value });
@@ -18,6 +18,10 @@ pub(super) fn of(volume: &Volume) -> Vec<Gauge> {
         let labels = vec![("work", work.name().to_owned()), ("reason", reason.text().to_owned())];
         add("flashlab_volume_pending_bytes", help, labels, amount.bytes as f64);
     }
+    let help = "Errors of background work, which goes on unless the volume has failed.";
+    add("flashlab_volume_work_errors", help, vec![], work_errors as f64);
+    let help = "1 if the volume has failed: it takes no changes until it is opened again.";
+    add("flashlab_volume_has_failed", help, vec![], f64::from(u8::from(volume.failure().is_some())));
     add("flashlab_volume_size_bytes", "Logical size.", vec![], usage.size as f64);
     add("flashlab_volume_replicas", "Number of copies of all data.", vec![], f64::from(usage.replicas));
     add("flashlab_volume_mapped_bytes", "Logical bytes that are mapped.", vec![], usage.mapped as f64);

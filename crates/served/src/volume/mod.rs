@@ -219,6 +219,7 @@ impl Pool {
             state_writers: Arc::new(Mutex::new(state_writers)),
             scrubs: Arc::default(),
             removals: Arc::default(),
+            work_errors: Arc::default(),
             library: Arc::new(library.clone()),
             seed,
         })

@@ -9,16 +9,20 @@ use crate::bottom::Bytes;
 use crate::closing::{Background, Caller, Closing, Gauge};
 use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started, ThreadPool};
 use flashlab_catalogue::library::Library;
-use flashlab_sim::{Instant, Store, StoreError};
+use flashlab_sim::{Duration, Instant, Store, StoreError};
 use flashlab_volume::Volume;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
+
+/// Pause of background work after an error.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// An open volume, with the state files of its members. As a store, it waits for each request.
 #[derive(Clone)]
@@ -29,6 +33,8 @@ pub struct OpenPool {
     pub(super) state_writers: Arc<Mutex<Vec<Arc<StateWriter>>>>,
     pub(super) scrubs: Arc<Scrubs>,
     pub(super) removals: Arc<Removals>,
+    /// Number of errors of background work.
+    pub(super) work_errors: Arc<AtomicU64>,
     /// Profiles for further members.
     pub(super) library: Arc<Library>,
     /// Seed of the members that are simulated.
@@ -61,16 +67,7 @@ impl Closing for OpenPool {
         if self.volume.features().read_only {
             return None;
         }
-        // A volume that failed answers all requests with its error.
-        Some(Box::pin(async move {
-            let ends = || is_stopped() || self.scrubs.is_wanted() || self.removals.is_wanted();
-            while !is_stopped() && self.volume.background(cx, rate, &ends).await.is_ok() {
-                self.removals.run(&self.volume, cx, rate, is_stopped).await;
-                self.scrubs.run(&self.volume, cx, is_stopped).await;
-            }
-            self.scrubs.end();
-            self.removals.end();
-        }))
+        Some(Box::pin(self.work(cx, rate, is_stopped)))
     }
 
     fn command(&self, words: &[&str], caller: &Caller<'_>) -> Option<Result<String, String>> {
@@ -78,7 +75,7 @@ impl Closing for OpenPool {
     }
 
     fn gauges(&self) -> Vec<Gauge> {
-        gauges::of(&self.volume)
+        gauges::of(&self.volume, self.work_errors.load(Ordering::Relaxed))
     }
 }
 
@@ -98,6 +95,35 @@ impl Bytes for OpenPool {
 }
 
 impl OpenPool {
+    /// Does background work until the server ends or the volume fails. No order begins afterwards.
+    async fn work(&self, cx: &Context, rate: u64, is_stopped: &(dyn Fn() -> bool + Sync)) {
+        let ends = || is_stopped() || self.scrubs.is_wanted() || self.removals.is_wanted();
+        while !is_stopped() {
+            if let Err(error) = self.volume.background(cx, rate, &ends).await
+                && !self.goes_on_after(cx, error).await
+            {
+                break;
+            }
+            self.removals.run(&self.volume, cx, rate, is_stopped).await;
+            self.scrubs.run(&self.volume, cx, is_stopped).await;
+        }
+        self.scrubs.end();
+        self.removals.end();
+    }
+
+    /// Logs and counts an error of background work. Returns false if the volume has failed, which answers all requests with
+    /// its error, and otherwise pauses.
+    async fn goes_on_after(&self, cx: &Context, error: IoError) -> bool {
+        self.work_errors.fetch_add(1, Ordering::Relaxed);
+        if self.volume.failure().is_some() {
+            tracing::error!(%error, "the volume has failed, and its background work ends");
+            return false;
+        }
+        tracing::warn!(%error, "background work of the volume failed, and goes on soon");
+        cx.sleep_until(cx.now() + PAUSE).await;
+        true
+    }
+
     /// Stores the states of the members, without closing the volume, which answers no more writes.
     ///
     /// # Errors
@@ -202,5 +228,92 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::orders::WORK_IS_OVER;
+    use flashlab_block::{Executor, Features, Memory, Pages};
+    use flashlab_volume::{NewMember, OpenOptions, Options};
+    use std::sync::atomic::AtomicBool;
+
+    /// A device in memory whose flushes can fail.
+    struct Flushing {
+        memory: Memory,
+        fails: AtomicBool,
+    }
+
+    impl BlockDevice for Flushing {
+        fn geometry(&self) -> Geometry {
+            BlockDevice::geometry(&self.memory)
+        }
+        fn features(&self) -> Features {
+            self.memory.features()
+        }
+        fn start(&self, cx: &Context, io: Io) -> Started {
+            if matches!(io, Io::Flush) && self.fails.load(Ordering::Relaxed) {
+                return Started::Done(Err(IoError::Medium));
+            }
+            self.memory.start(cx, io)
+        }
+    }
+
+    /// Returns a volume with some data on one device.
+    fn pool() -> (OpenPool, Arc<Flushing>) {
+        let memory = Memory::new(8 << 20, Pages::Small).expect("memory");
+        let device = Arc::new(Flushing { memory, fails: AtomicBool::new(false) });
+        let devices: [Arc<dyn BlockDevice>; 1] = [device.clone()];
+        let (cx, member) = (Context::new(Instant::ZERO), NewMember::new(device.clone()));
+        let options = Options { bucket: 64 << 10, extent_max: 16 << 10, ..Options::new([7; 16]) };
+        wait(Volume::format(&cx, &[member], &options), &devices).expect("a device of the right size");
+        let volume =
+            wait(Volume::open(&cx, &devices, OpenOptions::default()), &devices).expect("a new volume");
+        let pool = OpenPool {
+            volume,
+            state_writers: Arc::default(),
+            scrubs: Arc::default(),
+            removals: Arc::default(),
+            work_errors: Arc::default(),
+            library: Arc::new(Library::built_in().expect("the profiles of the crate")),
+            seed: 1,
+        };
+        pool.write(0, &[7; 4096]).expect("a device that works");
+        (pool, device)
+    }
+
+    fn order(pool: &OpenPool, words: &[&str]) -> Result<String, String> {
+        pool.command(words, &|| {}).expect("a command of a volume")
+    }
+
+    fn gauge(pool: &OpenPool, name: &str) -> f64 {
+        pool.gauges().into_iter().find(|gauge| gauge.name == name).expect("a number of a volume").value
+    }
+
+    #[test]
+    fn background_work_goes_on_after_an_error_of_a_volume_that_works() {
+        let (pool, _) = pool();
+        let mut executor = Executor::new(1);
+        let (cx, working) = (executor.context(), pool.clone());
+        let goes_on = executor.block_on(async move { working.goes_on_after(&cx, IoError::Medium).await });
+        assert!(goes_on);
+        assert_eq!(gauge(&pool, "flashlab_volume_work_errors"), 1.0);
+        assert_eq!(gauge(&pool, "flashlab_volume_has_failed"), 0.0);
+        assert!(order(&pool, &["scrub"]).is_ok());
+    }
+
+    #[test]
+    fn background_work_ends_with_a_volume_that_failed_and_orders_are_refused() {
+        let (pool, device) = pool();
+        device.fails.store(true, Ordering::Relaxed);
+        assert!(pool.sync().is_err());
+        let mut executor = Executor::new(1);
+        let (cx, working) = (executor.context(), pool.clone());
+        executor.block_on(async move { working.work(&cx, 0, &|| false).await });
+        assert_eq!(order(&pool, &["scrub"]), Err(WORK_IS_OVER.to_owned()));
+        assert_eq!(order(&pool, &["scrub", "status"]), Ok("no scrub since the server started\n".to_owned()));
+        assert_eq!(pool.removals.reserve(), Err(WORK_IS_OVER.to_owned()));
+        assert_eq!(gauge(&pool, "flashlab_volume_has_failed"), 1.0);
     }
 }

@@ -25,6 +25,9 @@ const POLL_EVERY: Duration = Duration::from_millis(1);
 /// Commands that change a volume.
 const CHANGES: [&str; 7] = ["set", "add", "remove", "evacuate", "state", "rekey", "scrub"];
 
+/// The refusal of an order for which background work is needed, after the end of that work.
+pub(super) const WORK_IS_OVER: &str = "the volume has failed, or the server ends; open the volume again";
+
 /// Executes a command. Returns `None` if the volume has no such command.
 pub(super) fn execute(
     pool: &OpenPool,
@@ -40,10 +43,10 @@ pub(super) fn execute(
         return Some(Err("the volume is served read-only".to_owned()));
     }
     Some(match (*verb, rest) {
-        ("scrub", []) => match pool.scrubs.want() {
-            true => Ok("the scrub begins; `scrub status` shows its progress and its result\n".to_owned()),
-            false => Err("a scrub runs already; `scrub status` shows its progress".to_owned()),
-        },
+        ("scrub", []) => pool
+            .scrubs
+            .want()
+            .map(|()| "the scrub begins; `scrub status` shows its progress and its result\n".to_owned()),
         ("scrub", ["status"]) => Ok(pool.scrubs.describe()),
         ("scrub", _) => Err("`scrub` and `scrub status` are the commands".to_owned()),
         ("set", settings) => set(pool, settings, advance),

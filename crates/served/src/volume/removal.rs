@@ -3,6 +3,7 @@
 //! After the end of the server in the middle, the member is still a member, and is evacuated further. A member that cannot
 //! be removed returns to its state before.
 
+use super::orders::WORK_IS_OVER;
 use flashlab_block::Context;
 use flashlab_volume::{Leftover, MemberState, MemberUsage, MissingMember, Volume, Work};
 use std::fmt::Write as _;
@@ -13,7 +14,14 @@ const ATTEMPTS_MAX: u32 = 16;
 
 /// The last removal of a member.
 #[derive(Debug, Default)]
-pub(super) struct Removals(Mutex<Removal>);
+pub(super) struct Removals(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last: Removal,
+    /// The background work has ended, so that no other removal can begin.
+    is_over: bool,
+}
 
 #[derive(Clone, Debug, Default)]
 enum Removal {
@@ -30,19 +38,24 @@ enum Removal {
 }
 
 impl Removals {
-    fn state(&self) -> MutexGuard<'_, Removal> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves the place of the one removal at a time.
+    fn set(&self, last: Removal) {
+        self.state().last = last;
+    }
+
+    /// Reserves the place of the one removal at a time. Fails if one is under way, or if the background work has ended.
     pub(super) fn reserve(&self) -> Result<(), String> {
         let mut state = self.state();
-        match *state {
+        match state.last {
             Removal::Reserved | Removal::Wanted(..) | Removal::Running(_) => {
                 Err("a member is being removed already; `remove status` shows its progress".to_owned())
             }
+            _ if state.is_over => Err(WORK_IS_OVER.to_owned()),
             _ => {
-                *state = Removal::Reserved;
+                state.last = Removal::Reserved;
                 Ok(())
             }
         }
@@ -50,17 +63,21 @@ impl Removals {
 
     /// Gives up a reservation.
     pub(super) fn release(&self) {
-        *self.state() = Removal::Never;
+        self.set(Removal::Never);
     }
 
     /// Asks for the removal of a member. `before` is its state, if its device is there.
     pub(super) fn want(&self, member: u8, before: Option<MemberState>) {
-        *self.state() = Removal::Wanted(member, before);
+        let mut state = self.state();
+        state.last = match state.is_over {
+            true => Removal::Failed(member, WORK_IS_OVER.to_owned()),
+            false => Removal::Wanted(member, before),
+        };
     }
 
     /// Returns true if background work should begin a removal.
     pub(super) fn is_wanted(&self) -> bool {
-        matches!(*self.state(), Removal::Wanted(..))
+        matches!(self.state().last, Removal::Wanted(..))
     }
 
     /// Removes the member for which somebody asked.
@@ -71,8 +88,8 @@ impl Removals {
         rate: u64,
         is_stopped: &(dyn Fn() -> bool + Sync),
     ) {
-        let Removal::Wanted(member, before) = self.state().clone() else { return };
-        *self.state() = Removal::Running(member);
+        let Removal::Wanted(member, before) = self.state().last.clone() else { return };
+        self.set(Removal::Running(member));
         let removed = empty_and_remove(volume, cx, rate, (member, is_stopped)).await;
         let after = match removed {
             Ok(Some(left)) => Removal::Done(member, left),
@@ -86,20 +103,21 @@ impl Removals {
                 Removal::Failed(member, why)
             }
         };
-        *self.state() = after;
+        self.set(after);
     }
 
-    /// Gives up a removal that did not begin.
+    /// Gives up a removal that did not begin, at the end of the background work. No other one can begin.
     pub(super) fn end(&self) {
         let mut state = self.state();
-        if let Removal::Wanted(member, _) = *state {
-            *state = Removal::Failed(member, "the server ended, or the volume failed".to_owned());
+        state.is_over = true;
+        if let Removal::Wanted(member, _) = state.last {
+            state.last = Removal::Failed(member, WORK_IS_OVER.to_owned());
         }
     }
 
     /// Describes the progress and the result, in a line.
     pub(super) fn describe(&self, volume: &Volume) -> String {
-        match self.state().clone() {
+        match self.state().last.clone() {
             Removal::Never | Removal::Reserved => "no removal since the server started\n".to_owned(),
             Removal::Wanted(member, _) | Removal::Running(member) => {
                 format!("member {member}: {} bytes are still to move\n", volume.bytes_on(member))

@@ -1,12 +1,20 @@
 //! The scrub of a served volume, which background work does beside its clients.
 
+use super::orders::WORK_IS_OVER;
 use flashlab_block::{Context, IoError};
 use flashlab_volume::{Scrubbed, Volume};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The last scrub of a served volume.
 #[derive(Debug, Default)]
-pub(super) struct Scrubs(Mutex<Scrub>);
+pub(super) struct Scrubs(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last: Scrub,
+    /// The background work has ended, so that no other scrub can begin.
+    is_over: bool,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Scrub {
@@ -22,23 +30,32 @@ enum Scrub {
 }
 
 impl Scrubs {
-    fn state(&self) -> MutexGuard<'_, Scrub> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a scrub. Returns false if one runs already.
-    pub(super) fn want(&self) -> bool {
+    fn set(&self, last: Scrub) {
+        self.state().last = last;
+    }
+
+    /// Asks for a scrub. Fails if one runs already, or if the background work has ended.
+    pub(super) fn want(&self) -> Result<(), String> {
         let mut state = self.state();
-        let is_free = !matches!(*state, Scrub::Wanted | Scrub::Running(..));
-        if is_free {
-            *state = Scrub::Wanted;
+        match state.last {
+            Scrub::Wanted | Scrub::Running(..) => {
+                Err("a scrub runs already; `scrub status` shows its progress".to_owned())
+            }
+            _ if state.is_over => Err(WORK_IS_OVER.to_owned()),
+            _ => {
+                state.last = Scrub::Wanted;
+                Ok(())
+            }
         }
-        is_free
     }
 
     /// Returns true if the background work should begin a scrub.
     pub(super) fn is_wanted(&self) -> bool {
-        matches!(*self.state(), Scrub::Wanted)
+        matches!(self.state().last, Scrub::Wanted)
     }
 
     /// Scrubs the volume if somebody asked for it.
@@ -47,28 +64,30 @@ impl Scrubs {
             return;
         }
         let total = volume.usage().stored;
-        *self.state() = Scrub::Running(0, total);
+        self.set(Scrub::Running(0, total));
         let progress = |read| {
-            *self.state() = Scrub::Running(read, total);
+            self.set(Scrub::Running(read, total));
             !is_stopped()
         };
         let result = volume.scrub_with(cx, progress).await;
-        *self.state() = match result {
+        self.set(match result {
             Ok(_) if is_stopped() => Scrub::Ended(None),
             Ok(scrubbed) => Scrub::Done(scrubbed),
             Err(error) => Scrub::Ended(Some(error)),
-        };
+        });
     }
 
-    /// Gives up a scrub that did not begin, because the volume failed.
+    /// Gives up a scrub that did not begin, at the end of the background work. No other one can begin.
     pub(super) fn end(&self) {
-        if self.is_wanted() {
-            *self.state() = Scrub::Ended(None);
+        let mut state = self.state();
+        state.is_over = true;
+        if matches!(state.last, Scrub::Wanted) {
+            state.last = Scrub::Ended(None);
         }
     }
 
     pub(super) fn describe(&self) -> String {
-        match *self.state() {
+        match self.state().last {
             Scrub::Never => "no scrub since the server started\n".to_owned(),
             Scrub::Wanted => "the scrub begins\n".to_owned(),
             Scrub::Running(read, total) => format!("scrub: {read} of {total} bytes\n"),

@@ -207,6 +207,11 @@ impl Volume {
         self.gate.current().codec.as_ref().map_or(Duration::ZERO, Codec::spent)
     }
 
+    /// Returns the error after which the volume fails all changes until it is opened again; `None` if it works.
+    pub fn failure(&self) -> Option<IoError> {
+        self.gate.current().lock().failed
+    }
+
     /// Returns the number of a member, which is named by its number or by its label.
     pub fn member(&self, name: &str) -> Option<u8> {
         let inner = self.gate.current();
