@@ -81,7 +81,7 @@ fn volume_with_work(extents: u64) -> Volume {
     volume
 }
 
-/// Memory of the work on a volume in bytes for each extent of the map: that in use when the first extent has moved, and
+/// Returns the memory of the work in bytes for each extent of the map: that in use when the first extent has moved, and
 /// that requested until all have moved.
 fn memory_of_work(extents: u64) -> (f64, f64) {
     let volume = volume_with_work(extents);
