@@ -18,6 +18,7 @@ pub mod encode;
 mod error;
 mod extent;
 pub mod format;
+mod journals;
 pub mod keys;
 mod layout;
 mod map;

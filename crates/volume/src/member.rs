@@ -6,6 +6,7 @@ use crate::keys::Keyring;
 use flashlab_block::{
     Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Payload, Started,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A member: a device and its entry in the table of members.
@@ -84,6 +85,34 @@ pub(crate) async fn read_long(
         bytes.extend(read(device, cx, offset + at, buffer).await?);
     }
     Ok(bytes)
+}
+
+/// Reads `length` bytes from `offset` on in spite of unreadable blocks, which become zeroes. Returns the offsets of these
+/// blocks within the bytes as well.
+pub(crate) async fn read_blocks(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    (offset, length): (u64, u64),
+    block: u64,
+) -> (Vec<u8>, BTreeSet<u64>) {
+    let part = device.geometry().request_max.min(1 << 20);
+    let (mut bytes, mut unreadable) = (Vec::with_capacity(length as usize), BTreeSet::new());
+    while (bytes.len() as u64) < length {
+        let at = bytes.len() as u64;
+        let end = at + part.min(length - at);
+        if let Ok(read) = read(device, cx, offset + at, vec![0; (end - at) as usize]).await {
+            bytes.extend(read);
+            continue;
+        }
+        for at in (at..end).step_by(block as usize) {
+            let one = read(device, cx, offset + at, vec![0; block as usize]).await;
+            bytes.extend(one.unwrap_or_else(|_| {
+                unreadable.insert(at);
+                vec![0; block as usize]
+            }));
+        }
+    }
+    (bytes, unreadable)
 }
 
 /// Writes bytes.

@@ -2,19 +2,20 @@
 //!
 //! Entries have consecutive numbers, each contains the checksum of the one before, and an entry is written only after
 //! the one before is durable. So at most the last entry is torn, and a valid entry beyond a missing one proves that the
-//! missing one is damaged. With several metadata members, each entry is taken from any member that has it.
+//! missing one is damaged, unless it belongs to another history. With several metadata members, each entry is taken from
+//! any member that has it.
 
 use crate::VolumeError;
 use crate::allocate::Allocator;
 use crate::encode::Compression;
 use crate::extent::{Extent, ExtentState, Pointer};
-use crate::format::{Entry, Fault, Place, Record, Root, Run};
+use crate::format::{Fault, Place, Record, Root, Run};
+use crate::journals::{End, Found, Journals};
 use crate::keys::Keyring;
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::{self, Member};
 use flashlab_block::Context;
-use flashlab_sim::fault;
 use std::collections::BTreeMap;
 
 /// The state of a volume on its members.
@@ -137,8 +138,7 @@ pub(crate) async fn recover(
         }
     }
     let (mut replay, root) = loaded.ok_or(VolumeError::Damaged(why))?;
-    let (entries, missing) = read_journals(cx, (&layout, keyring), members, &journals, root.sequence).await;
-    incomplete |= missing;
+    let mut journals = Journals::read(cx, (&layout, keyring), members, &journals, root.sequence).await;
     let mut recovered = Recovered {
         map: Map::new(layout.block, layout.unit),
         allocator: Allocator::new(layout, std::iter::empty()),
@@ -151,39 +151,35 @@ pub(crate) async fn recover(
         checkpoint_buckets,
         incomplete,
     };
-    replay_entries(&layout, entries, &mut replay, &mut recovered)?;
+    replay_entries(&layout, &mut journals, &mut replay, &mut recovered)?;
+    recovered.incomplete |= journals.is_incomplete();
     finish(layout, replay, recovered)
 }
 
 /// Applies the entries behind the checkpoint in order.
 fn replay_entries(
     layout: &Layout,
-    mut entries: BTreeMap<u64, (u64, Entry)>,
+    journals: &mut Journals,
     replay: &mut Replay,
     recovered: &mut Recovered,
 ) -> Result<(), VolumeError> {
     let ring = layout.journal_len();
-    while let Some((at, entry)) = entries.remove(&(recovered.sequence + 1)) {
-        let damaged =
-            |what: String| VolumeError::Damaged(format!("journal entry {}: {what}", entry.sequence));
-        if entry.previous != recovered.previous || entry.mount < recovered.mount {
-            return Err(damaged("does not follow the entry before".into()));
-        }
+    journals.follow(recovered.end(), |Found { at, entry, .. }| {
         let applied = Record::decode_all(&entry.records, |record| replay.apply(record));
-        applied.map_err(|fault| damaged(fault.to_string()))?;
-        recovered.mount = entry.mount;
+        applied
+            .map_err(|fault| VolumeError::Damaged(format!("journal entry {}: {fault}", entry.sequence)))?;
         let len = entry.padded_len(layout.block as usize) as u64;
+        recovered.mount = entry.mount;
         recovered.used += (at + ring - recovered.at % ring) % ring + len;
         (recovered.sequence, recovered.previous, recovered.at) = (entry.sequence, entry.sum, at + len);
-    }
-    match entries.last_key_value() {
-        Some((last, _)) if *last > recovered.sequence && !fault("volume-ignores-a-gap-in-the-journal") => {
-            let lost = recovered.sequence + 1;
-            Err(VolumeError::Damaged(format!(
-                "journal entry {lost} is unreadable, and entry {last} follows it"
-            )))
-        }
-        _ => Ok(()),
+        Ok(recovered.end())
+    })
+}
+
+impl Recovered {
+    /// Returns the end of the chain of entries so far.
+    fn end(&self) -> End {
+        End { sequence: self.sequence, previous: self.previous, mount: self.mount, at: self.at }
     }
 }
 
@@ -269,38 +265,4 @@ async fn load(
         next = run.next;
     }
     Ok((replay, buckets))
-}
-
-/// Reads the entries behind number `after` from all journals, with their offsets. Returns true as well if a journal
-/// lacks an entry that another one has.
-async fn read_journals(
-    cx: &Context,
-    (layout, keyring): (&Layout, Option<&Keyring>),
-    members: &[Member],
-    metadata: &[usize],
-    after: u64,
-) -> (BTreeMap<u64, (u64, Entry)>, bool) {
-    let (mut entries, mut counts) = (BTreeMap::new(), Vec::new());
-    for n in metadata {
-        let journal =
-            member::read_long(&*members[*n].device, cx, layout.bucket_offset(0), layout.journal_len()).await;
-        let bytes = journal.unwrap_or_default();
-        let (block, mut at, mut count) = (layout.block as usize, 0, 0);
-        while at < bytes.len() {
-            match Entry::decode(&bytes[at..], &layout.volume, keyring) {
-                Ok(entry) => {
-                    let len = entry.padded_len(block);
-                    if entry.sequence > after {
-                        count += 1;
-                        entries.insert(entry.sequence, (at as u64, entry));
-                    }
-                    at += len;
-                }
-                Err(_) => at += block,
-            }
-        }
-        counts.push(count);
-    }
-    let missing = counts.iter().any(|count| *count < entries.len());
-    (entries, missing)
 }

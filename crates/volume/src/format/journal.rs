@@ -68,6 +68,20 @@ impl Entry {
         Ok(Entry { sequence, mount, previous, sum, records })
     }
 
+    /// Returns the number and the length in bytes that the header of an entry states. The rest is not verified.
+    ///
+    /// # Errors
+    /// Returns the fault if the bytes do not begin with the header of an entry of this volume.
+    pub fn peek(bytes: &[u8], volume: &[u8; 16]) -> Result<(u64, u64), Fault> {
+        let mut get = wire::open(bytes, MAGIC)?;
+        get.u32()?;
+        let length = get.u32()?;
+        if get.array()? != *volume {
+            return Err(Fault::Volume);
+        }
+        Ok((get.u64()?, ENTRY_HEADER as u64 + u64::from(length)))
+    }
+
     /// Returns the length of the encoded entry in bytes, with its padding.
     pub fn padded_len(&self, block: usize) -> usize {
         (ENTRY_HEADER + self.records.len()).next_multiple_of(block)

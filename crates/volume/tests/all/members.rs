@@ -17,31 +17,31 @@ fn degraded(degraded: Degraded) -> OpenOptions {
     OpenOptions { degraded, ..open_options() }
 }
 
-fn open_degraded(disks: &[Disk], rule: Degraded) -> Result<Volume, VolumeError> {
+pub(crate) fn open_degraded(disks: &[Disk], rule: Degraded) -> Result<Volume, VolumeError> {
     open_with(disks, degraded(rule))
 }
 
-fn write(volume: &Volume, block: u64, byte: u8) {
+pub(crate) fn write(volume: &Volume, block: u64, byte: u8) {
     let data = vec![byte; 1024].into();
     execute(volume, Io::Write { offset: block * BLOCK, data, durable: true }).expect("a member that works");
 }
 
-fn close(volume: &Volume) {
+pub(crate) fn close(volume: &Volume) {
     let volume = volume.clone();
     run(|cx| async move { volume.close(&cx).await }).expect("a member that works");
 }
 
-fn findings(volume: &Volume) -> Vec<String> {
+pub(crate) fn findings(volume: &Volume) -> Vec<String> {
     let volume = volume.clone();
     run(|cx| async move { volume.check(&cx).await }).findings
 }
 
 /// Returns independent disks with the same contents.
-fn copies(disks: &[Disk]) -> Vec<Disk> {
+pub(crate) fn copies(disks: &[Disk]) -> Vec<Disk> {
     disks.iter().map(|disk| Disk::new(disk.image(), BLOCK)).collect()
 }
 
-fn mirror(members: usize) -> Vec<Disk> {
+pub(crate) fn mirror(members: usize) -> Vec<Disk> {
     let disks = disks(members);
     format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
     disks

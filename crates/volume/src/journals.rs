@@ -1,0 +1,163 @@
+//! The journals of a volume as recovery reads them: a ring on each metadata member.
+//!
+//! A block that cannot be read may have an entry. The entries before and behind it show that one is missing. Behind the
+//! last one, the next entry begins at a known place; if no ring shows that it is not there, acknowledged changes may be
+//! lost, and the volume does not open.
+//!
+//! A ring may also have entries of another history: the member was used without the others. They are valid, but the
+//! chain of checksums does not lead to them, so they are discarded.
+
+use crate::VolumeError;
+use crate::format::Entry;
+use crate::keys::Keyring;
+use crate::layout::Layout;
+use crate::member::{self, Member};
+use flashlab_block::Context;
+use flashlab_sim::fault;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The ring of a member.
+struct Ring {
+    member: usize,
+    /// Contents of a ring with unreadable blocks; those of other rings are not needed any more.
+    bytes: Vec<u8>,
+    /// Offsets of the blocks that cannot be read.
+    unreadable: BTreeSet<u64>,
+}
+
+/// An entry of one or more rings.
+pub(crate) struct Found {
+    /// Offset within the ring.
+    pub(crate) at: u64,
+    pub(crate) entry: Entry,
+    /// Members whose ring has the entry: a bit for each.
+    members: u32,
+}
+
+/// The end of the chain of entries.
+pub(crate) struct End {
+    /// Number of the last entry.
+    pub(crate) sequence: u64,
+    /// Checksum of the last entry.
+    pub(crate) previous: u32,
+    /// Number of the last mount.
+    pub(crate) mount: u32,
+    /// Offset of the next entry.
+    pub(crate) at: u64,
+}
+
+/// The journals of the members whose journal is current.
+pub(crate) struct Journals {
+    layout: Layout,
+    rings: Vec<Ring>,
+    /// Entries behind the checkpoint by their numbers. Several have the same number if histories differ.
+    entries: BTreeMap<u64, Vec<Found>>,
+    /// Members that lack an entry of the chain: a bit for each.
+    lacking: u32,
+}
+
+impl Journals {
+    /// Reads the entries behind number `after` from the rings of these members.
+    pub(crate) async fn read(
+        cx: &Context,
+        (layout, keyring): (&Layout, Option<&Keyring>),
+        members: &[Member],
+        metadata: &[usize],
+        after: u64,
+    ) -> Journals {
+        let mut journals =
+            Journals { layout: *layout, rings: Vec::new(), entries: BTreeMap::new(), lacking: 0 };
+        for n in metadata {
+            let place = (layout.bucket_offset(0), layout.journal_len());
+            let (bytes, unreadable) =
+                member::read_blocks(&*members[*n].device, cx, place, u64::from(layout.block)).await;
+            let mut at = 0;
+            while at < bytes.len() {
+                match Entry::decode(&bytes[at..], &layout.volume, keyring) {
+                    Ok(entry) => {
+                        let len = entry.padded_len(layout.block as usize);
+                        if entry.sequence > after {
+                            journals.add(*n, at as u64, entry);
+                        }
+                        at += len;
+                    }
+                    Err(_) => at += layout.block as usize,
+                }
+            }
+            let bytes = if unreadable.is_empty() { Vec::new() } else { bytes };
+            journals.rings.push(Ring { member: *n, bytes, unreadable });
+        }
+        journals
+    }
+
+    fn add(&mut self, member: usize, at: u64, entry: Entry) {
+        let same = self.entries.entry(entry.sequence).or_default();
+        match same.iter_mut().find(|found| (found.at, found.entry.sum) == (at, entry.sum)) {
+            Some(found) => found.members |= 1 << member,
+            None => same.push(Found { at, entry, members: 1 << member }),
+        }
+    }
+
+    /// Passes the entries that continue the chain to `apply`, which returns its new end. Discards those of other
+    /// histories.
+    ///
+    /// # Errors
+    /// Returns [`VolumeError::Damaged`] if an entry of the chain is missing, or may be in an unreadable block, and the
+    /// first error of `apply`.
+    pub(crate) fn follow(
+        &mut self,
+        mut end: End,
+        mut apply: impl FnMut(Found) -> Result<End, VolumeError>,
+    ) -> Result<(), VolumeError> {
+        let all = self.rings.iter().fold(0, |all, ring| all | 1 << ring.member);
+        let mut others = BTreeSet::new();
+        for (number, same) in std::mem::take(&mut self.entries) {
+            for found in same {
+                let Entry { previous, mount, sum, .. } = found.entry;
+                let is_next = number == end.sequence + 1;
+                if is_next && previous == end.previous && mount >= end.mount {
+                    self.lacking |= all & !found.members;
+                    end = apply(found)?;
+                } else if is_next || number <= end.sequence || others.contains(&previous) {
+                    others.insert(sum);
+                } else if !fault("volume-ignores-a-gap-in-the-journal") {
+                    let lost = end.sequence + 1;
+                    let why = format!("journal entry {lost} is unreadable, and entry {number} follows it");
+                    return Err(VolumeError::Damaged(why));
+                }
+            }
+        }
+        let may_hide = |ring: &Ring| ring.may_hide(&self.layout, &end);
+        match self.rings.first() {
+            Some(Ring { member, .. }) if self.rings.iter().all(may_hide) => {
+                Err(VolumeError::Damaged(format!(
+                    "a block in the journal of member {member} is unreadable, and may have entry {}",
+                    end.sequence + 1
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns true if a ring lacks an entry of the chain, or has an unreadable block.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.lacking != 0 || self.rings.iter().any(|ring| !ring.unreadable.is_empty())
+    }
+}
+
+impl Ring {
+    /// Returns true if the entry behind `end` may be there, but cannot be read. It begins at the end of the chain, or at the
+    /// start of the ring.
+    fn may_hide(&self, layout: &Layout, end: &End) -> bool {
+        let block = u64::from(layout.block);
+        let is_hidden = |at: u64| {
+            let header = self.bytes.get(at as usize..).map(|bytes| Entry::peek(bytes, &layout.volume));
+            let len = match header {
+                Some(Ok((sequence, len))) if sequence == end.sequence + 1 => len,
+                _ => 1,
+            };
+            self.unreadable.range(at / block * block..at.saturating_add(len)).next().is_some()
+        };
+        is_hidden(end.at) || is_hidden(0)
+    }
+}
