@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 /// Time in nanoseconds in which a pass over the map looks at an extent.
 const EPOCH_NS: u64 = 10;
 
+/// Bytes of a journal that one write clears.
+const CLEAR_PART: u64 = 64 << 10;
+
 impl Inner {
     /// Stores a checkpoint, and lets the superblocks refer to it. The previous one is free afterwards.
     pub(super) async fn write_checkpoint(
@@ -25,11 +28,15 @@ impl Inner {
         journal: &mut Journal,
         snapshot: Snapshot,
     ) -> Result<(), IoError> {
+        let had_journal = self.journal_members(journal);
         let members = self.choose_metadata();
         let number = journal.newest_checkpoint() + 1;
         let mut writer = RunWriter::new(self, number, &members)?;
         let first = writer.places.clone();
         writer.write_state(cx, journal.mount, snapshot).await?;
+        let gain: Vec<u8> = members.iter().copied().filter(|n| !had_journal.contains(n)).collect();
+        let cleared = join_all(gain.iter().map(|n| self.clear_ring(cx, *n))).await;
+        writer.note(&gain, &cleared)?;
         if !fault("volume-skips-the-checkpoint-flush") {
             let flushed = join_all(members.iter().map(|n| self.flush_member(cx, *n))).await;
             writer.note(&members, &flushed)?;
@@ -66,6 +73,19 @@ impl Inner {
             state.allocator.release_metadata(member, bucket);
         }
         journal.used = 0;
+        Ok(())
+    }
+
+    /// Overwrites the ring of a member that gets the journal: it may have entries of another history of the volume, which
+    /// a recovery could take for later ones.
+    async fn clear_ring(&self, cx: &Context, member: u8) -> Result<(), IoError> {
+        let length = self.layout.journal_len();
+        let part = CLEAR_PART.min(length);
+        let zeroes = Payload::from(vec![0; part as usize]);
+        for at in (0..length).step_by(part as usize) {
+            let zeroes = zeroes.part(0..part.min(length - at) as usize);
+            self.write_to(cx, member, self.layout.bucket_offset(0) + at, zeroes).await?;
+        }
         Ok(())
     }
 

@@ -5,7 +5,9 @@ use crate::pool::{BLOCK, disks, format, open_options, options, run};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::Disk;
 use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, IoError, Started};
+use flashlab_volume::format::Entry;
 use flashlab_volume::{Degraded, Growth, NewMember, OpenOptions, Volume, VolumeError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Bytes of the ring of the small volumes, behind the two superblocks.
@@ -91,6 +93,13 @@ fn a_journal_is_read_from_another_member_if_a_block_is_unreadable() {
     assert!(matches!(&both, Err(VolumeError::Damaged(why)) if why.contains("unreadable")), "{both:?}");
 }
 
+/// Returns the numbers and checksums of all entries in the ring of a disk.
+fn entries(disk: &Disk) -> BTreeSet<(u64, u32)> {
+    let bytes = disk.image().to_vec();
+    let decode = |at: u64| Entry::decode(&bytes[at as usize..], &options().volume, None).ok();
+    RING.step_by(BLOCK as usize).filter_map(decode).map(|entry| (entry.sequence, entry.sum)).collect()
+}
+
 /// Halves were changed without each other. One of them is kept, and the other one becomes a new member of it.
 #[test]
 fn a_half_that_diverged_becomes_a_new_member_of_the_other() {
@@ -113,6 +122,7 @@ fn a_half_that_diverged_becomes_a_new_member_of_the_other() {
             changed.add(&cx, &new, [7; 16], Growth::None).await
         })
         .expect("all data is on the half that is kept");
+        assert!(entries(&disks[1]).is_subset(&entries(&disks[0])), "the ring of the new member");
         close(&kept);
         for rule in [Degraded::Refuse, Degraded::Yes] {
             let volume = open_degraded(&disks, rule).expect("both members");
