@@ -2,9 +2,10 @@
 
 use crate::encode::{Checksum, Compressor, Encoding};
 use crate::error::shown;
-use crate::extent::{BLOCKS_MAX, Pointer};
+use crate::extent::{BLOCKS_MAX, POINTERS_MAX, Pointer};
 use crate::format::{
-    ENTRY_HEADER, ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, SUPERBLOCK_SIZE, Superblock,
+    ENTRY_HEADER, ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, OPEN_LEN, RUN_HEADER, Record,
+    SUPERBLOCK_SIZE, Superblock, TAG_WRITER_LEN,
 };
 use crate::keys::{Keyring, TAG_LEN};
 use crate::target;
@@ -14,8 +15,12 @@ use crate::{NewMember, Options, VolumeError};
 const BUCKETS_MIN: u64 = 8;
 /// Part of the space that garbage collection needs so that its cost stays bounded: one sixteenth.
 const SPARE: u64 = 16;
-/// Bytes of a checkpoint per extent, with one pointer and its part of the headers, without the check.
-const CHECKPOINT_BYTES: u64 = 44;
+/// Part of a checkpoint for the salts of mounts: one 64th.
+const SALTS: u64 = 64;
+/// Bytes of a checkpoint that earlier versions reserved for a block, without the check, before they added an eighth.
+const FORMER_BYTES: u64 = 44;
+/// Largest number of buckets of a checkpoint that is computed; no member has so many.
+const CHECKPOINT_MAX: u32 = u32::MAX / 2;
 /// Free buckets that remain for garbage collection.
 pub(crate) const COLLECT_RESERVE: u32 = 3;
 
@@ -52,12 +57,16 @@ pub(crate) struct Layout {
     pub(crate) size: u64,
     /// Number of buckets of the journal: the first ones of every member, so that any member can take the journal.
     pub(crate) journal_buckets: u32,
+    /// Number of buckets of all members.
+    pub(crate) buckets: u64,
+    /// Largest number of buckets of a checkpoint for which the size of the volume leaves room.
+    pub(crate) checkpoint_buckets: u32,
 }
 
 impl Layout {
     /// Returns the layout that a superblock describes.
     pub(crate) fn of(superblock: &Superblock) -> Layout {
-        Layout {
+        let mut layout = Layout {
             volume: superblock.volume,
             block: superblock.block,
             bucket: superblock.bucket,
@@ -73,7 +82,14 @@ impl Layout {
             is_encrypted: superblock.key.is_some(),
             size: superblock.size,
             journal_buckets: superblock.journal_buckets,
-        }
+            buckets: buckets(&superblock.members),
+            checkpoint_buckets: 0,
+        };
+        // The size of a volume of an earlier version may leave less room.
+        let has_room = layout.size <= largest(layout, &superblock.members);
+        layout.checkpoint_buckets =
+            if has_room { layout.checkpoint_max() } else { layout.former_checkpoint_max() };
+        layout
     }
 
     /// Returns true if both layouts agree in everything that cannot change.
@@ -127,17 +143,46 @@ impl Layout {
         }
     }
 
-    /// Returns the largest number of buckets of a checkpoint: each block is an extent of its own.
-    fn checkpoint_buckets(&self) -> u32 {
-        // A tag has the numbers of its mount and its write.
-        let check = if self.is_encrypted { TAG_LEN as u64 + 12 } else { 4 };
-        let bytes = self.size / u64::from(self.block) * (CHECKPOINT_BYTES + check) * 9 / 8;
-        (bytes.div_ceil(u64::from(self.bucket)) + 1) as u32
+    /// Returns the largest length of a record: that of an extent with an authentication tag for each unit.
+    pub(crate) fn record_max(&self) -> u32 {
+        128 + TAG_LEN as u32 * (self.extent_max / self.unit)
+    }
+
+    /// Returns the number of buckets of a checkpoint whose records have this length. A run ends when another record might
+    /// not fit into it.
+    pub(crate) fn buckets_for(&self, records: u64) -> u32 {
+        let run = u64::from(self.run_len() - self.record_max()) - RUN_HEADER as u64;
+        let runs = records / run + 1;
+        let buckets = runs.div_ceil(u64::from(self.bucket / self.run_len()));
+        u32::try_from(buckets).unwrap_or(u32::MAX).min(CHECKPOINT_MAX)
+    }
+
+    /// Returns the largest number of buckets of a checkpoint: each block is an extent of its own, with all of its copies
+    /// and a cached one.
+    fn checkpoint_max(&self) -> u32 {
+        let check = match self.checksum {
+            _ if self.is_encrypted => TAG_LEN + TAG_WRITER_LEN,
+            Checksum::Crc32c => 4,
+            Checksum::Xxh3 => 8,
+        };
+        let copies = usize::from(self.replicas) + usize::from(self.promote != 0);
+        let extents = self.size / u64::from(self.block);
+        let records = extents * Record::map_len(check, copies.min(POINTERS_MAX)) as u64;
+        let records = records + self.buckets * OPEN_LEN as u64;
+        self.buckets_for(records + records / SALTS)
+    }
+
+    /// Returns the number of buckets for a checkpoint in the sizes of volumes of earlier versions.
+    fn former_checkpoint_max(&self) -> u32 {
+        let check = if self.is_encrypted { TAG_LEN + TAG_WRITER_LEN } else { 4 };
+        let bytes = self.size / u64::from(self.block) * (FORMER_BYTES + check as u64) * 9 / 8;
+        let buckets = bytes.div_ceil(u64::from(self.bucket)) + 1;
+        u32::try_from(buckets).unwrap_or(u32::MAX).min(self.checkpoint_max())
     }
 
     /// Returns the number of free buckets that new data leaves on a member.
     pub(crate) fn reserve(&self, metadata: bool) -> u32 {
-        COLLECT_RESERVE + if metadata { self.checkpoint_buckets() } else { 0 }
+        COLLECT_RESERVE + if metadata { self.checkpoint_buckets } else { 0 }
     }
 }
 
@@ -172,6 +217,8 @@ pub(crate) fn plan(
         is_encrypted: options.encryption.is_some(),
         size: 0,
         journal_buckets: 0,
+        buckets: 0,
+        checkpoint_buckets: 0,
     };
     let mut entries = Vec::new();
     for (n, member) in members.iter().enumerate() {
@@ -190,6 +237,7 @@ pub(crate) fn plan(
         return Err(VolumeError::TooSmall { member: 0, needed });
     }
     layout.journal_buckets = (journal / bucket) as u32;
+    layout.promote = target::mask(&options.targets.promote, &entries);
     layout.size = size(&layout, &entries, options.size)?;
     Ok((layout, entries))
 }
@@ -287,22 +335,23 @@ pub(crate) fn limit(layout: &Layout, largest: u64) -> String {
 /// more space, so the size and its reserve are found together.
 pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
     let bucket = u64::from(layout.bucket);
+    layout.buckets = buckets(entries);
     let available = |layout: &Layout| {
         let data = |entry: &MemberEntry| {
             if entry.durability == 0 || !matches!(entry.state, MemberState::Rw | MemberState::Ro) {
                 return 0;
             }
-            let used = if entry.metadata { layout.checkpoint_buckets() } else { 0 };
+            // The last checkpoint and the next one.
+            let checkpoints = if entry.metadata { 2 * u64::from(layout.checkpoint_max()) } else { 0 };
             // Each stream has a bucket that is partly filled.
-            let reserve = layout.reserve(entry.metadata) + layout.journal_buckets + used + 2;
-            u64::from(entry.buckets.saturating_sub(reserve)) * bucket
+            let reserve = u64::from(COLLECT_RESERVE + 2) + u64::from(layout.journal_buckets) + checkpoints;
+            u64::from(entry.buckets).saturating_sub(reserve) * bucket
         };
         let space: Vec<u64> = entries.iter().map(data).collect();
         let usable = replicated(&space, u64::from(layout.replicas));
         (usable - usable / SPARE) / u64::from(layout.block) * u64::from(layout.block)
     };
-    let current = entries.iter().filter(|entry| entry.state != MemberState::Removed);
-    let raw: u64 = current.map(|entry| u64::from(entry.buckets) * bucket).sum();
+    let raw = layout.buckets * bucket;
     // The reserve falls with the size, so a few rounds from both sides meet.
     let (mut low, mut high) = (0, raw);
     while high - low > bucket {
@@ -311,6 +360,12 @@ pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
     }
     let block = u64::from(layout.block);
     (low / block).min(BLOCKS_MAX - 1) * block
+}
+
+/// Returns the number of buckets of all members.
+fn buckets(entries: &[MemberEntry]) -> u64 {
+    let current = entries.iter().filter(|entry| entry.state != MemberState::Removed);
+    current.map(|entry| u64::from(entry.buckets)).sum()
 }
 
 /// Returns the largest amount of data of which members with this space hold `copies` copies on different members.

@@ -16,7 +16,7 @@ mod tests;
 
 use crate::extent::Pointer;
 use crate::format::{MemberEntry, MemberState};
-use crate::layout::Layout;
+use crate::layout::{COLLECT_RESERVE, Layout};
 use flashlab_sim::fault;
 use space::{Bucket, MemberSpace, State};
 use std::collections::VecDeque;
@@ -54,6 +54,9 @@ pub(crate) struct Want<'a> {
     pub(crate) prefer: u32,
     /// No other members are used.
     pub(crate) only: bool,
+    /// Member out of whose buckets garbage collection moves the data. It may take all free buckets of this member, because it
+    /// frees more than it takes.
+    pub(crate) within: Option<u8>,
     /// Cached copies give way. Not during a commit, because their space is free only after another one.
     pub(crate) evict: bool,
 }
@@ -192,7 +195,21 @@ impl Allocator {
 
     /// Sets whether a member has checkpoints, for which it needs a larger reserve.
     pub(crate) fn set_metadata(&mut self, member: u8, metadata: bool) {
-        self.members[usize::from(member)].reserve = self.layout.reserve(metadata);
+        let space = &mut self.members[usize::from(member)];
+        space.reserve = self.layout.reserve(metadata);
+        if !metadata {
+            space.checkpoint = 0;
+        }
+    }
+
+    /// Keeps this number of buckets of a member free for the next checkpoint.
+    pub(crate) fn keep_for_checkpoint(&mut self, member: u8, buckets: u32) {
+        self.members[usize::from(member)].checkpoint = buckets;
+    }
+
+    /// Returns true if a member has this number of free buckets.
+    pub(crate) fn has_free(&self, member: u8, buckets: u32) -> bool {
+        self.members[usize::from(member)].free.len() >= buckets as usize
     }
 
     /// Returns the durability of the copies at these places, without cached ones.
@@ -247,7 +264,7 @@ impl Allocator {
 
     /// Chooses the members for the copies of an extent: those of the target first, weighted by their free space.
     fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<Vec<u8>, NoRoom> {
-        let Want { stream, copies, taken, prefer, only, evict, .. } = *want;
+        let Want { stream, copies, taken, prefer, only, within, evict, .. } = *want;
         let blocks = self.layout.bucket_blocks();
         let in_target = |n: u8| prefer == 0 || prefer >> n & 1 == 1;
         let counts =
@@ -263,7 +280,8 @@ impl Allocator {
         }
         while have < needed {
             let candidates = usable().filter(|(member, n)| {
-                !chosen.contains(n) && member.has_room(stream, least, evict, &self.layout)
+                let has_room = member.has_room(stream, least, evict, &self.layout);
+                !chosen.contains(n) && (has_room || within == Some(*n) && !member.free.is_empty())
             });
             let best = candidates.max_by_key(|(member, n)| {
                 (in_target(*n), member.credit + member.weight(blocks), std::cmp::Reverse(*n))
@@ -272,7 +290,11 @@ impl Allocator {
             have += counts(member);
             chosen.push(n);
         }
-        let has_room = |n: &u8| self.members[usize::from(*n)].has_room(stream, least, false, &self.layout);
+        let has_room = |n: &u8| {
+            let member = &self.members[usize::from(*n)];
+            member.has_room(stream, least, false, &self.layout)
+                || within == Some(*n) && !member.free.is_empty()
+        };
         if !chosen.iter().all(has_room) {
             return Err(NoRoom::Cached);
         }
@@ -287,12 +309,16 @@ impl Allocator {
         Ok(chosen)
     }
 
-    /// Takes a free bucket of a member for a checkpoint. An eviction comes too late for one: its commit began already.
-    pub(crate) fn allocate_metadata(&mut self, member: u8) -> Option<u32> {
+    /// Takes free buckets of a member for a checkpoint; `None` if it has fewer. An eviction comes too late for them: its
+    /// commit began already.
+    pub(crate) fn allocate_metadata(&mut self, member: u8, buckets: u32) -> Option<VecDeque<u32>> {
         let member = &mut self.members[usize::from(member)];
-        let bucket = member.free.pop_front()?;
-        member.buckets[bucket as usize].state = State::Metadata;
-        Some(bucket)
+        if member.free.len() < buckets as usize {
+            return None;
+        }
+        let taken: VecDeque<u32> = member.free.drain(..buckets as usize).collect();
+        taken.iter().for_each(|bucket| member.buckets[*bucket as usize].state = State::Metadata);
+        Some(taken)
     }
 
     /// Releases a bucket of a checkpoint to which no superblock refers any more.
@@ -327,13 +353,13 @@ impl Allocator {
     }
 
     /// Makes cached copies void where buckets are short. Their buckets are free when the change `position` is durable, of
-    /// which the new generations that `evicted` gets are a part. With `metadata`, every member gets room for a checkpoint.
-    /// Returns true if there is such a bucket, or one of an earlier eviction.
-    pub(crate) fn evict(&mut self, position: u64, metadata: bool, mut evicted: impl FnMut(Opened)) -> bool {
+    /// which the new generations that `evicted` gets are a part. Every member gets room for a checkpoint of this number of
+    /// buckets. Returns true if there is such a bucket, or one of an earlier eviction.
+    pub(crate) fn evict(&mut self, position: u64, checkpoint: u32, mut evicted: impl FnMut(Opened)) -> bool {
         let mut buckets = Vec::new();
         for (member, number) in self.members.iter_mut().zip(0u8..).filter(|(member, _)| member.writable) {
-            let further = if metadata { self.layout.reserve(true) - member.reserve } else { 0 };
-            member.evict(number, further, |bucket| buckets.push(bucket));
+            let kept = member.leaves(Stream::Foreground) as u32 - COLLECT_RESERVE;
+            member.evict(number, checkpoint.saturating_sub(kept), |bucket| buckets.push(bucket));
         }
         for bucket in buckets {
             if fault("volume-reuses-an-evicted-bucket-early") {
@@ -377,8 +403,9 @@ impl Allocator {
     /// Returns true if new data with this number of copies finds buckets that are free or can be evicted, on members with
     /// `spare` further ones.
     pub(crate) fn has_space(&self, copies: usize, spare: usize) -> bool {
-        let may_open =
-            |member: &&MemberSpace| member.writable && member.available() > spare + member.reserve as usize;
+        let may_open = |member: &&MemberSpace| {
+            member.writable && member.available() > spare + member.leaves(Stream::Foreground)
+        };
         let room: usize =
             self.members.iter().filter(may_open).map(|member| usize::from(member.durability)).sum();
         let needed = self.reachable(copies, &[]);
@@ -399,7 +426,7 @@ impl Allocator {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {
             // Members with little free space first.
-            let free = (member.free.len() as u32).saturating_sub(member.reserve);
+            let free = member.free.len().saturating_sub(member.leaves(Stream::Foreground));
             let full = member.buckets.iter().zip(0u32..).filter(|(bucket, n)| {
                 bucket.state == State::Full
                     && (1..self.layout.bucket_blocks()).contains(&bucket.held)

@@ -17,6 +17,8 @@ pub(super) struct MemberSpace {
     pub(super) open: [Option<OpenBucket>; STREAMS],
     /// Free buckets that new data leaves.
     pub(super) reserve: u32,
+    /// Buckets of the next checkpoint, if it needs more than the reserve.
+    pub(super) checkpoint: u32,
     /// Credit for the distribution by weight.
     pub(super) credit: i64,
     /// The member takes new data.
@@ -88,6 +90,7 @@ impl MemberSpace {
             free: VecDeque::new(),
             open: [None; STREAMS],
             reserve: layout.reserve(entry.metadata),
+            checkpoint: 0,
             credit: 0,
             writable: true,
             durability: entry.durability,
@@ -184,11 +187,12 @@ impl MemberSpace {
     }
 
     /// Returns the number of free buckets that a stream leaves to others.
-    fn leaves(&self, stream: Stream) -> usize {
+    pub(super) fn leaves(&self, stream: Stream) -> usize {
+        let reserve = self.reserve.max(self.checkpoint + COLLECT_RESERVE);
         let leaves = match stream {
-            Stream::Foreground => self.reserve,
-            Stream::Collect => self.reserve - COLLECT_RESERVE,
-            Stream::Cached => self.reserve + CACHED_LEAVES,
+            Stream::Foreground => reserve,
+            Stream::Collect => reserve - COLLECT_RESERVE,
+            Stream::Cached => reserve + CACHED_LEAVES,
         };
         leaves as usize
     }

@@ -26,6 +26,8 @@ fn allocator(members: usize) -> Allocator {
         is_encrypted: false,
         size: 1 << 20,
         journal_buckets: 4,
+        buckets: u64::from(BUCKETS),
+        checkpoint_buckets: 8,
     };
     let entry = MemberEntry {
         id: [0; 16],
@@ -44,7 +46,8 @@ fn allocator(members: usize) -> Allocator {
 /// Takes half a bucket on a member.
 fn take(allocator: &mut Allocator, stream: Stream, prefer: u32, evict: bool) -> Result<Pointer, NoRoom> {
     let blocks = BLOCKS / 2;
-    let want = Want { stream, blocks, exact: true, copies: 1, taken: &[], prefer, only: false, evict };
+    let want =
+        Want { stream, blocks, exact: true, copies: 1, taken: &[], prefer, only: false, within: None, evict };
     allocator.allocate(&want, 0, |_| {}).map(|(pointers, _)| pointers[0])
 }
 
@@ -63,7 +66,7 @@ fn fill(allocator: &mut Allocator) -> Vec<Pointer> {
 
 fn evict(allocator: &mut Allocator, position: u64) -> Vec<Opened> {
     let mut evicted = Vec::new();
-    allocator.evict(position, false, |bucket| evicted.push(bucket));
+    allocator.evict(position, 0, |bucket| evicted.push(bucket));
     evicted
 }
 
@@ -197,12 +200,15 @@ fn a_member_that_gets_the_journal_makes_room_for_a_checkpoint() {
         demote(&mut allocator, pointer, 1);
     }
     let mut evicted = 0;
-    allocator.evict(2, true, |_| evicted += 1);
-    allocator.release(2);
-    let checkpoint = allocator.layout.reserve(true) - allocator.layout.reserve(false);
+    let checkpoint = allocator.layout.checkpoint_buckets;
     assert!(checkpoint > 0);
+    allocator.evict(2, checkpoint, |_| evicted += 1);
+    allocator.release(2);
     assert_eq!(evicted, 3 + checkpoint);
-    assert!((0..checkpoint).all(|_| allocator.allocate_metadata(0).is_some()));
+    assert_eq!(
+        allocator.allocate_metadata(0, checkpoint).map(|taken| taken.len()),
+        Some(checkpoint as usize)
+    );
 }
 
 #[test]

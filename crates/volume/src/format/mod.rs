@@ -15,6 +15,7 @@ pub use checkpoint::{Place, RUN_HEADER, Run};
 pub use journal::{ENTRY_HEADER, Entry};
 pub use member_entry::{ErrorCounts, MemberEntry, MemberState, Seen};
 pub use record::Record;
+pub(crate) use record::{EPOCH_LEN, OPEN_LEN, TAG_WRITER_LEN};
 pub use sealed::SealWith;
 pub use superblock::{MEMBERS_MAX, Root, SUPERBLOCK_SIZE, Superblock, VERSION, copy_offsets};
 pub use wire::Fault;

@@ -15,6 +15,17 @@ const CHECK_CRC32C: u8 = 1;
 const CHECK_XXH3: u8 = 2;
 const CHECK_TAGS: u8 = 3;
 
+/// Length of a record of a mapped extent in bytes, without its checks and pointers.
+const MAP_LEN: usize = 25;
+/// Length of a pointer in bytes.
+const POINTER_LEN: usize = 14;
+/// Length of the numbers of mount and write beside tags in bytes.
+pub(crate) const TAG_WRITER_LEN: usize = 12;
+/// Length of a record of a mount in bytes.
+pub(crate) const EPOCH_LEN: usize = 21;
+/// Length of a record of a bucket's generation in bytes.
+pub(crate) const OPEN_LEN: usize = 10;
+
 /// A change of the map or of the buckets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
@@ -88,6 +99,11 @@ impl Record {
             to.u32(pointer.offset);
             to.u32(pointer.generation);
         }
+    }
+
+    /// Returns the length of a record that maps an extent with `check` bytes of checksums or tags and this number of copies.
+    pub(crate) fn map_len(check: usize, copies: usize) -> usize {
+        MAP_LEN + check + POINTER_LEN * copies
     }
 
     /// Decodes all records of `bytes` in order, and passes each one to `apply`.
@@ -208,5 +224,33 @@ fn flag(byte: u8, name: &'static str) -> Result<bool, Fault> {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(Fault::Field(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_records_are_those_of_their_encoding() {
+        let pointer = Pointer { member: 1, cached: false, bucket: 2, offset: 3, generation: 4 };
+        let writer = Writer { epoch: 1, write: 2 };
+        let checks = [
+            (Check::Crc32c(vec![5]), 4),
+            (Check::Xxh3(vec![5; 2]), 16),
+            (Check::Tags(vec![[5; TAG_LEN]]), TAG_LEN + TAG_WRITER_LEN),
+        ];
+        for (check, bytes) in checks {
+            for copies in 1..=POINTERS_MAX {
+                let extent =
+                    Extent::new((8, 1), 512, Compression::None, &check, writer, &vec![pointer; copies]);
+                let mut encoded = Vec::new();
+                Record::encode_map(&extent, &mut encoded);
+                assert_eq!(encoded.len(), Record::map_len(bytes, copies), "{check:?}");
+            }
+        }
+        let mut encoded = Vec::new();
+        Record::Open { member: 0, bucket: 1, generation: 2 }.encode(&mut encoded);
+        assert_eq!(encoded.len(), OPEN_LEN);
     }
 }

@@ -7,33 +7,47 @@ use super::Inner;
 use super::commit::{Journal, Snapshot};
 use crate::allocate::Opened;
 use crate::encode::Encoding;
-use crate::format::{Place, RUN_HEADER, Record, Root, Run, SealWith};
+use crate::format::{EPOCH_LEN, OPEN_LEN, Place, RUN_HEADER, Record, Root, Run, SealWith};
 use crate::layout::Layout;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
-/// Time in nanoseconds in which a pass over the map looks at an extent.
-const EPOCH_NS: u64 = 10;
+/// Time in nanoseconds in which a pass over the map measures an extent.
+const MEASURE_NS: u64 = 30;
 
 /// Bytes of a journal that one write clears.
 const CLEAR_PART: u64 = 64 << 10;
 
 impl Inner {
     /// Stores a checkpoint, and lets the superblocks refer to it. The previous one is free afterwards.
+    ///
+    /// Returns false, without a change, if a member with a current journal lacks the buckets for it. A checkpoint that
+    /// `replaces` entries of the journal is content with one member.
     pub(super) async fn write_checkpoint(
         &self,
         cx: &Context,
         journal: &mut Journal,
         snapshot: Snapshot,
-    ) -> Result<(), IoError> {
+        replaces: bool,
+    ) -> Result<bool, IoError> {
         let had_journal = self.journal_members(journal);
-        let members = self.choose_metadata();
+        let (members, metadata) = self.choose_metadata();
+        if !replaces && !self.has_room(&members, &had_journal, journal.lacking) {
+            return Ok(false);
+        }
+        let contents = self.measure(journal.mount, &snapshot).await;
+        journal.lacking = contents.buckets;
+        let needed: &[u8] = if replaces { &[] } else { &had_journal };
+        if !self.has_room(&members, needed, contents.buckets) {
+            return Ok(false);
+        }
+        self.set_metadata(metadata);
         let number = journal.newest_checkpoint() + 1;
-        let mut writer = RunWriter::new(self, number, &members)?;
+        let mut writer = RunWriter::new(self, number, (&members, contents.buckets))?;
         let first = writer.places.clone();
-        writer.write_state(cx, journal.mount, snapshot).await?;
+        writer.write_state(cx, &contents.mounts, snapshot).await?;
         let gain: Vec<u8> = members.iter().copied().filter(|n| !had_journal.contains(n)).collect();
         let cleared = join_all(gain.iter().map(|n| self.clear_ring(cx, *n))).await;
         writer.note(&gain, &cleared)?;
@@ -41,7 +55,7 @@ impl Inner {
             let flushed = join_all(members.iter().map(|n| self.flush_member(cx, *n))).await;
             writer.note(&members, &flushed)?;
         }
-        let RunWriter { index: runs, buckets, failed, .. } = writer;
+        let RunWriter { index: runs, buckets, spare, failed, .. } = writer;
         let works = |n: &u8| failed >> n & 1 == 0;
         journal.lost = 0;
         for (n, first) in members.iter().zip(first).filter(|(n, _)| works(n)) {
@@ -60,6 +74,9 @@ impl Inner {
         for (n, metadata) in (0u8..).zip(metadata) {
             journal.lost |= u32::from(metadata && !members.contains(&n)) << n;
         }
+        let spare: Vec<(u8, u32)> = (members.iter().zip(spare))
+            .flat_map(|(n, spare)| spare.into_iter().map(|bucket| (*n, bucket)))
+            .collect();
         let members: Vec<u8> = members.into_iter().filter(works).collect();
         let results = self.write_superblocks(cx, journal, &members).await;
         let lost = journal.lost;
@@ -69,11 +86,40 @@ impl Inner {
         }
         self.forget_checkpoints(cx, journal, &members).await;
         let mut state = self.lock();
-        for (member, bucket) in std::mem::replace(&mut journal.checkpoint_buckets, buckets) {
+        let old = std::mem::replace(&mut journal.checkpoint_buckets, buckets);
+        for (member, bucket) in spare.into_iter().chain(old) {
             state.allocator.release_metadata(member, bucket);
         }
-        journal.used = 0;
-        Ok(())
+        (journal.used, journal.lacking) = (0, 0);
+        Ok(true)
+    }
+
+    /// Returns true if one of the members, and all of the `needed` ones among them, have free buckets for a checkpoint. They
+    /// keep these buckets free for it.
+    fn has_room(&self, members: &[u8], needed: &[u8], buckets: u32) -> bool {
+        let allocator = &mut self.lock().allocator;
+        members.iter().for_each(|n| allocator.keep_for_checkpoint(*n, buckets));
+        let has_room = |n: &u8| allocator.has_free(*n, buckets);
+        members.iter().any(has_room) && members.iter().filter(|n| needed.contains(n)).all(has_room)
+    }
+
+    /// Determines what a checkpoint contains beside the map, and its length.
+    async fn measure(&self, mount: u32, snapshot: &Snapshot) -> Contents {
+        let (map, ns) = (snapshot.map.clone(), snapshot.map.len() as u64 * MEASURE_NS);
+        let measure = move |_: &Encoding| {
+            let (mut mounts, mut record, mut length) = (BTreeSet::from([mount]), Vec::new(), 0);
+            for extent in map.iter() {
+                mounts.insert(extent.writer().epoch);
+                record.clear();
+                Record::encode_map(extent, &mut record);
+                length += record.len() as u64;
+            }
+            (mounts, length)
+        };
+        let (mounts, extents) = self.compute(ns, measure).await;
+        let (salts, opened) = (mounts.len() * EPOCH_LEN, snapshot.generations.len() * OPEN_LEN);
+        let buckets = self.layout.buckets_for(extents + (salts + opened) as u64);
+        Contents { mounts, buckets }
     }
 
     /// Overwrites the ring of a member that gets the journal: it may have entries of another history of the volume, which
@@ -109,6 +155,14 @@ impl Inner {
     }
 }
 
+/// The contents of a checkpoint beside the map.
+struct Contents {
+    /// This mount, and those that wrote an extent. Other mounts have no data left.
+    mounts: BTreeSet<u32>,
+    /// Buckets of all runs, on each member.
+    buckets: u32,
+}
+
 /// Writes the runs of a checkpoint to all metadata members. A run is written when the place of the next one is known.
 struct RunWriter<'a> {
     inner: &'a Inner,
@@ -119,12 +173,19 @@ struct RunWriter<'a> {
     /// Place of the current run on each member.
     places: Vec<Place>,
     buckets: Vec<(u8, u32)>,
+    /// Buckets of each member for further runs.
+    spare: Vec<VecDeque<u32>>,
     /// Members that failed: a bit for each.
     failed: u32,
 }
 
 impl<'a> RunWriter<'a> {
-    fn new(inner: &'a Inner, checkpoint: u64, members: &'a [u8]) -> Result<RunWriter<'a>, IoError> {
+    /// Takes `buckets` buckets of each member. A member without them fails.
+    fn new(
+        inner: &'a Inner,
+        checkpoint: u64,
+        (members, buckets): (&'a [u8], u32),
+    ) -> Result<RunWriter<'a>, IoError> {
         let mut writer = RunWriter {
             inner,
             members,
@@ -133,20 +194,26 @@ impl<'a> RunWriter<'a> {
             records: Vec::new(),
             places: Vec::new(),
             buckets: Vec::new(),
+            spare: Vec::new(),
             failed: 0,
         };
-        writer.places = writer.next_places()?;
+        for member in members {
+            let spare = inner.lock().allocator.allocate_metadata(*member, buckets);
+            writer.note(&[*member], &[spare.as_ref().map(drop).ok_or(IoError::NoSpace)])?;
+            writer.spare.push(spare.unwrap_or_default());
+        }
+        writer.places = writer.next_places();
         Ok(writer)
     }
 
     /// Writes all runs.
-    async fn write_state(&mut self, cx: &Context, mount: u32, snapshot: Snapshot) -> Result<(), IoError> {
-        // Other mounts have no data left.
-        let (map, ns) = (snapshot.map.clone(), snapshot.map.len() as u64 * EPOCH_NS);
-        let epochs = move |_: &_| map.iter().map(|extent| extent.writer().epoch).collect();
-        let used: BTreeSet<u32> = self.inner.compute(ns, epochs).await;
-        let is_used = |other: &u32| *other == mount || used.contains(other);
-        for (mount, salt) in snapshot.salts.into_iter().filter(|(mount, _)| is_used(mount)) {
+    async fn write_state(
+        &mut self,
+        cx: &Context,
+        mounts: &BTreeSet<u32>,
+        snapshot: Snapshot,
+    ) -> Result<(), IoError> {
+        for (mount, salt) in snapshot.salts.into_iter().filter(|(mount, _)| mounts.contains(mount)) {
             Record::Epoch { mount, salt }.encode(&mut self.records);
             self.write_if_full(cx).await?;
         }
@@ -163,7 +230,7 @@ impl<'a> RunWriter<'a> {
     }
 
     /// Returns the place of the next run on each member.
-    fn next_places(&mut self) -> Result<Vec<Place>, IoError> {
+    fn next_places(&mut self) -> Vec<Place> {
         let layout = &self.inner.layout;
         let blocks = layout.run_len() / layout.block;
         let mut places = Vec::new();
@@ -173,19 +240,14 @@ impl<'a> RunWriter<'a> {
             places.push(match next {
                 Some(place) => place,
                 None if self.failed >> member & 1 == 1 => Place { bucket: 0, offset: 0 },
-                None => match self.inner.lock().allocator.allocate_metadata(*member) {
-                    Some(bucket) => {
-                        self.buckets.push((*member, bucket));
-                        Place { bucket, offset: 0 }
-                    }
-                    None => {
-                        self.note(&[*member], &[Err(IoError::NoSpace)])?;
-                        Place { bucket: 0, offset: 0 }
-                    }
-                },
+                None => {
+                    let bucket = self.spare[n].pop_front().expect("the buckets of all runs were counted");
+                    self.buckets.push((*member, bucket));
+                    Place { bucket, offset: 0 }
+                }
             });
         }
-        Ok(places)
+        places
     }
 
     /// Notes the members that failed. Fails if no member is left.
@@ -199,13 +261,11 @@ impl<'a> RunWriter<'a> {
 
     /// Writes the run if another record might not fit into it.
     async fn write_if_full(&mut self, cx: &Context) -> Result<(), IoError> {
-        // The largest record maps an extent with one authentication tag of 16 bytes for each unit; checksums are shorter.
         let layout = &self.inner.layout;
-        let record_max = 128 + 16 * (layout.extent_max / layout.unit) as usize;
-        if self.records.len() + record_max + RUN_HEADER <= layout.run_len() as usize {
+        if self.records.len() + layout.record_max() as usize + RUN_HEADER <= layout.run_len() as usize {
             return Ok(());
         }
-        let next = self.next_places()?;
+        let next = self.next_places();
         self.write(cx, Some(next)).await
     }
 

@@ -13,6 +13,7 @@ use crate::layout::Layout;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 
 /// Buckets that a collection considers.
 const VICTIMS_MAX: usize = 256;
@@ -108,6 +109,47 @@ impl Inner {
         Ok(is_freed.then_some(moved))
     }
 
+    /// Frees the buckets that a checkpoint lacks, on the members with a journal: cached copies give way, and data moves out of
+    /// buckets that are partly unreferenced. The commits meanwhile store the checkpoint when there is room for it.
+    pub(super) fn make_checkpoint_room<'a>(
+        &'a self,
+        cx: &'a Context,
+        buckets: u32,
+    ) -> Pin<Box<dyn Future<Output = Result<(), IoError>> + Send + 'a>> {
+        Box::pin(async move {
+            // A collection that runs already commits, and each of its commits comes here.
+            let Some(_guard) = self.space.try_lock() else { return Ok(()) };
+            self.lock().evict(buckets);
+            let lacking = || {
+                let state = self.lock();
+                let lacks = |n: &u8| !state.allocator.has_free(*n, buckets);
+                let metadata = (0u8..).zip(&state.health).filter(|(_, health)| health.metadata);
+                metadata.map(|(n, _)| n).filter(lacks).collect::<Vec<u8>>()
+            };
+            let mut tried = BTreeSet::new();
+            let _ = self.release(cx).await?;
+            loop {
+                let members = lacking();
+                let is_tried =
+                    |member, bucket| !members.contains(&member) || tried.contains(&(member, bucket));
+                let victims = self.lock().allocator.victims(PASS_MIN, &is_tried);
+                if victims.is_empty() {
+                    // The next commit measures again.
+                    self.journal.lock().await.lacking = 0;
+                    return Ok(());
+                }
+                let mut residents = self.residents(&victims);
+                for victim in victims {
+                    tried.insert(victim);
+                    for extent in residents.remove(&victim).unwrap_or_default() {
+                        let _ = self.move_extent(cx, &extent, victim).await?;
+                    }
+                    let _ = self.release(cx).await?;
+                }
+            }
+        })
+    }
+
     /// Commits, so that buckets without references become free. Returns true if there were any.
     async fn release(&self, cx: &Context) -> Result<bool, IoError> {
         let position = {
@@ -171,6 +213,7 @@ impl Inner {
                 taken: &taken,
                 prefer: self.tier(source.member),
                 only: false,
+                within: Some(source.member),
                 evict: true,
             };
             let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(without) };

@@ -7,6 +7,7 @@ use crate::map::Map;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
+use futures_util::lock::MutexGuard;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -22,6 +23,9 @@ pub(super) struct Journal {
     pub(super) at: u64,
     /// Bytes since the last checkpoint, which a recovery reads.
     pub(super) used: u64,
+    /// Buckets that a member with a journal needs for the checkpoint that is due, if the last one found no room; otherwise
+    /// zero.
+    pub(super) lacking: u32,
     /// A member lost its journal, and another one may take its place.
     pub(super) renew: bool,
     /// Superblock of each member; those of absent members have an old state.
@@ -42,6 +46,8 @@ struct Batch {
     position: u64,
     unflushed: Vec<(u32, Range<u64>)>,
     snapshot: Option<Snapshot>,
+    /// The journal has no room for the entries, so the checkpoint replaces them.
+    replaces: bool,
 }
 
 /// The state that a checkpoint stores.
@@ -127,16 +133,32 @@ impl Inner {
                 return Ok(());
             }
         }
-        self.commit_batch(cx, &mut journal, false).await
+        self.commit_batch(cx, &mut journal, false).await?;
+        let lacking = journal.lacking;
+        drop(journal);
+        if lacking > 0 {
+            // The changes are durable already.
+            let _ = self.make_checkpoint_room(cx, lacking).await;
+        }
+        Ok(())
     }
 
-    /// Commits everything, and stores a checkpoint.
-    pub(super) async fn checkpoint(&self, cx: &Context) -> Result<(), IoError> {
+    /// Commits everything, and stores a checkpoint if there is room for one. Returns the journal.
+    pub(super) async fn checkpoint(&self, cx: &Context) -> Result<MutexGuard<'_, Journal>, IoError> {
         let mut journal = self.journal.lock().await;
-        self.commit_batch(cx, &mut journal, true).await
+        self.commit_batch(cx, &mut journal, true).await?;
+        if journal.lacking > 0 {
+            let lacking = journal.lacking;
+            drop(journal);
+            self.make_checkpoint_room(cx, lacking).await?;
+            journal = self.journal.lock().await;
+            self.commit_batch(cx, &mut journal, true).await?;
+        }
+        Ok(journal)
     }
 
-    /// Commits the pending changes. An error is final, because nobody knows which part of them is durable.
+    /// Commits the pending changes, and stores a checkpoint if `checkpoint` or the length of the journal asks for one and there
+    /// is room for it. An error is final, because nobody knows which part of the changes is durable.
     pub(super) async fn commit_batch(
         &self,
         cx: &Context,
@@ -170,7 +192,7 @@ impl Inner {
             return Err(error);
         }
         // The commit frees the buckets for the requests that follow, and for its own checkpoint.
-        state.evict(checkpoint && lacks_journals);
+        state.evict(if checkpoint && lacks_journals { self.layout.checkpoint_buckets } else { 0 });
         let State { pending, position, allocator, .. } = &mut *state;
         allocator.close_empty(*position);
         let mut entries = std::mem::take(pending).into_entries(match fault("volume-splits-a-write") {
@@ -192,11 +214,11 @@ impl Inner {
             salts: state.salts.clone(),
         });
         let unflushed = std::mem::take(&mut state.unflushed);
-        Ok(Batch { entries, position: state.position, unflushed, snapshot })
+        Ok(Batch { entries, position: state.position, unflushed, snapshot, replaces: !fits })
     }
 
     async fn persist(&self, cx: &Context, journal: &mut Journal, batch: Batch) -> Result<(), IoError> {
-        let Batch { mut entries, position, unflushed, mut snapshot } = batch;
+        let Batch { mut entries, position, unflushed, mut snapshot, mut replaces } = batch;
         let touched = unflushed.iter().fold(0, |members, (more, _)| members | more);
         if !fault("volume-entry-before-its-data") {
             let lost = self.flush_members(cx, touched).await;
@@ -208,8 +230,8 @@ impl Inner {
         if snapshot.is_some() && self.journal_members(journal).is_empty() {
             // No member has a current journal yet: the checkpoint gives one to some.
             entries.clear();
+            replaces = true;
         }
-        let by_checkpoint = entries.is_empty();
         let lost = journal.lost;
         for records in entries {
             self.write_entry(cx, journal, &records).await?;
@@ -218,11 +240,15 @@ impl Inner {
         if lost != journal.lost && !fault("volume-forgets-a-lost-member") || unrecorded {
             self.record_members(cx, journal).await?;
         }
-        if !by_checkpoint {
+        if !replaces {
             self.made_durable(position);
         }
         if let Some(snapshot) = snapshot {
-            self.write_checkpoint(cx, journal, snapshot).await?;
+            // Without room, the checkpoint can wait as long as the journal has the entries.
+            let is_stored = self.write_checkpoint(cx, journal, snapshot, replaces).await?;
+            if replaces && !is_stored {
+                return Err(IoError::NoSpace);
+            }
         }
         self.made_durable(position);
         Ok(())

@@ -448,8 +448,11 @@ async fn configure(
     if inner.read_only {
         return Err(inner.failed(IoError::ReadOnly));
     }
-    let mut journal = inner.journal.lock().await;
-    inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))?;
+    let mut journal = inner.checkpoint(cx).await.map_err(|error| inner.failed(error))?;
+    // The journal may refer to a member or to blocks that go. A further member makes room for the next checkpoint.
+    if journal.lacking > 0 && new.is_none() {
+        return Err(inner.failed(IoError::NoSpace));
+    }
     let first = inner.journal_members(&journal).first().copied();
     let first = first.ok_or_else(|| inner.failed(IoError::Medium))?;
     let mut table = journal.superblocks[usize::from(first)].clone();

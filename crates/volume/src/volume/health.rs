@@ -126,10 +126,11 @@ impl Inner {
     }
 
     /// Chooses the members for the journal and the checkpoints, before a checkpoint: those that have them and work, and
-    /// then others that work, up to the number of replicas. Returns the ones to write to.
-    pub(super) fn choose_metadata(&self) -> Vec<u8> {
-        let mut state = self.lock();
-        let State { health, allocator, .. } = &mut *state;
+    /// then others that work, up to the number of replicas. Returns the ones to write to, and all that keep their part or
+    /// get one: a bit for each.
+    pub(super) fn choose_metadata(&self) -> (Vec<u8>, u32) {
+        let state = self.lock();
+        let State { health, allocator, .. } = &*state;
         let roomy = allocator.roomy();
         let is_there = |n: &usize| self.members[*n].present && health[*n].state != MemberState::Removed;
         let works = |n: &usize| self.may_have_metadata(&health[*n], *n) && !health[*n].is_failing();
@@ -148,11 +149,18 @@ impl Inner {
             tried.extend(last);
             chosen.extend(last.filter(|n| !rest.contains(n)));
         }
-        for (n, health) in health.iter_mut().enumerate() {
-            health.metadata = chosen.contains(&n) || rest.contains(&n);
-            allocator.set_metadata(n as u8, health.metadata);
+        let metadata = chosen.iter().chain(&rest).fold(0, |metadata, n| metadata | 1 << n);
+        (tried.into_iter().map(|n| n as u8).collect(), metadata)
+    }
+
+    /// Sets the members with the journal and the checkpoints: a bit for each.
+    pub(super) fn set_metadata(&self, metadata: u32) {
+        let mut state = self.lock();
+        let State { health, allocator, .. } = &mut *state;
+        for (n, health) in (0u8..).zip(health) {
+            health.metadata = metadata >> n & 1 == 1;
+            allocator.set_metadata(n, health.metadata);
         }
-        tried.into_iter().map(|n| n as u8).collect()
     }
 
     /// Returns true if a member could take the place of one whose journal is lost.

@@ -78,7 +78,7 @@ impl Inner {
             for part in parts {
                 let replicated = self.replicate(cx, &part).await?;
                 let mut state = self.lock();
-                if replicated == Rearranged::NoSpace && state.evict(false) {
+                if replicated == Rearranged::NoSpace && state.evict(0) {
                     // The next commit frees the space of cached copies.
                     state.lost_copies.push(part.live());
                 }

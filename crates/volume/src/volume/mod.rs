@@ -374,12 +374,12 @@ impl State {
         groups.push(records.len());
     }
 
-    /// Makes cached copies void where buckets are short, with `metadata` also for the checkpoint of any member. A commit then
-    /// frees their buckets. Returns true if there are any.
-    fn evict(&mut self, metadata: bool) -> bool {
+    /// Makes cached copies void where buckets are short, also for a checkpoint of this number of buckets on any member. A
+    /// commit then frees their buckets. Returns true if there are any.
+    fn evict(&mut self, checkpoint: u32) -> bool {
         let State { allocator, pending, position, .. } = self;
         let mut count = 0;
-        let is_evicted = allocator.evict(*position + 1, metadata, |evicted| {
+        let is_evicted = allocator.evict(*position + 1, checkpoint, |evicted| {
             count += 1;
             if !fault("volume-forgets-an-eviction") {
                 State::record_opened(pending, evicted);

@@ -174,7 +174,7 @@ impl Volume {
     /// Returns the error of the member that failed. Flushed data is safe even then.
     pub async fn close(&self, cx: &Context) -> Result<(), IoError> {
         let inner = self.gate.pass().await;
-        if inner.read_only { Ok(()) } else { inner.checkpoint(cx).await }
+        if inner.read_only { Ok(()) } else { inner.checkpoint(cx).await.map(drop) }
     }
 }
 
@@ -409,6 +409,7 @@ impl Journal {
             changes: superblocks.first().map_or(0, |superblock| superblock.changes),
             seen,
             lost: behind | absent,
+            lacking: 0,
             renew: false,
             checkpoint_buckets: recovered.checkpoint_buckets.clone(),
             superblocks,

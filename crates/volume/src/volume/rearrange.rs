@@ -45,6 +45,7 @@ impl Inner {
             taken: &taken,
             prefer: self.layout.foreground,
             only: false,
+            within: None,
             evict: false,
         };
         let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
@@ -121,7 +122,7 @@ impl Inner {
     pub(super) async fn evict(&self, cx: &Context) -> Result<(), IoError> {
         let position = {
             let mut state = self.lock();
-            state.evict(false);
+            state.evict(0);
             state.position
         };
         self.commit(cx, position).await

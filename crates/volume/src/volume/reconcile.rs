@@ -300,8 +300,17 @@ impl Inner {
                 let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
                 let stream = Stream::Collect;
                 let taken = &taken;
-                let want =
-                    Want { stream, blocks, exact: true, copies: add, taken, prefer, only, evict: true };
+                let want = Want {
+                    stream,
+                    blocks,
+                    exact: true,
+                    copies: add,
+                    taken,
+                    prefer,
+                    only,
+                    within: None,
+                    evict: true,
+                };
                 let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
                 result.moved_bytes += if done == Rearranged::Done { bytes * add as u64 } else { 0 };
                 Ok(match done {
@@ -345,6 +354,7 @@ impl Inner {
             taken: &[],
             prefer,
             only: false,
+            within: None,
             evict: true,
         };
         let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(Err(Reason::NoSpace)) };
@@ -416,6 +426,7 @@ impl Inner {
             taken: &taken,
             prefer: self.layout.promote,
             only: true,
+            within: None,
             evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)

@@ -143,6 +143,7 @@ impl Inner {
             taken: &[],
             prefer: self.layout.foreground,
             only: false,
+            within: None,
             evict: true,
         }
     }

@@ -6,7 +6,7 @@ use flashlab_block::Io;
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::format::copy_offsets;
+use flashlab_volume::format::{Superblock, copy_offsets};
 use flashlab_volume::{OpenOptions, Options};
 use std::fmt::Write;
 
@@ -18,10 +18,15 @@ const GOLDEN: [(&str, &str); 2] = [
 /// Bytes in a line of a golden image.
 const LINE: usize = 32;
 
-/// Creates a volume with extents of all kinds, and entries behind its checkpoint.
-fn create(base: Options) -> Disk {
+/// Returns the size of the volume in a golden image.
+fn size(golden: &str) -> u64 {
+    Superblock::decode(&from_text(golden).to_vec()).expect("a sound superblock").size
+}
+
+/// Creates a volume of `size` bytes with extents of all kinds, and entries behind its checkpoint.
+fn create(base: Options, size: u64) -> Disk {
     let disks = disks(1);
-    let options = Options { compression: Compressor::Lz4, ..base };
+    let options = Options { compression: Compressor::Lz4, size, ..base };
     pool::format(&disks, &options).expect("disks of the right size");
     let volume = open_with(&disks, OpenOptions { salt: [9; 16], ..open_options() }).expect("a new volume");
     let write = |offset: u64, data: Vec<u8>| {
@@ -69,8 +74,8 @@ fn from_text(text: &str) -> Image {
 #[test]
 fn volumes_of_version_3_open_with_their_contents() {
     for ((_, golden), base) in GOLDEN.into_iter().zip([options(), encrypted()]) {
-        let golden = Disk::new(from_text(golden), BLOCK);
-        assert!(contents(golden) == contents(create(base)));
+        let (golden, size) = (Disk::new(from_text(golden), BLOCK), size(golden));
+        assert!(contents(golden) == contents(create(base, size)));
     }
 }
 
@@ -79,7 +84,7 @@ fn volumes_of_version_3_open_with_their_contents() {
 #[test]
 fn the_same_requests_give_the_bytes_of_version_3() {
     for ((name, golden), base) in GOLDEN.into_iter().zip([options(), encrypted()]) {
-        let text = to_text(&create(base).image());
+        let text = to_text(&create(base, size(golden)).image());
         if std::env::var_os("FLASHLAB_WRITE_GOLDEN").is_some() {
             let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
             std::fs::write(path, &text).expect("a writable checkout");
@@ -92,7 +97,7 @@ fn the_same_requests_give_the_bytes_of_version_3() {
 
 #[test]
 fn a_volume_of_version_2_is_refused_by_name() {
-    let mut image = create(options()).image();
+    let mut image = create(options(), 0).image();
     for offset in copy_offsets(image.size()) {
         image.write(offset + 12, &2u32.to_le_bytes());
     }

@@ -15,6 +15,7 @@ mod nonces;
 mod pool;
 mod reconcile;
 mod rekey;
+mod reserve;
 mod room;
 mod threads;
 mod tiers;
