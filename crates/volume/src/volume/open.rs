@@ -30,7 +30,7 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Random salt of the mount. The engine has no source of randomness of its own.
     pub salt: EpochSalt,
-    /// Passphrase of an encrypted volume. A volume without encryption ignores it.
+    /// Passphrase of an encrypted volume. A volume without encryption does not open with one.
     pub passphrase: Option<Passphrase>,
     /// Opening without some members.
     pub degraded: Degraded,

@@ -7,6 +7,9 @@ use crate::keys::{KeyError, Keyring, Passphrase, WrappedKey};
 
 /// Returns the keyring of an encrypted volume, and `None` without encryption. Verifies the superblocks.
 ///
+/// A volume without encryption does not open with a passphrase: it may have taken the place of an encrypted one, and would
+/// get the next data in clear text.
+///
 /// An interrupted change of the passphrase leaves members with the old and with the new wrapped key. The volume then opens
 /// with both passphrases, and all superblocks in `found` get the new wrapped key, so that opening for writing completes
 /// the change.
@@ -16,7 +19,10 @@ pub(super) fn unlock(
 ) -> Result<Option<Keyring>, VolumeError> {
     let mut wrapped: Vec<(u32, &WrappedKey)> = Vec::new();
     for Superblock { key, key_changes, .. } in found.iter().map(|found| &found.superblock) {
-        let Some(key) = key else { return Ok(None) };
+        let Some(key) = key else {
+            let plain = passphrase.is_none().then_some(None);
+            return plain.ok_or(VolumeError::Key(KeyError::NotEncrypted));
+        };
         if !wrapped.contains(&(*key_changes, key)) {
             wrapped.push((*key_changes, key));
         }

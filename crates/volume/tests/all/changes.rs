@@ -4,7 +4,7 @@
 //! shows a prefix of the acknowledged requests. Before a change begins it opens with the old members, and after its answer
 //! with the new ones. The volume answers all requests before, during and after the change.
 
-use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run};
+use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, options, options_for, run};
 use flashlab_block::conformance::read;
 use flashlab_block::crash::{Contract, Disk, History, Image};
 use flashlab_block::{BlockDevice, Context, Executor, Io, Job, Started};
@@ -181,8 +181,9 @@ fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
     let history = Arc::new(Mutex::new(History::new(BLOCK as usize, BLOCKS)));
     let stage = Arc::new(Mutex::new(Stage::Before));
     let (cx, members) = (executor.context(), kind.members()[0].iter().map(|n| disks[*n].clone()));
-    let members = devices(&members.collect::<Vec<_>>());
-    let volume = executor.block_on(async move { Volume::open(&cx, &members, open_options()).await });
+    let members: Vec<Disk> = members.collect();
+    let (opening, members) = (options_for(&members), devices(&members));
+    let volume = executor.block_on(async move { Volume::open(&cx, &members, opening).await });
     let volume = volume.map_err(|error| format!("a new volume does not open: {error}"))?;
     let writes = 10 + rng.below(20);
     executor.spawn(write(executor.context(), volume.clone(), history.clone(), Rng::new(seed), 60));

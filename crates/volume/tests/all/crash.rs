@@ -6,7 +6,7 @@
 //! `FLASHLAB_FULL` runs more seeds.
 
 use crate::pool::{
-    BLOCK, Later, MEMBER, devices, disks_of, encryption, format, open, open_options, options, run,
+    BLOCK, Later, MEMBER, devices, disks_of, encryption, format, open, options, options_for, run,
 };
 use flashlab_block::conformance::read;
 use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, shortest};
@@ -213,8 +213,8 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
     let mut rng = Rng::for_purpose(seed, 99);
     let disks = disks_of(formatted(shape));
     let history = Arc::new(Mutex::new(History::new(BLOCK as usize, shape.blocks)));
-    let (cx, members) = (executor.context(), devices(&disks));
-    let volume = executor.block_on(async move { Volume::open(&cx, &members, open_options()).await });
+    let (cx, members, opening) = (executor.context(), devices(&disks), options_for(&disks));
+    let volume = executor.block_on(async move { Volume::open(&cx, &members, opening).await });
     let volume = volume.map_err(|error| format!("a new volume does not open: {error}"))?;
     if seed % 2 == 1 {
         // Other requests, and power losses, come between a request and its codec.
@@ -362,8 +362,9 @@ fn recover_twice(seed: u64) -> Result<usize, String> {
     let disks = disks_of(formatted(shape));
     let history = Arc::new(Mutex::new(History::new(BLOCK as usize, shape.blocks)));
     let (cx, members, record) = (executor.context(), devices(&disks), history.clone());
+    let opening = options_for(&disks);
     executor.spawn(async move {
-        let volume = Volume::open(&cx, &members, open_options()).await.expect("a new volume");
+        let volume = Volume::open(&cx, &members, opening).await.expect("a new volume");
         for step in steps(shape, seed, 1, 60).remove(0) {
             execute(&cx, &volume, &record, step).await;
         }
@@ -380,8 +381,9 @@ fn recover_twice(seed: u64) -> Result<usize, String> {
         let (cx, members) = (executor.context(), devices(&disks));
         let shown = Arc::new(Mutex::new(None));
         let (show, bytes) = (shown.clone(), (shape.blocks * BLOCK) as usize);
+        let opening = options_for(&disks);
         executor.spawn(async move {
-            let volume = Volume::open(&cx, &members, open_options()).await.expect("a valid state");
+            let volume = Volume::open(&cx, &members, opening).await.expect("a valid state");
             let read = Io::Read { offset: 0, buffer: vec![0; bytes] };
             let outcome = match volume.start(&cx, read) {
                 Started::Done(outcome) => outcome,

@@ -3,6 +3,7 @@
 
 use crate::pool::{
     BLOCK, disks, encrypted, encryption, format, open, open_options, open_with, options, passphrase, run,
+    unlocking,
 };
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
@@ -39,6 +40,18 @@ fn fix_checksum(image: &mut Image, offset: u64, length: usize) {
     let mut bytes = vec![0; length];
     image.read(offset, &mut bytes);
     image.write(offset + 8, &crc32c::crc32c(&bytes[12..]).to_le_bytes());
+}
+
+/// Somebody with access to the members could replace them by a volume without encryption, to get the next writes.
+#[test]
+fn a_passphrase_does_not_open_a_volume_without_encryption() {
+    let disks = disks(2);
+    format(&disks, &options()).expect("disks of the right size");
+    let before = [disks[0].image(), disks[1].image()];
+    let error = open_as(&disks, Some("right")).map(drop);
+    assert_eq!(error, Err(VolumeError::Key(KeyError::NotEncrypted)));
+    assert!(before == [disks[0].image(), disks[1].image()]);
+    open_as(&disks, None).expect("it has no passphrase");
 }
 
 #[test]
@@ -86,7 +99,7 @@ fn members_show_neither_data_nor_map() {
 fn a_repeated_salt_is_refused() {
     let disks = disks(1);
     format(&disks, &encrypted()).expect("disks of the right size");
-    let options = open_options();
+    let options = unlocking();
     drop(open_with(&disks, options.clone()).expect("a new volume"));
     let error = open_with(&disks, options).map(drop).expect_err("the same salt");
     assert_eq!(error.to_string(), "salt: an earlier mount had the same random salt");

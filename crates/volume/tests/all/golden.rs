@@ -1,7 +1,7 @@
 //! The golden images: volumes of version 3 open for ever, and the same requests give the same bytes.
 
 use crate::pool;
-use crate::pool::{BLOCK, disks, encrypted, open, open_options, open_with, options, run};
+use crate::pool::{BLOCK, disks, encrypted, open, open_with, options, options_for, run};
 use flashlab_block::Io;
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
@@ -28,7 +28,8 @@ fn create(base: Options, size: u64) -> Disk {
     let disks = disks(1);
     let options = Options { compression: Compressor::Lz4, size, ..base };
     pool::format(&disks, &options).expect("disks of the right size");
-    let volume = open_with(&disks, OpenOptions { salt: [9; 16], ..open_options() }).expect("a new volume");
+    let volume =
+        open_with(&disks, OpenOptions { salt: [9; 16], ..options_for(&disks) }).expect("a new volume");
     let write = |offset: u64, data: Vec<u8>| {
         assert!(execute(&volume, Io::Write { offset, data: data.into(), durable: false }).is_ok());
     };

@@ -6,7 +6,7 @@
 //! stream, which key and nonce determine: two units with the same key stream and different numbers prove that a pair
 //! was repeated. Journal entries and runs show their salt and their number in their headers.
 
-use crate::pool::{BLOCK, MEMBER, encryption, open_options, options, run};
+use crate::pool::{BLOCK, MEMBER, encryption, options, run, unlocking};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, Started};
@@ -122,7 +122,7 @@ fn mount(images: &[Image], seed: u64, seals: &Arc<Mutex<Seals>>, next: &Arc<Mute
     let (disks, devices) = observed(images, seals);
     let (cx, next) = (executor.context(), next.clone());
     executor.spawn(async move {
-        let volume = Volume::open(&cx, &devices, open_options()).await.expect("a state after a power loss");
+        let volume = Volume::open(&cx, &devices, unlocking()).await.expect("a state after a power loss");
         let blocks = volume.geometry().capacity / BLOCK;
         write(cx, volume, seed, blocks, next).await;
     });
@@ -188,7 +188,7 @@ fn a_read_only_mount_writes_nothing() {
     let options = Options { encryption: Some(encryption(Cipher::Aes256Gcm)), ..options() };
     let volume = run(|cx| async move {
         Volume::format(&cx, &[NewMember::new(devices[0].clone())], &options).await.expect("a disk");
-        let read_only = flashlab_volume::OpenOptions { read_only: true, ..open_options() };
+        let read_only = flashlab_volume::OpenOptions { read_only: true, ..unlocking() };
         Volume::open(&cx, &devices, read_only).await.expect("a new volume")
     });
     assert!(execute(&volume, Io::Flush).is_ok());

@@ -3,6 +3,7 @@
 use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Job, Started};
 use flashlab_sim::Duration;
+use flashlab_volume::format::{SUPERBLOCK_SIZE, Superblock, copy_offsets};
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
 use flashlab_volume::{Encryption, NewMember, OpenOptions, Options, Threads, Volume, VolumeError};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,17 +70,36 @@ pub(crate) fn encrypted() -> Options {
     Options { encryption: Some(encryption(Cipher::ChaCha20Poly1305)), ..options() }
 }
 
-/// Returns options that open a volume with its passphrase, and with another salt in each call.
+/// Returns options that open a volume without encryption, with another salt in each call.
 pub(crate) fn open_options() -> OpenOptions {
     static MOUNTS: AtomicU64 = AtomicU64::new(0);
     let mut salt = [0x5a; 16];
     salt[..8].copy_from_slice(&MOUNTS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-    OpenOptions { salt, passphrase: Some(passphrase("right")), ..OpenOptions::default() }
+    OpenOptions { salt, ..OpenOptions::default() }
+}
+
+/// Returns options that open an encrypted volume with the passphrase `right`.
+pub(crate) fn unlocking() -> OpenOptions {
+    OpenOptions { passphrase: Some(passphrase("right")), ..open_options() }
+}
+
+/// Returns options that open the volume on the disks, with the passphrase `right` if it is encrypted.
+pub(crate) fn options_for(disks: &[Disk]) -> OpenOptions {
+    let superblock = |image: Image| {
+        copy_offsets(image.size()).into_iter().find_map(|at| {
+            let mut bytes = vec![0; SUPERBLOCK_SIZE];
+            image.read(at, &mut bytes);
+            Superblock::decode(&bytes).ok()
+        })
+    };
+    let found = disks.iter().find_map(|disk| superblock(disk.image()));
+    let is_encrypted = found.is_some_and(|superblock| superblock.key.is_some());
+    if is_encrypted { unlocking() } else { open_options() }
 }
 
 /// Opens a volume on the disks, with the passphrase `right` if it is encrypted.
 pub(crate) fn open(disks: &[Disk]) -> Result<Volume, VolumeError> {
-    open_with(disks, open_options())
+    open_with(disks, options_for(disks))
 }
 
 /// Opens a volume on the disks.

@@ -3,8 +3,8 @@
 
 use crate::members::open_switched;
 use crate::pool::{
-    BLOCK, QUICK_KDF, devices, disks, disks_of, encrypted, encryption, format, open_options, open_with,
-    options, passphrase, run, switched,
+    BLOCK, QUICK_KDF, devices, disks, disks_of, encrypted, encryption, format, open, open_options, open_with,
+    options, passphrase, run, switched, unlocking,
 };
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
@@ -119,7 +119,7 @@ fn a_power_loss_during_a_change_leaves_a_passphrase_that_works() {
     let mut executor = Executor::new(5);
     let (cx, members) = (executor.context(), devices(&disks));
     executor.spawn(async move {
-        let volume = Volume::open(&cx, &members, open_options()).await.expect("the first passphrase");
+        let volume = Volume::open(&cx, &members, unlocking()).await.expect("the first passphrase");
         volume.rekey(&cx, &passphrase("new"), QUICK_KDF, [8; 32]).await.expect("disks that work");
     });
     let (mut rng, mut with_old, mut with_new, mut both) = (Rng::new(6), 0, 0, 0);
@@ -150,11 +150,11 @@ fn a_power_loss_during_a_change_leaves_a_passphrase_that_works() {
 fn plain_and_read_only_volumes_have_no_passphrase_to_change() {
     let plain = disks(1);
     format(&plain, &options()).expect("a disk of the right size");
-    let error = rekey(&open_as(&plain, "right").expect("a new volume"), "new").expect_err("not encrypted");
+    let error = rekey(&open(&plain).expect("a new volume"), "new").expect_err("not encrypted");
     assert_eq!(error.to_string(), "the volume is not encrypted");
     let locked = disks(1);
     format(&locked, &encrypted()).expect("a disk of the right size");
-    let read_only = OpenOptions { read_only: true, ..open_options() };
+    let read_only = OpenOptions { read_only: true, ..unlocking() };
     let before = locked[0].image();
     assert!(rekey(&open_with(&locked, read_only).expect("a new volume"), "new").is_err());
     assert!(locked[0].image() == before);

@@ -3,7 +3,7 @@
 //! The tests poll all requests in one thread, as the connection of a server does. Codecs and members wait behind gates, so
 //! no test depends on a time.
 
-use crate::pool::{encryption, open_options, run};
+use crate::pool::{encryption, open_options, run, unlocking};
 use flashlab_block::conformance::{agrees_with_an_array, execute, read};
 use flashlab_block::{
     Answer, BlockDevice, Context, Features, Geometry, Io, Job, Memory, Outcome, Pages, Promise, Started,
@@ -75,10 +75,10 @@ fn memory(bytes: u64) -> Arc<dyn BlockDevice> {
 
 fn volume(devices: &[Arc<dyn BlockDevice>], options: Options) -> Volume {
     let members: Vec<NewMember> = devices.iter().cloned().map(NewMember::new).collect();
-    let devices = devices.to_vec();
+    let (devices, is_encrypted) = (devices.to_vec(), options.encryption.is_some());
     run(|cx| async move {
         Volume::format(&cx, &members, &options).await.expect("devices of the right size");
-        let options = OpenOptions { read_only: false, ..open_options() };
+        let options = if is_encrypted { unlocking() } else { open_options() };
         Volume::open(&cx, &devices, options).await.expect("a new volume")
     })
 }

@@ -184,8 +184,8 @@ pub(super) async fn create(
 ) -> Volume {
     Volume::format(&cx, &members, &options).await.expect("devices that work");
     let devices: Vec<Arc<dyn BlockDevice>> = members.into_iter().map(|member| member.device).collect();
-    let opening =
-        OpenOptions { passphrase: Some(passphrase()), salt: [1; 16], codec, ..OpenOptions::default() };
+    let passphrase = options.encryption.as_ref().map(|encryption| encryption.passphrase.clone());
+    let opening = OpenOptions { passphrase, salt: [1; 16], codec, ..OpenOptions::default() };
     Volume::open(&cx, &devices, opening).await.expect("a new volume")
 }
 
