@@ -180,9 +180,9 @@ impl Layout {
         u32::try_from(buckets).unwrap_or(u32::MAX).min(self.checkpoint_max())
     }
 
-    /// Returns the number of free buckets that new data leaves on a member.
+    /// Returns the number of buckets that are reserved for a checkpoint on a member.
     pub(crate) fn reserve(&self, metadata: bool) -> u32 {
-        COLLECT_RESERVE + if metadata { self.checkpoint_buckets } else { 0 }
+        if metadata { self.checkpoint_buckets } else { 0 }
     }
 }
 

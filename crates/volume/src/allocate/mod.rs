@@ -166,11 +166,9 @@ impl Allocator {
         bucket.is_some_and(|bucket| bucket.generation == pointer.generation)
     }
 
-    /// Adds the references of a recovered extent.
-    pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) {
-        let member = &mut self.members[usize::from(pointer.member)];
-        member.buckets[pointer.bucket as usize].state = State::Full;
-        member.refer(pointer, blocks);
+    /// Adds the references of a recovered extent. Returns false if no volume has so many.
+    pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
+        self.members[usize::from(pointer.member)].count(pointer, blocks)
     }
 
     /// Marks a bucket of a checkpoint.
@@ -324,8 +322,7 @@ impl Allocator {
     /// Releases a bucket of a checkpoint to which no superblock refers any more.
     pub(crate) fn release_metadata(&mut self, member: u8, bucket: u32) {
         let member = &mut self.members[usize::from(member)];
-        member.buckets[bucket as usize].state = State::Free;
-        member.free.push_back(bucket);
+        member.release(bucket);
     }
 
     /// Adds a reference to blocks that another extent refers to already.
@@ -437,6 +434,26 @@ impl Allocator {
         victims.sort_unstable();
         victims.truncate(count);
         victims.into_iter().map(|(_, _, member, bucket)| (member, bucket)).collect()
+    }
+
+    /// Returns up to `count` full buckets of these members with data that has to stay, those with the least of it first, and
+    /// none of `except`.
+    pub(crate) fn occupied(
+        &self,
+        count: usize,
+        members: &[u8],
+        except: &dyn Fn(u8, u32) -> bool,
+    ) -> Vec<(u8, u32)> {
+        let mut occupied: Vec<(u32, u8, u32)> = Vec::new();
+        for member in members {
+            let buckets = self.members[usize::from(*member)].buckets.iter().zip(0u32..);
+            let full = buckets
+                .filter(|(bucket, n)| bucket.state == State::Full && bucket.held > 0 && !except(*member, *n));
+            occupied.extend(full.map(|(bucket, n)| (bucket.held, *member, n)));
+        }
+        occupied.sort_unstable();
+        occupied.truncate(count);
+        occupied.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
     }
 
     /// Returns the full buckets of these members of which garbage collection has to move less than three quarters, those with

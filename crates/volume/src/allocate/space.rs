@@ -15,7 +15,7 @@ pub(super) struct MemberSpace {
     pub(super) buckets: Vec<Bucket>,
     pub(super) free: VecDeque<u32>,
     pub(super) open: [Option<OpenBucket>; STREAMS],
-    /// Free buckets that new data leaves.
+    /// Buckets that are reserved for a checkpoint.
     pub(super) reserve: u32,
     /// Buckets of the next checkpoint, if it needs more than the reserve.
     pub(super) checkpoint: u32,
@@ -66,6 +66,11 @@ impl Bucket {
         self.held == 0 && self.cached == 0
     }
 
+    /// Returns true if there is a further generation for the bucket.
+    fn is_reusable(&self) -> bool {
+        self.generation < u32::MAX
+    }
+
     /// Returns true if all copies in the bucket are cached.
     pub(super) fn is_cached(&self) -> bool {
         self.held == 0 && self.cached > 0
@@ -105,7 +110,7 @@ impl MemberSpace {
             let buckets = self.buckets.iter().zip(0..);
             buckets.filter(|(bucket, _)| wanted(bucket)).map(|(_, n)| n).collect()
         };
-        let free = numbers(&|bucket| bucket.state == State::Free);
+        let free = numbers(&|bucket| bucket.state == State::Free && bucket.is_reusable());
         let evictable = numbers(&|bucket| bucket.state == State::Full && bucket.is_cached());
         (self.free, self.evictable) = (free, evictable);
     }
@@ -116,6 +121,15 @@ impl MemberSpace {
         if bucket.generation == pointer.generation {
             *bucket.count(pointer) += blocks;
         }
+    }
+
+    /// Adds a reference of a recovered extent. Returns false if no volume has so many.
+    pub(super) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
+        let bucket = &mut self.buckets[pointer.bucket as usize];
+        bucket.state = State::Full;
+        let is_possible = bucket.held.checked_add(bucket.cached).is_some_and(|all| all < u32::MAX / 2);
+        self.refer(pointer, blocks);
+        is_possible
     }
 
     /// Removes a reference. Returns true if the bucket is full and nothing refers to it any more.
@@ -167,7 +181,9 @@ impl MemberSpace {
         let bucket = &mut self.buckets[number as usize];
         self.evicted -= u32::from(bucket.state == State::Evicted);
         bucket.state = State::Free;
-        self.free.push_back(number);
+        if bucket.is_reusable() {
+            self.free.push_back(number);
+        }
     }
 
     /// Frees a bucket as the next one that is reused. Deliberate faults do this before the change is durable.
@@ -188,13 +204,12 @@ impl MemberSpace {
 
     /// Returns the number of free buckets that a stream leaves to others.
     pub(super) fn leaves(&self, stream: Stream) -> usize {
-        let reserve = self.reserve.max(self.checkpoint + COLLECT_RESERVE);
-        let leaves = match stream {
-            Stream::Foreground => reserve,
-            Stream::Collect => reserve - COLLECT_RESERVE,
-            Stream::Cached => reserve + CACHED_LEAVES,
+        let beside = match stream {
+            Stream::Foreground => COLLECT_RESERVE,
+            Stream::Collect => 0,
+            Stream::Cached => COLLECT_RESERVE + CACHED_LEAVES,
         };
-        leaves as usize
+        (self.reserve.max(self.checkpoint) + beside) as usize
     }
 
     /// Returns true if the stream may take a free bucket, or one that an eviction frees if `evict` is set.
@@ -222,7 +237,7 @@ impl MemberSpace {
             }
             let Some(oldest) = self.evictable.pop_front() else { return };
             let bucket = &mut self.buckets[oldest as usize];
-            let generation = bucket.generation + 1;
+            let Some(generation) = bucket.generation.checked_add(1) else { continue };
             *bucket = Bucket { held: 0, cached: 0, generation, state: State::Evicted };
             self.evicted += 1;
             evicted(Opened { member, bucket: oldest, generation });

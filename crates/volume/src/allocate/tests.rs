@@ -216,7 +216,7 @@ fn recovery_counts_cached_copies_apart() {
     let mut recovered = allocator(1);
     let pointer = |bucket, offset, cached| Pointer { member: 0, cached, bucket, offset, generation: 0 };
     for pointer in [pointer(5, 0, true), pointer(5, 16, false), pointer(6, 0, true), pointer(7, 0, false)] {
-        recovered.count(&pointer, BLOCKS / 2);
+        assert!(recovered.count(&pointer, BLOCKS / 2));
     }
     recovered.find_free();
     let usage = recovered.usage()[0];

@@ -126,28 +126,58 @@ impl Inner {
                 let metadata = (0u8..).zip(&state.health).filter(|(_, health)| health.metadata);
                 metadata.map(|(n, _)| n).filter(lacks).collect::<Vec<u8>>()
             };
-            let mut tried = BTreeSet::new();
             let _ = self.release(cx).await?;
-            loop {
-                let members = lacking();
-                let is_tried =
-                    |member, bucket| !members.contains(&member) || tried.contains(&(member, bucket));
-                let victims = self.lock().allocator.victims(PASS_MIN, &is_tried);
-                if victims.is_empty() {
-                    // The next commit measures again.
-                    self.journal.lock().await.lacking = 0;
-                    return Ok(());
-                }
-                let mut residents = self.residents(&victims);
-                for victim in victims {
-                    tried.insert(victim);
-                    for extent in residents.remove(&victim).unwrap_or_default() {
-                        let _ = self.move_extent(cx, &extent, victim).await?;
+            // Data moves together first, and then to other members.
+            for is_out in [false, true] {
+                let mut tried = BTreeSet::new();
+                loop {
+                    let members = lacking();
+                    let is_tried =
+                        |member, bucket| !members.contains(&member) || tried.contains(&(member, bucket));
+                    let victims = match is_out {
+                        false => self.lock().allocator.victims(PASS_MIN, &is_tried),
+                        true => self.lock().allocator.occupied(PASS_MIN, &members, &is_tried),
+                    };
+                    if victims.is_empty() {
+                        break;
                     }
-                    let _ = self.release(cx).await?;
+                    let mut residents = self.residents(&victims);
+                    for victim in victims {
+                        tried.insert(victim);
+                        for extent in residents.remove(&victim).unwrap_or_default() {
+                            match is_out {
+                                false => drop(self.move_extent(cx, &extent, victim).await?),
+                                true => self.move_out(cx, &extent, victim).await?,
+                            }
+                        }
+                        let _ = self.release(cx).await?;
+                    }
                 }
             }
+            // The next commit measures again.
+            self.journal.lock().await.lacking = 0;
+            Ok(())
         })
+    }
+
+    /// Moves the copy of an extent in a bucket to another member, if one has room for it.
+    async fn move_out(&self, cx: &Context, extent: &Extent, from: (u8, u32)) -> Result<(), IoError> {
+        let pointers = extent.pointers();
+        let is_kept = |pointer: &&Pointer| (pointer.member, pointer.bucket) != from;
+        let keep: Vec<Pointer> = pointers.iter().filter(is_kept).copied().collect();
+        let taken: Vec<u8> = pointers.iter().map(|pointer| pointer.member).collect();
+        let want = Want {
+            stream: Stream::Collect,
+            blocks: extent.stored_blocks(self.layout.block),
+            exact: true,
+            copies: 1,
+            taken: &taken,
+            prefer: self.tier(from.0),
+            only: false,
+            within: None,
+            evict: true,
+        };
+        self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
     }
 
     /// Commits, so that buckets without references become free. Returns true if there were any.

@@ -12,7 +12,7 @@ use flashlab_block::{
 use flashlab_sim::{Instant, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::keys::Cipher;
-use flashlab_volume::{NewMember, OpenOptions, Options, Threads, Volume};
+use flashlab_volume::{NewMember, Options, Threads, Volume};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
