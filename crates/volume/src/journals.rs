@@ -52,8 +52,8 @@ pub(crate) struct Journals {
     rings: Vec<Ring>,
     /// Entries behind the checkpoint by their numbers. Several have the same number if histories differ.
     entries: BTreeMap<u64, Vec<Found>>,
-    /// Members that lack an entry of the chain: a bit for each.
-    lacking: u32,
+    /// First entry of the chain that a member lacks, by members.
+    lacking: BTreeMap<usize, u64>,
 }
 
 impl Journals {
@@ -65,8 +65,12 @@ impl Journals {
         metadata: &[usize],
         after: u64,
     ) -> Journals {
-        let mut journals =
-            Journals { layout: *layout, rings: Vec::new(), entries: BTreeMap::new(), lacking: 0 };
+        let mut journals = Journals {
+            layout: *layout,
+            rings: Vec::new(),
+            entries: BTreeMap::new(),
+            lacking: BTreeMap::new(),
+        };
         for n in metadata {
             let place = (layout.bucket_offset(0), layout.journal_len());
             let (bytes, unreadable) =
@@ -109,14 +113,15 @@ impl Journals {
         mut end: End,
         mut apply: impl FnMut(Found) -> Result<End, VolumeError>,
     ) -> Result<(), VolumeError> {
-        let all = self.rings.iter().fold(0, |all, ring| all | 1 << ring.member);
         let mut others = BTreeSet::new();
         for (number, same) in std::mem::take(&mut self.entries) {
             for found in same {
                 let Entry { previous, mount, sum, .. } = found.entry;
                 let is_next = number == end.sequence + 1;
                 if is_next && previous == end.previous && mount >= end.mount {
-                    self.lacking |= all & !found.members;
+                    for ring in self.rings.iter().filter(|ring| found.members >> ring.member & 1 == 0) {
+                        self.lacking.entry(ring.member).or_insert(number);
+                    }
                     end = apply(found)?;
                 } else if is_next || number <= end.sequence || others.contains(&previous) {
                     others.insert(sum);
@@ -139,9 +144,22 @@ impl Journals {
         }
     }
 
-    /// Returns true if a ring lacks an entry of the chain, or has an unreadable block.
-    pub(crate) fn is_incomplete(&self) -> bool {
-        self.lacking != 0 || self.rings.iter().any(|ring| !ring.unreadable.is_empty())
+    /// Returns the faults of the rings, with their members.
+    pub(crate) fn faults(&self) -> Vec<(usize, String)> {
+        let lacking = self.lacking.iter();
+        let lacking = lacking.map(|(member, number)| (*member, format!("the journal lacks entry {number}")));
+        let bad = self.rings.iter().filter(|ring| !ring.unreadable.is_empty());
+        let bad = bad.map(|ring| {
+            let count = ring.unreadable.len();
+            (
+                ring.member,
+                format!(
+                    "{count} {} of the journal cannot be read",
+                    if count == 1 { "block" } else { "blocks" }
+                ),
+            )
+        });
+        lacking.chain(bad).collect()
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Recovered {
     pub(crate) checkpoint_buckets: Vec<(u8, u32)>,
     /// A metadata member lacks a part that another one has, or the journal was replayed: a new checkpoint is due.
     pub(crate) incomplete: bool,
+    /// Faults of the checkpoints and journals of members, beside which others are sound.
+    pub(crate) faults: Vec<(usize, String)>,
 }
 
 /// A part of the state: the map, and the buckets with their generations.
@@ -116,14 +118,15 @@ pub(crate) async fn recover(
     let is_current = |n: &usize| root_of(*n).is_some_and(|root| root.first.is_some() || is_metadata(n));
     let current: Vec<usize> = (0..members.len()).filter(is_current).collect();
     let metadata = (0..members.len()).filter(is_metadata);
-    let mut incomplete = metadata.into_iter().any(|n| members[n].present && !current.contains(&n));
-    incomplete |= current.iter().any(|n| !is_metadata(n));
+    let old = metadata.into_iter().filter(|n| members[*n].present && !current.contains(n));
+    let mut faults: Vec<_> = old.map(|n| (n, "the journal and the checkpoint are old".to_owned())).collect();
     let journals = current.clone();
     // A member whose journal is older than the others know was left out as stale already; this is a second check.
     if current.is_empty() || newest < newest_checkpoint {
         return Err(VolumeError::Damaged("no member that is there has a current journal".into()));
     }
-    let (mut loaded, mut checkpoint_buckets, mut why) = (None, Vec::new(), String::new());
+    let mut incomplete = current.iter().any(|n| !is_metadata(n));
+    let (mut loaded, mut checkpoint_buckets) = (None, Vec::new());
     for n in current {
         let root = root_of(n).expect("a current member has a root");
         match load(cx, (layout, keyring), members, n, &root).await {
@@ -131,13 +134,11 @@ pub(crate) async fn recover(
                 checkpoint_buckets.extend(buckets.into_iter().map(|bucket| (n as u8, bucket)));
                 loaded.get_or_insert((replay, root));
             }
-            Err(fault) => {
-                incomplete = true;
-                why = format!("the checkpoint on member {n}: {fault}");
-            }
+            Err(fault) => faults.push((n, format!("the checkpoint is damaged: {fault}"))),
         }
     }
-    let (mut replay, root) = loaded.ok_or(VolumeError::Damaged(why))?;
+    let why = || faults.last().map(|(n, fault)| format!("member {n}: {fault}")).unwrap_or_default();
+    let (mut replay, root) = loaded.ok_or_else(|| VolumeError::Damaged(why()))?;
     let mut journals = Journals::read(cx, (&layout, keyring), members, &journals, root.sequence).await;
     let mut recovered = Recovered {
         map: Map::new(layout.block, layout.unit),
@@ -149,10 +150,13 @@ pub(crate) async fn recover(
         at: root.journal_at,
         used: 0,
         checkpoint_buckets,
-        incomplete,
+        incomplete: false,
+        faults,
     };
     replay_entries(&layout, &mut journals, &mut replay, &mut recovered)?;
-    recovered.incomplete |= journals.is_incomplete();
+    recovered.faults.extend(journals.faults());
+    incomplete |= !recovered.faults.is_empty();
+    recovered.incomplete = incomplete;
     finish(layout, replay, recovered)
 }
 

@@ -40,6 +40,9 @@ impl Volume {
                 Err(error) => report.findings.push(error.to_string()),
             }
         }
+        for (n, fault) in &inner.lock().faults {
+            report.findings.push(format!("member {n}: {fault}"));
+        }
         inner.check_references(&mut report);
         let map = inner.lock().map.clone();
         drop(inner);
@@ -88,6 +91,7 @@ impl Inner {
             (state.map.clone(), state.allocator.live())
         };
         let is_void = |pointer: &Pointer| pointer.cached && !self.lock().allocator.is_current(pointer);
+        let mut places: Vec<Vec<Stored>> = self.members.iter().map(|_| Vec::new()).collect();
         let mut last = 0;
         for extent in map.iter() {
             if extent.start() < last || extent.end() > self.layout.size / u64::from(self.layout.block) {
@@ -95,6 +99,7 @@ impl Inner {
             }
             last = extent.end();
             for pointer in extent.pointers().iter().filter(|pointer| !is_void(pointer)) {
+                places[usize::from(pointer.member)].push(Stored::new(extent, pointer, self.layout.block));
                 let [held, cached] = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
                 let count = if pointer.cached { cached } else { held };
                 match count.checked_sub(extent.stored_blocks(self.layout.block)) {
@@ -106,5 +111,55 @@ impl Inner {
                 }
             }
         }
+        for (n, places) in places.into_iter().enumerate() {
+            report.findings.extend(shared(places).into_iter().map(|(a, b, bucket)| {
+                format!("the extents at blocks {a} and {b} refer to the same blocks in bucket {bucket} of member {n}")
+            }));
+        }
     }
+}
+
+/// The place of a copy on its member.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Stored {
+    bucket: u32,
+    offset: u32,
+    /// Offset behind the copy.
+    end: u32,
+    /// First logical block of the stored extent.
+    start: u64,
+}
+
+impl Stored {
+    fn new(extent: &Extent, pointer: &Pointer, block: u32) -> Stored {
+        let end = pointer.offset.saturating_add(extent.stored_blocks(block));
+        let start = extent.start().wrapping_sub(u64::from(extent.skip()));
+        Stored { bucket: pointer.bucket, offset: pointer.offset, end, start }
+    }
+
+    /// Returns true if both hold parts of one stored extent: the same logical blocks are at the same places.
+    fn is_same_extent(&self, other: &Stored) -> bool {
+        let origin = |stored: &Stored| stored.start.wrapping_sub(u64::from(stored.offset));
+        origin(self) == origin(other)
+    }
+}
+
+/// Returns the first blocks of different extents that share blocks of a member, with their bucket.
+fn shared(mut places: Vec<Stored>) -> Vec<(u64, u64, u32)> {
+    places.sort_unstable();
+    let (mut shared, mut last) = (Vec::new(), None::<Stored>);
+    for place in places {
+        match last {
+            Some(before) if before.bucket == place.bucket && place.offset < before.end => {
+                if !before.is_same_extent(&place) {
+                    shared.push((before.start, place.start, place.bucket));
+                }
+                if place.end > before.end {
+                    last = Some(place);
+                }
+            }
+            _ => last = Some(place),
+        }
+    }
+    shared
 }

@@ -86,6 +86,7 @@ impl Inner {
         }
         self.forget_checkpoints(cx, journal, &members).await;
         let mut state = self.lock();
+        state.faults.retain(|(n, _)| !members.contains(&(*n as u8)));
         let old = std::mem::replace(&mut journal.checkpoint_buckets, buckets);
         for (member, bucket) in spare.into_iter().chain(old) {
             state.allocator.release_metadata(member, bucket);

@@ -127,6 +127,8 @@ struct State {
     unflushed: Vec<(u32, Range<u64>)>,
     /// Health of each member.
     health: Vec<Health>,
+    /// Faults of the checkpoints and journals of members that the opening found, until a checkpoint replaces them.
+    faults: Vec<(usize, String)>,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
     /// Extents that were read and wait for a cached copy.

@@ -427,7 +427,7 @@ impl Inner {
         (keyring, options): (Option<Keyring>, &OpenOptions),
     ) -> Inner {
         let read_only = options.read_only;
-        let Recovered { map, allocator, salts, mount, .. } = recovered;
+        let Recovered { map, allocator, salts, mount, faults, .. } = recovered;
         journal.mount = mount + u32::from(!read_only);
         let state = State {
             map,
@@ -437,6 +437,7 @@ impl Inner {
             durable: 0,
             unflushed: Vec::new(),
             health: members.iter().map(|member| Health::new(&member.entry)).collect(),
+            faults,
             salts,
             promotions: VecDeque::new(),
             lost_copies: Vec::new(),

@@ -2,7 +2,8 @@
 //!
 //! `FLASHLAB_FULL` damages every byte of the used structures and every 16th byte of the rest.
 
-use crate::pool::{BLOCK, disks, encrypted, format, open, options};
+use crate::members::findings;
+use crate::pool::{BLOCK, disks, encrypted, format, open, open_options, open_with, options, options_for};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{Answer, Io};
@@ -10,7 +11,7 @@ use flashlab_sim::Rng;
 use flashlab_volume::format::{
     ENTRY_HEADER, Entry, RUN_HEADER, Record, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets,
 };
-use flashlab_volume::{Options, Volume};
+use flashlab_volume::{OpenOptions, Options, Pointer, Volume};
 
 /// Logical bytes with data in the volumes of these tests.
 const USED: usize = 24 << 10;
@@ -254,4 +255,71 @@ fn decoders_accept_any_bytes() {
         }
     }
     assert!(decoded > 1_000, "only {decoded} structures got past their checksum");
+}
+
+/// Returns the offset of the first run on a disk, and the run.
+fn first_run(disk: &Disk) -> (u64, Run) {
+    let bytes = disk.image().to_vec();
+    let decode = |at: usize| Some((at as u64, Run::decode(&bytes[at..], &options().volume, None).ok()?));
+    (0..bytes.len()).step_by(BLOCK as usize).find_map(decode).expect("a closed volume has a checkpoint")
+}
+
+/// Opens a volume without a change, and returns the findings of a check.
+fn checked(disks: &[Disk]) -> Vec<String> {
+    let reading = OpenOptions { read_only: true, ..options_for(disks) };
+    findings(&open_with(disks, reading).expect("one member is sound"))
+}
+
+/// The map of the other member is still good, but it is the only one.
+#[test]
+fn a_check_names_the_member_whose_checkpoint_or_journal_is_damaged() {
+    let (disks, _) = filled(2, &Options { replicas: 2, ..options() }, true);
+    assert_eq!(checked(&disks), [""; 0]);
+    disks[1].flip(first_run(&disks[1]).0 + RUN_HEADER as u64 + 5, 1);
+    assert_eq!(checked(&disks), ["member 1: the checkpoint is damaged: run 0: checksum mismatch"]);
+    let volume = open(&disks).expect("one member is sound");
+    assert_eq!(findings(&volume), [""; 0], "the opening stored another checkpoint");
+
+    let (disks, _) = filled(2, &Options { replicas: 2, ..options() }, false);
+    assert_eq!(checked(&disks), [""; 0]);
+    let bytes = disks[0].image().to_vec();
+    let mut starts = (0..bytes.len()).step_by(BLOCK as usize);
+    let is_entry = |at: &usize| Entry::decode(&bytes[*at..], &options().volume, None).is_ok();
+    disks[0].flip(starts.find(is_entry).expect("an entry") as u64 + ENTRY_HEADER as u64 + 1, 1);
+    assert_eq!(checked(&disks), ["member 0: the journal lacks entry 1"]);
+}
+
+/// Two extents that refer to the same blocks are damage, even if the blocks have the contents of both.
+#[test]
+fn a_check_finds_extents_that_share_their_blocks() {
+    let disks = disks(1);
+    format(&disks, &options()).expect("a disk of the right size");
+    let volume = open(&disks).expect("a new volume");
+    for offset in [0, 8192] {
+        let write = Io::Write { offset, data: vec![7; 2048].into(), durable: true };
+        assert!(execute(&volume, write).is_ok());
+    }
+    // The parts of one extent share a unit.
+    let write = Io::Write { offset: 8192 + BLOCK, data: vec![8; BLOCK as usize].into(), durable: true };
+    assert!(execute(&volume, write).is_ok());
+    crate::pool::run(|cx| async move { volume.close(&cx).await }).expect("a disk that works");
+    assert_eq!(checked(&disks), [""; 0]);
+    let (at, run) = first_run(&disks[0]);
+    let (mut records, mut place) = (Vec::new(), None::<Pointer>);
+    let forged = Record::decode_all(&run.records, |record| {
+        match record {
+            Record::Map(extent) => {
+                let pointer = *place.get_or_insert(extent.pointers()[0]);
+                Record::encode_map(&extent.with_pointers(&[pointer]), &mut records);
+            }
+            record => record.encode(&mut records),
+        }
+        Ok(())
+    });
+    forged.expect("a sound run");
+    let mut image = disks[0].image();
+    image.write(at, &Run { records, ..run }.encode(&options().volume, BLOCK as usize, None));
+    let forged = [Disk::new(image, BLOCK)];
+    let findings = findings(&open_with(&forged, open_options()).expect("a valid checkpoint"));
+    assert!(findings.iter().any(|finding| finding.contains("refer to the same blocks")), "{findings:?}");
 }
