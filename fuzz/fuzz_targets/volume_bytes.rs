@@ -1,15 +1,97 @@
-//! Fuzzes the bytes of extents, of a wrapped key, and of the structures of an encrypted volume, as a hostile image
-//! contains them.
+//! Fuzzes the bytes of extents, of a wrapped key, and of the structures of a volume, as a hostile image contains them.
 #![no_main]
 
+use flashlab_block::conformance::execute;
+use flashlab_block::crash::{Disk, Image};
+use flashlab_block::{BlockDevice, Executor, Io};
 use flashlab_volume::encode::{
     Checksum, Compression, Compressor, Encoding, Identity, decode, decode_units, encode,
 };
-use flashlab_volume::format::{Entry, Fault, Run, Superblock};
+use flashlab_volume::format::{
+    ENTRY_HEADER, Entry, Fault, RUN_HEADER, Record, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets,
+};
 use flashlab_volume::keys::{Cipher, Keyring, MasterKey, WRAPPED_KEY_LEN, WrappedKey};
+use flashlab_volume::{Degraded, NewMember, OpenOptions, Options, Volume};
 use libfuzzer_sys::fuzz_target;
+use std::sync::{Arc, LazyLock};
 
 const UNIT: u32 = 512;
+/// Identifier of the volume whose structures change.
+const VOLUME: [u8; 16] = [1; 16];
+
+/// A volume with a checkpoint and entries behind it, and the places and lengths of its structures.
+static USED: LazyLock<(Image, Vec<(usize, usize)>)> = LazyLock::new(|| {
+    let disk = Disk::new(Image::new(896 << 10), 512);
+    let (device, options) = (Arc::new(disk.clone()) as Arc<dyn BlockDevice>, OpenOptions::default());
+    let format = Options {
+        block: UNIT,
+        bucket: 16 << 10,
+        checksum_block: 1024,
+        extent_max: 4096,
+        compression: Compressor::Lz4,
+        ..Options::new(VOLUME)
+    };
+    let mut executor = Executor::new(1);
+    let cx = executor.context();
+    executor.block_on(async move {
+        Volume::format(&cx, &[NewMember::new(device.clone())], &format).await.expect("a disk");
+        let volume = Volume::open(&cx, &[device], options).await.expect("a new volume");
+        for n in 0..20u64 {
+            let data = (0..1024).map(|at| (at * n) as u8).collect::<Vec<u8>>().into();
+            execute(&volume, Io::Write { offset: n * 1536, data, durable: true }).expect("a disk");
+            if n == 10 {
+                volume.close(&cx).await.expect("a disk");
+            }
+        }
+    });
+    let image = disk.image();
+    let bytes = image.to_vec();
+    let length = |at: usize| {
+        let records = || u32::from_le_bytes(bytes[at + 12..at + 16].try_into().expect("four bytes"));
+        if Superblock::decode(&bytes[at..]).is_ok() {
+            Some(SUPERBLOCK_SIZE)
+        } else if Entry::decode(&bytes[at..], &VOLUME, None).is_ok() {
+            Some(ENTRY_HEADER + records() as usize)
+        } else {
+            Run::decode(&bytes[at..], &VOLUME, None).ok().map(|_| RUN_HEADER + records() as usize)
+        }
+    };
+    let starts = (0..bytes.len()).step_by(UNIT as usize);
+    let structures = starts.filter_map(|at| length(at).map(|length| (at, length))).collect();
+    (image, structures)
+});
+
+/// Opens and uses a volume of which some bytes of a structure changed, under a correct checksum.
+fn open_changed(structure: usize, changes: &[u8]) {
+    let (image, structures) = &*USED;
+    let (at, length) = structures[structure % structures.len()];
+    let mut bytes = vec![0; length];
+    image.read(at as u64, &mut bytes);
+    for change in changes.as_chunks::<3>().0.iter().take(16) {
+        let place = usize::from(u16::from_le_bytes([change[0], change[1]]));
+        bytes[12 + place % (length - 12)] = change[2];
+    }
+    let sum = crc32c::crc32c(&bytes[12..]);
+    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+    let mut image = image.clone();
+    let copies = copy_offsets(image.size());
+    match copies.contains(&(at as u64)) {
+        true => copies.into_iter().for_each(|at| image.write(at, &bytes)),
+        false => image.write(at as u64, &bytes),
+    }
+    let device = Arc::new(Disk::new(image, 512)) as Arc<dyn BlockDevice>;
+    let options = OpenOptions { salt: [9; 16], degraded: Degraded::Very, ..OpenOptions::default() };
+    let mut executor = Executor::new(1);
+    let cx = executor.context();
+    executor.block_on(async move {
+        let Ok(volume) = Volume::open(&cx, &[device], options).await else { return };
+        let _ = execute(&volume, Io::Read { offset: 0, buffer: vec![0; 32 << 10] });
+        let _ = execute(&volume, Io::Write { offset: 512, data: vec![3; 8192].into(), durable: true });
+        let _ = execute(&volume, Io::Discard { offset: 4096, length: 4096, durable: false });
+        let _ = volume.check(&cx).await;
+        let _ = volume.close(&cx).await;
+    });
+}
 
 fn encoding(compressor: Compressor, keyring: Option<Keyring>) -> Encoding {
     Encoding { compressor, checksum: Checksum::Crc32c, checksum_unit: UNIT, block: 512, keyring }
@@ -26,6 +108,9 @@ fuzz_target!(|bytes: &[u8]| {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
+
+    open_changed(usize::from(kind), bytes);
+    let _ = Record::decode_all(bytes, |_| Ok(()));
 
     // Foreign structures. An encrypted volume accepts none, because its tags do not agree.
     let mut keyring = Keyring::new(MasterKey::from_random(&mut [2; 32]), Cipher::Aes256Gcm);

@@ -8,11 +8,10 @@ use crate::format::{
     SUPERBLOCK_SIZE, Superblock, TAG_WRITER_LEN,
 };
 use crate::keys::{Keyring, TAG_LEN};
+use crate::limits;
 use crate::target;
 use crate::{NewMember, Options, VolumeError};
 
-/// Smallest number of buckets of a member, besides those of the journal.
-const BUCKETS_MIN: u64 = 8;
 /// Part of the space that garbage collection needs so that its cost stays bounded: one sixteenth.
 const SPARE: u64 = 16;
 /// Part of a checkpoint for the salts of mounts: one 64th.
@@ -231,7 +230,12 @@ pub(crate) fn plan(
     let smallest = entries.iter().map(|entry| u64::from(entry.buckets) * bucket).min();
     let smallest = smallest.expect("a volume has a member");
     let journal = if options.journal == 0 { (smallest / 64).min(256 << 20) } else { options.journal };
-    let journal = journal.max(64 << 10).max(2 * bucket).next_multiple_of(bucket);
+    let permitted = limits::journal(layout.bucket);
+    let journal = journal.max(*permitted.start()).next_multiple_of(bucket);
+    if !permitted.contains(&journal) {
+        let most = shown(*permitted.end());
+        return Err(VolumeError::Option(format!("journal={}: at most {most} are permitted", shown(journal))));
+    }
     if journal > smallest / 4 {
         let needed = 4 * journal + layout.bucket_offset(2);
         return Err(VolumeError::TooSmall { member: 0, needed });
@@ -260,14 +264,15 @@ pub(crate) fn entry(
     let copy = SUPERBLOCK_SIZE as u64;
     let end = (geometry.capacity / copy).saturating_sub(1) * copy;
     let buckets = end.saturating_sub(layout.bucket_offset(0)) / bucket;
-    let least = (2 * BUCKETS_MIN).max(u64::from(layout.journal_buckets) + BUCKETS_MIN);
+    let permitted = limits::buckets(layout.journal_buckets);
+    let least = u64::from(*permitted.start());
     if buckets < least {
         let needed = layout.bucket_offset(0) + least * bucket + 2 * copy;
         return Err(VolumeError::TooSmall { member: place, needed });
     }
     Ok(MemberEntry {
         id,
-        buckets: buckets.min(u64::from(u32::MAX - 1)) as u32,
+        buckets: buckets.min(u64::from(*permitted.end())) as u32,
         durability: member.durability,
         metadata: false,
         label: member.label.clone(),

@@ -21,6 +21,7 @@ pub mod format;
 mod journals;
 pub mod keys;
 mod layout;
+mod limits;
 mod map;
 mod member;
 mod membership;

@@ -3,6 +3,7 @@
 use crate::VolumeError;
 use crate::encode::{Checksum, Compressor, LEVEL_MAX};
 use crate::keys::{Cipher, Kdf, MasterKey, Passphrase, SALT_LEN};
+use crate::limits::{OutOfRange, Sizes};
 use crate::target::Targets;
 use flashlab_block::BlockDevice;
 use std::fmt;
@@ -66,10 +67,12 @@ impl Options {
     /// # Errors
     /// Returns [`VolumeError::Option`] with the first option that is not.
     pub fn check(&self) -> Result<(), VolumeError> {
-        power_of_two("block", self.block, 512, 4096)?;
-        power_of_two("bucket", self.bucket, 16 << 10, 64 << 20)?;
-        power_of_two("checksum_block", self.checksum_block, self.block, 64 << 10)?;
-        power_of_two("extent_max", self.extent_max, self.checksum_block, (256 << 10).min(self.bucket / 4))?;
+        let Options { block, bucket, checksum_block, extent_max, .. } = *self;
+        Sizes { block, bucket, checksum_block, extent_max }.check().map_err(
+            |OutOfRange { name, value, min, max }| {
+                VolumeError::Option(format!("{name}={value}: a power of two from {min} to {max} is needed"))
+            },
+        )?;
         check_level("compression", self.compression)?;
         check_level("background_compression", self.background_compression)
     }
@@ -98,13 +101,6 @@ pub(crate) fn check_level(name: &str, compressor: Compressor) -> Result<(), Volu
         }
         _ => Ok(()),
     }
-}
-
-fn power_of_two(name: &str, value: u32, min: u32, max: u32) -> Result<(), VolumeError> {
-    if value.is_power_of_two() && (min..=max).contains(&value) {
-        return Ok(());
-    }
-    Err(VolumeError::Option(format!("{name}={value}: a power of two from {min} to {max} is needed")))
 }
 
 /// A device that becomes a member of a volume.

@@ -211,11 +211,17 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
             evicted.push(extent.clone());
         }
         let kept = pointers.iter().zip(0u32..).filter(|(_, n)| voids >> n & 1 == 0);
-        kept.for_each(|(pointer, _)| allocator.count(pointer, blocks));
+        for (pointer, _) in kept {
+            if !allocator.count(pointer, blocks) {
+                return Err(VolumeError::Damaged(format!("bucket {} has too many extents", pointer.bucket)));
+            }
+        }
     }
     for extent in evicted {
-        let kept: Vec<Pointer> =
-            extent.pointers().iter().filter(|pointer| allocator.is_current(pointer)).copied().collect();
+        let blocks = extent.stored_blocks(layout.block);
+        let is_kept =
+            |pointer: &&Pointer| allocator.contains(pointer, blocks) && allocator.is_current(pointer);
+        let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
         map.insert(extent.with_pointers(&kept), |_, _| {});
     }
     allocator.find_free();

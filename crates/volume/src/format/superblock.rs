@@ -7,6 +7,7 @@ use super::{Fault, MemberEntry, MemberState, Place, Seen};
 use crate::encode::{Checksum, Compression, Compressor, LEVEL_MAX};
 use crate::extent::BLOCKS_MAX;
 use crate::keys::{Keyring, MAC_LEN, WRAPPED_KEY_LEN, WrappedKey};
+use crate::limits::{self, Sizes};
 use crate::target::Targets;
 
 const MAGIC: &[u8; 8] = b"FLVsuper";
@@ -230,21 +231,21 @@ impl Superblock {
 
     /// Checks that the fields fit together.
     fn check(&self) -> Result<(), Fault> {
-        let powers = [
-            ("block", self.block, 512, 4096),
-            ("bucket", self.bucket, 16 << 10, 64 << 20),
-            ("checksum_block", self.checksum_block, self.block, 64 << 10),
-            ("extent_max", self.extent_max, self.checksum_block, 256 << 10),
-        ];
-        for (name, value, min, max) in powers {
-            if !value.is_power_of_two() || value < min || value > max {
-                return Err(Fault::Field(name));
-            }
-        }
-        let current = self.members.iter().filter(|member| member.state != MemberState::Removed);
-        if !self.members.iter().any(|member| member.metadata)
-            || current.clone().any(|member| member.buckets < self.journal_buckets)
+        let Superblock { block, bucket, checksum_block, extent_max, .. } = *self;
+        let sizes = Sizes { block, bucket, checksum_block, extent_max };
+        sizes.check().map_err(|size| Fault::Field(size.name))?;
+        let journal = u64::from(self.journal_buckets) * u64::from(self.bucket);
+        let at = self.root.journal_at;
+        if !limits::journal(bucket).contains(&journal) || at > journal || !at.is_multiple_of(u64::from(block))
         {
+            return Err(Fault::Field("journal"));
+        }
+        let permitted = limits::buckets(self.journal_buckets);
+        let mut current = self.members.iter().filter(|member| member.state != MemberState::Removed);
+        if !current.all(|member| permitted.contains(&member.buckets)) {
+            return Err(Fault::Field("buckets"));
+        }
+        if !self.members.iter().any(|member| member.metadata) {
             return Err(Fault::Field("metadata members"));
         }
         if self.members[usize::from(self.member)].state == MemberState::Removed {
@@ -253,9 +254,8 @@ impl Superblock {
         if self.replicas == 0 || self.replicas > 4 {
             return Err(Fault::Field("replicas"));
         }
-        let journal = u64::from(self.journal_buckets) * u64::from(self.bucket);
-        if self.journal_buckets == 0 || journal > JOURNAL_MAX || self.root.journal_at > journal {
-            return Err(Fault::Field("journal"));
+        if self.counters().any(|counter| counter > COUNTER_MAX) || self.key_changes > KEY_CHANGES_MAX {
+            return Err(Fault::Field("counter"));
         }
         let space: u64 = self.members.iter().map(|m| u64::from(m.buckets) * u64::from(self.bucket)).sum();
         let blocks = self.size / u64::from(self.block);
@@ -265,10 +265,19 @@ impl Superblock {
         }
         Ok(())
     }
+
+    /// Returns all numbers that grow by one at a time.
+    fn counters(&self) -> impl Iterator<Item = u64> {
+        let Superblock { sequence, changes, clock, newest_checkpoint, root, .. } = self;
+        let own = [*sequence, *changes, *clock, *newest_checkpoint, root.checkpoint, root.sequence];
+        own.into_iter().chain(self.seen.iter().flat_map(|seen| [seen.clock, seen.shared]))
+    }
 }
 
-/// Largest size of the journal in bytes.
-const JOURNAL_MAX: u64 = 1 << 30;
+/// Largest value of a counter. No volume lives so long, so further steps never overflow.
+const COUNTER_MAX: u64 = u64::MAX / 2;
+/// Largest number of changes of the passphrase.
+const KEY_CHANGES_MAX: u32 = u32::MAX / 2;
 
 fn encode_compression(compressor: Compressor, bytes: &mut Vec<u8>) {
     bytes.u8(compressor.compression() as u8);

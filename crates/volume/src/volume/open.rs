@@ -152,8 +152,14 @@ impl Volume {
             found.as_ref().filter(|_| behind >> n & 1 == 0).map(|found| found.superblock.root)
         };
         let roots: Vec<Option<Root>> = found.iter().enumerate().map(root).collect();
-        let recovered = recover(cx, layout, &members, (&roots, newest_checkpoint), unlocked.as_ref()).await?;
+        let mut recovered =
+            recover(cx, layout, &members, (&roots, newest_checkpoint), unlocked.as_ref()).await?;
         check_missing(&layout, &members, &recovered, options.degraded)?;
+        if !options.read_only {
+            let next = recovered.mount.checked_add(1);
+            let exhausted = || VolumeError::Damaged("there is no number for another mount".into());
+            recovered.mount = next.ok_or_else(exhausted)?;
+        }
         let keyring = unlocked.map(|keyring| with_epochs(keyring, &recovered, &options)).transpose()?;
         let read_only = options.read_only;
         // Another member may take the place of a missing one that has a journal.
@@ -200,7 +206,7 @@ fn with_epochs(
         keyring.add(*mount, salt);
     }
     if !options.read_only {
-        keyring.add(recovered.mount + 1, &options.salt);
+        keyring.add(recovered.mount, &options.salt);
     }
     Ok(keyring)
 }
@@ -423,12 +429,11 @@ impl Inner {
         layout: Layout,
         members: Vec<Member>,
         recovered: Recovered,
-        mut journal: Journal,
+        journal: Journal,
         (keyring, options): (Option<Keyring>, &OpenOptions),
     ) -> Inner {
         let read_only = options.read_only;
-        let Recovered { map, allocator, salts, mount, faults, .. } = recovered;
-        journal.mount = mount + u32::from(!read_only);
+        let Recovered { map, allocator, salts, faults, .. } = recovered;
         let state = State {
             map,
             allocator,

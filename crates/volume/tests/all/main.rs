@@ -9,6 +9,7 @@ mod encode;
 mod encrypted;
 mod faulty;
 mod golden;
+mod hostile;
 mod journal;
 mod members;
 mod nonces;
