@@ -43,7 +43,7 @@ fn options_are_quoted_as_in_a_shell() {
     for job in
         ["--name='two words' --rw=read --size=1m --direct=1", "'--name=two words' --size=1m --direct=1"]
     {
-        let mut session = open("sd/kingston", job);
+        let session = open("sd/kingston", job);
         let snapshot = serde_json::to_string(&session.snapshot(true)).expect("a snapshot serialises");
         assert!(snapshot.contains("two words"), "{job}: {snapshot}");
     }

@@ -284,7 +284,8 @@ mod tests {
     }
 
     fn order(pool: &OpenPool, words: &[&str]) -> Result<String, String> {
-        pool.command(words, &|| {}).expect("a command of a volume")
+        let caller = Caller { advance: &|| (), find_use: &|_| None };
+        pool.command(words, &caller).expect("a command of a volume")
     }
 
     fn gauge(pool: &OpenPool, name: &str) -> f64 {

@@ -264,6 +264,7 @@ mod tests {
             state_writers: Default::default(),
             scrubs: Default::default(),
             removals: Default::default(),
+            work_errors: Default::default(),
             library: library.into(),
             seed: 1,
         }
