@@ -43,9 +43,12 @@ impl Inner {
         if !self.has_room(&members, needed, contents.buckets) {
             return Ok(false);
         }
-        self.set_metadata(metadata);
         let number = journal.newest_checkpoint() + 1;
-        let mut writer = RunWriter::new(self, number, (&members, contents.buckets))?;
+        // Another thread may have taken a bucket meanwhile.
+        let Ok(mut writer) = RunWriter::new(self, number, (&members, contents.buckets)) else {
+            return Ok(false);
+        };
+        self.set_metadata(metadata);
         let first = writer.places.clone();
         writer.write_state(cx, &contents.mounts, snapshot).await?;
         let gain: Vec<u8> = members.iter().copied().filter(|n| !had_journal.contains(n)).collect();

@@ -36,7 +36,7 @@ fn forged(disk: &Disk, change: &dyn Fn(&mut Superblock)) -> Disk {
 }
 
 /// Returns a disk whose first run has other records.
-fn forged_run(disk: &Disk, change: &dyn Fn(Record, (u32, &mut Vec<u8>))) -> Disk {
+fn forged_run(disk: &Disk, change: &dyn Fn(Record, u32, &mut Vec<u8>)) -> Disk {
     let (mut image, volume) = (disk.image(), options().volume);
     let bytes = image.to_vec();
     let decode = |at: usize| Some((at, Run::decode(&bytes[at..], &volume, None).ok()?));
@@ -45,7 +45,7 @@ fn forged_run(disk: &Disk, change: &dyn Fn(Record, (u32, &mut Vec<u8>))) -> Disk
     let bucket = (at as u32 >> 14) - 1;
     let mut records = Vec::new();
     let decoded = Record::decode_all(&run.records, |record| {
-        change(record, (bucket, &mut records));
+        change(record, bucket, &mut records);
         Ok(())
     });
     decoded.expect("a sound run");
@@ -112,7 +112,7 @@ fn the_last_number_of_a_mount_opens_for_reading_only() {
 #[test]
 fn buckets_with_the_last_generation_are_never_reused() {
     let disk = closed(1, options()).remove(0);
-    let hostile = forged_run(&disk, &|record, (_, records)| {
+    let hostile = forged_run(&disk, &|record, _, records| {
         if let Record::Epoch { .. } = &record {
             for bucket in [20, 21] {
                 Record::Open { member: 0, bucket, generation: u32::MAX }.encode(records);
@@ -128,7 +128,7 @@ fn buckets_with_the_last_generation_are_never_reused() {
 #[test]
 fn a_cached_copy_in_a_bucket_of_the_checkpoint_is_dropped() {
     let disk = closed(1, options()).remove(0);
-    let hostile = forged_run(&disk, &|record, (bucket, records)| match record {
+    let hostile = forged_run(&disk, &|record, bucket, records| match record {
         Record::Map(extent) => {
             let pointer = extent.pointers()[0];
             let cached = Pointer { cached: true, bucket, offset: 0, generation: 0, ..pointer };
