@@ -28,9 +28,9 @@ pub(crate) fn parts(cell: &Cell) -> Vec<Part> {
 struct Words {
     /// A phrase that fits after "of a request is".
     phrase: &'static str,
-    /// What it means if the mechanism takes most of the time of reads.
+    /// The consequence if the mechanism takes most of the time of reads.
     in_reads: &'static str,
-    /// What it means if the mechanism takes most of the time of writes.
+    /// The consequence if the mechanism takes most of the time of writes.
     in_writes: &'static str,
 }
 
