@@ -1,18 +1,18 @@
 //! A new passphrase: it opens the volume, the old one does not, and no copy of the old wrapped key remains, also after a
 //! power loss in the middle.
 
-use crate::members::open_switched;
 use crate::pool::{
     BLOCK, QUICK_KDF, devices, disks, disks_of, encrypted, encryption, format, open, open_options, open_with,
     options, passphrase, run, switched, unlocking,
 };
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{Executor, Io};
+use flashlab_block::{BlockDevice, Executor, Io};
 use flashlab_sim::Rng;
 use flashlab_volume::format::{SUPERBLOCK_SIZE, Superblock};
 use flashlab_volume::keys::{Cipher, KeyError};
 use flashlab_volume::{Leftover, MemberState, OpenOptions, Options, Volume, VolumeError};
+use std::sync::Arc;
 
 fn open_as(disks: &[Disk], text: &str) -> Result<Volume, VolumeError> {
     open_with(disks, OpenOptions { passphrase: Some(passphrase(text)), ..open_options() })
@@ -98,7 +98,10 @@ fn a_removed_member_keeps_no_wrapped_key() {
 fn the_removal_of_a_member_that_fails_says_that_its_superblocks_remain() {
     let disks = volume();
     let switches: Vec<_> = disks.iter().map(switched).collect();
-    let opened = open_switched(&switches).expect("the first passphrase");
+    let members: Vec<Arc<dyn BlockDevice>> =
+        switches.iter().map(|member| Arc::new(member.clone()) as Arc<dyn BlockDevice>).collect();
+    let opened = run(|cx| async move { Volume::open(&cx, &members, unlocking()).await });
+    let opened = opened.expect("the first passphrase");
     let removing = opened.clone();
     let removed = run(|cx| async move {
         removing.set_member_state(&cx, 2, MemberState::Evacuating).await?;
