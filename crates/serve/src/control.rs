@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// Maximum length of a command line in bytes.
 const LINE_MAX: u64 = 4096;
+/// Bytes that a server reads and drops behind a command that is too long.
+const UNREAD_MAX: u64 = 1 << 20;
 /// Maximum length of a reply in bytes.
 const REPLY_MAX: u64 = 64 << 20;
 /// Time that a caller has to send its command and to receive the reply.
@@ -50,8 +52,16 @@ fn serve_one(mut stream: UnixStream, execute: impl Fn(&str) -> ControlReply) -> 
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     let mut line = Vec::new();
-    Read::by_ref(&mut stream).take(LINE_MAX).read_to_end(&mut line)?;
-    let (word, text) = match execute(String::from_utf8_lossy(&line).trim()) {
+    Read::by_ref(&mut stream).take(LINE_MAX + 1).read_to_end(&mut line)?;
+    let reply = match line.len() as u64 > LINE_MAX {
+        // The start of a line is another command. A caller whose bytes stay unread could not read the reply.
+        true => {
+            io::copy(&mut Read::by_ref(&mut stream).take(UNREAD_MAX), &mut io::sink())?;
+            Err(format!("the command is longer than {LINE_MAX} bytes"))
+        }
+        false => execute(String::from_utf8_lossy(&line).trim()),
+    };
+    let (word, text) = match reply {
         Ok(text) => ("ok", text),
         Err(text) => ("no", text),
     };
@@ -69,5 +79,23 @@ pub fn send_command(path: &Path, line: &str) -> io::Result<ControlReply> {
         Some(("ok", text)) => Ok(Ok(text.to_owned())),
         Some(("no", text)) => Ok(Err(text.to_owned())),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the socket is not a control socket")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_too_long_is_refused_and_not_cut() {
+        for (length, is_executed) in [(LINE_MAX, true), (LINE_MAX + 1, false), (8 * LINE_MAX, false)] {
+            let (mut caller, server) = UnixStream::pair().expect("a pair of sockets");
+            caller.write_all(&vec![b'a'; length as usize]).expect("room in the socket");
+            caller.shutdown(std::net::Shutdown::Write).expect("an open socket");
+            serve_one(server, |line| Ok(line.len().to_string())).expect("a caller that waits");
+            let mut reply = String::new();
+            caller.read_to_string(&mut reply).expect("a reply");
+            assert_eq!(reply.starts_with("ok"), is_executed, "{reply}");
+        }
     }
 }
