@@ -91,16 +91,11 @@ fn row(
         let what = "expected options of fio with rw=, such as `rw=randread bs=4k`".to_owned();
         return Err(ImportError::at(number, Problem::Missing { of, what }));
     };
-    let direction = match rw.split(':').next().unwrap_or_default() {
-        "read" | "randread" => Direction::Read,
-        "write" | "randwrite" => Direction::Write,
-        "trim" | "randtrim" => Direction::Trim,
-        _ => {
-            let of = format!("job `{job}`");
-            let what = "one value does not describe a mix of directions: use fio's JSON".to_owned();
-            return Err(ImportError::at(number, Problem::Missing { of, what }));
-        }
-    };
+    let direction = direction(rw).ok_or_else(|| {
+        let of = format!("job `{job}`");
+        let what = "one value does not describe a mix of directions: use fio's JSON".to_owned();
+        ImportError::at(number, Problem::Missing { of, what })
+    })?;
     let name = options.iter().find_map(|option| option.strip_prefix("name=")).unwrap_or(job);
     let is_random = rw.starts_with("rand");
     let unit = field("unit").unwrap_or(if is_random { "IOPS" } else { "MiB/s" });
@@ -110,20 +105,8 @@ fn row(
         let what = "expected IOPS, kIOPS, B/s, kB/s, KiB/s, MB/s, MiB/s, ns, us, ms or s".to_owned();
         ImportError::at(number, Problem::Missing { of, what })
     })?;
-    let invalid = |name: &str, text: &str, expected: &str| {
-        let of = format!("{name} is `{text}`");
-        ImportError::at(number, Problem::Missing { of, what: format!("expected {expected}") })
-    };
-    let deviation = |text: &str| {
-        let sd = text.parse::<f64>().ok().filter(|sd| sd.is_finite() && *sd >= 0.0);
-        sd.map(|sd| sd * factor).ok_or_else(|| invalid("sd", text, "a number of at least 0"))
-    };
-    let count = |text: &str| {
-        let runs = text.parse::<u32>().ok().filter(|runs| (1..=RUNS_MAX).contains(runs));
-        runs.ok_or_else(|| invalid("runs", text, &format!("a whole number from 1 to {RUNS_MAX}")))
-    };
-    let sd = field("sd").map(deviation).transpose()?;
-    let count = field("runs").map(count).transpose()?;
+    let sd = field("sd").map(|text| deviation(number, text)).transpose()?.map(|sd| sd * factor);
+    let count = field("runs").map(|text| count(number, text)).transpose()?;
     let mut assumptions = vec!["the bare device, written in sequence before".to_owned()];
     if field("unit").is_none() {
         assumptions.push(format!("the value has the unit {unit}"));
@@ -153,6 +136,31 @@ fn row(
         return Err(ImportError::at(number, Problem::Contradiction(message)));
     }
     Ok(())
+}
+
+/// Returns the direction of a job's requests; `None` if they have several.
+fn direction(rw: &str) -> Option<Direction> {
+    Some(match rw.split(':').next()? {
+        "read" | "randread" => Direction::Read,
+        "write" | "randwrite" => Direction::Write,
+        "trim" | "randtrim" => Direction::Trim,
+        _ => return None,
+    })
+}
+
+fn deviation(number: usize, text: &str) -> Result<f64, ImportError> {
+    let sd = text.parse::<f64>().ok().filter(|sd| sd.is_finite() && *sd >= 0.0);
+    sd.ok_or_else(|| unexpected(number, "sd", text, "a number of at least 0".to_owned()))
+}
+
+fn count(number: usize, text: &str) -> Result<u32, ImportError> {
+    let runs = text.parse::<u32>().ok().filter(|runs| (1..=RUNS_MAX).contains(runs));
+    runs.ok_or_else(|| unexpected(number, "runs", text, format!("a whole number from 1 to {RUNS_MAX}")))
+}
+
+fn unexpected(number: usize, name: &str, text: &str, expected: String) -> ImportError {
+    let of = format!("{name} is `{text}`");
+    ImportError::at(number, Problem::Missing { of, what: format!("expected {expected}") })
 }
 
 fn quantity(unit: &str) -> Option<(Quantity, f64)> {
