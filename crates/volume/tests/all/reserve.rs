@@ -49,20 +49,25 @@ fn former(replicas: u8, size: u64) -> Vec<Disk> {
     disks.into_iter().map(enlarge).collect()
 }
 
+/// Fills a volume twice in random order, with a close after each time, and checks its data and its structures.
+fn fill_twice(disks: &[Disk], seed: u64) {
+    let mut rng = Rng::new(seed);
+    for byte in 1..=2 {
+        let volume = open(disks).expect("a volume with space");
+        fill_at_random(&volume, &mut rng, byte).expect("a volume with space");
+        close(&volume);
+    }
+    let volume = open(disks).expect("a closed volume");
+    assert!(read(&volume, 0, 4096) == [2; 4096]);
+    assert_eq!(findings(&volume), [""; 0]);
+}
+
 #[test]
 fn a_full_and_fragmented_volume_has_space_for_its_checkpoints() {
     for (replicas, base) in [(4, options()), (2, encrypted())] {
         let disks = disks(4, MEMBER);
         format(&disks, &Options { replicas, ..base }).expect("disks of the right size");
-        let mut rng = Rng::new(7);
-        for byte in 1..=2 {
-            let volume = open(&disks).expect("a volume with space");
-            fill_at_random(&volume, &mut rng, byte).expect("a volume with space");
-            close(&volume);
-        }
-        let volume = open(&disks).expect("a closed volume");
-        assert!(read(&volume, 0, 4096) == [2; 4096]);
-        assert_eq!(findings(&volume), [""; 0]);
+        fill_twice(&disks, 7);
     }
 }
 
@@ -71,15 +76,7 @@ fn a_full_and_fragmented_volume_has_space_for_its_checkpoints() {
 fn a_volume_with_the_reserve_of_an_earlier_version_makes_room_for_its_checkpoints() {
     // 0.3 % more than today, as with blocks of 4 KiB.
     let disks = former(2, 6_180_352);
-    let mut rng = Rng::new(8);
-    for byte in 1..=2 {
-        let volume = open(&disks).expect("a volume with space");
-        fill_at_random(&volume, &mut rng, byte).expect("a volume with space");
-        close(&volume);
-    }
-    let volume = open(&disks).expect("a closed volume");
-    assert!(read(&volume, 0, 4096) == [2; 4096]);
-    assert_eq!(findings(&volume), [""; 0]);
+    fill_twice(&disks, 8);
 }
 
 /// The map of such a volume, if it is small and has many copies, does not fit at all. Writes then fail for lack of space, but
