@@ -53,6 +53,17 @@ struct Taken {
     replaced: Vec<(Free, f64)>,
 }
 
+/// A choice of mechanisms in progress.
+pub(super) struct Choice {
+    model: Model,
+    taken: Vec<Taken>,
+    screened: Screened,
+    /// Least chi-squared of the model, and the values there.
+    best: (f64, Vec<f64>),
+    /// No further mechanism gains enough.
+    pub(super) is_complete: bool,
+}
+
 impl Session<'_> {
     /// Returns true if `model` explains the cells that it affects without further mechanisms.
     pub(super) fn is_explained_by(&self, model: &Model) -> Result<bool, FittingError> {
@@ -66,29 +77,48 @@ impl Session<'_> {
         chi2 < NUMBER_COST.max(EXPLAINED * free as f64)
     }
 
-    /// Adds the mechanisms that the cells need to `model`. Returns those that it does not need, and the score of the model:
-    /// chi-squared and the penalty.
-    pub(super) fn add_mechanisms(&self, model: &mut Model) -> Result<(Vec<Held>, f64), FittingError> {
-        let mut taken: Vec<Taken> = Vec::new();
-        let mut known = Screened::new();
-        let mut best = self.minimum(model, &self.search(20), 4)?;
-        loop {
-            if model.numbers.len() >= self.cells.len() || self.is_explained(model, best.0) {
-                break;
-            }
-            model.starts.clone_from(&best.1);
-            let Some((mechanism, found, chi2)) = self.best_addition(model, best.0, &mut known)? else {
-                break;
-            };
-            best = (chi2, found.starts.clone());
-            taken.push(mechanism);
-            // One that gained nothing may gain something beside the new one.
-            known.retain(|_, best| best.is_some());
-            *model = found;
-            self.drop_superfluous(model, &mut taken, &mut best)?;
+    /// Begins the choice of mechanisms from a model without any.
+    pub(super) fn begin_choice(&self, model: Model) -> Result<Choice, FittingError> {
+        let best = self.minimum(&model, &self.search(20), 4)?;
+        Ok(Choice { model, taken: Vec::new(), screened: Screened::new(), best, is_complete: false })
+    }
+
+    /// Adds the mechanism with the largest gain, and removes those that it makes superfluous. The choice is complete if the
+    /// cells need no further one.
+    pub(super) fn extend(&self, choice: &mut Choice) -> Result<(), FittingError> {
+        let Choice { model, taken, screened, best, is_complete } = choice;
+        *is_complete = model.numbers.len() >= self.cells.len() || self.is_explained(model, best.0);
+        if *is_complete {
+            return Ok(());
         }
-        model.starts = best.1;
-        Ok((self.not_taken(model), best.0 + penalty(model.numbers.len(), self.cells.len())))
+        model.starts.clone_from(&best.1);
+        let Some((mechanism, found, chi2)) = self.best_addition(model, best.0, screened)? else {
+            *is_complete = true;
+            return Ok(());
+        };
+        *best = (chi2, found.starts.clone());
+        taken.push(mechanism);
+        // One that gained nothing may gain something beside the new one.
+        screened.retain(|_, best| best.is_some());
+        *model = found;
+        self.drop_superfluous(model, taken, best)
+    }
+
+    /// Returns the score of a choice: chi-squared and the penalty.
+    pub(super) fn score(&self, choice: &Choice) -> f64 {
+        choice.best.0 + penalty(choice.model.numbers.len(), self.cells.len())
+    }
+
+    /// Returns true if the model of a choice explains the cells.
+    pub(super) fn explains(&self, choice: &Choice) -> bool {
+        self.is_explained(&choice.model, choice.best.0)
+    }
+
+    /// Ends a choice. Returns its model, and the mechanisms that the cells do not need.
+    pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Held>) {
+        let model = Model { starts: choice.best.1, ..choice.model };
+        let held = self.not_taken(&model);
+        (model, held)
     }
 
     /// Returns the mechanism with the largest gain over `chi2`, and the model with it.

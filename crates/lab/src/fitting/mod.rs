@@ -178,8 +178,8 @@ struct Draft<'a> {
     notes: Vec<String>,
 }
 
-/// Chooses the base profile and the numbers to estimate: the first profile that explains the cells, or, if none does, the
-/// one that explains them best with further mechanisms.
+/// Chooses the base profile and the numbers to estimate: the first profile that explains the cells; if none does, the one
+/// that explains them with further mechanisms, or else explains them best.
 fn draft<'a>(
     inputs: &[Input],
     settings: &'a FitSettings,
@@ -187,7 +187,7 @@ fn draft<'a>(
     library: &'a Library,
     progress: &Progress,
 ) -> Result<Draft<'a>, FittingError> {
-    let mut drafts = Vec::new();
+    let mut rivals = Vec::new();
     for base in &settings.bases {
         let (session, notes) = Session::new(inputs, base, settings, hosts, library, progress)?;
         let (model, held) = session.determined()?;
@@ -195,22 +195,59 @@ fn draft<'a>(
             continue;
         }
         let is_explained = settings.bases.len() > 1 && session.is_explained_by(&model)?;
-        let draft = Draft { base, session, model, held, notes };
+        let choice = session.begin_choice(model)?;
+        let rival = Rival { base, session, choice, held, notes };
         if is_explained {
-            drafts = vec![draft];
+            rivals = vec![rival];
             break;
         }
-        drafts.push(draft);
+        rivals.push(rival);
     }
-    let mut best: Option<(f64, Draft)> = None;
-    for mut draft in drafts {
-        let (held, score) = draft.session.add_mechanisms(&mut draft.model)?;
-        draft.held.extend(held);
-        if best.as_ref().is_none_or(|(least, _)| score < *least) {
-            best = Some((score, draft));
+    loop {
+        for Rival { session, choice, .. } in rivals.iter_mut().filter(|rival| !rival.choice.is_complete) {
+            session.extend(choice)?;
         }
+        // Those that explain the cells come first, and then those with low scores.
+        rivals.sort_by(|a, b| b.is_settled().cmp(&a.is_settled()).then(a.score().total_cmp(&b.score())));
+        let Some(first) = rivals.first() else { return Err(FittingError::NothingToFit) };
+        if first.is_settled() || rivals.iter().all(|rival| rival.choice.is_complete) {
+            break;
+        }
+        let limit = BEATEN * first.score();
+        rivals.retain(|rival| rival.score() <= limit);
     }
-    best.map(|(_, draft)| draft).ok_or(FittingError::NothingToFit)
+    Ok(rivals.swap_remove(0).into_draft())
+}
+
+/// Ratio of its score to the best one, after as many mechanisms, above which a base profile is given up. Those of drawn
+/// cards that are wrong have 5 to 30 after the first mechanism.
+const BEATEN: f64 = 3.0;
+
+/// A base profile, with its choice of mechanisms.
+struct Rival<'a> {
+    base: &'a str,
+    session: Session<'a>,
+    choice: choice::Choice,
+    held: Vec<Held>,
+    notes: Vec<String>,
+}
+
+impl<'a> Rival<'a> {
+    /// Returns true if the model explains the cells.
+    fn is_settled(&self) -> bool {
+        self.choice.is_complete && self.session.explains(&self.choice)
+    }
+
+    fn score(&self) -> f64 {
+        self.session.score(&self.choice)
+    }
+
+    fn into_draft(self) -> Draft<'a> {
+        let Rival { base, session, choice, mut held, notes } = self;
+        let (model, not_taken) = session.end_choice(choice);
+        held.extend(not_taken);
+        Draft { base, session, model, held, notes }
+    }
 }
 
 /// A number that a mechanism sets without an estimate.
