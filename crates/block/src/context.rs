@@ -10,6 +10,12 @@ use std::task::{Poll, Waker};
 /// A task without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// The time of a device, for requests that no executor runs.
+pub trait Clock: Send + Sync {
+    /// Returns the current time.
+    fn now(&self) -> Instant;
+}
+
 /// The services of an executor. [`Executor`](crate::Executor) provides them in simulated time.
 pub trait Runtime: Send + Sync {
     /// Returns the current time.
@@ -24,34 +30,69 @@ pub trait Runtime: Send + Sync {
 
 /// The context of a request.
 ///
-/// A context without an executor has only the arrival time of the request. A device that depends on timers or on
-/// background tasks asks [`Context::has_executor`] first.
+/// A context without an executor has the arrival time of the request, and may have a clock. A device that depends on timers
+/// or on background tasks asks [`Context::has_executor`] first.
 #[derive(Clone)]
 pub struct Context {
     arrived: Instant,
-    runtime: Option<Arc<dyn Runtime>>,
+    services: Services,
+}
+
+#[derive(Clone)]
+enum Services {
+    None,
+    Clock(Arc<dyn Clock>),
+    Executor(Arc<dyn Runtime>),
 }
 
 impl Context {
     /// Creates the context of a request that arrives at `now`, without an executor.
     pub fn new(now: Instant) -> Context {
-        Context { arrived: now, runtime: None }
+        Context { arrived: now, services: Services::None }
+    }
+
+    /// Creates the context of a request that arrives now, without an executor.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Context {
+        Context { arrived: clock.now(), services: Services::Clock(clock) }
     }
 
     /// Creates the context of a request that runs on an executor.
     pub fn with_runtime(runtime: Arc<dyn Runtime>) -> Context {
-        Context { arrived: runtime.now(), runtime: Some(runtime) }
+        Context { arrived: runtime.now(), services: Services::Executor(runtime) }
     }
 
-    /// Returns the current time of the executor, counted from the start of the run. Without an executor, this is the
-    /// arrival time of the request.
+    /// Sets the arrival time of the next request.
+    pub fn set_arrival(&mut self, now: Instant) {
+        self.arrived = now;
+    }
+
+    /// Returns the current time. Without an executor and a clock, this is the arrival time of the request.
     pub fn now(&self) -> Instant {
-        self.runtime.as_ref().map_or(self.arrived, |runtime| runtime.now())
+        match &self.services {
+            Services::None => self.arrived,
+            Services::Clock(clock) => clock.now(),
+            Services::Executor(runtime) => runtime.now(),
+        }
+    }
+
+    /// Returns the arrival time of a request to a device: the current time of the executor, if there is one.
+    pub fn arrival(&self) -> Instant {
+        match &self.services {
+            Services::None | Services::Clock(_) => self.arrived,
+            Services::Executor(runtime) => runtime.now(),
+        }
+    }
+
+    fn runtime(&self) -> Option<&Arc<dyn Runtime>> {
+        match &self.services {
+            Services::Executor(runtime) => Some(runtime),
+            Services::None | Services::Clock(_) => None,
+        }
     }
 
     /// Returns true if the context has an executor.
     pub fn has_executor(&self) -> bool {
-        self.runtime.is_some()
+        self.runtime().is_some()
     }
 
     /// Waits until the time has reached `at`.
@@ -59,7 +100,7 @@ impl Context {
     /// # Panics
     /// The future panics if the context has no executor.
     pub fn sleep_until(&self, at: Instant) -> impl Future<Output = ()> + Send + 'static {
-        let runtime = self.runtime.clone();
+        let runtime = self.runtime().cloned();
         poll_fn(move |task| {
             let runtime = runtime.as_ref().expect("a context with an executor can wait");
             if runtime.now() >= at {
@@ -75,19 +116,22 @@ impl Context {
     /// # Panics
     /// Panics if the context has no executor.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.as_ref().expect("a context with an executor runs tasks").spawn(Box::pin(task));
+        self.runtime().expect("a context with an executor runs tasks").spawn(Box::pin(task));
     }
 
     /// Returns 64 random bits from the seed of the executor. Without an executor, the number depends on the arrival time
     /// only.
     pub fn random(&self) -> u64 {
-        self.runtime.as_ref().map_or(mix(self.arrived.as_ns()), |runtime| runtime.random())
+        self.runtime().map_or(mix(self.arrived.as_ns()), |runtime| runtime.random())
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Context { arrived, runtime } = self;
-        f.debug_struct("Context").field("arrived", arrived).field("executor", &runtime.is_some()).finish()
+        let (arrived, executor) = (self.arrived, self.has_executor());
+        f.debug_struct("Context")
+            .field("arrived", &arrived)
+            .field("executor", &executor)
+            .finish_non_exhaustive()
     }
 }

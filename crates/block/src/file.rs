@@ -10,6 +10,8 @@
 //!   write. From then on every flush fails.
 //! - [`Access::Direct`] (O_DIRECT) bypasses the page cache. The device then has blocks of 4 KiB and the latency of the
 //!   disk below.
+//! - A block device that is opened for writing is opened exclusively (O_EXCL): it must not be mounted or otherwise in use,
+//!   and Linux does not mount it meanwhile.
 //! - The file is locked, so two processes cannot serve it. File locks are advisory, so another program may still change
 //!   the file's size. A file that has grown is served up to its original size. A file that has shrunk has lost bytes of
 //!   answered writes, so every request fails from then on.
@@ -17,14 +19,14 @@
 use crate::whole::sync_folder_of;
 use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Store, StoreError};
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstatfs, seek};
+use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom, fadvise, fallocate, fstatfs, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use std::fmt;
 use std::fs;
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,6 +77,8 @@ pub enum FileError {
     },
     /// Another process serves the file.
     Locked(PathBuf),
+    /// The block device is mounted, or in use otherwise.
+    InUse(PathBuf),
     /// The file does not exist, and the caller gave no size for a new one.
     NoSize(PathBuf),
     /// The size of the file differs from the requested size.
@@ -95,6 +99,11 @@ impl fmt::Display for FileError {
             FileError::Locked(path) => {
                 write!(f, "{}: another process serves this file; stop that process first", path.display())
             }
+            FileError::InUse(path) => write!(
+                f,
+                "{}: the block device is mounted, or in use by another program; end its use first, or only read it",
+                path.display()
+            ),
             FileError::NoSize(path) => {
                 write!(f, "{0}: no such file; file:{0},size=1GiB creates it", path.display())
             }
@@ -123,15 +132,20 @@ impl File {
     pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
         let system = |error| FileError::System { path: path.to_owned(), error };
         let mut options = fs::OpenOptions::new();
-        options.read(true).write(!read_only).create(!read_only && size.is_some());
-        if access == Access::Direct {
-            options.custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
-        }
+        // Without O_CREAT, O_EXCL claims a block device.
+        let claims =
+            !read_only && path.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
+        options.read(true).write(!read_only).create(!read_only && !claims && size.is_some());
+        let mut flags = OFlags::empty();
+        flags.set(OFlags::DIRECT, access == Access::Direct);
+        flags.set(OFlags::EXCL, claims);
+        options.custom_flags(flags.bits().cast_signed());
         let file = options.open(path).map_err(|error| {
             let folder = path.parent().filter(|folder| *folder != Path::new(""));
             let can_be_created = !read_only && folder.is_none_or(Path::is_dir);
             match error.kind() {
                 io::ErrorKind::NotFound if can_be_created => FileError::NoSize(path.to_owned()),
+                io::ErrorKind::ResourceBusy if claims => FileError::InUse(path.to_owned()),
                 _ => system(error),
             }
         })?;

@@ -40,7 +40,7 @@ mod whole;
 mod workers;
 
 pub use buffered::Buffered;
-pub use context::{Context, Runtime, Task};
+pub use context::{Clock, Context, Runtime, Task};
 pub use device::{BlockDevice, Features, Started};
 pub use error::IoError;
 pub use executor::Executor;

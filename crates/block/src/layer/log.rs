@@ -73,7 +73,7 @@ impl BlockDevice for Log {
         self.inner.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
-        let (arrived, name) = (cx.now().as_ns(), Kind::of(&io).name());
+        let (arrived, name) = (cx.arrival().as_ns(), Kind::of(&io).name());
         let (offset, length) = io.range().unwrap_or_default();
         let fua = matches!(
             io,

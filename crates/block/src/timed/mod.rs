@@ -415,7 +415,7 @@ impl BlockDevice for Timed {
             return Started::Done(Err(IoError::ShuttingDown));
         }
         // Requests that were due before this one arrived complete first.
-        state.advance(cx.now());
+        state.advance(cx.arrival());
         // A trim transfers no data, so it is not split.
         let piece = if op == Op::Trim { length } else { self.piece };
         let (first, left) = state.submit(op, offset..offset + length, piece);
