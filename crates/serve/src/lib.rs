@@ -4,7 +4,8 @@
 //! - [`Server`] serves [`Exports`] to the clients of a [`Listener`], or over standard input and output.
 //! - [`load`](mod@load) is a load generator: it sends many requests at a time to any NBD server, and counts and times
 //!   them.
-//! - [`Remote`] is an export of any NBD server as a device whose calls block.
+//! - [`Remote`] is an export of any NBD server as a device whose calls block, and [`RemoteDevice`] makes it a
+//!   `BlockDevice`, for example for a volume.
 //! - [`UsbPort`] offers a USB device to the clients of a listener; [`BlockDisk`] makes any device that holds bytes the
 //!   disk of a stick.
 //! - [`Address`] is the address of a server; [`Speed`] sets how fast a device's time passes.
@@ -40,6 +41,7 @@ mod rate;
 mod realtime;
 mod record;
 mod remote;
+mod remote_device;
 mod run;
 #[cfg(feature = "tls")]
 mod secure;
@@ -66,6 +68,7 @@ pub use private::PrivateSocket;
 pub use rate::LeastRate;
 pub use record::Recorder;
 pub use remote::Remote;
+pub use remote_device::RemoteDevice;
 pub use run::run;
 pub use server::Server;
 pub use stick::BlockDisk;

@@ -32,6 +32,12 @@ pub(crate) struct Pace {
     reached: AtomicU64,
 }
 
+impl flashlab_block::Clock for Pace {
+    fn now(&self) -> Instant {
+        Pace::now(self)
+    }
+}
+
 impl Pace {
     pub(crate) fn new(clock: Clock, speed: Speed) -> Pace {
         Pace { clock, speed, reached: AtomicU64::new(0) }

@@ -190,7 +190,12 @@ impl Remote {
 
     /// Discards a range: its contents are no longer needed.
     pub fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.execute(Request::trim(offset, length), Vec::new(), false).map(|_| ())
+        self.command(Request::trim(offset, length))
+    }
+
+    /// Executes a request without data.
+    pub(crate) fn command(&self, request: Request) -> io::Result<()> {
+        self.execute(request, Vec::new(), false).map(drop)
     }
 
     /// Makes all completed writes durable. A server that offers no flush has no volatile cache, so nothing is sent.
@@ -198,11 +203,16 @@ impl Remote {
         if !self.export.flags.contains(TransmissionFlags::SEND_FLUSH) {
             return Ok(());
         }
-        self.execute(Request::flush(), Vec::new(), false).map(|_| ())
+        self.command(Request::flush())
     }
 
     /// Executes a request, and returns its buffer.
-    fn execute(&self, request: Request, buffer: Vec<u8>, has_payload: bool) -> io::Result<Vec<u8>> {
+    pub(crate) fn execute(
+        &self,
+        request: Request,
+        buffer: Vec<u8>,
+        has_payload: bool,
+    ) -> io::Result<Vec<u8>> {
         let mut shared = self.lock();
         let ticket = shared.send(request, buffer, has_payload);
         // While this thread was sending, replies of others may have arrived.

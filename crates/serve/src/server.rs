@@ -33,7 +33,7 @@ pub struct Server {
     pub(crate) recorder: Option<Arc<Recorder>>,
     pub(crate) budget: Budget,
     pub(crate) clock: Clock,
-    pub(crate) pace: Pace,
+    pub(crate) pace: Arc<Pace>,
     pub(crate) tls: Option<Tls>,
     /// True if threads that wait for a device use real-time priority.
     pub(crate) realtime: bool,
@@ -66,7 +66,7 @@ impl Server {
             recorder: None,
             budget: Budget::new(limits.bytes_in_flight),
             clock,
-            pace: Pace::new(clock, Speed::REAL),
+            pace: Arc::new(Pace::new(clock, Speed::REAL)),
             tls: None,
             realtime: false,
             latencies: false,
@@ -82,7 +82,7 @@ impl Server {
 
     /// Sets the speed of the devices' time.
     pub fn with_speed(self, speed: Speed) -> Server {
-        Server { pace: Pace::new(self.clock, speed), ..self }
+        Server { pace: Arc::new(Pace::new(self.clock, speed)), ..self }
     }
 
     /// Offers or requires TLS.

@@ -67,7 +67,7 @@ impl<'a> RequestHandler<'a> {
             server,
             export,
             device,
-            context: Context::new(server.pace.now()),
+            context: Context::with_clock(server.pace.clone()),
             arrived_at: server.clock.now(),
             unsent_latencies: Vec::new(),
             power_losses: device.power_losses(),
@@ -86,7 +86,7 @@ impl<'a> RequestHandler<'a> {
 
     /// Records the current time as the arrival time of the received requests.
     pub(crate) fn set_arrival_time(&mut self) {
-        self.context = Context::new(self.server.pace.now());
+        self.context.set_arrival(self.server.pace.now());
         if self.server.latencies {
             self.arrived_at = self.server.clock.now();
         }
@@ -366,13 +366,13 @@ impl<'a> RequestHandler<'a> {
     }
 
     fn fail(&mut self, token: Token, error: IoError) {
-        self.replies.error(token, number(error), &error.to_string(), &mut self.outbox.heads);
+        self.replies.error(token, error_number(error), &error.to_string(), &mut self.outbox.heads);
         self.counts.add(Count::Errors, 1);
     }
 }
 
 /// Returns the protocol's number of an error.
-fn number(error: IoError) -> ErrorNumber {
+pub(crate) fn error_number(error: IoError) -> ErrorNumber {
     match error {
         IoError::ReadOnly => ErrorNumber::Permission,
         IoError::Medium => ErrorNumber::Io,

@@ -1,11 +1,13 @@
-//! [`Remote`]: blocking calls of many threads over one connection.
+//! [`Remote`]: blocking calls of many threads over one connection. [`RemoteDevice`]: the same export as a device.
 
 use crate::answers::DelayedDevice;
 use crate::server::{TestServer, alone, memory};
-use flashlab_serve::{Limits, Remote};
+use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
+use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
+use flashlab_serve::{Limits, Remote, RemoteDevice};
 use flashlab_sim::Rng;
 use std::io::ErrorKind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const BLOCK: usize = 4096;
 
@@ -123,4 +125,83 @@ fn a_server_that_goes_away_fails_every_request_of_every_thread() {
         }
     };
     assert!(error.to_string().contains("closed the connection"), "{error}");
+}
+
+#[test]
+fn a_remote_device_passes_the_tests_of_every_device() {
+    let server = TestServer::new(memory(8 << 20));
+    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    agrees_with_an_array(&*device, 1, 2000);
+    rejects_requests_beyond_the_end(&*device);
+    let features = device.features();
+    assert!(features.discard && features.write_zeroes && !features.read_only && !features.extents);
+}
+
+/// A device in memory that records the requests that make data durable.
+struct Recorded {
+    memory: Arc<dyn BlockDevice>,
+    durable: Mutex<Vec<&'static str>>,
+    read_only: bool,
+}
+
+impl BlockDevice for Recorded {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+    fn features(&self) -> Features {
+        Features { read_only: self.read_only, ..self.memory.features() }
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let recorded = match &io {
+            Io::Write { durable: true, .. } => Some("write"),
+            Io::WriteZeroes { durable: true, .. } => Some("zeroes"),
+            Io::Discard { durable: true, .. } => Some("discard"),
+            Io::Flush => Some("flush"),
+            _ => None,
+        };
+        self.durable.lock().expect("no panic").extend(recorded);
+        self.memory.start(cx, io)
+    }
+}
+
+#[test]
+fn durable_requests_and_errors_reach_a_remote_device_and_its_client() {
+    let inner = Arc::new(Recorded { memory: memory(1 << 20), durable: Mutex::default(), read_only: false });
+    let server = TestServer::new(inner.clone());
+    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    let (offset, length, durable) = (0, 4096, true);
+    for io in [
+        Io::Write { offset, data: vec![1; 4096].into(), durable },
+        Io::WriteZeroes { offset, length, durable, allocate: true, fast: false },
+        Io::Discard { offset, length, durable },
+        Io::Flush,
+        Io::Write { offset, data: vec![2; 4096].into(), durable: false },
+    ] {
+        assert!(matches!(execute(&*device, io), Ok(Answer::Done)));
+    }
+    assert_eq!(*inner.durable.lock().expect("no panic"), ["write", "zeroes", "discard", "flush"]);
+    assert_eq!(read(&*device, 0, 4096), [2; 4096]);
+
+    let read_only = RemoteDevice::open(&server.uri(), true).expect("it serves");
+    assert!(read_only.features().read_only);
+    let write = || Io::Write { offset, data: vec![3; 4096].into(), durable: false };
+    assert_eq!(execute(&*read_only, write()).expect_err("it is read-only"), IoError::ReadOnly);
+    let refusing = Recorded { memory: memory(1 << 20), durable: Mutex::default(), read_only: true };
+    let server = TestServer::new(Arc::new(refusing));
+    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    assert!(device.features().read_only, "the flags of the export say so");
+    assert_eq!(execute(&*device, write()).expect_err("it is read-only"), IoError::ReadOnly);
+}
+
+#[test]
+fn a_remote_device_whose_server_goes_away_fails_all_requests() {
+    let mut server = TestServer::new(memory(1 << 20));
+    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    assert_eq!(read(&*device, 0, 4096), [0; 4096]);
+    server.shut_down();
+    for _ in 0..3 {
+        let failed = execute(&*device, Io::Read { offset: 0, buffer: vec![0; 4096] });
+        assert!(matches!(failed, Err(IoError::Medium | IoError::ShuttingDown)), "{failed:?}");
+        assert!(execute(&*device, Io::Flush).is_err());
+    }
 }
