@@ -4,7 +4,7 @@ use crate::encode::{Checksum, Compressor, Encoding};
 use crate::error::shown;
 use crate::extent::{BLOCKS_MAX, POINTERS_MAX, Pointer};
 use crate::format::{
-    ENTRY_HEADER, ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, OPEN_LEN, RUN_HEADER, Record,
+    ENTRY_HEADER, ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, OPEN_LEN, Place, RUN_HEADER, Record,
     SUPERBLOCK_SIZE, Superblock, TAG_WRITER_LEN,
 };
 use crate::keys::{Keyring, TAG_LEN};
@@ -140,6 +140,15 @@ impl Layout {
             block: self.block,
             keyring,
         }
+    }
+
+    /// Returns the offset of a run of a checkpoint on a member with this number of buckets; `None` outside of the buckets
+    /// that a checkpoint may use.
+    pub(crate) fn run_offset(&self, place: Place, buckets: u32) -> Option<u64> {
+        let Place { bucket, offset } = place;
+        let end = offset.checked_add(self.run_len() / self.block)?;
+        let fits = end <= self.bucket_blocks() && (self.journal_buckets..buckets).contains(&bucket);
+        fits.then(|| self.bucket_offset(bucket) + u64::from(offset) * u64::from(self.block))
     }
 
     /// Returns the largest length of a record: that of an extent with an authentication tag for each unit.

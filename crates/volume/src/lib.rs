@@ -8,6 +8,7 @@
 //! - [`Options`] are the choices of a user at format time.
 //! - [`mod@format`] contains the structures on the medium, as bytes.
 //! - [`Volume`] is the engine: [`Volume::format`] creates a volume, and [`Volume::open`] returns a block device.
+//! - [`examine`] reads the journal and the checkpoint of one member, damaged or not.
 //!
 //! The crate has no clock and starts no threads: background work is a task of the context's executor, so the same code
 //! runs live, in simulated time and under crash tests. A server lends a volume its threads for codecs ([`Threads`]).
@@ -16,6 +17,7 @@
 mod allocate;
 pub mod encode;
 mod error;
+pub mod examine;
 mod extent;
 pub mod format;
 mod journals;

@@ -9,13 +9,14 @@ use crate::VolumeError;
 use crate::allocate::Allocator;
 use crate::encode::Compression;
 use crate::extent::{Extent, ExtentState, Pointer};
-use crate::format::{Fault, Place, Record, Root, Run};
+use crate::format::{Fault, Record, Root, Run};
 use crate::journals::{End, Found, Journals};
 use crate::keys::Keyring;
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::{self, Member};
 use flashlab_block::Context;
+use flashlab_sim::fault;
 use std::collections::BTreeMap;
 
 /// The state of a volume on its members.
@@ -154,6 +155,9 @@ pub(crate) async fn recover(
         faults,
     };
     replay_entries(&layout, &mut journals, &mut replay, &mut recovered)?;
+    if fault("volume-recovery-overwrites-the-journal") {
+        (recovered.at, recovered.used) = (root.journal_at, 0);
+    }
     recovered.faults.extend(journals.faults());
     incomplete |= !recovered.faults.is_empty();
     recovered.incomplete = incomplete;
@@ -193,40 +197,47 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
     for (member, bucket) in &recovered.checkpoint_buckets {
         allocator.mark_metadata(*member, *bucket);
     }
-    let mut evicted = Vec::new();
+    let mut changed = Vec::new();
     for extent in map.iter() {
         let blocks = extent.stored_blocks(layout.block);
-        let is_void =
-            |pointer: &&Pointer| !allocator.contains(pointer, blocks) || !allocator.is_current(pointer);
-        let pointers = extent.pointers();
-        if pointers.iter().filter(is_void).any(|pointer| !pointer.cached) {
-            return Err(VolumeError::Damaged(format!(
-                "the extent at block {} refers to a bucket that holds other data",
-                extent.start()
-            )));
-        }
-        let voids = pointers.iter().zip(0u32..).filter(|(pointer, _)| is_void(pointer));
-        let voids = voids.fold(0, |voids, (_, n)| voids | 1 << n);
-        if voids != 0 {
-            evicted.push(extent.clone());
-        }
-        let kept = pointers.iter().zip(0u32..).filter(|(_, n)| voids >> n & 1 == 0);
-        for (pointer, _) in kept {
+        let kept = kept(extent, &allocator, blocks).map_err(VolumeError::Damaged)?;
+        for pointer in &kept {
             if !allocator.count(pointer, blocks) {
                 return Err(VolumeError::Damaged(format!("bucket {} has too many extents", pointer.bucket)));
             }
         }
+        if kept.len() < extent.pointers().len() {
+            changed.push(extent.with_pointers(&kept));
+        }
     }
-    for extent in evicted {
-        let blocks = extent.stored_blocks(layout.block);
-        let is_kept =
-            |pointer: &&Pointer| allocator.contains(pointer, blocks) && allocator.is_current(pointer);
-        let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
-        map.insert(extent.with_pointers(&kept), |_, _| {});
+    for extent in changed {
+        map.insert(extent, |_, _| {});
     }
     allocator.find_free();
     (recovered.map, recovered.allocator, recovered.salts) = (map, allocator, salts);
     Ok(recovered)
+}
+
+/// Returns the copies of an extent without cached copies whose buckets were reused, and without second copies on
+/// a member, which a garbage collection of earlier versions could leave. Reconcile stores other copies in their place.
+fn kept(extent: &Extent, allocator: &Allocator, blocks: u32) -> Result<Vec<Pointer>, String> {
+    let pointers = extent.pointers();
+    let mut kept = Vec::with_capacity(pointers.len());
+    for (n, pointer) in pointers.iter().enumerate() {
+        let is_before = |(m, other): (usize, &Pointer)| {
+            other.member == pointer.member && (other.cached, m) < (pointer.cached, n)
+        };
+        let is_current = allocator.contains(pointer, blocks) && allocator.is_current(pointer);
+        if pointers.iter().enumerate().any(is_before) || pointer.cached && !is_current {
+            continue;
+        }
+        if !is_current {
+            let start = extent.start();
+            return Err(format!("the extent at block {start} refers to a bucket that holds other data"));
+        }
+        kept.push(*pointer);
+    }
+    Ok(kept)
 }
 
 /// Loads the checkpoint from a member. Returns its contents and its buckets.
@@ -242,15 +253,11 @@ async fn load(
         Replay { layout, map: Map::new(layout.block, layout.unit), allocator, salts: BTreeMap::new() };
     let (mut next, mut buckets) = (root.first, Vec::new());
     for index in 0..root.runs {
-        let Some(Place { bucket, offset }) = next else {
+        let Some(place) = next else {
             return Err(format!("run {index} of {} has no place", root.runs));
         };
-        let blocks = layout.run_len() / layout.block;
-        let fits = offset.checked_add(blocks).is_some_and(|end| end <= layout.bucket_blocks());
-        if !fits || bucket >= members[member].entry.buckets || bucket < layout.journal_buckets {
-            return Err(format!("run {index} lies outside of the member"));
-        }
-        let at = layout.bucket_offset(bucket) + u64::from(offset) * u64::from(layout.block);
+        let at = layout.run_offset(place, members[member].entry.buckets);
+        let at = at.ok_or_else(|| format!("run {index} lies outside of the member"))?;
         let bytes = member::read_long(&*members[member].device, cx, at, u64::from(layout.run_len())).await;
         let bytes = bytes.map_err(|error| format!("run {index}: {error}"))?;
         let run = Run::decode(&bytes, &layout.volume, keyring);
@@ -269,8 +276,8 @@ async fn load(
             replay.apply(record)
         });
         applied.map_err(|fault| format!("run {index}: {fault}"))?;
-        if !buckets.contains(&bucket) {
-            buckets.push(bucket);
+        if !buckets.contains(&place.bucket) {
+            buckets.push(place.bucket);
         }
         next = run.next;
     }

@@ -23,6 +23,11 @@ impl Volume {
     /// Reads the superblocks and every copy of every extent, and compares the map with the use of the buckets. Changes
     /// nothing. Writes of other clients may go on.
     pub async fn check(&self, cx: &Context) -> Report {
+        self.check_with(cx, |_| ()).await
+    }
+
+    /// Checks as [`Volume::check`] does, and calls `progress` with the number of stored bytes read so far.
+    pub async fn check_with(&self, cx: &Context, mut progress: impl FnMut(u64) + Send) -> Report {
         let mut report = Report::default();
         let inner = self.gate.pass().await;
         for (n, member) in inner.members.iter().enumerate() {
@@ -51,6 +56,7 @@ impl Volume {
             let inner = self.gate.pass().await;
             if inner.has(extent) {
                 inner.check_extent(cx, extent, &mut report).await;
+                progress(report.bytes);
             }
         }
         report

@@ -42,15 +42,19 @@ pub(super) enum Moved {
 type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
 impl Inner {
-    /// Frees buckets until new data finds space. Requests that wait for space share one collection.
-    pub(super) async fn make_space(&self, cx: &Context) -> Result<(), IoError> {
+    /// Frees buckets until `take`, which takes the space of the caller, succeeds. Requests that wait for space share one
+    /// collection. `take` follows each freed bucket, so that requests that arrive meanwhile do not take them all.
+    pub(super) async fn make_space(
+        &self,
+        cx: &Context,
+        mut take: impl FnMut() -> Result<bool, IoError>,
+    ) -> Result<(), IoError> {
         let _guard = self.space.lock().await;
         let copies = usize::from(self.layout.replicas);
         let at_once = self.lock().allocator.collect_at_once();
-        let has_space = || self.lock().allocator.has_space(copies, 0);
         let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
-        let mut tried = BTreeSet::new();
-        if has_space() || self.release(cx).await? && has_space() {
+        let (mut tried, mut is_taken) = (BTreeSet::new(), false);
+        if take()? || self.release(cx).await? && take()? {
             return Ok(());
         }
         loop {
@@ -59,7 +63,7 @@ impl Inner {
                 .allocator
                 .victims(VICTIMS_MAX, &|member, bucket| tried.contains(&(member, bucket)));
             if victims.is_empty() {
-                return if has_space() { Ok(()) } else { Err(IoError::NoSpace) };
+                return if is_taken || take()? { Ok(()) } else { Err(IoError::NoSpace) };
             }
             for victims in victims.chunks(PASS_MIN.max(2 * at_once)) {
                 let mut residents = self.residents(victims);
@@ -71,9 +75,13 @@ impl Inner {
                         }
                     }
                     let _ = self.release(cx).await?;
-                    if has_enough() {
+                    is_taken = is_taken || take()?;
+                    if is_taken && has_enough() {
                         return Ok(());
                     }
+                }
+                if is_taken {
+                    return Ok(());
                 }
             }
         }
@@ -231,10 +239,11 @@ impl Inner {
             }
         };
         let blocks = extent.stored_blocks(self.layout.block);
-        let mut taken: Vec<u8> =
-            extent.pointers().iter().filter(|p| **p != source).map(|pointer| pointer.member).collect();
-        let mut without = Moved::NoSpace;
+        let (mut failed, mut without) = (Vec::new(), Moved::NoSpace);
         loop {
+            // Another copy may have moved since the extent was looked up.
+            let Some(mut taken) = self.members_beside(extent, &source) else { return Ok(Moved::Done) };
+            taken.extend(&failed);
             let want = Want {
                 stream: Stream::Collect,
                 blocks,
@@ -249,15 +258,33 @@ impl Inner {
             let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(without) };
             let target = places[0];
             match self.write_to(cx, target.member, self.layout.offset(&target), stored.clone()).await {
-                Ok(()) => {
-                    self.replace_copy(extent, &source, target, blocks)?;
-                    return Ok(Moved::Done);
+                Ok(()) => self.replace_copy(extent, &source, target, blocks)?,
+                Err(error) => {
+                    without = Moved::Failed(error);
+                    self.unrefer_all(&places, blocks);
+                    failed.push(target.member);
                 }
-                Err(error) => without = Moved::Failed(error),
             }
-            self.unrefer_all(&places, blocks);
-            taken.push(target.member);
         }
+    }
+
+    /// Returns the members with other copies of those parts of an extent that still have the copy `source`; `None` if the
+    /// map has no such part.
+    fn members_beside(&self, extent: &Extent, source: &Pointer) -> Option<Vec<u8>> {
+        let blocks = extent.stored_blocks(self.layout.block);
+        let state = self.lock();
+        let mut beside = None;
+        for part in state.map.overlapping(extent.live()) {
+            if part.pointers().iter().any(|pointer| lies_in(pointer, source, blocks)) {
+                let others = match fault("volume-moves-two-copies-together") {
+                    true => extent.pointers(),
+                    false => part.pointers(),
+                };
+                let others = others.iter().filter(|pointer| !lies_in(pointer, source, blocks));
+                beside.get_or_insert_with(Vec::new).extend(others.map(|pointer| pointer.member));
+            }
+        }
+        beside
     }
 
     /// Returns the target to which a member belongs, in which garbage collection keeps its data.
@@ -273,7 +300,8 @@ impl Inner {
         }
     }
 
-    /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has.
+    /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has, apart from parts
+    /// with another copy on the same member as the target.
     fn replace_copy(
         &self,
         extent: &Extent,
@@ -286,12 +314,13 @@ impl Inner {
         let position = state.change()?;
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
         for part in parts {
-            let is_same = |pointer: &Pointer| {
-                let place = |pointer: &Pointer| Pointer { offset: 0, ..*pointer };
-                place(pointer) == place(source)
-                    && (pointer.offset.wrapping_sub(source.offset)) < extent.stored_blocks(block)
-            };
-            if !part.pointers().iter().any(is_same) && !fault("volume-mover-revives-old-data") {
+            let is_same = |pointer: &Pointer| lies_in(pointer, source, blocks);
+            let is_beside = |pointer: &Pointer| pointer.member == target.member && !is_same(pointer);
+            let revives = fault("volume-mover-revives-old-data");
+            let pointers = part.pointers();
+            if !pointers.iter().any(is_same) && !revives
+                || pointers.iter().any(is_beside) && !fault("volume-moves-two-copies-together")
+            {
                 continue;
             }
             let place = |pointer: &Pointer| match is_same(pointer) {
@@ -299,7 +328,7 @@ impl Inner {
                 false => *pointer,
             };
             let moved = part.with_pointers(&part.pointers().iter().map(place).collect::<Vec<_>>());
-            let moved = if fault("volume-mover-revives-old-data") && moved == part {
+            let moved = if revives && moved == part {
                 let place = |p: &Pointer| if p == source { target } else { *p };
                 extent.with_pointers(&extent.pointers().iter().map(place).collect::<Vec<_>>())
             } else {
@@ -327,4 +356,10 @@ impl Inner {
         state.end_group();
         Ok(())
     }
+}
+
+/// Returns true if a pointer lies within the copy of `blocks` blocks at `copy`.
+fn lies_in(pointer: &Pointer, copy: &Pointer, blocks: u32) -> bool {
+    let bucket = |pointer: &Pointer| Pointer { offset: 0, ..*pointer };
+    bucket(pointer) == bucket(copy) && pointer.offset.wrapping_sub(copy.offset) < blocks
 }

@@ -53,7 +53,7 @@ use flashlab_sim::{Duration, Instant, fault};
 use futures_util::lock::Mutex as AsyncMutex;
 use gate::Gate;
 use health::Health;
-use statistics::Statistics;
+use statistics::{CacheReads, Statistics};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -100,6 +100,7 @@ struct Core {
     failing: AtomicU32,
     /// Number of requests of clients in flight.
     requests: AtomicU32,
+    cache_reads: CacheReads,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit.
     journal: AsyncMutex<Journal>,
@@ -174,6 +175,9 @@ pub struct Usage {
     pub poisoned: u64,
     /// Logical and stored bytes of the extents by their compression.
     pub by_compression: BTreeMap<&'static str, (u64, u64)>,
+    /// Number of extents that requests read from cached copies since the volume was opened, and from others: both zero
+    /// without a promote target.
+    pub cache_reads: (u64, u64),
     /// Logical bytes by the number of their durable copies on members that are there.
     pub by_copies: BTreeMap<usize, u64>,
     /// The members.
@@ -281,6 +285,7 @@ impl Volume {
             background_compression: layout.background_compression,
             poisoned,
             by_compression,
+            cache_reads: inner.cache_reads.counts(),
             by_copies,
             members: (0..members.len()).map(member).collect(),
         }

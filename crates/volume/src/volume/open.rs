@@ -4,7 +4,7 @@ use super::codec::{Codec, CodecCosts};
 use super::commit::Journal;
 use super::gate::Gate;
 use super::health::Health;
-use super::statistics::Statistics;
+use super::statistics::{CacheReads, Statistics};
 use super::unlock::unlock;
 use super::{Core, Inner, Pending, State, Volume};
 use crate::extent::{Extent, ExtentState};
@@ -458,6 +458,7 @@ impl Inner {
             read_only,
             failing: AtomicU32::new(0),
             requests: AtomicU32::new(0),
+            cache_reads: CacheReads::default(),
             state: Mutex::new(state),
             journal: AsyncMutex::new(journal),
             space: AsyncMutex::new(()),

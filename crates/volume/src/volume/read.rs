@@ -92,6 +92,13 @@ fn stored(extent: &Extent, blocks: &Range<u64>) -> Range<u32> {
     from..from + (blocks.end - blocks.start) as u32
 }
 
+/// Returns true if a member whose reads take `slow` nanoseconds is drawn before one whose reads take `fast`: with the odds of
+/// the squares of their speeds.
+fn is_drawn(slow: u64, fast: u64, random: u64) -> bool {
+    let [slow, fast] = [slow, fast].map(|ns| u128::from((ns >> 10).min(u32::MAX.into())).pow(2));
+    u128::from(random >> 32) * (slow + fast) < fast << 32
+}
+
 /// Divides extents into runs whose stored bytes lie side by side on a member. A run keeps the order of the extents.
 fn runs(wanted: &[Wanted<'_>]) -> Vec<Vec<usize>> {
     /// A run that may grow: its member, its end on the member, its bytes, and its number.
@@ -132,7 +139,10 @@ impl Inner {
         for _ in 0..ATTEMPTS_MAX {
             let length = buffer.len();
             let read = match self.look_up(&blocks) {
-                Found::One(extent) => self.read_extent(cx, &extent, blocks.clone(), buffer).await?,
+                Found::One(extent) => {
+                    let read = self.read_extent(cx, &extent, blocks.clone(), buffer).await?;
+                    read.map(|(from, bytes)| self.counted(&from, bytes))
+                }
                 Found::Parts(extents) => self.read_parts(cx, &extents, blocks.clone(), buffer).await?,
             };
             match read {
@@ -173,13 +183,19 @@ impl Inner {
         mut buffer: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, IoError> {
         let (block, length) = (u64::from(self.layout.block), buffer.len());
+        // One number for all parts, so that neighbours are read from the same member.
+        let has_choice = extents.iter().any(|extent| extent.pointers().len() > 1);
+        let random = if has_choice { cx.random() } else { 0 };
         let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end().min(blocks.end);
         let wanted: Vec<Wanted<'_>> =
-            extents.iter().map(|extent| self.wanted(extent, part(extent))).collect();
+            extents.iter().map(|extent| self.wanted(random, extent, part(extent))).collect();
         let runs = runs(&wanted);
         if runs.len() == 1 && self.are_whole_units(&wanted, length) {
             match self.read_in_place(cx, &wanted, buffer).await {
-                Some(filled) => return Ok(Some(filled)),
+                Some(filled) => {
+                    let fetched = wanted.iter().filter_map(|part| part.fetch.as_ref());
+                    return Ok(Some(fetched.fold(filled, |filled, (from, _)| self.counted(from, filled))));
+                }
                 None => buffer = vec![0; length],
             }
         }
@@ -232,11 +248,11 @@ impl Inner {
         wanted.iter().filter_map(|wanted| wanted.fetch.as_ref()).all(is_current).then_some(buffer)
     }
 
-    /// Returns the part of an extent that a read needs, with the place of its first copy.
-    fn wanted<'a>(&self, extent: &'a Extent, blocks: Range<u64>) -> Wanted<'a> {
+    /// Returns the part of an extent that a read needs, with the place of the copy that is drawn first.
+    fn wanted<'a>(&self, random: u64, extent: &'a Extent, blocks: Range<u64>) -> Wanted<'a> {
         let pointer = match &*extent.pointers() {
             [pointer] => Some(*pointer),
-            _ => self.by_expected_time(extent).first().copied(),
+            _ => self.in_reading_order(random, extent).first().copied(),
         };
         let fetch = pointer.map(|pointer| (pointer, self.fetch(extent, &pointer, stored(extent, &blocks))));
         Wanted { extent, blocks, fetch }
@@ -270,11 +286,12 @@ impl Inner {
             if let Some((fetch, opened)) = fetch.as_ref().zip(opened)
                 && let Ok(part) = self.finish(cx, extent, fetch, stored(extent, blocks), opened).await
             {
-                reads.push(Ok(Some(part)));
+                reads.push(Ok(Some(self.counted(&fetch.0, part))));
                 continue;
             }
             let length = ((blocks.end - blocks.start) * block) as usize;
-            reads.push(self.read_extent(cx, extent, blocks.clone(), vec![0; length]).await);
+            let read = self.read_extent(cx, extent, blocks.clone(), vec![0; length]).await;
+            reads.push(read.map(|read| read.map(|(from, bytes)| self.counted(&from, bytes))));
         }
         reads
     }
@@ -299,26 +316,26 @@ impl Inner {
     }
 
     /// Reads `blocks`, a part of the live range of an extent, from one of its copies, into a buffer of that length.
-    /// Returns `None` if the extent was moved meanwhile.
+    /// Returns the copy and the bytes, or `None` if the extent was moved meanwhile.
     pub(super) async fn read_extent(
         &self,
         cx: &Context,
         extent: &Extent,
         blocks: Range<u64>,
         buffer: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, IoError> {
+    ) -> Result<Option<(Pointer, Vec<u8>)>, IoError> {
         let wanted = stored(extent, &blocks);
         let mut buffer = Some(buffer);
         if let [pointer] = &*extent.pointers() {
             return match self.read_copy(cx, extent, pointer, wanted, buffer.take()).await {
-                Ok(bytes) => Ok(Some(bytes)),
+                Ok(bytes) => Ok(Some((*pointer, bytes))),
                 Err(CopyError::Moved) => Ok(None),
                 Err(CopyError::Bad) => Err(IoError::Medium),
             };
         }
-        for pointer in self.by_expected_time(extent) {
+        for pointer in self.in_reading_order(cx.random(), extent) {
             match self.read_copy(cx, extent, &pointer, wanted.clone(), buffer.take()).await {
-                Ok(bytes) => return Ok(Some(bytes)),
+                Ok(bytes) => return Ok(Some((pointer, bytes))),
                 Err(CopyError::Moved) if !pointer.cached => return Ok(None),
                 Err(CopyError::Moved | CopyError::Bad) => {}
             }
@@ -326,17 +343,35 @@ impl Inner {
         Err(IoError::Medium)
     }
 
-    /// Returns the copies of an extent that exist, those with the shortest expected read first.
-    fn by_expected_time(&self, extent: &Extent) -> Vec<Pointer> {
+    /// Counts the read of an extent from a copy, if there may be cached ones. Returns its bytes.
+    fn counted(&self, from: &Pointer, bytes: Vec<u8>) -> Vec<u8> {
+        if self.layout.promote != 0 {
+            self.cache_reads.add(from.cached);
+        }
+        bytes
+    }
+
+    /// Returns the copies of an extent that exist, in the order in which a read tries them. The first one is drawn with
+    /// `random`, as in bcachefs: a member that takes twice as long as another one is first in one of five reads, so that its
+    /// average stays current.
+    fn in_reading_order(&self, random: u64, extent: &Extent) -> Vec<Pointer> {
         let mut pointers: Vec<Pointer> = {
             let state = self.lock();
             let is_current = |pointer: &&Pointer| state.allocator.is_current(pointer) || !pointer.cached;
             extent.pointers().iter().filter(is_current).copied().collect()
         };
-        pointers.sort_by_key(|pointer| {
-            let n = usize::from(pointer.member);
-            (!self.members[n].present, self.statistics[n].read_ns(), !pointer.cached)
-        });
+        let ns = |pointer: &Pointer| self.statistics[usize::from(pointer.member)].read_ns();
+        let is_absent = |pointer: &Pointer| !self.members[usize::from(pointer.member)].present;
+        pointers.sort_by_key(|pointer| (is_absent(pointer), ns(pointer), !pointer.cached));
+        let mut first = 0;
+        for n in 1..pointers.len() {
+            if !is_absent(&pointers[n]) && is_drawn(ns(&pointers[n]), ns(&pointers[first]), random) {
+                first = n;
+            }
+        }
+        if let Some(tried) = pointers.get_mut(..=first) {
+            tried.rotate_right(1);
+        }
         pointers
     }
 
@@ -469,7 +504,7 @@ impl Inner {
     /// Reads and verifies the stored bytes of an extent from its first good copy, with their padding.
     pub(super) async fn read_stored(&self, cx: &Context, extent: &Extent) -> Result<Vec<u8>, Unread> {
         let mut why = Unread::Bad;
-        for pointer in self.by_expected_time(extent) {
+        for pointer in self.in_reading_order(cx.random(), extent) {
             match self.read_stored_copy(cx, extent, &pointer).await {
                 Ok(stored) => return Ok(stored),
                 Err(Unread::Failed) => why = Unread::Failed,
@@ -519,5 +554,23 @@ impl Inner {
         }
         part(blocks.end - at, true);
         parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_drawn;
+    use flashlab_sim::Rng;
+
+    #[test]
+    fn a_slow_member_is_drawn_by_the_square_of_its_speed_and_an_unknown_one_first() {
+        let mut rng = Rng::new(1);
+        let mut share = |slow: u64, fast: u64| {
+            (0..10_000).filter(|_| is_drawn(slow, fast, rng.next_u64())).count() as f64 / 1e4
+        };
+        assert!((share(2 << 20, 1 << 20) - 0.2).abs() < 0.02);
+        assert!((share(1 << 20, 1 << 20) - 0.5).abs() < 0.02);
+        assert!((share(30 << 20, 1 << 20) - 1.0 / 901.0).abs() < 0.002);
+        assert_eq!((share(1 << 20, 0), share(0, 0), share(u64::MAX, 1 << 20)), (0.0, 0.0, 0.0));
     }
 }

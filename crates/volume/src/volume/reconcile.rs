@@ -333,7 +333,7 @@ impl Inner {
     ) -> Result<Result<(), Reason>, IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
         let data = match self.read_extent(cx, extent, extent.live(), buffer).await {
-            Ok(Some(data)) => data,
+            Ok(Some((_, data))) => data,
             Ok(None) => return Ok(Ok(())),
             Err(_) => return Ok(Err(Reason::Unreadable)),
         };

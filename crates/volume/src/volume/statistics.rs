@@ -3,6 +3,7 @@
 use super::Inner;
 use crate::member;
 use flashlab_block::{Context, IoError, Payload};
+use flashlab_sim::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Weight of a new time in the moving average: one eighth.
@@ -17,6 +18,26 @@ pub(super) struct Statistics {
     written_bytes: AtomicU64,
     flushes: AtomicU64,
     read_ns: AtomicU64,
+    write_ns: AtomicU64,
+}
+
+/// Extents that requests read while the volume has a promote target.
+#[derive(Debug, Default)]
+pub(super) struct CacheReads {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl CacheReads {
+    pub(super) fn add(&self, is_cached: bool) {
+        let counter = if is_cached { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the numbers of extents that were read from cached copies, and from others.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
 }
 
 /// Requests to a member since the volume was opened, without those of the opening.
@@ -32,8 +53,10 @@ pub struct Requests {
     pub written_bytes: u64,
     /// Number of flushes.
     pub flushes: u64,
-    /// Moving average of the time of a read. Zero if the contexts of the requests have no executor.
+    /// Moving average of the time of a read. Zero if the contexts of the requests have no clock.
     pub read_ns: u64,
+    /// Moving average of the time of a write, likewise.
+    pub write_ns: u64,
 }
 
 impl Statistics {
@@ -46,6 +69,7 @@ impl Statistics {
             written_bytes: get(&self.written_bytes),
             flushes: get(&self.flushes),
             read_ns: get(&self.read_ns),
+            write_ns: get(&self.write_ns),
         }
     }
 
@@ -58,6 +82,15 @@ impl Statistics {
         for (counter, n) in counts {
             counter.fetch_add(n, Ordering::Relaxed);
         }
+    }
+}
+
+/// Adds a time to a moving average.
+fn average(of: &AtomicU64, taken: Duration) {
+    let (average, taken) = (of.load(Ordering::Relaxed), taken.as_ns());
+    if taken != average {
+        let average = if average == 0 { taken } else { average - average / WEIGHT + taken / WEIGHT };
+        of.store(average, Ordering::Relaxed);
     }
 }
 
@@ -74,12 +107,7 @@ impl Inner {
         let device = &*self.members[usize::from(member)].device;
         let read = member::read(device, cx, offset, buffer).await;
         statistics.add([(&statistics.reads, 1), (&statistics.read_bytes, length as u64)]);
-        let taken = cx.now().as_ns().saturating_sub(began.as_ns());
-        let average = statistics.read_ns();
-        if taken != average {
-            let average = if average == 0 { taken } else { average - average / WEIGHT + taken / WEIGHT };
-            statistics.read_ns.store(average, Ordering::Relaxed);
-        }
+        average(&statistics.read_ns, cx.now().saturating_since(began));
         if read.is_err() {
             self.read_failed(member);
         }
@@ -94,9 +122,10 @@ impl Inner {
         offset: u64,
         data: Payload,
     ) -> Result<(), IoError> {
-        let statistics = &self.statistics[usize::from(member)];
+        let (statistics, began) = (&self.statistics[usize::from(member)], cx.now());
         statistics.add([(&statistics.writes, 1), (&statistics.written_bytes, data.len() as u64)]);
         let written = member::write(&*self.members[usize::from(member)].device, cx, offset, data).await;
+        average(&statistics.write_ns, cx.now().saturating_since(began));
         self.note_write(cx, member, false, written)
     }
 

@@ -35,23 +35,29 @@ impl Inner {
             self.compress_parts(offset, &data, rest.clone(), &mut compressed).await;
             let next = self.next_part(cx, offset, &data, rest.clone(), &mut compressed);
             match next.inspect_err(|_| self.drop_parts(&parts))? {
-                Ok(next) => {
-                    rest.start = next.blocks.end;
-                    parts.push(next);
-                }
+                Ok(next) => add_part(next, &mut parts, &mut rest),
                 Err(NoRoom::Cached) => {
                     self.evict(cx).await.inspect_err(|_| self.drop_parts(&parts))?;
                 }
-                Err(NoRoom::Full) => match self.make_space(cx).await {
-                    Ok(()) => {}
-                    Err(IoError::NoSpace) if !parts.is_empty() => {
-                        self.store(cx, std::mem::take(&mut parts)).await?;
+                Err(NoRoom::Full) => {
+                    let mut taken = None;
+                    let take = || {
+                        taken = self.next_part(cx, offset, &data, rest.clone(), &mut compressed)?.ok();
+                        Ok(taken.is_some())
+                    };
+                    let made = self.make_space(cx, take).await;
+                    taken.into_iter().for_each(|next| add_part(next, &mut parts, &mut rest));
+                    match made {
+                        Ok(()) => {}
+                        Err(IoError::NoSpace) if !parts.is_empty() => {
+                            self.store(cx, std::mem::take(&mut parts)).await?;
+                        }
+                        Err(error) => {
+                            self.drop_parts(&parts);
+                            return Err(error);
+                        }
                     }
-                    Err(error) => {
-                        self.drop_parts(&parts);
-                        return Err(error);
-                    }
-                },
+                }
             }
         }
         if parts.is_empty() {
@@ -318,6 +324,12 @@ impl Inner {
         }
         Ok(Answer::Done)
     }
+}
+
+/// Adds the next part of a write, whose `rest` begins behind it from now on.
+fn add_part(next: Part, parts: &mut Vec<Part>, rest: &mut Range<u64>) {
+    rest.start = next.blocks.end;
+    parts.push(next);
 }
 
 /// Encrypts the bytes of a part, or computes their checksums. Returns its extent, and its bytes padded to whole blocks.

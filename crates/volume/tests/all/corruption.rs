@@ -6,12 +6,15 @@ use crate::members::findings;
 use crate::pool::{BLOCK, disks, encrypted, format, open, open_options, open_with, options, options_for};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{Answer, Io};
-use flashlab_sim::Rng;
+use flashlab_block::{Answer, Context, Io};
+use flashlab_sim::{Instant, Rng};
+use flashlab_volume::examine::{Damage, Examination};
 use flashlab_volume::format::{
     ENTRY_HEADER, Entry, RUN_HEADER, Record, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets,
 };
 use flashlab_volume::{OpenOptions, Options, Pointer, Volume};
+use std::future::Future;
+use std::pin::pin;
 
 /// Logical bytes with data in the volumes of these tests.
 const USED: usize = 24 << 10;
@@ -175,6 +178,36 @@ fn a_moved_or_replayed_extent_is_an_error() {
     assert!(caught > 5, "{caught}");
 }
 
+/// Reads the journal and the checkpoint of a member, whatever its bytes are. Returns the entries and runs that are valid.
+fn examine(image: &Image) -> Option<(Vec<u64>, Vec<u32>)> {
+    let mut bytes = vec![0; SUPERBLOCK_SIZE];
+    image.read(0, &mut bytes);
+    let superblock = Superblock::decode(&bytes).ok()?;
+    let disk = Disk::new(image.clone(), BLOCK);
+    let examination = Examination::new(&disk, &superblock, None).ok()?;
+    let (mut entries, mut runs) = (Vec::new(), Vec::new());
+    let cx = Context::new(Instant::ZERO);
+    let entry = |_, entry: Result<Entry, Damage>| entries.extend(entry.map(|entry| entry.sequence));
+    // The disk answers at once.
+    let run = |index, run: Result<Run, Damage>| runs.extend(run.map(|_| index));
+    let mut poll = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(pin!(examination.journal(&cx, entry)).poll(&mut poll).is_ready());
+    assert!(pin!(examination.checkpoint(&cx, run)).poll(&mut poll).is_ready());
+    Some((entries, runs))
+}
+
+#[test]
+fn an_examination_sees_the_entries_and_runs_of_a_sound_member() {
+    let (disks, _) = filled(1, &options(), true);
+    let (entries, runs) = examine(&disks[0].image()).expect("a sound superblock");
+    let first = entries.iter().min().copied().expect("entries");
+    let mut sorted = entries.clone();
+    sorted.sort_unstable();
+    assert!(entries.len() > 10 && sorted == (first..first + entries.len() as u64).collect::<Vec<_>>());
+    assert_eq!(runs, (0..runs.len() as u32).collect::<Vec<_>>());
+    assert!(!runs.is_empty());
+}
+
 /// Decoders accept any bytes. Changed structures with a correct checksum reach the checks behind it.
 #[test]
 fn hostile_structures_give_errors_and_no_panic() {
@@ -194,6 +227,7 @@ fn hostile_structures_give_errors_and_no_panic() {
         run.records[n] ^= 1 << rng.below(8);
         let mut hostile = image.clone();
         hostile.write(at, &run.encode(&volume, BLOCK as usize, None));
+        examine(&hostile);
         // A forged checksum may point elsewhere; the data's own checksums then fail, unless the place is the same.
         if let Ok(volume) = open(&copies(&[hostile])) {
             let read = Io::Read { offset: 0, buffer: vec![0; data.len()] };
@@ -211,6 +245,7 @@ fn hostile_structures_give_errors_and_no_panic() {
             forged[8..12].copy_from_slice(&sum.to_le_bytes());
             let mut hostile = image.clone();
             copy_offsets(image.size()).into_iter().for_each(|at| hostile.write(at, &forged));
+            examine(&hostile);
             drop(open(&copies(&[hostile])));
         }
     }

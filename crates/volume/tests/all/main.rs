@@ -7,6 +7,7 @@ mod crash;
 mod device;
 mod encode;
 mod encrypted;
+mod fairness;
 mod faulty;
 mod golden;
 mod hostile;
