@@ -31,13 +31,6 @@ impl Failure {
         Failure { message: Some(format!("{}: {error}", path.display())), code: 1 }
     }
     /// Returns the failure of a valid request that could not be carried out.
-    #[cfg(any(
-        feature = "fit",
-        feature = "image",
-        feature = "record",
-        feature = "serve",
-        feature = "volume"
-    ))]
     pub(crate) fn failed(message: impl Display) -> Self {
         Failure { message: Some(message.to_string()), code: 1 }
     }
@@ -113,6 +106,9 @@ impl From<flashlab_served::ServedError> for Failure {
             }) if !matches!(fault, flashlab_volume::VolumeError::Option(_)) => Failure::failed(error),
             #[cfg(feature = "volume")]
             flashlab_served::ServedError::Locked(_) => Failure::failed(error),
+            flashlab_served::ServedError::Edge { error: flashlab_served::EdgeError::Failed(_), .. } => {
+                Failure::failed(error)
+            }
             error => Failure::usage(error),
         }
     }

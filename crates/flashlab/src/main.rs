@@ -9,6 +9,8 @@
 //! - 130: Ctrl-C stopped any other command.
 
 mod command;
+#[cfg(any(feature = "serve", feature = "volume"))]
+mod edge;
 mod failure;
 mod file;
 mod limits;

@@ -71,7 +71,7 @@ impl Argument {
     pub(super) fn misspelt_layer(&self, library: &Library) -> Option<ServedError> {
         let text = self.slice(&self.device);
         let end = text.find("state=").unwrap_or(text.len());
-        if text.starts_with("file:") {
+        if text.starts_with("file:") || text.contains("://") {
             return None;
         }
         text[..end].match_indices('+').find_map(|(at, _)| {

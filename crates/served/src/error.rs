@@ -1,6 +1,7 @@
 //! Errors of opening a device that stores bytes.
 
 use crate::device_files::DeviceFilesError;
+use crate::sources::EdgeError;
 use flashlab_block::layer::{LayerError, OverlayError};
 use flashlab_block::{FileError, MemoryError};
 use flashlab_catalogue::device::{DeviceError, StateError};
@@ -55,6 +56,13 @@ pub enum ServedError {
     Passphrase(flashlab_volume::keys::PassphraseError),
     /// The files of a device with a state file do not belong together, or are damaged.
     DeviceFiles(DeviceFilesError),
+    /// A device outside this process cannot be opened.
+    Edge {
+        /// Its URI.
+        uri: String,
+        /// The reason.
+        error: EdgeError,
+    },
     /// The list of exports cannot be parsed.
     Exports {
         /// The file.
@@ -228,6 +236,7 @@ impl fmt::Display for ServedError {
             #[cfg(feature = "volume")]
             ServedError::Passphrase(error) => error.fmt(f),
             ServedError::DeviceFiles(error) => error.fmt(f),
+            ServedError::Edge { uri, error } => write!(f, "{uri}: {error}"),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
         }
     }

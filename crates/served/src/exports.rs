@@ -8,9 +8,8 @@
 //! read-only = false
 //! ```
 
-use crate::{Served, ServedError};
+use crate::{Served, ServedError, Sources};
 use flashlab_block::read_whole_text;
-use flashlab_catalogue::library::Library;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -37,19 +36,20 @@ struct Export {
 
 impl Served {
     /// Opens the devices of a file. With `read_only`, no client will write to any of them.
-    pub fn open_file(
+    pub fn open_file<'a>(
         path: &Path,
         seed: u64,
         read_only: bool,
-        library: &Library,
+        sources: impl Into<Sources<'a>>,
     ) -> Result<Vec<Served>, ServedError> {
+        let sources = sources.into();
         let system = |error| ServedError::System { path: path.to_owned(), error };
         let text = read_whole_text(path, FILE_BYTES_MAX).map_err(system)?;
         let wrong = |why: String| ServedError::Exports { path: path.to_owned(), why };
         let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         let open = |export: Export| {
             let argument = [&[export.device], &export.layers[..]].concat().join("+");
-            let served = Served::open(&argument, seed, read_only || export.read_only, library)?;
+            let served = Served::open(&argument, seed, read_only || export.read_only, sources)?;
             Ok(Served { name: export.name, ..served })
         };
         file.export.into_iter().map(open).collect()

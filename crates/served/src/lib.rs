@@ -15,15 +15,18 @@ mod card;
 mod checksummed;
 mod closing;
 mod device_files;
+mod device_store;
 mod error;
 mod exports;
 mod journal;
 mod layers;
+mod sources;
 mod state_writer;
 mod store_model;
 mod verify_format;
 #[cfg(feature = "volume")]
 pub mod volume;
+pub mod wait;
 
 #[cfg(feature = "image")]
 pub use bottom::check_kept_changes;
@@ -31,6 +34,7 @@ pub use card::CardOrigin;
 pub use closing::{Background, Caller, Closing, Gauge};
 pub use device_files::DeviceFilesError;
 pub use error::{Problem, ServedError};
+pub use sources::{EdgeError, OpenUri, Opener, Sources};
 pub use state_writer::StateWriter;
 pub use store_model::{StoreModel, Verification, WrongBlock};
 pub use verify_format::{VerifyError, VerifyFailure, VerifyFormat};
@@ -40,7 +44,6 @@ use bottom::{Bottom, Opening, Simulated};
 use flashlab_block::layer::{Faults, Stats};
 use flashlab_block::model::{Throttled, Untimed};
 use flashlab_block::{BlockDevice, Timed};
-use flashlab_catalogue::library::Library;
 use flashlab_sim::Model;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -99,13 +102,13 @@ impl Served {
 
     /// Opens the device of an argument `[NAME=]DEVICE`. `seed` draws its medium and its injected faults. With
     /// `read_only`, no client will write to it.
-    pub fn open(
+    pub fn open<'a>(
         argument: &str,
         seed: u64,
         read_only: bool,
-        library: &Library,
+        sources: impl Into<Sources<'a>>,
     ) -> Result<Served, ServedError> {
-        Served::open_for(argument, seed, read_only, (library, false))
+        Served::open_for(argument, seed, read_only, (sources.into(), false))
     }
 
     /// Opens a device as [`Served::open`] does; `is_member` is true for a member of a volume.
@@ -113,17 +116,17 @@ impl Served {
         argument: &str,
         seed: u64,
         read_only: bool,
-        (library, is_member): (&Library, bool),
+        (sources, is_member): (Sources<'_>, bool),
     ) -> Result<Served, ServedError> {
         let argument = Argument::new(argument);
-        if let Some(error) = argument.misspelt_layer(library) {
+        if let Some(error) = argument.misspelt_layer(sources.library) {
             return Err(error);
         }
         let (part, mut layers) = argument.parts();
         let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
         let read_only_bytes = read_only || overlay.is_some();
         let Bottom { bytes, simulated, made, closing } =
-            bottom::open(part, &Opening { seed, read_only_bytes, is_member, library })?;
+            bottom::open(part, &Opening { seed, read_only_bytes, is_member, sources })?;
         if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
             return Err(misplaced.error(Problem::NotOnBytes));
         }

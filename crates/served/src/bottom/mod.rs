@@ -1,7 +1,9 @@
 //! The devices at the bottom of a stack: one module for each word with which an argument can begin, registered in one
-//! line of [`REGISTRY`]. Any other argument names a simulated device of the catalogue.
+//! line of [`REGISTRY`]. The program registers openers of devices outside this process, by the schemes of their URIs. Any
+//! other argument names a simulated device of the catalogue.
 
 mod directory;
+mod edge;
 mod file;
 mod made;
 mod memory;
@@ -16,9 +18,9 @@ use crate::argument::Part;
 use crate::checksummed::ChecksummedStore;
 use crate::closing::Closing;
 use crate::error::{Problem, ServedError};
+use crate::sources::{Opener, Sources};
 use flashlab_block::{BlockDevice, Geometry};
 use flashlab_catalogue::device::Device;
-use flashlab_catalogue::library::Library;
 use flashlab_sim::{Model, Store};
 use std::io;
 use std::sync::Arc;
@@ -38,8 +40,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) read_only_bytes: bool,
     /// True for a member of a volume.
     pub(crate) is_member: bool,
-    /// The catalogue's profiles.
-    pub(crate) library: &'a Library,
+    /// The profiles, and the openers of devices outside this process.
+    pub(crate) sources: Sources<'a>,
 }
 
 /// A device without layers.
@@ -81,6 +83,10 @@ pub(crate) fn is_registered(word: &str) -> bool {
 pub(crate) fn open(part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
     if part.word().is_empty() {
         return Err(part.error(Problem::NoName));
+    }
+    let has_scheme = |opener: &&Opener| opener.schemes.contains(&part.word());
+    if let Some(opener) = opening.sources.openers.iter().find(has_scheme) {
+        return edge::open(&part, opening.read_only_bytes, opener);
     }
     let registered = REGISTRY.iter().find(|(word, _)| *word == part.word());
     let open = registered.map_or(simulated::open as Open, |(_, open)| *open);

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 pub(super) fn open(part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
-    let (device, stored) = state_writer::open(part.text(), opening.library)?;
+    let (device, stored) = state_writer::open(part.text(), opening.sources.library)?;
     let bytes: Box<dyn Bytes> = match stored.clone() {
         Some(checksummed) => Box::new(checksummed),
         None => {

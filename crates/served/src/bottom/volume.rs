@@ -16,7 +16,7 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
     let degraded = degraded(&part)?;
     let options =
         OpenOptions { passphrase: passphrase(&part)?, degraded, ..open_options(opening.read_only_bytes)? };
-    let opened = Pool::parse(list)?.open(opening.seed, options, opening.library);
+    let opened = Pool::parse(list)?.open(opening.seed, options, opening.sources);
     let volume = opened.map_err(|error| match error {
         ServedError::Volume(PoolError { error: VolumeError::Key(KeyError::NotAvailable), .. }) => {
             ServedError::Locked(list.to_owned())

@@ -3,7 +3,7 @@
 //! A device counts as empty if its first mebibyte and its last 64 KiB read as zeroes: filesystems, partition tables,
 //! encrypted containers and members of RAIDs have their headers there.
 
-use super::wait_on;
+use crate::wait::wait_on;
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Started};
 use flashlab_sim::Instant;
 

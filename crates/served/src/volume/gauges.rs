@@ -31,6 +31,11 @@ pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
         let help = "Logical bytes per stored byte of one copy.";
         add("flashlab_volume_compression_ratio", help, vec![], logical as f64 / stored as f64);
     }
+    let (hits, misses) = usage.cache_reads;
+    let help = "Extents that requests read from cached copies since the volume was opened.";
+    add("flashlab_volume_cache_hits", help, vec![], hits as f64);
+    let help = "Extents that requests read from other copies, if the volume has a promote target.";
+    add("flashlab_volume_cache_misses", help, vec![], misses as f64);
     members(&usage, &mut gauges);
     gauges
 }
@@ -38,7 +43,7 @@ pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
 /// A number of a member, with its name and meaning.
 type OfMember = (&'static str, &'static str, fn(&MemberUsage, u64) -> f64);
 
-const OF_MEMBER: [OfMember; 9] = [
+const OF_MEMBER: [OfMember; 10] = [
     ("flashlab_volume_member_free_bytes", "Free bytes.", |m, b| f64::from(m.buckets.free) * b as f64),
     ("flashlab_volume_member_cached_bytes", "Bytes of buckets with nothing but cached copies.", |m, b| {
         f64::from(m.buckets.cached) * b as f64
@@ -55,6 +60,9 @@ const OF_MEMBER: [OfMember; 9] = [
     ("flashlab_volume_member_writes", "Writes since the volume was opened.", |m, _| m.requests.writes as f64),
     ("flashlab_volume_member_read_seconds", "Moving average of the time of a read.", |m, _| {
         m.requests.read_ns as f64 / 1e9
+    }),
+    ("flashlab_volume_member_write_seconds", "Moving average of the time of a write.", |m, _| {
+        m.requests.write_ns as f64 / 1e9
     }),
 ];
 

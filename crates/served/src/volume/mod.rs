@@ -18,13 +18,13 @@ mod scrubs;
 mod settings;
 
 pub use foreign::find_data;
-pub use opened::{OpenPool, wait, wait_on};
+pub use opened::OpenPool;
 pub use removal::note_on_removed;
 pub use settings::{member_number, read_setting};
 
-use crate::{Served, ServedError};
+use crate::wait::wait;
+use crate::{Served, ServedError, Sources};
 use flashlab_block::{BlockDevice, Context, read_whole_text};
-use flashlab_catalogue::library::Library;
 use flashlab_sim::Instant;
 use flashlab_volume::{Degraded, NewMember, OpenOptions, Volume, VolumeError};
 use serde::Deserialize;
@@ -167,13 +167,13 @@ impl Pool {
     ///
     /// # Errors
     /// Returns the error of the first device that cannot be opened.
-    pub fn open_members(
+    pub fn open_members<'a>(
         &self,
         seed: u64,
         read_only: bool,
-        library: &Library,
+        sources: impl Into<Sources<'a>>,
     ) -> Result<Vec<NewMember>, ServedError> {
-        let served = self.serve_members(seed, read_only, library)?;
+        let served = self.serve_members(seed, read_only, sources.into())?;
         let member = |(member, served): (&PoolMember, Served)| NewMember {
             label: member.label.clone(),
             durability: member.durability,
@@ -186,9 +186,9 @@ impl Pool {
         &self,
         seed: u64,
         read_only: bool,
-        library: &Library,
+        sources: Sources<'_>,
     ) -> Result<Vec<Served>, ServedError> {
-        let open = |member: &PoolMember| Served::open_for(&member.device, seed, read_only, (library, true));
+        let open = |member: &PoolMember| Served::open_for(&member.device, seed, read_only, (sources, true));
         self.members.iter().map(open).collect()
     }
 
@@ -196,10 +196,16 @@ impl Pool {
     ///
     /// # Errors
     /// Returns the error of a device, or the reason why the devices are not a volume.
-    pub fn open(&self, seed: u64, options: OpenOptions, library: &Library) -> Result<OpenPool, ServedError> {
+    pub fn open<'a>(
+        &self,
+        seed: u64,
+        options: OpenOptions,
+        sources: impl Into<Sources<'a>>,
+    ) -> Result<OpenPool, ServedError> {
+        let sources = sources.into();
         let (mut opened, mut members, mut unopened) = (Pool { members: Vec::new() }, Vec::new(), Vec::new());
         for member in &self.members {
-            match Served::open_for(&member.device, seed, options.read_only, (library, true)) {
+            match Served::open_for(&member.device, seed, options.read_only, (sources, true)) {
                 Ok(served) => {
                     opened.members.push(member.clone());
                     members.push(served);
@@ -220,7 +226,8 @@ impl Pool {
             scrubs: Arc::default(),
             removals: Arc::default(),
             work_errors: Arc::default(),
-            library: Arc::new(library.clone()),
+            library: Arc::new(sources.library.clone()),
+            openers: sources.openers,
             seed,
         })
     }

@@ -7,24 +7,23 @@ use super::scrubs::Scrubs;
 use crate::StateWriter;
 use crate::bottom::Bytes;
 use crate::closing::{Background, Caller, Closing, Gauge};
-use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started, ThreadPool};
+use crate::device_store::DeviceStore;
+use crate::sources::{Opener, Sources};
+use crate::wait::wait_on;
+use flashlab_block::{BlockDevice, Context, Geometry, IoError, ThreadPool};
 use flashlab_catalogue::library::Library;
-use flashlab_sim::{Duration, Instant, Store, StoreError};
+use flashlab_sim::{Duration, Instant, Store};
 use flashlab_volume::Volume;
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::ops::Range;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 
 /// Pause of background work after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// An open volume, with the state files of its members. As a store, it waits for each request.
+/// An open volume, with the state files of its members.
 #[derive(Clone)]
 pub struct OpenPool {
     /// The volume.
@@ -37,6 +36,8 @@ pub struct OpenPool {
     pub(super) work_errors: Arc<AtomicU64>,
     /// Profiles for further members.
     pub(super) library: Arc<Library>,
+    /// Openers of further members outside this process.
+    pub(super) openers: &'static [Opener],
     /// Seed of the members that are simulated.
     pub(super) seed: u64,
 }
@@ -90,7 +91,7 @@ impl Bytes for OpenPool {
         Ok(Arc::new(self.volume))
     }
     fn into_store(self: Box<Self>) -> Box<dyn Store> {
-        self
+        Box::new(DeviceStore(Arc::new(self.volume)))
     }
 }
 
@@ -132,102 +133,9 @@ impl OpenPool {
         self.state_writers().iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
     }
 
-    fn execute(&self, io: Io) -> Result<Answer, StoreError> {
-        let outcome: Outcome = match self.volume.start(&Context::new(Instant::ZERO), io) {
-            Started::Done(outcome) => outcome,
-            Started::Pending(future) => wait_on(future, &self.volume),
-        };
-        outcome.map_err(|error| match error {
-            IoError::NoSpace => StoreError::NoSpace,
-            _ => StoreError::Failed,
-        })
-    }
-
-    /// Divides a range into requests that the volume takes.
-    fn requests(&self, offset: u64, length: u64) -> impl Iterator<Item = Range<u64>> + use<> {
-        let (end, max) = (offset + length, self.volume.geometry().request_max);
-        (offset..end).step_by(max as usize).map(move |start| start..end.min(start + max))
-    }
-}
-
-/// The caller aligns requests to the blocks of the volume.
-impl Store for OpenPool {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        for range in self.requests(offset, buffer.len() as u64) {
-            let read = Io::Read { offset: range.start, buffer: vec![0; (range.end - range.start) as usize] };
-            let Answer::Read(bytes) = self.execute(read)? else { return Err(StoreError::Failed) };
-            buffer[(range.start - offset) as usize..][..bytes.len()].copy_from_slice(&bytes);
-        }
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        for range in self.requests(offset, bytes.len() as u64) {
-            let part = bytes[(range.start - offset) as usize..(range.end - offset) as usize].to_vec();
-            self.execute(Io::Write { offset: range.start, data: part.into(), durable: false })?;
-        }
-        Ok(())
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        self.execute(Io::Discard { offset, length, durable: false }).map(drop)
-    }
-
-    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        let (mut at, length) = (range.start, range.end - range.start);
-        let Answer::Extents(extents) = self.execute(Io::Extents { offset: at, length })? else {
-            return Ok(Some(range));
-        };
-        for extent in extents {
-            if !extent.zero {
-                return Ok(Some(at..at + extent.length));
-            }
-            at += extent.length;
-        }
-        Ok(None)
-    }
-
-    fn sync(&self) -> Result<(), StoreError> {
-        self.execute(Io::Flush).map(drop)
-    }
-}
-
-/// Waits for a future of devices that answer from other threads, or at the times of a model. The latter advance at once
-/// to each of their events.
-pub fn wait<T>(future: impl Future<Output = T>, devices: &[Arc<dyn BlockDevice>]) -> T {
-    let next_due = || devices.iter().filter_map(|device| device.next_due()).min();
-    wait_for(future, next_due, |due| devices.iter().for_each(|device| device.advance(due)))
-}
-
-/// Waits for a future of one device; see [`wait`].
-pub fn wait_on<T>(future: impl Future<Output = T>, device: &dyn BlockDevice) -> T {
-    wait_for(future, || device.next_due(), |due| device.advance(due))
-}
-
-fn wait_for<T>(
-    future: impl Future<Output = T>,
-    next_due: impl Fn() -> Option<Instant>,
-    advance: impl Fn(Instant),
-) -> T {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
-            return value;
-        }
-        match next_due() {
-            Some(due) => advance(due),
-            // An unpark before this call is not lost.
-            None => thread::park(),
-        }
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
+    /// Returns the sources of further members.
+    pub(super) fn sources(&self) -> Sources<'_> {
+        Sources { library: &self.library, openers: self.openers }
     }
 }
 
@@ -235,7 +143,8 @@ impl Wake for Unpark {
 mod tests {
     use super::*;
     use crate::volume::orders::WORK_IS_OVER;
-    use flashlab_block::{Executor, Features, Memory, Pages};
+    use crate::wait::wait;
+    use flashlab_block::{Executor, Features, Io, Memory, Pages, Started};
     use flashlab_volume::{NewMember, OpenOptions, Options};
     use std::sync::atomic::AtomicBool;
 
@@ -277,10 +186,15 @@ mod tests {
             removals: Arc::default(),
             work_errors: Arc::default(),
             library: Arc::new(Library::built_in().expect("the profiles of the crate")),
+            openers: &[],
             seed: 1,
         };
-        pool.write(0, &[7; 4096]).expect("a device that works");
+        store(&pool).write(0, &[7; 4096]).expect("a device that works");
         (pool, device)
+    }
+
+    fn store(pool: &OpenPool) -> DeviceStore {
+        DeviceStore(Arc::new(pool.volume.clone()))
     }
 
     fn order(pool: &OpenPool, words: &[&str]) -> Result<String, String> {
@@ -308,7 +222,7 @@ mod tests {
     fn background_work_ends_with_a_volume_that_failed_and_orders_are_refused() {
         let (pool, device) = pool();
         device.fails.store(true, Ordering::Relaxed);
-        assert!(pool.sync().is_err());
+        assert!(store(&pool).sync().is_err());
         let mut executor = Executor::new(1);
         let (cx, working) = (executor.context(), pool.clone());
         executor.block_on(async move { working.work(&cx, 0, &|| false).await });

@@ -142,7 +142,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
     if let Some(found) = (caller.find_use)(&named.device) {
         return Err(found);
     }
-    let served = Served::open_for(&named.device, pool.seed, false, (&pool.library, true));
+    let served = Served::open_for(&named.device, pool.seed, false, (pool.sources(), true));
     let served = served.map_err(|error| error.to_string())?;
     let found = find_data(&*served.device).map_err(|error| format!("{}: {error}", named.device))?;
     if let Some(found) = found.filter(|_| !*force) {
@@ -242,8 +242,9 @@ fn wait_beside<T>(future: impl Future<Output = T>, advance: &dyn Fn()) -> T {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{open_options, wait};
+    use super::super::open_options;
     use super::*;
+    use crate::wait::wait;
     use flashlab_catalogue::library::Library;
     use std::cell::RefCell;
 
@@ -266,6 +267,7 @@ mod tests {
             removals: Default::default(),
             work_errors: Default::default(),
             library: library.into(),
+            openers: &[],
             seed: 1,
         }
     }

@@ -16,6 +16,7 @@ pub(super) use summary::summary;
 use super::control::ServerControl;
 use super::metrics::MetricsOnly;
 use super::usb;
+use crate::edge::sources;
 use crate::failure::{Failure, say, say_notes};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
@@ -119,10 +120,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 fn open_devices(options: &Options, library: &Library) -> Result<Vec<Served>, Failure> {
     let mut served = Vec::new();
     for file in &options.exports {
-        served.extend(Served::open_file(file, options.seed, options.read_only, library)?);
+        served.extend(Served::open_file(file, options.seed, options.read_only, sources(library))?);
     }
     for device in &options.devices {
-        served.push(Served::open(device, options.seed, options.read_only, library)?);
+        served.push(Served::open(device, options.seed, options.read_only, sources(library))?);
     }
     Ok(served)
 }

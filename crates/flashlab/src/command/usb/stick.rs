@@ -5,6 +5,7 @@ use super::super::control::{
 };
 use super::super::serve::{Options, end_devices, write_states_periodically};
 use super::{Gadget, serve};
+use crate::edge::sources;
 use crate::failure::{Failure, say_notes};
 use crate::words;
 use flashlab_catalogue::library::Library;
@@ -23,7 +24,7 @@ type Stick = MassStorage<BlockDisk>;
 
 /// Serves the device of an argument.
 pub(super) fn run(device: &str, options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let served = Served::open(device, options.seed, options.read_only, library)?;
+    let served = Served::open(device, options.seed, options.read_only, sources(library))?;
     say_notes();
     let disk = BlockDisk::new(served.device.clone(), served.timed.clone(), served.read_only);
     let mut stick = MassStorage::new(disk, identity(&served.description));

@@ -3,15 +3,21 @@
 use super::{Name, size};
 use crate::failure::{Failure, say};
 use crate::file;
+use crate::progress::ProgressDisplay;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
-use flashlab_served::volume::wait_on;
+use flashlab_served::wait::wait_on;
 use flashlab_sim::Instant;
 use std::process::ExitCode;
 
 pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
     let volume = name.open_read_only(library)?.volume;
-    let report = wait_on(volume.check(&Context::new(Instant::ZERO)), &volume);
+    let report = {
+        let display = ProgressDisplay::new("check");
+        display.plan(volume.usage().stored);
+        let cx = Context::new(Instant::ZERO);
+        wait_on(volume.check_with(&cx, |bytes| display.reach(bytes)), &volume)
+    };
     report.findings.iter().for_each(say);
     let findings = report.findings.len();
     file::print(&format!(

@@ -1,14 +1,17 @@
 //! `flashlab volume format`.
 
 use super::secret::Secret;
+use crate::edge::sources;
 use crate::failure::{Failure, say_notes};
 use crate::file;
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use flashlab_block::{BlockDevice, Context};
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::units::Dimension;
 use flashlab_measure::in_use::{Kernel, device_number};
-use flashlab_served::volume::{Pool, PoolMember, find_data, open_options, random, wait};
+use flashlab_served::volume::{Pool, PoolMember, find_data, open_options, path_of, random};
+use flashlab_served::wait::wait;
 use flashlab_served::{Served, ServedError};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::{Checksum, Compressor};
@@ -65,10 +68,55 @@ pub(super) struct Options {
     /// Formats members that hold data, which is lost.
     #[arg(long)]
     force: bool,
-    /// The members: paths, or devices of `flashlab serve` such as file:a.img,size=1GiB; with a label: ssd.a=PATH. Or a
-    /// single TOML file with a list of members.
-    #[arg(required = true, value_name = "MEMBER")]
-    members: Vec<String>,
+    #[command(flatten)]
+    members: Members,
+}
+
+/// The members, each with the label that stands before it.
+struct Members(Vec<PoolMember>);
+
+impl clap::Args for Members {
+    fn augment_args(command: Command) -> Command {
+        let label = Arg::new("label").long("label").value_name("LABEL").action(ArgAction::Append);
+        let members = Arg::new("members").value_name("MEMBER").required(true).num_args(1..);
+        command
+            .arg(label.help("Label of the members that follow, as in bcachefs: --label ssd.a a.img --label hdd b.img"))
+            .arg(members.help(
+                "The members: paths, or devices of `flashlab serve` such as file:a.img,size=1GiB; with a label of its own: \
+                 ssd.a=PATH. Or a single TOML file with a list of members",
+            ))
+    }
+    fn augment_args_for_update(command: Command) -> Command {
+        Members::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Members {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Members, clap::Error> {
+        let words = |name: &str| -> Vec<(usize, String)> {
+            let values = matches.get_many::<String>(name).into_iter().flatten().cloned();
+            matches.indices_of(name).into_iter().flatten().zip(values).collect()
+        };
+        let (labels, members) = (words("label"), words("members"));
+        if let Some((_, label)) = labels.iter().find(|(at, _)| members.iter().all(|(member, _)| member < at))
+        {
+            let message = format!("--label {label}: no member follows\n");
+            return Err(clap::Error::raw(ErrorKind::WrongNumberOfValues, message));
+        }
+        let member = |(at, text): &(usize, String)| {
+            let member = PoolMember::parse(text);
+            let before = labels.iter().rfind(|(label, _)| label < at);
+            match before.filter(|_| member.label.is_empty()) {
+                Some((_, label)) => PoolMember { label: label.clone(), ..member },
+                None => member,
+            }
+        };
+        Ok(Members(members.iter().map(member).collect()))
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Members::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -99,9 +147,9 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             "{option} needs --encrypt: without it, the volume is not encrypted"
         )));
     }
-    let pool = pool(&options.members)?;
+    let pool = pool(&options.members.0)?;
     refuse_devices_in_use(&pool)?;
-    let mut members = pool.open_members(1, false, library)?;
+    let mut members = pool.open_members(1, false, sources(library))?;
     set_durability(&mut members, &options.durability)?;
     say_notes();
     if !options.force {
@@ -186,10 +234,16 @@ fn encryption(options: &Options) -> Result<Encryption, Failure> {
 }
 
 /// Returns the members that the arguments name.
-fn pool(arguments: &[String]) -> Result<Pool, Failure> {
-    match arguments {
-        [list] if list.ends_with(".toml") => Ok(Pool::parse(list)?),
-        arguments => Ok(Pool::new(arguments.iter().map(|argument| PoolMember::parse(argument)).collect())),
+fn pool(members: &[PoolMember]) -> Result<Pool, Failure> {
+    match members {
+        [list]
+            if list.label.is_empty()
+                && list.device.starts_with("file:")
+                && list.device.ends_with(".toml") =>
+        {
+            Ok(Pool::parse(path_of(&list.device))?)
+        }
+        members => Ok(Pool::new(members.to_vec())),
     }
 }
 

@@ -10,6 +10,7 @@ mod set;
 mod show;
 mod work;
 
+use crate::edge::sources;
 use crate::failure::{Failure, say};
 use clap::{Args, Subcommand};
 use flashlab_block::FileError;
@@ -83,7 +84,9 @@ enum Action {
     ///
     /// Ends with 0 if the volume is sound, and with 1 if there are findings.
     Check(Name),
-    /// Prints the superblocks of the members.
+    /// Prints the superblocks of the members, and their journals and maps.
+    ///
+    /// It recovers nothing, and shows what it can of a damaged volume.
     Dump(dump::Options),
     /// Changes the passphrase of an encrypted volume, and overwrites every copy of the old wrapped key.
     Rekey(rekey::Options),
@@ -131,12 +134,16 @@ impl Name {
         let pool = self.pool()?;
         let degraded = self.degraded;
         let options = OpenOptions { passphrase: self.secret.read()?, degraded, ..open_options(read_only)? };
-        match pool.open(1, options, library) {
+        match pool.open(1, options, sources(library)) {
             Err(ServedError::Volume(PoolError {
                 error: VolumeError::Key(KeyError::NotAvailable), ..
             })) => {
                 let passphrase = Some(secret::prompt("passphrase: ")?);
-                Ok(pool.open(1, OpenOptions { passphrase, degraded, ..open_options(read_only)? }, library)?)
+                Ok(pool.open(
+                    1,
+                    OpenOptions { passphrase, degraded, ..open_options(read_only)? },
+                    sources(library),
+                )?)
             }
             Err(error @ ServedError::File(FileError::Locked(_))) => {
                 say(&error);

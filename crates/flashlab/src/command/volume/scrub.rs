@@ -6,7 +6,7 @@ use crate::file;
 use crate::progress::ProgressDisplay;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
-use flashlab_served::volume::wait_on;
+use flashlab_served::wait::wait_on;
 use flashlab_sim::Instant;
 use std::process::ExitCode;
 

@@ -1,15 +1,15 @@
 //! `flashlab volume set`, `add`, `remove` and `evacuate`: changes of options and members.
 
 use super::{Name, format, size, work};
+use crate::edge::sources;
 use crate::failure::{Failure, say};
 use crate::file;
 use clap::Args;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
 use flashlab_served::ServedError;
-use flashlab_served::volume::{
-    OpenPool, Pool, PoolMember, find_data, member_number, random, read_setting, wait, wait_on,
-};
+use flashlab_served::volume::{OpenPool, Pool, PoolMember, find_data, member_number, random, read_setting};
+use flashlab_served::wait::{wait, wait_on};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{Change, Growth, MemberState, Volume, VolumeError};
@@ -152,7 +152,7 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     member.durability = options.durability;
     let new = Pool::new(vec![member]);
     format::refuse_devices_in_use(&new)?;
-    let opened = new.open_members(1, false, library)?;
+    let opened = new.open_members(1, false, sources(library))?;
     let named = &new.members()[0];
     let read_error = |error| Failure::failed(format!("{}: {error}", named.device));
     if !options.force

@@ -1,6 +1,7 @@
 //! `flashlab volume show`.
 
 use super::{Name, size};
+use crate::edge::sources;
 use crate::failure::Failure;
 use crate::file;
 use crate::width::columns;
@@ -9,7 +10,7 @@ use flashlab_catalogue::library::Library;
 use flashlab_report::terminal::{self, fitted};
 use flashlab_served::volume::{Pool, path_of};
 use flashlab_volume::format::{Superblock, copy_offsets};
-use flashlab_volume::{Amount, Backlog, MemberState, MemberUsage, Reason, Usage, Work};
+use flashlab_volume::{Amount, Backlog, BucketUsage, MemberState, MemberUsage, Reason, Usage, Work};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +41,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 fn devices(pool: &Pool, library: &Library) -> BTreeMap<usize, String> {
     let mut devices = BTreeMap::new();
     for named in pool.members() {
-        let opened = Pool::new(vec![named.clone()]).open_members(1, true, library);
+        let opened = Pool::new(vec![named.clone()]).open_members(1, true, sources(library));
         let Some(opened) = opened.ok().and_then(|members| members.into_iter().next()) else { continue };
         let copies = copy_offsets(opened.device.geometry().capacity).into_iter();
         let superblock = |offset| Superblock::decode(&super::dump::read(&*opened.device, offset).ok()?).ok();
@@ -93,6 +94,7 @@ fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> 
         "background_compression": usage.background_compression.to_string(),
         "by_compression": by_compression(usage),
         "by_copies": by_copies(usage),
+        "by_label": labels(usage).into_iter().map(|(label, sums)| (label, sums.json(bucket))).collect::<serde_json::Map<_, _>>(),
         "poisoned_bytes": usage.poisoned,
         "work": current(backlog),
         "pending": pending(backlog),
@@ -138,9 +140,70 @@ fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>, wi
         let [label, state] = [label, state].map(str::to_owned);
         rows.push([number, label, state, free, used, cached, metadata, errors, device]);
     }
-    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
     let right = [false, false, false, true, true, true, true, true, false];
-    fitted(&text, width) + "\n" + &terminal::columns(&rows, &right, width)
+    let members = columns_of(&rows, &right, width);
+    let mut rows = vec![LABEL_HEADS.map(str::to_owned)];
+    rows.extend(labels(usage).into_iter().filter(|(_, sums)| sums.members > 1).map(|(label, sums)| {
+        let [free, used, cached, metadata] = sums.bytes(bucket).map(|(_, bytes)| size(bytes));
+        [label, sums.members.to_string(), free, used, cached, metadata]
+    }));
+    let labels = match rows.len() {
+        1 => String::new(),
+        _ => "\n".to_owned() + &columns_of(&rows, &[false, true, true, true, true, true], width),
+    };
+    fitted(&text, width) + "\n" + &members + &labels
+}
+
+/// Formats rows as aligned columns.
+fn columns_of<const N: usize>(rows: &[[String; N]], right: &[bool; N], width: usize) -> String {
+    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    terminal::columns(&rows, right, width)
+}
+
+/// Heads of the columns of labels that several members share.
+const LABEL_HEADS: [&str; 6] = ["label", "members", "free", "used", "cached", "metadata"];
+
+/// Buckets of the members with a label.
+#[derive(Default)]
+struct LabelSums {
+    members: u64,
+    free: u64,
+    used: u64,
+    cached: u64,
+    metadata: u64,
+}
+
+impl LabelSums {
+    fn add(&mut self, buckets: &BucketUsage) {
+        self.members += 1;
+        self.free += u64::from(buckets.free);
+        self.used += u64::from(buckets.used);
+        self.cached += u64::from(buckets.cached);
+        self.metadata += u64::from(buckets.metadata);
+    }
+
+    fn bytes(&self, bucket: u64) -> [(&'static str, u64); 4] {
+        let LabelSums { free, used, cached, metadata, .. } = self;
+        [("free", free), ("used", used), ("cached", cached), ("metadata", metadata)]
+            .map(|(name, buckets)| (name, buckets * bucket))
+    }
+
+    fn json(&self, bucket: u64) -> Value {
+        let bytes = self.bytes(bucket).map(|(name, bytes)| (format!("{name}_bytes"), json!(bytes)));
+        Value::Object([("members".to_owned(), json!(self.members))].into_iter().chain(bytes).collect())
+    }
+}
+
+/// Returns the sums over the members of each label. A member with the label `ssd.a` belongs to `ssd`, too.
+fn labels(usage: &Usage) -> BTreeMap<String, LabelSums> {
+    let mut labels = BTreeMap::<String, LabelSums>::new();
+    for (_, member) in members(usage).filter(|(_, member)| !member.label.is_empty()) {
+        let dots = member.label.match_indices('.').map(|(at, _)| at);
+        for end in dots.chain([member.label.len()]) {
+            labels.entry(member.label[..end].to_owned()).or_default().add(&member.buckets);
+        }
+    }
+    labels
 }
 
 /// Heads of the columns of members.

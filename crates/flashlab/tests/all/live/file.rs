@@ -99,3 +99,42 @@ fn a_file_is_copied_in_and_out_and_stays_sparse() {
     let bytes = |name| std::fs::read(folder.path(name)).expect("the path exists");
     assert!(bytes("there.img") == bytes("disk.img"));
 }
+
+#[test]
+fn a_block_device_is_served_for_writing_only_if_nothing_else_uses_it() {
+    if !are_installed(&["losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let folder = Folder::new("exclusive");
+    let shell = |script: &str| {
+        let script = format!("export PATH=$PATH:/usr/sbin:/sbin\n{script}");
+        Command::new("sh").args(["-c", &script]).current_dir(&folder).output().expect("a shell")
+    };
+    let set_up = "truncate -s 32M disk && loop=$(losetup -f --show disk) && mkfs.ext4 -q $loop && mkdir mnt \
+                  && { mount $loop mnt || { losetup -d $loop; false; }; } && umount mnt && echo $loop";
+    let output = shell(set_up);
+    let device = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if device.is_empty() {
+        skipped(&format!("no loop device to mount: {}", String::from_utf8_lossy(&output.stderr)));
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let output = shell(&format!(
+        "trap 'umount mnt 2>/dev/null; losetup -d {device}' EXIT
+        serve=\"{program} serve --unix disk.sock\"
+        mount {device} mnt
+        $serve file:{device} --run true 2>&1; echo mounted: $?
+        $serve file:{device} --read-only --run true; echo read-only: $?
+        $serve file:{device}+overlay --run true; echo overlay: $?
+        umount mnt
+        $serve file:{device} --run 'mount {device} mnt'; echo served: $?
+        $serve file:{device} --run true; echo unused: $?"
+    ));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let busy = format!(
+        "flashlab: {device}: the block device is mounted, or in use by another program; end its use first"
+    );
+    assert!(text.starts_with(&busy), "{text}");
+    let codes: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(codes, ["mounted: 2", "read-only: 0", "overlay: 0", "served: 32", "unused: 0"], "{text}");
+}

@@ -33,4 +33,6 @@ mod verify;
 mod volume;
 #[cfg(feature = "volume")]
 mod volume_cuts;
+#[cfg(feature = "volume")]
+mod volume_nbd;
 mod vsock;

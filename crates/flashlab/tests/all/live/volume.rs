@@ -52,6 +52,103 @@ fn a_volume_keeps_its_contents_and_is_sound_after_service() {
 }
 
 #[test]
+fn a_label_holds_for_the_members_after_it_and_show_sums_by_label() {
+    let folder = Folder::new("volume-labels");
+    let new = ["a", "b", "c", "d"].map(|name| format!("file:{name}.img,size=64MiB"));
+    let own = format!("own={}", new[3]);
+    let [a, b, c, _] = new.each_ref().map(String::as_str);
+    succeed(&folder, &["format", a, "--label", "ssd.a", b, &own, "--label", "ssd.b", c]);
+    let volume = "a.img:b.img:c.img:d.img";
+    let shown: serde_json::Value =
+        serde_json::from_str(&succeed(&folder, &["show", "--json", volume])).expect("JSON");
+    let labels: Vec<_> = (0..4).map(|member| shown["members"][member]["label"].clone()).collect();
+    assert_eq!(labels, ["", "ssd.a", "own", "ssd.b"]);
+    let sums = shown["by_label"].as_object().expect("sums");
+    assert_eq!(sums.keys().collect::<Vec<_>>(), ["own", "ssd", "ssd.a", "ssd.b"]);
+    assert_eq!(sums["ssd"]["members"], 2);
+    for bytes in ["free_bytes", "used_bytes"] {
+        let of = |member: usize| shown["members"][member][bytes].as_u64().expect("a number");
+        assert_eq!(sums["ssd"][bytes], of(1) + of(3), "{bytes}");
+    }
+    // The table has the label that several members share.
+    let text = succeed(&folder, &["show", volume]);
+    let heads = text.lines().position(|line| line.starts_with("label")).expect("a table of labels");
+    let rows: Vec<&str> = text.lines().skip(heads + 1).collect();
+    assert!(rows.len() == 1 && rows[0].starts_with("ssd "), "{text}");
+}
+
+#[test]
+fn dump_shows_the_journal_and_the_map_and_what_is_damaged_in_them() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-dump");
+    succeed(&folder, &["format", "file:a.img,size=64MiB"]);
+    with(
+        &folder,
+        &["volume:a.img"],
+        "qemu-io -f raw -c 'write -P 7 1M 64k' -c 'discard 2M 64k' -c 'write -P 8 4M 4k' $uri",
+    );
+    let journal = succeed(&folder, &["dump", "--journal", "a.img"]);
+    let has = |text: &str, wanted: &str| text.lines().any(|line| line.trim().starts_with(wanted));
+    for wanted in
+        ["map blocks 256 to 272, none, 65536 bytes; on member 0, bucket ", "unmap blocks 512 to 528"]
+    {
+        assert!(has(&journal, wanted), "{wanted}: {journal}");
+    }
+    let entries = || journal.lines().filter(|line| line.contains(": entry "));
+    assert!(
+        entries().count() > 1 && entries().all(|line| line.contains(", in the checkpoint, ")),
+        "{journal}"
+    );
+    let map = succeed(&folder, &["dump", "--map", "a.img"]);
+    assert!(has(&map, "map blocks 256 to 272, ") && has(&map, "map blocks 1024 to 1025, "), "{map}");
+    assert!(!has(&map, "unmap") && has(&map, "bucket "), "{map}");
+
+    // A damaged entry does not hide the others, and a damaged run says so.
+    let path = folder.path("a.img");
+    let mut image = std::fs::read(&path).expect("the image");
+    let first = entries().next().expect("an entry").trim().split(':').next().expect("an offset");
+    let starts = |magic: &[u8]| -> Vec<usize> {
+        (0..image.len()).step_by(4096).filter(|at| image[*at..].starts_with(magic)).collect()
+    };
+    let (entries_at, runs_at) = (starts(b"FLVjrnl1"), starts(b"FLVchkp1"));
+    for at in [entries_at[0], *runs_at.last().expect("a run")] {
+        image[at + 100] ^= 1;
+    }
+    std::fs::write(&path, image).expect("room");
+    let damaged = succeed(&folder, &["dump", "--journal", "--map", "a.img"]);
+    assert!(has(&damaged, &format!("{first}: invalid: ")) && has(&damaged, "run 0: invalid: "), "{damaged}");
+    assert_eq!(damaged.matches(": entry ").count(), entries().count() - 1, "{damaged}");
+}
+
+#[test]
+fn the_journal_of_an_encrypted_volume_needs_its_passphrase() {
+    let folder = Folder::new("volume-dump-encrypted");
+    secret(&folder, "secret", "open sesame\n", 0o600);
+    secret(&folder, "wrong", "close sesame\n", 0o600);
+    let format = ["format", "--encrypt", "--passphrase-file", "secret", "file:a.img,size=64MiB"];
+    succeed(&folder, &format);
+    assert!(succeed(&folder, &["dump", "a.img"]).contains("encryption"));
+    let dump = ["dump", "--map", "--journal", "a.img"];
+    let (code, message) = fail(&folder, &dump);
+    assert!(code == Some(2) && message.contains("required key not available"), "{code:?}: {message}");
+    let (code, message) = fail(&folder, &[&dump[..], &["--passphrase-file", "wrong"]].concat());
+    assert!(code == Some(1) && message.contains("the passphrase does not open this volume"), "{message}");
+    let text = succeed(&folder, &[&dump[..], &["--passphrase-file", "secret"]].concat());
+    assert!(text.contains("  journal\n") && !text.contains("invalid"), "{text}");
+}
+
+#[test]
+fn a_label_without_a_member_is_refused() {
+    let folder = Folder::new("volume-label-alone");
+    let (code, message) = fail(&folder, &["format", "file:a.img,size=64MiB", "--label", "ssd"]);
+    assert_eq!(code, Some(2));
+    assert!(message.contains("--label ssd: no member follows"), "{message}");
+    assert!(!folder.path("a.img").exists());
+}
+
+#[test]
 fn flushed_writes_survive_kill_9_and_the_volume_opens_again() {
     if !are_installed(&["qemu-io"]) {
         return;

@@ -3,7 +3,7 @@
 use flashlab_block::crash::{Disk, Image, Point};
 use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_serve::{Address, Export, Exports, Limits, Listener, Server, Stop};
-use flashlab_served::volume::{wait, wait_on};
+use flashlab_served::wait::{wait, wait_on};
 use flashlab_sim::{Duration, Instant, Rng};
 use flashlab_volume::{NewMember, OpenOptions, Options, Volume};
 use std::net::Ipv4Addr;

@@ -1,0 +1,48 @@
+//! Waiting for devices that answer later, on the thread of the caller.
+
+use flashlab_block::BlockDevice;
+use flashlab_sim::Instant;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+/// Waits for a future of devices that answer from other threads, or at the times of a model. The latter advance at once
+/// to each of their events.
+pub fn wait<T>(future: impl Future<Output = T>, devices: &[Arc<dyn BlockDevice>]) -> T {
+    let next_due = || devices.iter().filter_map(|device| device.next_due()).min();
+    wait_for(future, next_due, |due| devices.iter().for_each(|device| device.advance(due)))
+}
+
+/// Waits for a future of one device that answers from another thread, or at the times of its model.
+pub fn wait_on<T>(future: impl Future<Output = T>, device: &dyn BlockDevice) -> T {
+    wait_for(future, || device.next_due(), |due| device.advance(due))
+}
+
+fn wait_for<T>(
+    future: impl Future<Output = T>,
+    next_due: impl Fn() -> Option<Instant>,
+    advance: impl Fn(Instant),
+) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            return value;
+        }
+        match next_due() {
+            Some(due) => advance(due),
+            // An unpark before this call is not lost.
+            None => thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
