@@ -153,7 +153,7 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("python", python::check)?;
     times.measure("faults", faults::check)?;
     times.measure("golden-check", || golden_check(scope))?;
-    let cards = if scope == Scope::Full { "50" } else { "2" };
+    let cards = if scope == Scope::Full { "50" } else { "1" };
     times.measure("fit-check", || fit_check(&["--cards", cards]))?;
     times.measure("determinism", determinism::check)
 }

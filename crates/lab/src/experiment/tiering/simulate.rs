@@ -350,8 +350,9 @@ mod tests {
         assert!(tiers.burst_iops > stick.burst_iops, "{} and {}", tiers.burst_iops, stick.burst_iops);
         let [ssd_ns, tiers_ns, stick_ns] = [&ssd, &tiers, &stick].map(|run| run.reads.mean_ns());
         assert!(ssd_ns < stick_ns / 4.0);
-        // The SSD keeps cached copies of data that moved, and has room for all of it.
-        assert!((tiers_ns / ssd_ns - 1.0).abs() < 0.05, "{tiers_ns} and {ssd_ns}");
+        // The SSD keeps cached copies of data that moved, and has room for all of it. A read still draws the copy on the stick
+        // once in a while, so that the average of its times stays current.
+        assert!((0.95..1.5).contains(&(tiers_ns / ssd_ns)), "{tiers_ns} and {ssd_ns}");
         assert_eq!((again.burst_iops, again.wear[0].written), (ssd.burst_iops, ssd.wear[0].written));
     }
 }
