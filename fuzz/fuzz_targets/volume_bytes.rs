@@ -7,6 +7,7 @@ use flashlab_block::{BlockDevice, Executor, Io};
 use flashlab_volume::encode::{
     Checksum, Compression, Compressor, Encoding, Identity, decode, decode_units, encode,
 };
+use flashlab_volume::examine::Examination;
 use flashlab_volume::format::{
     ENTRY_HEADER, Entry, Fault, RUN_HEADER, Record, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets,
 };
@@ -79,11 +80,20 @@ fn open_changed(structure: usize, changes: &[u8]) {
         true => copies.into_iter().for_each(|at| image.write(at, &bytes)),
         false => image.write(at as u64, &bytes),
     }
+    let mut superblock = vec![0; SUPERBLOCK_SIZE];
+    image.read(copy_offsets(image.size())[0], &mut superblock);
     let device = Arc::new(Disk::new(image, 512)) as Arc<dyn BlockDevice>;
     let options = OpenOptions { salt: [9; 16], degraded: Degraded::Very, ..OpenOptions::default() };
     let mut executor = Executor::new(1);
     let cx = executor.context();
     executor.block_on(async move {
+        let superblock = Superblock::decode(&superblock);
+        // A change may say that the volume is encrypted, and then the passphrase is missing.
+        let examined = superblock.as_ref().map(|superblock| Examination::new(&*device, superblock, None));
+        if let Ok(Ok(examination)) = examined {
+            examination.journal(&cx, |_, _| {}).await;
+            examination.checkpoint(&cx, |_, _| {}).await;
+        }
         let Ok(volume) = Volume::open(&cx, &[device], options).await else { return };
         let _ = execute(&volume, Io::Read { offset: 0, buffer: vec![0; 32 << 10] });
         let _ = execute(&volume, Io::Write { offset: 512, data: vec![3; 8192].into(), durable: true });

@@ -135,3 +135,30 @@ impl fmt::Debug for Context {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A clock that a test sets.
+    struct Set(AtomicU64);
+
+    impl Clock for Set {
+        fn now(&self) -> Instant {
+            Instant::from_ns(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn a_clock_advances_during_a_request_and_the_arrival_does_not() {
+        let clock = Arc::new(Set(AtomicU64::new(5)));
+        let mut cx = Context::with_clock(clock.clone());
+        clock.0.store(9, Ordering::Relaxed);
+        let at = |cx: &Context| (cx.arrival().as_ns(), cx.now().as_ns(), cx.has_executor());
+        assert_eq!(at(&cx), (5, 9, false));
+        cx.set_arrival(Instant::from_ns(7));
+        assert_eq!(at(&cx), (7, 9, false));
+        assert_eq!(at(&Context::new(Instant::from_ns(3))), (3, 3, false));
+    }
+}

@@ -470,6 +470,34 @@ fn a_served_volume_moves_its_data_to_the_background() {
 }
 
 #[test]
+fn the_metrics_of_a_served_volume_have_latencies_of_members_and_hits_of_the_cache() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-metrics");
+    formatted(&folder, &["--promote", "ssd.a", "--foreground", "ssd.b"]);
+    // The first read finds no cached copy, and leaves one in the background.
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "qemu-io -f raw -c 'write -P 7 0 4M' $uri; for n in $(seq 600); do \
+        qemu-io -f raw -c 'read -P 7 0 4M' $uri; {program} ctl c.sock stats > stats.txt; \
+        grep -q 'cache hits: [1-9]' stats.txt && exit 0; sleep 0.1; done; exit 1"
+    );
+    with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
+    let stats = std::fs::read_to_string(folder.path("stats.txt")).expect("the script wrote it");
+    let value = |name: &str| -> f64 {
+        let line = stats.lines().find(|line| line.starts_with(name));
+        let value = line.and_then(|line| line.rsplit(": ").next()?.parse().ok());
+        value.unwrap_or_else(|| panic!("{name}: {stats}"))
+    };
+    assert!(value("volume cache misses") > 0.0, "{stats}");
+    for (kind, member) in [("read", 0), ("write", 0), ("read", 1), ("write", 1)] {
+        let seconds = value(&format!("volume member {kind} seconds member={member} "));
+        assert!(seconds > 0.0 && seconds < 60.0, "{kind} on member {member}: {stats}");
+    }
+}
+
+#[test]
 fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     if !are_installed(&["qemu-io"]) {
         return;
