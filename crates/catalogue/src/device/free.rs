@@ -6,7 +6,8 @@
 //! counts with the value `none`. A number is not free if a specification, a catalogue, a measurement or other numbers
 //! determine it, or if it is a condition of the publication.
 
-use super::{Device, Filesystem, RemovedParameter, SourcedNumber};
+use super::numbers::{RemovedParameter, SourcedNumber};
+use super::{Device, Filesystem};
 use crate::profile::{Parameter, Source};
 use crate::provenance::{self, ParameterKind};
 
@@ -21,14 +22,14 @@ struct Free<'a> {
 
 /// Returns the free parameters of `devices` and `filesystems`, in the order of the parameter table.
 pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<provenance::Parameter> {
-    let numbers = devices.iter().map(|d| &d.numbers).chain(filesystems.iter().map(|f| &f.numbers));
-    let numbers = numbers.flatten().map(|SourcedNumber { number, profile }| {
+    let all = || devices.iter().map(|d| &d.numbers).chain(filesystems.iter().map(|f| &f.numbers));
+    let numbers = all().flat_map(|numbers| &numbers.set).map(|SourcedNumber { number, profile }| {
         (number.parameter.path, number.value.to_string(), &number.source, profile.as_str())
     });
-    let none = devices.iter().map(|d| &d.none).chain(filesystems.iter().map(|f| &f.none));
-    let none = none.flatten().map(|RemovedParameter { parameter, source, profile }| {
-        (parameter.path, "none".to_owned(), source, profile.as_str())
-    });
+    let none =
+        all().flat_map(|numbers| &numbers.removed).map(|RemovedParameter { parameter, source, profile }| {
+            (parameter.path, "none".to_owned(), source, profile.as_str())
+        });
     let mut found: Vec<Free<'_>> = Vec::new();
     for (path, value, source, profile) in numbers.chain(none) {
         let Some(kind) = source.free() else { continue };

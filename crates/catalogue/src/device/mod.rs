@@ -7,29 +7,37 @@
 //! `state=FILE` restores a used device: see [`State`].
 
 mod argument;
+mod error;
+mod filesystem;
 mod free;
+mod lookup;
+mod numbers;
 mod state;
 mod undetermined;
 
 pub use argument::{ArgumentError, ArgumentProblem};
+pub use error::DeviceError;
+pub use filesystem::Filesystem;
 pub use free::free_parameters;
+pub(crate) use lookup::matches;
+pub use numbers::SourcedNumber;
 pub use state::{State, StateError};
 pub use undetermined::Alternative;
 
 use crate::kind::Hardware;
-use crate::library::{Library, LibraryError, read_file};
-use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
+use crate::library::Library;
+use crate::profile::{Kind, Source};
 use crate::provenance;
-use argument::{Argument, Scope, Settings};
+use argument::{Argument, Scope};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
-use flashlab_host::{FilesystemParameters, PageCacheParameters};
+use flashlab_host::PageCacheParameters;
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Model, Store};
+use lookup::find;
+use numbers::Numbers;
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A card or an SSD in a host.
@@ -50,40 +58,7 @@ pub struct Device {
     kind: Kind,
     hardware: Arc<dyn Hardware>,
     page_cache: PageCacheParameters,
-    numbers: Vec<SourcedNumber>,
-    none: Vec<RemovedParameter>,
-}
-
-/// A filesystem between a job and a device.
-#[derive(Clone, Debug)]
-pub struct Filesystem {
-    /// Name of the filesystem's profile, or path of its file.
-    pub name: String,
-    /// The argument that selected the filesystem: `vfat:align=4M`.
-    pub argument: String,
-    /// Full name of the filesystem.
-    pub title: String,
-    /// Parameters of the filesystem.
-    pub parameters: FilesystemParameters,
-    numbers: Vec<SourcedNumber>,
-    none: Vec<RemovedParameter>,
-}
-
-/// A number and the profile that it belongs to.
-#[derive(Clone, PartialEq, Debug)]
-pub struct SourcedNumber {
-    /// Name of the profile with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
-    pub profile: String,
-    /// The number from the profile, or the one that the argument sets instead.
-    pub number: Number,
-}
-
-/// An optional number that an argument removes.
-#[derive(Clone, Debug)]
-struct RemovedParameter {
-    profile: String,
-    parameter: &'static Parameter,
-    source: Source,
+    numbers: Numbers,
 }
 
 impl Device {
@@ -155,8 +130,8 @@ impl Device {
         library.check_fitted_cells(name, &profile)?;
         library.check_fitted_cells(&format!("host/{host_name}"), &host)?;
         let profiles = [(name.to_owned(), &profile), (format!("host/{host_name}"), &host)];
-        let (numbers, none) = numbers(&profiles, &settings, argument);
-        let parts = parts(argument, &kinds, &numbers, &[&profile, &host])?;
+        let numbers = Numbers::merge(&profiles, &settings, argument);
+        let parts = numbers.parts(argument, &kinds, &[&profile, &host])?;
         let hardware = profile
             .kind
             .hardware(&parts)
@@ -173,7 +148,6 @@ impl Device {
             hardware: hardware.into(),
             page_cache: *parts.get(),
             numbers,
-            none,
         };
         if let Some(path) = device.state_path.clone().filter(|path| !may_be_new || path.exists()) {
             let state = State::read(&path)?;
@@ -185,42 +159,36 @@ impl Device {
 
     /// Returns every number of the device and its host, in the order of the parameter table.
     pub fn sourced_numbers(&self) -> &[SourcedNumber] {
-        &self.numbers
+        &self.numbers.set
     }
 
     /// Returns the numbers that an argument sets by key without a source, as (path, value) in the order of the
     /// parameter table. Removed numbers follow with the value `none`.
     pub fn overrides(&self) -> Vec<(&'static str, String)> {
-        overrides(&self.numbers, &self.none)
+        self.numbers.overrides()
     }
 
     /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
     pub fn set_override_sources(&mut self, sources: &BTreeMap<String, Source>) {
-        set_override_sources(&mut self.numbers, &mut self.none, sources);
+        self.numbers.set_override_sources(sources);
     }
 
     /// Returns true if a number has no source because it was set by hand or its profile is a draft.
     pub fn lacks_source(&self) -> bool {
-        lacks_source(&self.numbers, &self.none)
+        self.numbers.lacks_source()
     }
 
     /// Returns the argument of the device, marked "(unsourced)" if its own profile or its host's profile is a draft.
     /// The argument itself shows the numbers that are set by hand, which [`Device::lacks_source`] counts too.
     pub fn label(&self) -> String {
-        let draft = self.numbers.iter().any(|sourced| sourced.number.source == Source::Unsourced);
-        format!("{}{}", self.argument, if draft { " (unsourced)" } else { "" })
+        let mark = if self.numbers.drafts().is_empty() { "" } else { " (unsourced)" };
+        format!("{}{mark}", self.argument)
     }
 
     /// Returns remarks on the device's numbers that a reader of its results should know, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
-        let mut drafts: Vec<&str> = Vec::new();
-        for sourced in self.numbers.iter().filter(|sourced| sourced.number.source == Source::Unsourced) {
-            if !drafts.contains(&sourced.profile.as_str()) {
-                drafts.push(&sourced.profile);
-            }
-        }
-        let drafts =
-            drafts.into_iter().map(|draft| format!("unsourced: {draft} is a draft without [source]"));
+        let drafts = self.numbers.drafts().into_iter();
+        let drafts = drafts.map(|draft| format!("unsourced: {draft} is a draft without [source]"));
         let set: Vec<String> =
             self.overrides().into_iter().map(|(path, value)| format!("{path} = {value}")).collect();
         let by_hand = (!set.is_empty()).then(|| format!("set by hand: {}", set.join(", ")));
@@ -229,7 +197,7 @@ impl Device {
 
     /// Returns every number in the form of a report.
     pub fn numbers(&self) -> Vec<provenance::Number> {
-        self.numbers.iter().map(|sourced| sourced.number.report()).collect()
+        self.numbers.report()
     }
 
     /// Returns the device in the form of a report.
@@ -318,263 +286,5 @@ impl Device {
     /// Returns the mean read time of the array.
     pub fn t_read(&self) -> Duration {
         self.hardware.t_read()
-    }
-}
-
-impl Filesystem {
-    /// Opens the filesystem that `argument` describes: `vfat`, `vfat:align=4M,cluster=32K`, or the path of a TOML file.
-    pub fn open(argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
-        let argument = Argument::parse(argument)?;
-        let name = argument.name();
-        let profile = find(&argument, &argument.name, name, &[Kind::FILESYSTEM], library)?;
-        let settings = argument.settings(Scope::FilesystemModel(profile.filesystem_model()))?;
-        library.check_fitted_cells(&format!("fs/{name}"), &profile)?;
-        let (numbers, none) = numbers(&[(format!("fs/{name}"), &profile)], &settings, &argument);
-        let parts = parts(&argument, &[Kind::FILESYSTEM], &numbers, &[&profile])?;
-        Ok(Filesystem {
-            name: name.to_owned(),
-            argument: argument.text.text.clone(),
-            title: profile.full_title(),
-            parameters: parts.get::<FilesystemParameters>().clone(),
-            numbers,
-            none,
-        })
-    }
-
-    /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
-    pub fn set_override_sources(&mut self, sources: &BTreeMap<String, Source>) {
-        set_override_sources(&mut self.numbers, &mut self.none, sources);
-    }
-
-    /// Returns true if a number has no source because it was set by hand or its profile is a draft.
-    pub fn lacks_source(&self) -> bool {
-        lacks_source(&self.numbers, &self.none)
-    }
-
-    /// Returns every number of the filesystem with the profile that it belongs to.
-    pub fn sourced_numbers(&self) -> &[SourcedNumber] {
-        &self.numbers
-    }
-
-    /// Returns every number in the form of a report.
-    pub fn numbers(&self) -> Vec<provenance::Number> {
-        self.numbers.iter().map(|sourced| sourced.number.report()).collect()
-    }
-
-    /// Returns the filesystem in the form of a report.
-    pub fn report(&self) -> provenance::Device {
-        provenance::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
-    }
-}
-
-/// Returns the numbers that were set by hand, then the removed ones with the value `none`.
-fn overrides(numbers: &[SourcedNumber], none: &[RemovedParameter]) -> Vec<(&'static str, String)> {
-    let set =
-        numbers.iter().map(|sourced| &sourced.number).filter(|n| matches!(n.source, Source::SetByKey(_)));
-    let set = set.map(|n| (n.parameter.path, n.value.to_string()));
-    let none = none.iter().filter(|n| matches!(n.source, Source::SetByKey(_)));
-    set.chain(none.map(|n| (n.parameter.path, "none".to_owned()))).collect()
-}
-
-fn set_override_sources(
-    numbers: &mut [SourcedNumber],
-    none: &mut [RemovedParameter],
-    sources: &BTreeMap<String, Source>,
-) {
-    let set = numbers.iter_mut().map(|sourced| (sourced.number.parameter, &mut sourced.number.source));
-    for (parameter, source) in set.chain(none.iter_mut().map(|n| (n.parameter, &mut n.source))) {
-        if let (Source::SetByKey(_), Some(known)) = (&source, sources.get(parameter.path)) {
-            source.clone_from(known);
-        }
-    }
-}
-
-fn lacks_source(numbers: &[SourcedNumber], none: &[RemovedParameter]) -> bool {
-    let sources = numbers.iter().map(|sourced| &sourced.number.source).chain(none.iter().map(|n| &n.source));
-    sources.filter_map(Source::free).any(|kind| kind.lacks_source())
-}
-
-/// Returns the profile from the library, or from disk if `name` ends in `.toml`. The profile must be of one of `kinds`.
-fn find(
-    argument: &Argument,
-    span: &Range<usize>,
-    name: &str,
-    kinds: &[Kind],
-    library: &Library,
-) -> Result<Profile, DeviceError> {
-    if name.ends_with(".toml") {
-        let profile = Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
-        if !kinds.contains(&profile.kind) {
-            let expected = kinds.to_vec();
-            let problem = ArgumentProblem::WrongKind { file: name.to_owned(), found: profile.kind, expected };
-            return Err(argument.error_at(span.clone(), problem).into());
-        }
-        return Ok(profile);
-    }
-    let found = match kinds {
-        [kind] if !kind.is_device() => library.profile(*kind, name),
-        _ => library.device(name),
-    };
-    let found = found.cloned();
-    let other = Kind::all().find(|kind| library.profile(*kind, name).is_ok());
-    if let (Err(_), Some(other)) = (&found, other) {
-        let problem =
-            ArgumentProblem::WrongKind { file: name.to_owned(), found: other, expected: kinds.to_vec() };
-        return Err(argument.error_at(span.clone(), problem).into());
-    }
-    found.map_err(|unknown| argument.error_at(span.clone(), ArgumentProblem::Unknown(unknown)).into())
-}
-
-/// Merges the numbers of the profiles with `settings`. Returns the resulting numbers in the order of the parameter
-/// table, and the removed ones.
-fn numbers(
-    profiles: &[(String, &Profile)],
-    settings: &Settings,
-    argument: &Argument,
-) -> (Vec<SourcedNumber>, Vec<RemovedParameter>) {
-    let profile_of = |parameter: &Parameter| {
-        let mut profiles = profiles.iter().filter(|(_, profile)| profile.kind.has(parameter));
-        profiles.next().map(|(name, _)| name.clone()).expect("the parameter was looked up in their kinds")
-    };
-    let mut numbers = Vec::new();
-    for parameter in Parameter::all().iter().filter(|p| !settings.none.iter().any(|n| n.path == p.path)) {
-        let in_profile = |(name, profile): &(String, &Profile)| {
-            let number = profile.number(parameter.path)?.clone();
-            Some(SourcedNumber { profile: name.clone(), number })
-        };
-        let given = settings.numbers.iter().find(|n| n.parameter.path == parameter.path);
-        let given = given.map(|n| SourcedNumber { profile: profile_of(parameter), number: n.clone() });
-        numbers.extend(given.or_else(|| profiles.iter().find_map(in_profile)));
-    }
-    let none = settings.none.iter().map(|parameter| RemovedParameter {
-        profile: profile_of(parameter),
-        parameter,
-        source: Source::SetByKey(argument.text.text.clone()),
-    });
-    (numbers, none.collect())
-}
-
-/// Fills the parts from `numbers` and checks them. Each profile alone passed the same checks when it was read, so an
-/// error results from the argument.
-fn parts(
-    argument: &Argument,
-    kinds: &[Kind],
-    numbers: &[SourcedNumber],
-    profiles: &[&Profile],
-) -> Result<Parts, ArgumentError> {
-    let mut parts = Parts::blank();
-    for SourcedNumber { number, .. } in numbers {
-        number.parameter.set(&mut parts, &number.value);
-    }
-    for kind in kinds {
-        let Err(impossible) = kind.check(&parts) else { continue };
-        let number =
-            numbers.iter().map(|sourced| &sourced.number).find(|n| n.parameter.path == impossible.path);
-        let given = number.filter(|n| matches!(n.source, Source::SetByKey(_)));
-        let line = |number: &Number| {
-            let profile = profiles.iter().find(|p| p.number(number.parameter.path).is_some());
-            profile.filter(|_| given.is_none()).map(|p| p.line_of(number))
-        };
-        let span = given.map_or_else(|| argument.settings_span(), |n| n.span.clone());
-        let value = number.map(|n| (n.value.to_string(), line(n)));
-        return Err(argument.error_at(span, ArgumentProblem::Impossible { impossible, value }));
-    }
-    Ok(parts)
-}
-
-/// Returns true if `name` matches `pattern`, in which `*` stands for any characters and `?` for one.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    let mut retry = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                retry = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match retry {
-                Some((star, from)) => {
-                    retry = Some((star, from + 1));
-                    (p, n) = (star + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
-}
-
-/// An error while opening a device or a filesystem.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DeviceError {
-    /// The argument is invalid.
-    Argument(ArgumentError),
-    /// A profile that the argument names is invalid or cannot be read.
-    File(LibraryError),
-    /// The state file cannot be used.
-    State(StateError),
-    /// No name of a device matches the pattern.
-    NoMatch {
-        /// The pattern.
-        pattern: String,
-    },
-}
-
-impl From<ArgumentError> for DeviceError {
-    fn from(error: ArgumentError) -> Self {
-        DeviceError::Argument(error)
-    }
-}
-
-impl From<StateError> for DeviceError {
-    fn from(error: StateError) -> Self {
-        DeviceError::State(error)
-    }
-}
-
-impl From<LibraryError> for DeviceError {
-    fn from(error: LibraryError) -> Self {
-        DeviceError::File(error)
-    }
-}
-
-impl fmt::Display for DeviceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DeviceError::Argument(error) => error.fmt(f),
-            DeviceError::File(error) => error.fmt(f),
-            DeviceError::State(error) => error.fmt(f),
-            DeviceError::NoMatch { pattern } => {
-                write!(f, "no device matches {pattern}; `flashlab devices` lists all")
-            }
-        }
-    }
-}
-
-impl std::error::Error for DeviceError {}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn patterns_match_whole_names() {
-        for (pattern, name, expected) in [
-            ("sd/*", "sd/kingston", true),
-            ("sd/*", "usb/x", false),
-            ("*", "sd/kingston", true),
-            ("sd/k?oxia", "sd/kioxia", true),
-            ("sd/sandisk", "sd/sandisk-2gb", false),
-            ("*sk*b", "sd/sandisk-2gb", true),
-            ("sd/*x", "sd/kioxia", false),
-            ("", "", true),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
     }
 }

@@ -24,7 +24,7 @@ pub struct Alternative {
 impl Device {
     /// Returns the devices that differ from this one in one undetermined number each.
     pub fn alternatives(&self, library: &Library) -> Vec<Alternative> {
-        let undetermined = self.numbers.iter().map(|sourced| &sourced.number);
+        let undetermined = self.numbers.set.iter().map(|sourced| &sourced.number);
         let undetermined = undetermined.filter(|number| matches!(number.source, Source::Undetermined(_)));
         undetermined.flat_map(|number| self.with_other_values(number, library)).collect()
     }
