@@ -2,6 +2,7 @@
 //! FUA wrote, is never undecided. No earlier request is outstanding after a cut. A lost unit still fails its reads. The
 //! structures stay consistent.
 
+mod contents;
 mod versions;
 
 use crate::common::{KIB, MIB, loading, small, unreliable_cells, us};
