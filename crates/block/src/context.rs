@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 /// A task without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The time of a device, for requests that no executor runs.
+/// A source of the current time, for requests that do not run on an executor.
 pub trait Clock: Send + Sync {
     /// Returns the current time.
     fn now(&self) -> Instant;
@@ -30,8 +30,8 @@ pub trait Runtime: Send + Sync {
 
 /// The context of a request.
 ///
-/// A context without an executor has the arrival time of the request, and may have a clock. A device that depends on timers
-/// or on background tasks asks [`Context::has_executor`] first.
+/// A context without an executor has the arrival time of the request, and may have a clock. A device that depends on
+/// timers or on background tasks calls [`Context::has_executor`] first.
 #[derive(Clone)]
 pub struct Context {
     arrived: Instant,
@@ -51,7 +51,7 @@ impl Context {
         Context { arrived: now, services: Services::None }
     }
 
-    /// Creates the context of a request that arrives now, without an executor.
+    /// Creates the context of a request that arrives at the current time of `clock`, without an executor.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Context {
         Context { arrived: clock.now(), services: Services::Clock(clock) }
     }
@@ -66,7 +66,7 @@ impl Context {
         self.arrived = now;
     }
 
-    /// Returns the current time. Without an executor and a clock, this is the arrival time of the request.
+    /// Returns the current time. If there is neither an executor nor a clock, this is the arrival time of the request.
     pub fn now(&self) -> Instant {
         match &self.services {
             Services::None => self.arrived,
@@ -75,7 +75,7 @@ impl Context {
         }
     }
 
-    /// Returns the arrival time of a request to a device: the current time of the executor, if there is one.
+    /// Returns the arrival time of a request at a device. On an executor, this is the current time.
     pub fn arrival(&self) -> Instant {
         match &self.services {
             Services::None | Services::Clock(_) => self.arrived,
@@ -119,8 +119,7 @@ impl Context {
         self.runtime().expect("a context with an executor runs tasks").spawn(Box::pin(task));
     }
 
-    /// Returns 64 random bits from the seed of the executor. Without an executor, the number depends on the arrival time
-    /// only.
+    /// Returns 64 random bits from the seed of the executor. Without an executor, they depend on the arrival time only.
     pub fn random(&self) -> u64 {
         self.runtime().map_or(mix(self.arrived.as_ns()), |runtime| runtime.random())
     }

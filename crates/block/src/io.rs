@@ -24,7 +24,7 @@ pub enum Io {
     },
     /// Makes every previously answered request durable, regardless of the client that sent it.
     Flush,
-    /// Discards a range. It reads as zeroes or as before.
+    /// Discards a range, which then reads as zeroes or as before.
     Discard {
         /// Offset of the first byte.
         offset: u64,
@@ -43,7 +43,7 @@ pub enum Io {
         durable: bool,
         /// The range must stay allocated.
         allocate: bool,
-        /// Fails with [`IoError::Unsupported`] if this is no faster than writing the zeroes.
+        /// The request fails with [`IoError::Unsupported`] if it would be no faster than writing the zeroes.
         fast: bool,
     },
     /// Announces that the range will be read soon.

@@ -1,7 +1,7 @@
 //! Temporary files and folders, which are also removed when a signal ends the process.
 //!
-//! The paths that exist now are on a list. A handler of signals, which ends the process without running destructors,
-//! removes them with [`remove_temporary`].
+//! A list holds the paths that exist now. A signal handler, which ends the process without running destructors, removes
+//! them with [`remove_temporary`].
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
-/// Mode of a temporary folder: other users neither list nor enter it.
+/// Mode of a temporary folder: other users can neither list nor enter it.
 const PRIVATE: u32 = 0o700;
 
 /// The temporary files and folders that exist now. A path is created and listed under one lock.
@@ -20,7 +20,7 @@ fn paths() -> MutexGuard<'static, Vec<PathBuf>> {
     PATHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary folder that only this user can enter. It is removed with this value.
+/// A temporary folder that only this user can enter. Dropping this value removes it.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     /// `None` once the folder is removed.
@@ -28,7 +28,8 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Creates a folder where temporary files go: in TMPDIR, else in /tmp. Its name is `prefix` and random letters.
+    /// Creates a folder in the system's folder for temporary files: TMPDIR, or /tmp if that is not set. Its name is
+    /// `prefix` and random letters.
     ///
     /// # Errors
     /// Returns an error of the operating system.
@@ -36,7 +37,7 @@ impl TemporaryFolder {
         TemporaryFolder::inside(&std::env::temp_dir(), prefix)
     }
 
-    /// Creates a folder in another one.
+    /// Creates a temporary folder inside `parent`.
     ///
     /// # Errors
     /// Returns an error of the operating system.
@@ -63,7 +64,7 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// A temporary file, removed with this value unless it was renamed.
+/// A temporary file. Dropping this value removes the file, unless it was renamed.
 #[derive(Debug)]
 pub(crate) struct TemporaryFile {
     path: PathBuf,
@@ -93,7 +94,7 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Proof that no temporary file or folder exists. While it lives, threads that create another one wait.
+/// Proof that no temporary file or folder exists. While this value lives, a thread that creates one waits.
 #[derive(Debug)]
 pub struct NoTemporary(
     #[allow(dead_code, reason = "only its drop matters")] MutexGuard<'static, Vec<PathBuf>>,
@@ -106,8 +107,8 @@ pub fn remove_temporary() -> NoTemporary {
     NoTemporary(paths)
 }
 
-/// Like [`remove_temporary`], but removes nothing if another thread creates or removes a path at this instant. The handler
-/// of a failed allocation calls this, because the lock may belong to its own thread.
+/// Like [`remove_temporary`], but removes nothing if another thread creates or removes a path at this instant. The
+/// handler of a failed allocation calls this, because its own thread may hold the lock.
 pub fn try_remove_temporary() -> Option<NoTemporary> {
     let mut paths = PATHS.try_lock().ok()?;
     remove(&mut paths);

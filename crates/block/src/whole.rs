@@ -1,4 +1,5 @@
-//! Reading and replacing a whole file: job files, lists of exports, rules, recorded runs, certificates; states, results.
+//! Functions that read a whole file (job files, lists of exports, rules, recorded runs, certificates) or replace one
+//! (states, results).
 
 use crate::temporary::TemporaryFile;
 use rustix::io::Errno;
@@ -47,11 +48,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// Replaces a file atomically: writes the output of `content` under a temporary name, syncs it to disk and renames it, so
-/// that `path` never refers to an incomplete file. An error, or a signal whose handler calls
+/// Replaces a file atomically: writes the output of `content` under a temporary name, syncs it to disk and renames it,
+/// so that `path` never refers to an incomplete file. An error, or a signal whose handler calls
 /// [`remove_temporary`](crate::remove_temporary), leaves no temporary file.
 ///
-/// A crash of the machine may still bring the old file back; [`write_whole`] excludes this.
+/// A crash of the machine may still bring the old file back; [`write_whole`] prevents this.
 pub fn replace_whole(
     path: &Path,
     permissions: Option<Permissions>,
@@ -72,8 +73,8 @@ pub fn check_folder_of(path: &Path) -> io::Result<()> {
     TemporaryFile::create(temporary_name(path)).map(drop)
 }
 
-/// Syncs the folder of a file to disk, so that the file keeps its name after a crash of the machine. A new or renamed file
-/// needs this beside the sync of its content.
+/// Syncs the folder of a file to disk, so that the file keeps its name after a crash of the machine. A new or renamed
+/// file needs this in addition to the sync of its content.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(folder).and_then(|folder| folder.sync_all()) {

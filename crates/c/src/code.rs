@@ -25,7 +25,7 @@ macro_rules! codes {
             }
         }
 
-        /// The codes by the names of the header, without their prefix.
+        /// The codes and their names in the header, without the prefix.
         #[cfg(test)]
         pub(crate) const CODES: &[(&str, i32)] = &[$((stringify!($name), $value)),*];
     };
@@ -57,7 +57,7 @@ codes! {
     ERROR_WRITE = 42, c"the card reported a write error";
 }
 
-/// Size of the text of an error, with the final null byte.
+/// Size in bytes of the text of an error, including the terminating null byte.
 pub(crate) const TEXT_SIZE: usize = 508;
 
 /// Error of the last call, owned by the caller.
@@ -71,7 +71,7 @@ impl FlashlabError {
     /// The state after a call without an error.
     pub(crate) const NONE: FlashlabError = FlashlabError { code: Code::OK, text: [0; TEXT_SIZE] };
 
-    /// Creates an error whose text is cut off at the end of a character if it is too long.
+    /// Creates an error. A text that is too long is truncated after a whole character.
     pub(crate) fn new(code: Code, text: &str) -> FlashlabError {
         let mut error = FlashlabError { code, ..FlashlabError::NONE };
         let end = text.floor_char_boundary(TEXT_SIZE - 1);

@@ -40,7 +40,7 @@ pub(crate) struct WireResponse {
 
 layout! { WireResponse as flashlab_response { word: u32, register_bytes: [u8; 16] } }
 
-/// Values of `flashlab_ios.timing`, in their order.
+/// Values of `flashlab_ios.timing`, in numeric order from 0.
 pub(crate) const TIMINGS: [(&str, Timing); 7] = [
     ("LEGACY", Timing::Legacy),
     ("HIGH_SPEED", Timing::HighSpeed),
@@ -50,11 +50,11 @@ pub(crate) const TIMINGS: [(&str, Timing); 7] = [
     ("DDR50", Timing::Ddr50),
     ("SDR104", Timing::Sdr104),
 ];
-/// Values of `flashlab_ios.signal`, in their order.
+/// Values of `flashlab_ios.signal`, in numeric order from 0.
 pub(crate) const SIGNALS: [(&str, Signal); 2] = [("3V3", Signal::V3_3), ("1V8", Signal::V1_8)];
-/// Values of `flashlab_ios.power`, in their order.
+/// Values of `flashlab_ios.power`, in numeric order from 0.
 pub(crate) const POWERS: [(&str, Power); 3] = [("OFF", Power::Off), ("UP", Power::Up), ("ON", Power::On)];
-/// Values of the type of a response, in their order.
+/// Values of the type of a response, in numeric order from 0.
 pub(crate) const RESPONSES: [(&str, ResponseType); 7] = [
     ("NONE", ResponseType::None),
     ("R1", ResponseType::R1),
@@ -65,7 +65,7 @@ pub(crate) const RESPONSES: [(&str, ResponseType); 7] = [
     ("R7", ResponseType::R7),
 ];
 
-/// Returns the value that C calls `number`.
+/// Returns the value whose number in C is `number`.
 fn value<T: Copy>(values: &[(&str, T)], number: u32, name: &str) -> Result<T, Failure> {
     let found = usize::try_from(number).ok().and_then(|number| values.get(number));
     let (_, value) = found.ok_or_else(|| {
@@ -107,7 +107,7 @@ fn check_block(length: usize) -> Result<u32, Failure> {
     }
 }
 
-/// Checks that a transfer can end within simulated time, if its limit is exhausted.
+/// Returns the limit of a transfer. Fails if simulated time would end before the limit is reached.
 fn limit(native: &Native, limit_ns: u64) -> Result<Duration, Failure> {
     wait(native.now(), limit_ns)
 }
@@ -182,7 +182,7 @@ exports! {
             place.put(native.now().as_ns());
             Ok(())
         }
-        /// Tells if the card is busy.
+        /// Tells whether the card is busy.
         fn flashlab_native_is_busy(native: HandleRef<Native>, busy: Out<bool>) {
             let (native, place) = (native.lend("native")?, busy.place("busy")?);
             place.put(native.is_busy());

@@ -4,7 +4,7 @@ use crate::error::ImageError;
 use flashlab_block::TemporaryFolder;
 use std::path::Path;
 
-/// Creates a folder where temporary files go: in TMPDIR, else in /tmp.
+/// Creates a folder in the system's folder for temporary files: TMPDIR, or /tmp if that is not set.
 ///
 /// # Errors
 /// Returns an error of the operating system.
@@ -12,7 +12,7 @@ pub fn folder() -> Result<TemporaryFolder, ImageError> {
     folder_in(&std::env::temp_dir())
 }
 
-/// Creates a folder in another one.
+/// Creates a temporary folder inside `parent`.
 ///
 /// # Errors
 /// Returns an error of the operating system.

@@ -3,10 +3,10 @@
 use crate::{Action, Step};
 use flashlab_sim::{Duration, Op};
 
-/// Requests of one kind.
+/// Number and bytes of the requests of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes of all requests.
     pub bytes: u64,
@@ -23,7 +23,7 @@ pub struct Summary {
     pub trims: Count,
     /// Flushes.
     pub flushes: Count,
-    /// Marks.
+    /// Number of marks.
     pub marks: u64,
     /// Latest recorded start.
     pub span: Duration,

@@ -2,7 +2,8 @@
 //!
 //! The system wakes a thread late, by the latency of its timer, its scheduler and its power management. [`Alarm`]
 //! learns this latency, sleeps for a correspondingly shorter time, and spins for the remainder. On a machine with one
-//! processor, spinning would take time from the thread that is waited for, so the alarm does not spin there.
+//! processor, spinning would take processor time from the thread that the alarm waits for, so the alarm does not spin
+//! there.
 
 use flashlab_sim::Duration;
 use std::thread;

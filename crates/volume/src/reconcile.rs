@@ -1,8 +1,8 @@
-//! The comparison of an extent with the options of the volume: the difference is work, or pending work with a reason.
+//! Comparison of an extent with the options of the volume: a difference is work to do, or pending work with a reason.
 //!
-//! The decision is a pure function of the extent and of what is known about the members. An action is wanted only if it
-//! brings the extent nearer to the goal and if room for it is known, so an unreachable goal costs nothing: the extent is
-//! pending until options, members or free space change.
+//! The decision is a pure function of the extent, the goal and the state of the members. An action is wanted only if it
+//! brings the extent closer to the goal and if there is known to be room for it. An unreachable goal therefore costs
+//! nothing: the extent stays pending until the options, the members or the free space change.
 
 use crate::encode::{Compression, Compressor};
 use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer};
@@ -11,15 +11,15 @@ use flashlab_sim::fault;
 /// Kind of background work, in the order of priority.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Work {
-    /// Further copies of extents that have too few.
+    /// Adds copies of extents that have too few.
     Replicate,
-    /// Data on evacuating members moves to others.
+    /// Moves data from evacuating members to others.
     Evacuate,
-    /// Data moves to the background target. Its old copy stays as a cached one if it is in the promote target.
+    /// Moves data to the background target. The old copy stays as a cached copy if it is in the promote target.
     Move,
-    /// Data is compressed as the option for background compression says.
+    /// Recompresses data as the option for background compression says.
     Recompress,
-    /// Copies beyond the number of replicas disappear.
+    /// Drops copies beyond the number of replicas.
     Drop,
 }
 
@@ -67,7 +67,7 @@ impl Reason {
     }
 }
 
-/// The options that determine where and how an extent is stored finally.
+/// The options that determine where and how an extent is stored in the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     pub(crate) replicas: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Goal {
     pub(crate) compression: Compressor,
 }
 
-/// The members; masks have a bit for each.
+/// State of the members. Each mask has one bit per member.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) present: u32,
@@ -93,7 +93,7 @@ pub(crate) struct View {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     Nothing,
-    /// Some copies stay, and others are added.
+    /// Keeps some copies and adds others.
     Copies {
         work: Work,
         keep: Vec<Pointer>,
@@ -101,13 +101,13 @@ pub(crate) enum Wanted {
         prefer: u32,
         only: bool,
     },
-    /// The live range is encoded anew.
+    /// Encodes the live range anew.
     Recompress,
     Pending(Work, Reason),
 }
 
 impl Wanted {
-    /// Returns the kind of the work if it can be done now.
+    /// Returns the kind of work that can be done now, or `None`.
     pub(crate) fn work(&self) -> Option<Work> {
         match self {
             Wanted::Copies { work, .. } => Some(*work),
@@ -156,7 +156,7 @@ impl View {
     }
 }
 
-/// Returns the members that have one of the copies: a bit for each.
+/// Returns a mask of the members that hold at least one of the copies.
 fn holders(pointers: &[Pointer]) -> u32 {
     pointers.iter().fold(0, |members, pointer| members | 1 << pointer.member)
 }
@@ -182,8 +182,8 @@ pub(crate) fn want(goal: &Goal, view: &View, extent: &Extent) -> Wanted {
     pending
 }
 
-/// Returns true if a glance shows that nothing is to be done, as for almost all extents of a volume without a background
-/// target.
+/// Returns true if a cheap check already shows that nothing is to be done. This is the case for almost all extents of a
+/// volume without a background target.
 fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
     let wanted = goal.compression.compression();
     let pointers = extent.pointers();
@@ -198,7 +198,7 @@ fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
         && view.durability(&pointers) == goal.replicas
 }
 
-/// Too few copies on members that stay, or copies on members that are evacuated.
+/// Returns the step that adds copies if members that stay hold too few, and that moves copies off evacuating members.
 fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
     let Copies { good, leaving, missing, cached, vanishing } = copies;
     let have = view.durability(good);
@@ -237,7 +237,7 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     Wanted::Copies { work, keep, add, prefer, only: false }
 }
 
-/// Copies outside of the background target.
+/// Returns the step that moves a copy from outside the background target into it.
 fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
     let Copies { good, leaving, missing, cached, .. } = copies;
     let is_outside = |pointer: &&Pointer| {
@@ -247,7 +247,7 @@ fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     let outside = good.iter().find(is_outside);
     let Some(outside) = outside.filter(|_| goal.background != 0) else { return Wanted::Nothing };
     let rest: Vec<Pointer> = good.iter().filter(|pointer| *pointer != outside).copied().collect();
-    // New copies have to make the old one superfluous: otherwise they would be the superfluous ones.
+    // The new copies must be durable enough to replace the old one. Otherwise, `want_fewer` would drop the new ones.
     let add = goal.replicas.saturating_sub(view.durability(&rest)).max(1);
     let held = holders(good) | holders(leaving) | holders(missing);
     let others = goal.background & !held & view.present & !view.evacuating;
@@ -271,7 +271,7 @@ fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     Wanted::Copies { work: Work::Move, keep, add, prefer: goal.background, only: true }
 }
 
-/// Another compression than that of the background.
+/// Returns the step that recompresses an extent whose compression differs from the background compression.
 fn want_compression(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) -> Wanted {
     let wanted = goal.compression.compression();
     let is_done = wanted == Compression::None
@@ -290,7 +290,7 @@ fn want_compression(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) 
     }
 }
 
-/// More copies than needed.
+/// Returns the step that drops a copy beyond the number of replicas.
 fn want_fewer(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) -> Wanted {
     let have = view.durability(&copies.good);
     let is_surplus = |pointer: &&Pointer| {

@@ -6,10 +6,10 @@
 //! - The page itself is a set of plain ES modules without a build step ([`page`](../page)).
 //!
 //! # Security
-//! - A command needs the server's token, in the header `Authorization: Bearer`. The printed URL carries it behind `#`, so
-//!   it reaches neither logs nor other sites.
-//! - The header `Host` must be an IP address, `localhost` or a name that the caller permits. So a page of another site
-//!   cannot reach the server through a name of its own (DNS rebinding).
+//! - A command needs the server's token, in the header `Authorization: Bearer`. The printed URL contains the token
+//!   after `#`, so the token reaches neither logs nor other sites.
+//! - The header `Host` must be an IP address, `localhost` or a name that the caller permits. A page of another site
+//!   therefore cannot reach the server through a host name of its own (DNS rebinding).
 //! - A request with a header `Origin` other than the server's own is refused, and no response permits another origin.
 //!
 //! # Limits

@@ -5,14 +5,15 @@ use std::time::Duration;
 /// Bounds on the load that clients may cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Maximum number of open connections. A further one is closed at once.
+    /// Maximum number of open connections. A further connection is closed at once.
     pub connections: usize,
-    /// Maximum number of event streams. A further one is answered with status 503. It is less than `connections`, so that streams
-    /// cannot lock out commands.
+    /// Maximum number of event streams. A further stream is answered with status 503. The maximum is less than
+    /// `connections`, so that streams cannot lock out commands.
     pub streams: usize,
     /// Maximum length in bytes of the body of a command.
     pub body: usize,
-    /// Longest time for the head of a request, also between two requests, and for the body of a command.
+    /// Maximum time to receive the head of a request, including the time since the previous request, and to receive the
+    /// body of a command.
     pub request: Duration,
     /// Longest time without progress while a client reads a response.
     pub stall: Duration,

@@ -29,7 +29,7 @@ pub(crate) struct Calls {
 pub(crate) enum NoAnswer {
     /// Too many requests wait.
     Busy,
-    /// The server ends.
+    /// The server is shutting down.
     Ended,
 }
 

@@ -12,11 +12,12 @@ const REQUEST_MAX: u64 = 1 << 20;
 
 /// A small disk with a volatile cache, for tests. Clones share one disk.
 ///
-/// - A write is visible from its start, and may reach the medium from then on. It is durable when a flush is answered
-///   that started after the write was answered.
+/// - A write is visible from its start, and may reach the medium from then on. It is durable once the disk has answered
+///   a flush that started after the write was answered.
 /// - A write with FUA is durable when it is answered, and so are earlier writes to its range.
-/// - On an executor, a request takes a random time up to [`Disk::with_latency`], so that concurrent requests complete in
-///   any order. Without an executor, or without a latency, the disk answers immediately.
+/// - On an executor, a request takes a random time up to the latency that [`Disk::with_latency`] sets, so that
+///   concurrent requests complete in any order. Without an executor, or without a latency, the disk answers
+///   immediately.
 #[derive(Clone, Debug)]
 pub struct Disk {
     state: Arc<Mutex<State>>,
@@ -52,7 +53,7 @@ impl Disk {
         Disk { state, block: sector, sector, latency: Duration::ZERO, flushes_lie: false }
     }
 
-    /// Sets the longest time of a request.
+    /// Sets the maximum latency of a request.
     #[must_use]
     pub fn with_latency(self, latency: Duration) -> Disk {
         Disk { latency, ..self }
@@ -64,7 +65,8 @@ impl Disk {
         Disk { flushes_lie: true, ..self }
     }
 
-    /// Returns the current state of several disks, for a power loss of all of them at this instant.
+    /// Returns the current state of several disks, as the starting point of a power loss of all of them at this
+    /// instant.
     pub fn point<'a>(disks: impl IntoIterator<Item = &'a Disk>) -> Point {
         let point = |disk: &Disk| {
             let state = disk.lock();
@@ -74,7 +76,7 @@ impl Disk {
         Point { disks: disks.into_iter().map(point).collect() }
     }
 
-    /// Returns the bytes that a read returns.
+    /// Returns the contents of the disk as reads see them, including unflushed writes.
     pub fn image(&self) -> Image {
         self.lock().visible.clone()
     }

@@ -1,10 +1,15 @@
 //! `error`: makes requests fail. Rules select requests by kind, range, count and seeded probability, and may change
 //! while the device is in use. A request that fails is not passed on, so it has no effect.
 //!
-//! A rule consists of words, each at most once: the kinds of requests that fail (`read`, `write`, `flush`, `discard`,
-//! `write-zeroes`, or several joined with `|`; by default all of these), `at=FIRST+LENGTH` in bytes, `after=N` matching
-//! requests that pass first, `times=N`, `rate=P` between 0 and 1, and the error: `EIO` (the default), `ENOSPC`,
-//! `EPERM`, `ENOMEM`, `EINVAL`, `ESHUTDOWN`.
+//! A rule consists of words, each of which appears at most once:
+//!
+//! - the kinds of requests that fail: `read`, `write`, `flush`, `discard`, `write-zeroes`, or several joined with `|`
+//!   (by default, all of these)
+//! - `at=FIRST+LENGTH`: the range in bytes
+//! - `after=N`: the number of matching requests that pass first
+//! - `times=N`: the maximum number of requests that fail
+//! - `rate=P`: the share of matching requests that fail, between 0 and 1
+//! - the error: `EIO` (the default), `ENOSPC`, `EPERM`, `ENOMEM`, `EINVAL` or `ESHUTDOWN`
 
 use super::{Kind, LayerError, LayerKind, Opened, Settings, forward};
 use crate::{BlockDevice, Context, Features, Io, IoError, Started, read_whole_text};
@@ -152,8 +157,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Returns the rules of the settings: one rule from the keys and the rules of a file. Without any rule, the layer waits
-/// for `flashlab ctl SOCKET fault`.
+/// Returns the rules of the settings: the rules of a file, and one rule from the other keys. Without any rule, no
+/// request fails until `flashlab ctl SOCKET fault` adds one.
 fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
     let mut rules = Vec::new();
     if let Some(path) = settings.value("rules").map(Path::new) {
@@ -189,7 +194,7 @@ fn error(name: &str) -> Option<IoError> {
     IoError::ALL.into_iter().filter(injected).find(|error| error.errno_name() == name)
 }
 
-/// A device whose requests fail by rules.
+/// A device whose requests fail according to rules.
 pub struct Faults {
     inner: Arc<dyn BlockDevice>,
     rules: Mutex<(Vec<Fault>, Rng)>,
@@ -208,7 +213,7 @@ impl Faults {
         self.unplugged.store(true, Ordering::SeqCst);
     }
 
-    /// Ends the state that [`Faults::unplug`] began.
+    /// Undoes [`Faults::unplug`].
     pub fn replug(&self) {
         self.unplugged.store(false, Ordering::SeqCst);
     }

@@ -112,7 +112,8 @@ impl Model for Throttled {
         loop {
             let delayed = self.delayed.next_due();
             let until = delayed.map_or(limit, |delayed| delayed.min(limit));
-            // The inner model may report a completion by `until` that, with its own delay, is due before `delayed`.
+            // A request that the inner model completes by `until` may be due before `delayed`, even after its own
+            // delay.
             match self.inner.complete(until) {
                 Some(completion) => self.delay(completion),
                 None => return self.delayed.pop(limit).map(|(_, completion)| completion),

@@ -2,7 +2,7 @@
 
 use flashlab_sim::{Instant, Op};
 
-/// Records every call that changes a model, so that a reader with an older state of the model can replay them: the same
+/// Records all calls that change a model, so that a reader with an older state of the model can replay them: the same
 /// calls give the same answers. The device calls the journal before it sends an answer that depends on the recorded
 /// call. Calls come one at a time, and `now` never decreases.
 pub trait Journal: Send {

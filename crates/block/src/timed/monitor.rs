@@ -17,7 +17,8 @@ pub struct Completed {
     pub kind: Kind,
     /// Bytes of the request; 0 for a flush.
     pub bytes: u64,
-    /// Time from the arrival to the completion, by mechanism. A request in several pieces has that of the last one.
+    /// Time from the arrival to the completion, by mechanism. A request in several pieces has the times of its last
+    /// piece.
     pub spent: Spent,
     /// False if the device answered with an error.
     pub is_ok: bool,

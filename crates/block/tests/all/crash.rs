@@ -81,7 +81,7 @@ fn block_of(image: &Image, block: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns the first violation over the states of some runs, with the number of states before it.
+/// Returns the number of states without a violation in a few runs, and the violation that ended the search, if any.
 fn first_violation(contract: Contract, disk: impl Fn() -> Disk) -> (u32, Option<Violation>) {
     let mut states = 0;
     for seed in 0..12 {
@@ -234,7 +234,8 @@ fn a_timed_device_keeps_the_contract_of_a_disk() {
             let read = Io::Read { offset: block * MODEL_BLOCK, buffer: vec![0; MODEL_BLOCK as usize] };
             match execute(&device, read) {
                 Ok(Answer::Read(bytes)) => Some(bytes),
-                // The cut names the blocks that it tore. The oracle knows no torn blocks, so the newest write counts.
+                // The cut names the blocks that it tore. The oracle has no notion of torn blocks, so a torn block
+                // counts as its newest write.
                 _ if cut.undecided.iter().any(|(range, _)| range.contains(&(block * MODEL_BLOCK))) => {
                     Some(history.newest(block))
                 }

@@ -300,7 +300,7 @@ fn a_delay_applies_per_request_and_a_rate_to_all_requests_together() {
     assert_eq!(ends(throttled(delay), Op::WriteFua, 512), [700; 4]);
     assert_eq!(ends(throttled(delay), Op::Flush, 0), [3000; 4]);
     let rate = Throttle::Rate { read: None, write: Some(MIB), iops: Some(1000) };
-    // 1 MiB takes a second; 512 B take the thousandth of a second that the request rate allows.
+    // 1 MiB takes a second; 512 B take a thousandth of a second, because the request rate is the stricter limit.
     assert_eq!(ends(throttled(rate), Op::Write, MIB), [1_000_000, 2_000_000, 3_000_000, 4_000_000]);
     assert_eq!(ends(throttled(rate), Op::Write, 512), [1000, 2000, 3000, 4000]);
     assert_eq!(ends(throttled(rate), Op::Read, MIB), [1000, 2000, 3000, 4000]);

@@ -1,4 +1,4 @@
-//! Handles that are lent twice, break and are closed.
+//! Tests of handles: lent twice, lent to a call that panics, and closed.
 
 use super::*;
 use crate::export::check::Zeroed;

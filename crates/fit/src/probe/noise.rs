@@ -1,9 +1,10 @@
 //! The noise of the host: delays that requests meet on the way to the device and back.
 //!
-//! A control measurement repeats one read at one place. A device takes nearly the same time for each of them, so that
-//! the shortest one shows the device, and the excess of the others shows the host. Controls run before and after every
-//! pattern, and between the series of patterns that read. A finding keeps its high confidence only if the effect behind it
-//! is larger than what the host was seen to feign, in this pattern or an earlier one, since a load may come in phases:
+//! A control measurement repeats one read at one place. A device takes nearly the same time for each repetition, so the
+//! shortest time shows the device, and the excess of the others shows the host. Controls run before and after every
+//! pattern, and between the series of patterns that read. A finding keeps its high confidence only if the effect behind
+//! it is larger than the effect that the measured delays can feign. Delays of earlier patterns count as well, because a
+//! load may come in phases:
 //!
 //! - Threads of a busy host wait at the same time, so that a greater queue depth hides their delays. A gain from queue
 //!   depth must exceed three mean delays.
@@ -13,11 +14,11 @@
 
 use super::Confidence;
 
-/// Reads of a control measurement that warm up the device.
+/// Number of reads that warm up the device at the start of a control measurement, and are not evaluated.
 pub(super) const WARM: usize = 8;
-/// Reads of a control measurement.
+/// Number of evaluated reads of a control measurement.
 pub(super) const READS: usize = 256;
-/// Share of the device's time from which the mean delay is worth a remark.
+/// Share of the device's time above which the mean delay is worth a remark.
 const WORTH_A_REMARK: f64 = 0.05;
 
 /// The effect behind a finding: a time of one request, in nanoseconds.
@@ -85,7 +86,7 @@ impl Noise {
         if is_certain { Confidence::High } else { Confidence::Low }
     }
 
-    /// Returns a remark for findings whose effect the delays hide or feign; `None` on a quiet host.
+    /// Returns a remark about delays that may hide or feign the effect of a finding; `None` on a quiet host.
     pub(super) fn remark(&self) -> Option<String> {
         let time = self.controls.iter().map(|control| control.shortest).reduce(f64::min).unwrap_or(0.0);
         let (mean, longest) = (self.mean(), self.greatest(|control| control.longest));
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_effect_must_exceed_the_delays_that_feign_it() {
-        // Delays of 0, 0, 0 and 400 us: 100 us in the mean before the pattern, 150 us after it.
+        // The mean delay is 100 us before the pattern (0, 0, 0 and 400 us) and 150 us after it.
         let noisy = noise(&[500e3, 500e3, 500e3, 900e3], &[700e3, 700e3, 700e3, 1_300e3]);
         let limits = |effect: fn(f64) -> Effect, enough: f64| {
             assert_eq!(noisy.limit(effect(0.99 * enough)), Confidence::Low);

@@ -1,4 +1,4 @@
-//! Event-exact scheduler against a slow reference, and a small case for each guarantee of the scheduler.
+//! The event-exact scheduler compared with a slow reference, and a small case for each guarantee of the scheduler.
 
 use crate::reference::Reference;
 use flashlab_flash::nand::{
@@ -115,7 +115,7 @@ fn an_erase_needs_no_channel() {
 
 #[test]
 fn a_program_submitted_before_a_transfer_starts_takes_part_in_the_choice() {
-    // At 4, when a program requests the channel, the read does not hold the channel: the read is ready at 5.
+    // At 4, when a program requests the channel, the read does not hold the channel yet: the read is ready at 5.
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
     channels.submit(at(0), &read(0, 1));
     assert_eq!(channels.complete(at(4)), None);
@@ -205,7 +205,7 @@ fn a_cut_leaves_void_what_the_array_had_not_begun() {
     assert_eq!(channels.complete(at(6)), None);
     channels.submit(at(6), &read(2, 5));
     // At 7, the first program is in the array, the second is on the channel, and the erase is being suspended for a
-    // read, which takes until 8.
+    // read. The suspend takes until 8.
     let cut = channels.power_cut(at(7));
     let cut: Vec<_> = cut.into_iter().map(|(operation, cut)| (operation.tag, cut)).collect();
     assert_eq!(cut, [(1, Cut::Torn), (2, Cut::Void), (3, Cut::Torn), (4, Cut::Void), (5, Cut::Void)]);
@@ -306,7 +306,7 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
     ]
 }
 
-/// Run of the scheduler, of a clone and of the reference.
+/// A run of the scheduler, beside a clone and the reference.
 struct Run {
     timing: Timing,
     now: Instant,

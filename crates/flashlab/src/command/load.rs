@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Pattern of the requests: read, write, rw, randread, randwrite or randrw.
     #[arg(long, value_name = "PATTERN", default_value = "read", value_parser = pattern)]
     rw: String,
-    /// Percentage of reads of rw or randrw.
+    /// Percentage of reads in rw and randrw.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixread: u8,
     /// Size of a request.
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// First byte of the area.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = bytes)]
     offset: u64,
-    /// Limit of the requests per second, on each connection.
+    /// Maximum number of requests per second on each connection.
     #[arg(long = "rate_iops", visible_alias = "rate-iops", value_name = "N", value_parser = rate)]
     rate_iops: Option<u64>,
     /// Writes recognisable blocks, checks each block that is read, and at the end checks all written blocks.
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     /// Seed of the addresses and contents.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Percentage of zeroes in the data of writes, in each 512 bytes.
+    /// Percentage of zeroes in each 512 bytes of written data.
     #[arg(long = "buffer_compress_percentage", visible_alias = "buffer-compress-percentage", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100), conflicts_with = "verify")]
     buffer_compress_percentage: u8,
     /// Requests simple replies, as Linux's own client does.
@@ -100,7 +100,7 @@ fn runtime(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Resolution of the progress: number of parts of a load.
+/// Number of parts into which the progress display divides a load.
 const PARTS: u64 = 1_000_000;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {

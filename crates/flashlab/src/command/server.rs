@@ -1,4 +1,4 @@
-//! The commands around live devices.
+//! The commands that serve devices, control a server, and generate load on a server.
 
 use super::{ctl, load, serve};
 use crate::failure::Failure;

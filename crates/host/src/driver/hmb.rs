@@ -1,8 +1,8 @@
-//! The host's side of the host memory buffer, following Linux' NVMe driver (drivers/nvme/host/pci.c, since 4.13).
+//! The host's side of the host memory buffer, following Linux's NVMe driver (drivers/nvme/host/pci.c, since 4.13).
 //!
-//! The driver grants min(HMPRE, `max_host_mem_size_mb`), or nothing if HMMIN exceeds that. It allocates chunks of 4 MiB
-//! and halves the chunk size down to HMMINDS while allocation fails. It withdraws the memory before a shutdown or a
-//! suspend, and returns it afterwards with the MR bit set.
+//! The driver grants min(HMPRE, `max_host_mem_size_mb`), or nothing if HMMIN exceeds `max_host_mem_size_mb`. It
+//! allocates chunks of 4 MiB and halves the chunk size down to HMMINDS while allocation fails. It withdraws the memory
+//! before a shutdown or a suspend, and returns it afterwards with the MR bit set.
 
 use alloc::format;
 use alloc::string::String;
@@ -16,7 +16,7 @@ const CHUNK_MAX: u64 = 4 << 20;
 /// Minimum chunk size if the controller names none: two pages.
 const CHUNK_MIN: u64 = 2 * PAGE;
 
-/// Returns the grant of Linux' driver to a controller that starts, on a host with enough free memory: at most `limit`
+/// Returns the grant of Linux's driver to a controller that starts, on a host with enough free memory: at most `limit`
 /// bytes. See [`HostDriver`](flashlab_nvme::hmb::HostDriver).
 pub fn linux(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descriptor>)> {
     let mut driver = Driver::new(limit);
@@ -152,7 +152,7 @@ fn chunks(identify: &Identify, lend: u64, chunk: u64, memory: &mut dyn HostMemor
         descriptors.push(Descriptor { address, size: (piece / PAGE) as u32 });
         bytes += piece;
     }
-    // The host may place the list anywhere; this model places it behind the first chunk.
+    // The host may place the list anywhere; this model places it 1 TiB above the first chunk.
     let list = descriptors.first().map_or(0, |first| first.address.wrapping_add(1 << 40));
     Grant { bytes, list, descriptors }
 }
@@ -240,7 +240,7 @@ mod tests {
         Identify { hmpre, hmmin, ..Identify::default() }
     }
 
-    /// Returns an allocator with `free` bytes in pieces of at most `largest`.
+    /// An allocator with `free` bytes, in pieces of at most `largest` bytes.
     struct Fragmented {
         largest: u64,
         free: u64,

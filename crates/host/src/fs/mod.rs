@@ -1,7 +1,7 @@
 //! Filesystems between a job and a device: the trait, and the registry of models.
 //!
 //! A filesystem model is one file (or folder) here and one line in [`MODELS`]. The model declares its parameters, from
-//! which the reader of profiles, `explain` and overrides are generated. A profile in profiles/fs selects the model by
+//! which the profile parser, `explain` and the overrides are generated. A profile in profiles/fs selects the model by
 //! the name of its section.
 
 mod parameters;
@@ -31,7 +31,7 @@ pub const SECTIONS: [&str; MODELS.len()] = {
 /// A kind of filesystem, in the registry.
 #[derive(Debug)]
 pub struct FilesystemModel {
-    /// Name of the model, and of the section of its profiles.
+    /// Name of the model, and of its section in a profile.
     pub name: &'static str,
     /// The parameters, in the order of display.
     pub parameters: &'static [Parameter],
@@ -58,7 +58,7 @@ pub trait Filesystem: Model + CloneFilesystem {
     }
 
     /// Creates `file` with room for `bytes`. Returns the instant at which it is complete and on the medium. An existing
-    /// file of that number is removed first. No request is in flight.
+    /// file of that number is removed first. No request may be in flight.
     ///
     /// # Errors
     /// Returns the largest possible size if the file does not fit.
@@ -70,7 +70,7 @@ pub trait Filesystem: Model + CloneFilesystem {
         allocate: Allocate,
     ) -> Result<Instant, NoRoom>;
 
-    /// Removes `file` if it exists, and writes the metadata. Returns the instant of completion. No request is in
+    /// Removes `file` if it exists, and writes the metadata. Returns the instant of completion. No request may be in
     /// flight.
     fn remove(&mut self, now: Instant, file: FileId) -> Instant;
 
@@ -102,12 +102,12 @@ impl Clone for Box<dyn Filesystem> {
 /// Allocation of a new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allocate {
-    /// No clusters or extents: the file is empty and grows as it is written.
+    /// Allocates no clusters or extents: the file is empty and grows as it is written.
     Nothing,
     /// Allocates the space; the size stays zero.
     KeepSize,
-    /// Allocates the space and sets the size. A read returns zeroes, which a filesystem without unwritten extents
-    /// writes.
+    /// Allocates the space and sets the size. A read returns zeroes; a filesystem without unwritten extents has to
+    /// write them.
     Zeroed,
 }
 

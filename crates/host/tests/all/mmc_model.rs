@@ -1,4 +1,4 @@
-//! The card driven by commands behind the host stack, compared with the card timed as a block device.
+//! The card driven by commands through the host stack, compared with the card timed as a block device.
 
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_host::driver::mmc::MmcModel;
@@ -27,8 +27,8 @@ fn by_commands(overwrite: Overwrite, transfer: u64) -> MmcModel {
     MmcModel::new(&Card::new(parameters, identity, None, 7), LINK, &[Mode::DefaultSpeed], transfer)
 }
 
-/// Returns the block-level model after a read of its first page, which the host stack reads for a partition table, and
-/// the instant at which that read completes.
+/// Returns the block-level model after a read of its first page, and the instant at which that read completes. The host
+/// stack reads this page to look for a partition table.
 fn modelled(overwrite: Overwrite) -> (CardModel, Instant) {
     let mut model = CardModel::new(parameters(overwrite), LINK, 7);
     let done = serve(&mut model, Instant::ZERO, Op::Read, 0, 4 * KIB);
@@ -47,14 +47,15 @@ fn the_card_behind_the_stack_meets_the_contract_of_a_model() {
     }
 }
 
-/// Requests of one block are the same for the translation layer, so their times and mechanisms are equal to the
-/// nanosecond.
+/// Requests of one block look the same to the translation layer in both models, so their times and mechanisms are equal
+/// to the nanosecond.
 #[test]
 fn single_blocks_take_as_long_as_the_block_level_model_says() {
     agree(|rng| (512, 512 * rng.below(4 * MIB / 512)));
 }
 
-/// The same holds for whole pages that do not begin inside old data, and for reads of whole granules.
+/// Times and mechanisms are also equal for whole pages that do not begin inside old data, and for reads of whole
+/// granules.
 #[test]
 fn whole_pages_take_as_long_as_the_block_level_model_says() {
     agree(|rng| (4 * KIB, 4 * KIB * rng.below(4 * MIB / (4 * KIB))));
@@ -112,9 +113,9 @@ fn mechanisms_sum_to_the_latency() {
     }
 }
 
-/// A write of four transfers, cut at instants throughout it. Completed transfers are new, transfers that were never
-/// sent are unchanged, and at most one page is torn. The map agrees afterwards: a page that was never programmed is
-/// read without the array.
+/// Cuts the power at instants throughout a write of four transfers. Afterwards, the data of completed transfers is new,
+/// that of transfers that were never sent is unchanged, and at most one page is torn. The map agrees: a page that was
+/// never programmed is read without the array.
 #[test]
 fn a_power_cut_leaves_the_pages_programmed_before_it() {
     const TRANSFER: u64 = 16 * KIB;

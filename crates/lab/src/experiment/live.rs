@@ -58,7 +58,7 @@ pub struct LiveRow {
     pub name: String,
     /// Backend of the block device: `loop`, `lio-file`, `lio-ramdisk`, `ours`, `nbdkit`, `qemu-storage-daemon`.
     pub path: String,
-    /// Way to the backend: `device`, a block device with a filesystem, or `in-process`.
+    /// Way to the backend: `device` (a block device with a filesystem) or `in-process`.
     #[serde(default = "device")]
     pub how: String,
     /// Number of connections to a server.
@@ -67,7 +67,7 @@ pub struct LiveRow {
     /// Number of fio jobs.
     #[serde(default)]
     pub jobs: u32,
-    /// Number of in-flight requests of each job, or on each connection.
+    /// Number of in-flight requests of each job or, without jobs, on each connection.
     pub depth: u32,
 }
 

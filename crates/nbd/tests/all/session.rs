@@ -1,4 +1,5 @@
-//! Whole sessions: both machines, joined by bytes in arbitrary pieces, against a reference model.
+//! Whole sessions: the state machines of client and server exchange bytes in arbitrary pieces, and a reference model
+//! checks the results.
 
 use crate::pair::client::{Op, TestClient};
 use crate::pair::disk::{BLOCK, CONTEXTS, Disk};
@@ -147,7 +148,7 @@ fn replies_of_a_server_do_not_depend_on_how_the_bytes_are_split() {
     for extended in [false, true] {
         let plan = plan_of_every_request(extended);
         let stream = run(&plan, &mut Choices::new(&[])).to_server;
-        // Starting TLS discards the bytes behind STARTTLS, so no piece may extend across it.
+        // Starting TLS discards the received bytes after STARTTLS, so no piece may extend beyond it.
         let tls = 4 + 16;
         let unsplit = serve(&plan, &[&stream[..tls], &stream[tls..]]);
         assert_eq!(unsplit.1.closed, Some(Closed::Disconnect));

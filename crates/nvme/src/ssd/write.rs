@@ -239,7 +239,7 @@ impl Ssd {
         }
     }
 
-    /// Recreates the map pages of a write that an overtaking trim has dropped.
+    /// Recreates those map pages of a write that a trim has dropped by overtaking the write.
     fn recreate_map_pages(&mut self, slot: u32) {
         let units = self.units_touched(&self.slots.get(slot).request);
         let entries = self.map.entries() as u32;
@@ -301,7 +301,7 @@ impl Ssd {
     #[inline(never)]
     pub(super) fn trim(&mut self, now: Instant, slot: u32) {
         let units = self.units_covered(&self.slots.get(slot).request);
-        // A drive with a partly loaded map has done this together with its map pages.
+        // If the map is loaded on demand, `change_map` has unmapped the units together with the map pages.
         if self.map.is_resident() && !units.is_empty() {
             self.layer.trim(units.start, units.len() as u32);
         }

@@ -1,4 +1,4 @@
-//! The page of a fit: numbers with intervals, measured beside simulated, the time by mechanism, and conclusions.
+//! The page of a fit: numbers with intervals, measured beside simulated values, the time by mechanism, and conclusions.
 
 use super::{Section, comparison, document, tables, why};
 use crate::{
@@ -104,7 +104,7 @@ fn table(label: &str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) ->
     tables::scrolling(label, html)
 }
 
-/// Returns the cells for the charts of experiments: one table per step, one column per card.
+/// Returns the cells as results for the charts of experiments: one table per step, one column per card.
 fn as_results(fit: &CardFit) -> Results {
     let cell = |(cell, mechanisms): (&CellEstimate, &Vec<(&'static str, f64)>)| {
         let (table, column) = cell.name.rsplit_once('/').unwrap_or((&cell.name, ""));

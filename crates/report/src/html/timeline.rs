@@ -1,5 +1,5 @@
-//! The latencies and the rates of jobs over time. All charts of the section are linked: a part of the time that the
-//! reader selects in one of them is shown in all.
+//! The latencies and the rates of jobs over time. All charts of the section are linked: a time range that the reader
+//! selects in one chart is shown in all of them.
 
 use super::{Section, comparison::interactive, folded};
 use crate::{
@@ -68,7 +68,7 @@ pub(super) fn section(devices: &[DeviceFigures]) -> Option<Section> {
     })
 }
 
-/// The link of the series over seconds.
+/// Name of the link between the charts of series over seconds and the heat maps.
 const LINK: &str = "over s";
 
 fn runs(device: &DeviceFigures) -> impl Iterator<Item = Run<'_>> {

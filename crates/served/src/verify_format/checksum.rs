@@ -1,8 +1,8 @@
 //! The checksums of fio's `verify=`, as stored in a block's header (little-endian), and the numbers of their methods.
 //!
-//! The implementation is tested against blocks that fio 3.33 wrote. The sha1, sha256 and sha512 of fio come from a hash
-//! that was never finalized. This module uses the standard hashes instead, so blocks with these methods cannot be
-//! exchanged with fio.
+//! The implementation is tested against blocks that fio 3.33 wrote. For sha1, sha256 and sha512, fio stores the state
+//! of a hash that it never finalizes. This module uses the standard hashes instead, so blocks with these methods cannot
+//! be exchanged with fio.
 
 use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_32_ISCSI, CRC_64_REDIS, Crc};
 use flashlab_fio::verify::Method;

@@ -6,14 +6,14 @@
 //! master key ── HChaCha20(constant) ──▶ key of HMAC-SHA256 ──▶ authentication code of the superblocks
 //! ```
 //!
-//! A passphrase only wraps the [`MasterKey`], so a new passphrase rewrites no data. Every mount begins an epoch with a
-//! random salt. Two copies of an image that are both mounted therefore write under different keys, although they count
-//! their writes from the same number, and no pair of key and nonce repeats.
+//! A passphrase only wraps the [`MasterKey`], so a change of the passphrase rewrites no data. Every mount begins an
+//! epoch with a random salt. Two copies of an image that are both mounted therefore write under different keys,
+//! although they count their writes from the same number, and no pair of key and nonce repeats.
 //!
-//! The passphrase, the wrapping key, the master key and the memory of Argon2id are overwritten when they are dropped; the
-//! memory of scrypt and the state of HMAC are not, because their libraries do not overwrite them. The cipher's own form of
-//! an epoch's key is overwritten in place, too; copies that the compiler leaves in registers and on the stack are out of
-//! reach.
+//! The passphrase, the wrapping key, the master key and the memory of Argon2id are overwritten when they are dropped.
+//! The memory of scrypt and the state of HMAC are not, because their libraries do not overwrite them. The cipher's
+//! internal form of an epoch's key is overwritten in place, too. Copies that the compiler leaves in registers and on
+//! the stack are out of reach.
 
 mod cipher;
 mod epoch;

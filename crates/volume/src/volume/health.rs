@@ -1,7 +1,8 @@
 //! Errors of members at run time.
 //!
-//! A member whose write or flush failed takes no new data, apart from one attempt in a second. When its writes have failed
-//! for [`FAILING_MAX`], it becomes read-only for ever. Errors are counted, and the counts persist.
+//! A member whose last write or flush failed takes no new data, apart from one attempt per second. When its writes or
+//! its flushes have failed for [`FAILING_MAX`] without a success, it becomes read-only for ever. Errors are counted,
+//! and the counts persist.
 
 use super::{Inner, State};
 use crate::MissingMember;
@@ -11,7 +12,7 @@ use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, Instant};
 use std::sync::atomic::Ordering;
 
-/// Time for which the writes of a member fail until it becomes read-only.
+/// Time for which the writes or flushes of a member have to fail before it becomes read-only.
 const FAILING_MAX: Duration = Duration::from_secs(30);
 /// Time between two attempts to write to a failing member.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
@@ -23,11 +24,12 @@ pub(super) struct Health {
     pub(super) state: MemberState,
     /// Errors of the member.
     pub(super) errors: ErrorCounts,
-    /// The member has the journal and the checkpoints.
+    /// The member holds a copy of the journal and of the checkpoints.
     pub(super) metadata: bool,
-    /// Series of failed writes, and of failed flushes: the instants of the first failure and of the next attempt.
+    /// Current series of failed writes, and of failed flushes: the instant of the first failure, and that of the next
+    /// attempt.
     failing: [Option<(Instant, Instant)>; 2],
-    /// The member became read-only, and no superblock says so yet.
+    /// The member became read-only, and no superblock records this yet.
     pub(super) unrecorded: bool,
 }
 
@@ -104,13 +106,13 @@ impl Inner {
         }
     }
 
-    /// Returns true if the device of a member is not there.
+    /// Returns true if the device of a member is absent although the member was not removed.
     pub(super) fn is_missing(&self, member: usize) -> bool {
         let Member { present, entry, .. } = &self.members[member];
         !present && entry.state != MemberState::Removed
     }
 
-    /// Returns the number of members in the table, and those that are missing.
+    /// Returns the number of members that were not removed, and the missing ones among them.
     pub(super) fn missing(&self) -> (usize, Vec<MissingMember>) {
         let is_there = |member: &&Member| member.entry.state != MemberState::Removed;
         let missing = (0..self.members.len()).filter(|n| self.is_missing(*n));
@@ -119,15 +121,15 @@ impl Inner {
         (self.members.iter().filter(is_there).count(), missing.collect())
     }
 
-    /// Returns true if the member can have a journal, apart from failures that may end.
+    /// Returns true if the member may hold a journal, regardless of write failures, which may be temporary.
     fn may_have_metadata(&self, health: &Health, member: usize) -> bool {
         let has_state = matches!(health.state, MemberState::Rw | MemberState::Spare);
         self.members[member].present && has_state && self.members[member].entry.durability > 0
     }
 
-    /// Chooses the members for the journal and the checkpoints, before a checkpoint: those that have them and work, and
-    /// then others that work, up to the number of replicas. Returns the ones to write to, and all that keep their part or
-    /// get one: a bit for each.
+    /// Chooses the members for the journal and the checkpoints, before a checkpoint: first the working members that
+    /// hold copies already, and then other working members with room, up to the number of replicas. Returns the members
+    /// to write to, and a mask of all members that keep or receive a copy.
     pub(super) fn choose_metadata(&self) -> (Vec<u8>, u32) {
         let state = self.lock();
         let State { health, allocator, .. } = &*state;
@@ -138,13 +140,13 @@ impl Inner {
         let others = (0..health.len()).filter(|n| !health[*n].metadata && works(n) && roomy >> n & 1 == 1);
         chosen.extend(others);
         chosen.truncate(self.layout.replicas.into());
-        // Without enough of them, those that fail or are absent keep their part.
+        // If too few members work, members that fail or are absent keep their copies.
         let rest = (0..health.len()).filter(|n| health[*n].metadata && !chosen.contains(n));
         let rest: Vec<usize> = rest.take(usize::from(self.layout.replicas) - chosen.len()).collect();
         let tried = rest.iter().copied().filter(|n| self.may_have_metadata(&health[*n], *n));
         let mut tried: Vec<usize> = chosen.iter().copied().chain(tried).collect();
         if tried.is_empty() {
-            // Members in other states are better than no journal.
+            // A journal on a member in another state is better than none.
             let last = (0..health.len()).filter(is_there).max_by_key(|n| (health[*n].metadata, !n));
             tried.extend(last);
             chosen.extend(last.filter(|n| !rest.contains(n)));
@@ -153,7 +155,7 @@ impl Inner {
         (tried.into_iter().map(|n| n as u8).collect(), metadata)
     }
 
-    /// Sets the members with the journal and the checkpoints: a bit for each.
+    /// Sets the members that hold the journal and the checkpoints. `metadata` has one bit per member.
     pub(super) fn set_metadata(&self, metadata: u32) {
         let mut state = self.lock();
         let State { health, allocator, .. } = &mut *state;
@@ -176,7 +178,8 @@ impl Inner {
         state.health.iter().enumerate().any(is_free)
     }
 
-    /// Tells the allocator which members take data. A spare member does if the others are too few for all copies.
+    /// Tells the allocator which members take data. Spare members take data only if the others are too few for all
+    /// copies.
     pub(super) fn update_writable(&self, state: &mut State, now: Option<Instant>) {
         let State { health, allocator, .. } = state;
         let works = |n: usize| self.members[n].present && health[n].works(now);

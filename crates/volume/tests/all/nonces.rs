@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 /// Bytes per authentication tag in these volumes.
 const UNIT: usize = 1024;
 
-/// Sealed messages, by what stands for their key and nonce.
+/// Sealed messages, indexed by bytes that identify their key and nonce.
 #[derive(Default)]
 struct Seals {
     /// Stored bytes 64 to 127 of a unit, which are key stream, and the 64 bytes before them.
@@ -167,7 +167,7 @@ fn no_pair_of_key_and_nonce_repeats_over_power_losses_mounts_and_clones() {
     assert!(messages.0 > 5_000 && messages.1 > 300, "{messages:?}");
 }
 
-/// The oracle reports two different messages under the same key stream, but no copy of one message.
+/// The oracle reports two different messages under the same key stream, but not two copies of one message.
 #[test]
 fn the_oracle_sees_a_repeated_key_stream() {
     let mut seals = Seals::default();

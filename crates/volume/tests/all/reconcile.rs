@@ -1,4 +1,4 @@
-//! Targets and background work: every extent ends where the options want it, or pending with a reason.
+//! Targets and background work: every extent ends up where the options want it, or stays pending with a reason.
 
 use crate::pool::{BLOCK, devices, open, open_options, options, run, switched};
 use crate::tiers::{data, fill, is_filled, is_sound, labelled, live, reconcile, rests, set, tiers};
@@ -61,7 +61,7 @@ fn background_compression_shrinks_what_shrinks_and_marks_the_rest() {
         execute(&volume, Io::Write { offset, data: data.to_vec().into(), durable: true }).expect("a disk");
     };
     write(200 << 10, &noise);
-    // Recompression takes the live range only.
+    // Recompression processes only the live range.
     write(2048, &[1; 512]);
     let before = volume.usage().stored;
     reconcile(&volume);
@@ -108,7 +108,7 @@ fn evacuation_empties_a_member_that_can_then_be_removed() {
     let adding = volume.clone();
     let place = run(|cx| async move { adding.add(&cx, &member, [7; 16], Growth::All).await });
     assert_eq!(place.expect("a new member"), 0);
-    // The open volume uses it at once, and so does the next one.
+    // The open volume uses the new member at once, and so does the volume when it is opened again.
     assert!(volume.geometry().capacity > 512 << 10);
     fill(&volume, 250);
     assert!(live(&volume)[0] > 0);
@@ -146,8 +146,8 @@ fn a_lost_member_is_replaced_by_copies_on_others() {
     is_sound(&volume);
 }
 
-/// Overwrites leave unreferenced blocks in the buckets of the background target. Without a collection there, the later moves
-/// would wait for ever, because new data always finds room in the foreground.
+/// Overwrites leave unreferenced blocks in the buckets of the background target. Without garbage collection there,
+/// later moves would wait for ever, because new data always finds room in the foreground.
 #[test]
 fn moves_go_on_after_overwrites_filled_the_background_with_garbage() {
     let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { size: 512 << 10, ..tiers() });
@@ -213,7 +213,7 @@ async fn finish(started: Started) {
     }
 }
 
-/// Moves and recompression beside clients that overwrite the same blocks never bring old data back (I6).
+/// Moves and recompression that run beside clients which overwrite the same blocks never bring old data back (I6).
 #[test]
 fn background_work_beside_overwrites_revives_nothing() {
     let seeds = if std::env::var_os("FLASHLAB_FULL").is_some() { 1_000 } else { 30 };
@@ -260,8 +260,8 @@ fn background_work_beside_overwrites_revives_nothing() {
     }
 }
 
-/// A thousand random changes of options and failures of members: background work ends at the goal, or says what is pending
-/// and why.
+/// After random changes of options and failures of members, background work ends at the goal, or reports which work is
+/// pending and why.
 #[test]
 fn any_sequence_of_changes_ends_at_the_goal_or_with_reasons() {
     let (seeds, steps) = if std::env::var_os("FLASHLAB_FULL").is_some() { (40, 100) } else { (10, 20) };

@@ -6,10 +6,10 @@ use super::{
 use flashlab_sim::{Duration, Rng};
 use std::ops::Range;
 
-/// Writes of a series.
+/// Number of writes in a series.
 const COUNT: u64 = 256;
 
-/// Returns random aligned small pieces of a range.
+/// Returns small aligned pieces at random places of a range.
 fn random_pieces(bench: &Bench, range: &Range<u64>, count: u64) -> Vec<(u64, u64)> {
     let piece = (4 * KIB).max(bench.geometry.block);
     let places = (range.end - range.start) / piece;
@@ -20,7 +20,7 @@ fn steps(times: &[f64]) -> Vec<(f64, f64)> {
     times.iter().enumerate().map(|(i, time)| (i as f64, *time)).collect()
 }
 
-/// Returns the values in a fixed order without relation to time.
+/// Returns the values in a fixed order that is unrelated to their order in time.
 fn shuffled(values: &[f64]) -> Vec<f64> {
     let mut order = values.to_vec();
     let mut rng = Rng::new(1);
@@ -56,7 +56,8 @@ pub(super) async fn discard(bench: &Bench) {
         return bench.skip(Name::Discard, "the device refused the writes");
     };
     let (filled, empty) = (filled.after(16), empty.after(16));
-    // The first write to each unit is slow, so the latencies fall. In another order, the batches are alike.
+    // The first write to each unit is slow, so the latencies fall over the series. After shuffling, the batches that
+    // the contrast compares are alike.
     let contrast = Contrast::of(&shuffled(&empty), &shuffled(&filled));
     let verdict = match contrast.is_slower() {
         Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after a discard"),

@@ -1,10 +1,13 @@
 //! Closed forms of write amplification under garbage collection.
 //!
-//! rho is the share of the usable flash that holds valid data, b the number of units per erase block. G1 and G2:
-//! Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012); G1 also in Xiang and Kurkoski, "An improved
-//! analytic expression for write amplification in NAND flash" (ICNC 2012). G3: the mean of all blocks. G5: Van Houdt,
-//! "A mean field model for a class of garbage collection algorithms in flash-based solid state drives" (SIGMETRICS
-//! 2013). G6 and G7: Desnoyers (2012). G4 is by Agarwal and Marrow (2010).
+//! rho is the share of the usable flash that holds valid data, and b the number of units per erase block. Sources:
+//!
+//! - G1, G2, G6, G7: Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012). G1 is also in Xiang and
+//!   Kurkoski, "An improved analytic expression for write amplification in NAND flash" (ICNC 2012).
+//! - G3: the mean of all blocks.
+//! - G4: Agarwal and Marrow (2010).
+//! - G5: Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based solid state drives"
+//!   (SIGMETRICS 2013).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -47,7 +50,7 @@ pub fn random(rho: f64) -> f64 {
     1.0 / (1.0 - rho)
 }
 
-/// G4: an approximation for greedy that is known to be too low. A simulation must not meet it.
+/// G4: an approximation for greedy that is known to be too low, so a simulation must not agree with it.
 pub fn agarwal(rho: f64) -> f64 {
     1.0 / (2.0 * (1.0 - rho))
 }
@@ -57,12 +60,12 @@ const STEPS_MAX: u32 = 1_000_000;
 /// Rate of change below which [`d_choices`] is at its fixed point.
 const STEADY: f64 = 1e-8;
 
-/// G5: the best of `d` random victims under uniform writes, for blocks of `b` units: the fixed point of the mean field
-/// equations, found by integrating them over time. `share[i]` is the share of blocks with i valid units.
+/// G5: the best of `d` random victims under uniform writes, for blocks of `b` units. Finds the fixed point of the mean
+/// field equations by integrating them over time. `share[i]` is the share of blocks with i valid units.
 pub fn d_choices(rho: f64, b: u32, d: u32) -> f64 {
     let units = f64::from(b);
     let b = b as usize;
-    // The mean is rho from the start, and the equations preserve it.
+    // The mean share of valid units is rho from the start, and the equations preserve it.
     let mean = rho * units;
     let low = (floor(mean) as usize).min(b - 1);
     let mut share = vec![0.0; b + 1];
@@ -99,7 +102,8 @@ pub fn d_choices(rho: f64, b: u32, d: u32) -> f64 {
     units / (units - moved)
 }
 
-/// G6: FIFO with one stream under a mix of rates. Each part is its share of the writes and its share of the units.
+/// G6: FIFO with one stream under a mix of rates. Each part is a pair: its share of the writes and its share of the
+/// units.
 pub fn fifo_of_mix(rho: f64, parts: &[(f64, f64)]) -> f64 {
     // x = 1/WA solves sum r x / (1 - exp(-r x / (f rho))) = 1, and the sum grows with x.
     let sum = |x: f64| -> f64 {
@@ -129,8 +133,8 @@ pub fn zipf_parts(n: u64, theta: f64) -> Vec<(f64, f64)> {
 const SPLITS: u32 = 2_000;
 
 /// Splits `spare` between a pool with share `f` of the mapped units, which receives a share `r` of the writes, and a
-/// pool with the others. `spare` is in mapped units of both pools. Returns the first pool's part of the spare space for
-/// which G7, the mean of `form` weighted by writes, is smallest.
+/// pool with the others. `spare` is relative to the mapped units of both pools. Returns the first pool's part of the
+/// spare space for which G7, the mean of `form` weighted by writes, is smallest.
 pub fn best_split(r: f64, f: f64, spare: f64, form: impl Fn(f64) -> f64) -> f64 {
     let amplification = |part: f64| {
         let rho = |mapped: f64, spare: f64| mapped / (mapped + spare);

@@ -4,15 +4,15 @@
 //! - The spare area of a page holds the number and the version of each unit in the page. It is either readable as a
 //!   whole or, if the program of the page was torn or failed, detectably unreadable. The spare area of a programmed
 //!   page stays readable even if the data of the page cannot be corrected. The layer then knows that the unit is there,
-//!   and reading it is an error.
-//! - A torn program damages no other page, and the block can be programmed further after it.
+//!   and a read of it fails.
+//! - A torn program damages no other page, and the following pages of the block can still be programmed.
 //! - The last page of a full block lists the spare areas of all other pages, so one read returns all of them.
 //! - A block whose erase was torn is detected, and is erased again. The list of bad blocks and all programmed trim
 //!   records are preserved.
 //!
 //! The content of a unit is then its newest version among all readable pages, unless a record of a later trim exists. A
 //! moved copy has the version of its original. The state after [`PageMap::power_cut`] is therefore the state that such
-//! a scan finds, without the scan: the committed map, with each trim that is not on record undone.
+//! a scan finds, without the scan: the committed map, in which each trim without a record is undone.
 
 use super::PageMap;
 use super::block_states::{BlockState, Phase};
@@ -32,8 +32,8 @@ pub struct Recovery {
 
 impl PageMap {
     /// Cuts the power. `torn` contains the operations that the array was executing. All other operations that have not
-    /// finished, polled or not, have no effect. Returns the units whose last writes or trims
-    /// are lost, in ascending order: these units have the content that the durable operations gave them.
+    /// finished, polled or not, have no effect. Returns the units whose last writes or trims are lost, in ascending
+    /// order: these units have the content that the durable operations gave them.
     ///
     /// After this call, only [`PageMap::recover`] may be called.
     pub fn power_cut(&mut self, torn: &[(Operation, Cut)]) -> Vec<u32> {
@@ -95,12 +95,13 @@ impl PageMap {
         self.trim_log.cut();
     }
 
-    /// Recovers the map after a power cut and continues to write the open blocks at their first unwritten page.
+    /// Recovers the map after a power cut. Writing to the open blocks then continues at their first unwritten page.
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
         self.collector.restart(&self.parameters, &self.layout, seed);
-        // Blocks are processed in the order of closing, which victim policies may depend on.
+        // Blocks are processed in the order in which they were closed, because victim policies may depend on this
+        // order.
         let mut order: Vec<u32> = (0..self.layout.blocks).collect();
         order.sort_by_key(|block| self.blocks.history(*block).closed_at);
         let scanned: Vec<u64> = order.iter().map(|block| self.pages_to_scan(*block)).collect();
@@ -117,8 +118,8 @@ impl PageMap {
         Recovery { pages: die_pages.iter().sum(), die_pages: die_pages.into_iter().max().unwrap_or(0) }
     }
 
-    /// Returns the number of pages of a block whose spare areas are read: those of an open block that were programmed
-    /// and the next one, and one of any other good block.
+    /// Returns the number of pages of a block whose spare areas are read. In an open block, these are the programmed
+    /// pages and the next one; in any other good block, one page.
     fn pages_to_scan(&self, block: u32) -> u64 {
         let BlockState { phase, next_page, slc, must_retire, .. } = *self.blocks.get(block);
         let is_open = phase == Phase::Open && !must_retire && next_page < self.layout.pages_of(slc);

@@ -17,18 +17,18 @@ pub(super) struct ImportOptions {
     /// Format of the trace.
     #[arg(long, value_enum)]
     from: Format,
-    /// Device to import from a trace of several: `8,0` (blkparse, blktrace), the name of a file (iolog), `usr.0` (MSR),
-    /// `419` (Alibaba).
+    /// Device to import if the trace contains several: `8,0` (blkparse, blktrace), the name of a file (iolog), `usr.0`
+    /// (MSR), `419` (Alibaba).
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Share of the written data that compresses away, in per cent, which traces do not state. A replay on a device that
-    /// moves bytes writes such data.
+    /// Share of the written data that compresses away, in per cent; traces do not state it. A replay on a device that
+    /// moves bytes writes data that compresses by this share.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     compressibility: Option<u8>,
     /// File for the recording; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// The trace. A trace of blktrace is all its files, or their common name: `sda` for `sda.blktrace.0` and so on.
+    /// The trace. For blktrace: all of its files, or their common name, such as `sda` for `sda.blktrace.0` and so on.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 }
@@ -38,7 +38,7 @@ pub(super) struct ExportOptions {
     /// File for the iolog; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// Version of the iolog: 3 has a time on every line, 2 has lines that wait for whole milliseconds.
+    /// Version of the iolog: version 3 has a time on every line, version 2 has `wait` lines in whole milliseconds.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=3))]
     version: u8,
     /// Name of the file in the iolog; `fio --replay_redirect=/dev/sdX` replaces it.
@@ -135,7 +135,8 @@ fn files_of_blktrace(name: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Reads the trace twice: the header of a recording states the capacity and the tasks, which only the whole trace tells.
+/// Imports a trace. Reads it twice, because the header of a recording contains the capacity and the tasks, which are
+/// known only at the end of the trace.
 pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     let (trace, to) = (Trace::new(options)?, &options.to);
     let shown = options.traces[0].display();
@@ -178,7 +179,7 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks the whole recording before the first line of the iolog is written.
+/// Exports a recording. Checks all of it before writing the first line of the iolog.
 pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     let ExportOptions { to, recording: path, name, .. } = options;
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {

@@ -1,7 +1,8 @@
-//! `flashlab fit` with files that fio wrote: the forms of its versions, and files that are refused or marked.
+//! `flashlab fit` with result files of fio: the formats of several versions, files that are refused, and results that
+//! are marked.
 //!
-//! The files in `fio/` have the members that these versions of fio print, with one set of results: 2,212 random reads of
-//! 4 KiB a second, and 22.2 MiB/s of sequential writes.
+//! The files `fio/fio-*.json` have the members that these versions of fio print. They share one set of results: 2,212
+//! random reads of 4 KiB a second, and 22.2 MiB/s of sequential writes.
 
 use super::folder::{Folder, RunOutput};
 use serde_json::Value;
@@ -35,7 +36,7 @@ fn all_versions_of_fio_give_the_same_fit() {
     let without = FIO_3_1.replace("\"percentile\"", "\"other\"");
     for older in [FIO_2_21, FIO_3_1, &without] {
         for ((name, new), (_, old)) in newest.iter().zip(numbers(older)) {
-            // Version 2 and versions up to 3.2 have rates in whole KiB/s.
+            // Versions of fio up to 3.2 print rates in whole KiB/s.
             assert!((old / new - 1.0).abs() < 1e-3, "{name}: {old} and {new}");
         }
     }

@@ -41,7 +41,7 @@ fn a_virtual_device_is_measured_without_noise() {
     }
 }
 
-/// The proof for a whole run: every byte outside of the measurement's own files stays as it is.
+/// Checks for a whole run that every byte outside the measurement's own files stays as it is.
 #[test]
 fn without_permission_nothing_but_its_own_file_changes() {
     let folder = Folder::new("measure-file");
@@ -71,7 +71,7 @@ fn an_interrupted_measurement_continues_where_it_ended() {
     }
     let mut cut = json(&folder, "card.json");
     let all = steps(&cut);
-    // The state that Ctrl-C leaves in the third step.
+    // Ctrl-C in the third step leaves this state.
     cut["steps"].as_array_mut().expect("a list").truncate(3);
     cut["steps"][2]["marks"] = serde_json::json!(["incomplete"]);
     cut["steps"][0]["notes"] = serde_json::json!(["of the first run"]);

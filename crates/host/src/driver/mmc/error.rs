@@ -6,7 +6,7 @@ use flashlab_sd::Fault;
 /// Reason for a failed operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// No response in time, or the card was busy for too long.
+    /// The card did not respond in time, or was busy for too long.
     Timeout,
     /// A checksum was wrong.
     Checksum,

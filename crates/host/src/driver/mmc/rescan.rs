@@ -1,8 +1,8 @@
 //! Rescan: the host detects a card in the slot and determines its type.
 //!
-//! At 400, then 300, 200 and 100 kHz, it sends a reset for SDIO (CMD52), CMD0, and a probe for SD Express (CMD8), and
-//! then probes for SDIO (CMD5), SD (ACMD41) and MMC (CMD1). If a card is already initialized, the host checks that it
-//! is still present.
+//! At 400 kHz, and then at 300, 200 and 100 kHz, the host sends a reset for SDIO (CMD52), CMD0, and a probe for SD
+//! Express (CMD8), and then probes for SDIO (CMD5), SD (ACMD41) and MMC (CMD1). If a card is already initialized, the
+//! host checks that it is still present.
 
 use super::command::{CommandType, MmcCommand, MmcResponseType, SpiResponseType};
 use super::log::{Event, Phase};
@@ -15,7 +15,7 @@ use flashlab_sim::Duration;
 pub(super) const FREQUENCIES: [u32; 4] = [400_000, 300_000, 200_000, 100_000];
 
 impl Mmc {
-    /// Scans the slot. The log contains errors of a card in it.
+    /// Scans the slot for a card. The card's errors are in the log.
     pub fn rescan(&mut self) {
         if self.card.is_some() {
             self.detect();
@@ -84,7 +84,7 @@ impl Mmc {
         self.power_up(self.ocr);
         self.reset_sdio();
         self.go_idle();
-        // Probe for SD Express, which no modelled host supports. The scan continues with any response.
+        // Probe for SD Express, which no modelled host supports. The scan continues whatever the response is.
         let _ = self.send_interface_condition(self.ocr);
         if self.probe_sdio() {
             self.note(|| Event::Warning("SDIO cards are not supported"));
@@ -102,8 +102,8 @@ impl Mmc {
         false
     }
 
-    /// Sends CMD52: I/O abort and reset in the CCCR register. A memory card does not respond. Each command is tried
-    /// once.
+    /// Resets an SDIO card: reads the I/O abort register in the CCCR and sets its reset bit (CMD52). A memory card does
+    /// not respond. Neither command is retried.
     fn reset_sdio(&mut self) {
         const ABORT: u32 = 6;
         const RESET: u32 = 1 << 3;
