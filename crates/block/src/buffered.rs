@@ -1,12 +1,13 @@
-//! A file through the page cache, whose requests wait for the disk on other threads.
+//! A file that is accessed through the page cache; requests that have to wait for the disk run on other threads.
 //!
 //! - A read that finds its data in the page cache, and a write that the page cache takes at once, are answered
-//!   immediately (`RWF_NOWAIT` of preadv2(2) and pwritev2(2)). All other requests that may wait go to a pool of threads: a
-//!   flush, a discard, a read from the disk, a write that has to wait for a page.
-//! - Some filesystems, ext4 among them, do not say whether a write to the page cache would wait. Such a write goes to the
-//!   pool only while another request of the file waits there. The system delays programs that write faster than the disk
-//!   for long (`vm.dirty_ratio`); on these filesystems, the first write of such a time delays its caller.
-//! - The order of requests that were not answered is arbitrary, as on every device.
+//!   immediately (`RWF_NOWAIT` of preadv2(2) and pwritev2(2)). All other requests that may wait go to a pool of
+//!   threads: a flush, a discard, a read from the disk, a write that has to wait for a page.
+//! - Some filesystems, ext4 among them, do not say whether a write to the page cache would wait. Such a write goes to
+//!   the pool only while another request of the file waits there. Linux throttles programs that write faster than the
+//!   disk for a long time (`vm.dirty_ratio`); on these filesystems, the first write that it throttles blocks its
+//!   caller.
+//! - Unanswered requests take effect in an arbitrary order, as on every device.
 
 use crate::file::File;
 use crate::promise::Promise;
@@ -23,12 +24,13 @@ const THREADS: usize = 16;
 /// A file whose requests do not block their caller.
 pub struct Buffered {
     file: Arc<File>,
-    /// Started with the first request that may wait; `None` if the system starts no threads.
+    /// The pool, which starts with the first request that may wait; `None` if the system cannot start its threads.
     threads: OnceLock<Option<ThreadPool>>,
-    /// Number of requests on the threads.
+    /// Number of requests that the threads run or that are queued for them.
     waiting: Arc<AtomicUsize>,
-    /// The filesystem says whether a read or write would wait.
+    /// True until the filesystem turns out not to support reads without waiting.
     reads_now: AtomicBool,
+    /// True until the filesystem turns out not to support writes without waiting.
     writes_now: AtomicBool,
 }
 
@@ -73,7 +75,8 @@ impl Buffered {
     }
 }
 
-/// Returns true if an attempt without waiting succeeded. Notes that the filesystem does not support such attempts.
+/// Returns true if an attempt without waiting succeeded. Clears `flag` if the filesystem does not support such
+/// attempts.
 fn supported(attempt: Result<bool, Errno>, flag: &AtomicBool) -> bool {
     match attempt {
         Ok(done) => done,
@@ -81,7 +84,7 @@ fn supported(attempt: Result<bool, Errno>, flag: &AtomicBool) -> bool {
             flag.store(false, Ordering::Relaxed);
             false
         }
-        // The attempt that may wait finds the error again.
+        // The next attempt, which may wait, meets the error again and reports it.
         Err(_) => false,
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Poll, Wake, Waker};
 /// Starts a request and waits for its answer, however long that takes in the device's time.
 ///
 /// # Panics
-/// Panics if the device answers later without naming a due time and does not do so within ten seconds.
+/// Panics if the device names no due time and does not answer within ten seconds.
 pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
     wait_for(device, device.start(&Context::new(Instant::ZERO), io))
 }
@@ -19,7 +19,7 @@ pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
 /// Waits for the answer of a started request.
 ///
 /// # Panics
-/// Panics if the device answers later without naming a due time and does not do so within ten seconds.
+/// Panics if the device names no due time and does not answer within ten seconds.
 pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
     let mut future = match started {
         Started::Done(outcome) => return outcome,
@@ -44,8 +44,8 @@ pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
 /// Longest wait for a device that answers later without naming a due time.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// A flag of its own for each wait. Unlike the token of [`std::thread::park`], a late wake of an earlier request does not
-/// set it.
+/// The wake-up flag of a single wait. A late wake-up for an earlier request does not set this flag, but would set the
+/// token of [`std::thread::park`].
 #[derive(Default)]
 struct Woken {
     woken: Mutex<bool>,

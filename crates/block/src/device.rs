@@ -37,7 +37,7 @@ pub trait BlockDevice: Send + Sync {
     }
 }
 
-/// Optional features of a device, besides reading.
+/// Optional features of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
     /// The device rejects writes.

@@ -9,12 +9,12 @@
 //! - After one failed fdatasync the durable contents are unknown, because Linux forgets the pages that it could not
 //!   write. From then on every flush fails.
 //! - [`Access::Direct`] (O_DIRECT) bypasses the page cache. The device then has blocks of 4 KiB and the latency of the
-//!   disk below.
-//! - A block device that is opened for writing is opened exclusively (O_EXCL): it must not be mounted or otherwise in use,
-//!   and Linux does not mount it meanwhile.
-//! - The file is locked, so two processes cannot serve it. File locks are advisory, so another program may still change
-//!   the file's size. A file that has grown is served up to its original size. A file that has shrunk has lost bytes of
-//!   answered writes, so every request fails from then on.
+//!   underlying disk.
+//! - A block device that is opened for writing is opened exclusively (O_EXCL): it must not be mounted or otherwise in
+//!   use, and Linux does not mount it while it is open.
+//! - The file is locked, so only one process can serve it, or several processes that all serve it read-only. File locks
+//!   are advisory, so another program may still change the file's size. A file that has grown is served up to its
+//!   original size. A file that has shrunk has lost bytes of answered writes, so every request fails from then on.
 
 use crate::whole::sync_folder_of;
 use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
@@ -40,7 +40,7 @@ const PIECE: usize = 1 << 20;
 /// Filesystems in memory, by their magic numbers in statfs(2): tmpfs and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Access path to a file.
+/// Mode of access to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// Through the page cache.
@@ -57,7 +57,7 @@ pub struct File {
     size: u64,
     access: Access,
     read_only: bool,
-    /// False for a block device.
+    /// True for a regular file, false for a block device.
     regular: bool,
     shrunk: AtomicBool,
     can_punch: AtomicBool,
@@ -122,13 +122,13 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 impl File {
-    /// Returns the access path.
+    /// Returns the mode of access.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Opens the file at `path`. Creates a missing file if `size` is given, and extends an empty one; both then consist
-    /// of a single hole of `size` bytes.
+    /// Opens the file at `path`. If `size` is given, creates a missing file and extends an empty one; the file then
+    /// consists of a single hole of `size` bytes.
     pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
         let system = |error| FileError::System { path: path.to_owned(), error };
         let mut options = fs::OpenOptions::new();
@@ -155,7 +155,7 @@ impl File {
             // A filesystem without locks cannot report that another process holds one.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {}
         }
-        // The metadata of a block device has no length, so its end is found by a seek.
+        // The metadata of a block device has no length, so a seek finds its end.
         let found = seek(&file, SeekFrom::End(0)).map_err(|error| system(error.into()))?;
         let size = match (found, size) {
             (0, Some(size)) if !read_only => {

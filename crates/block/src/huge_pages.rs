@@ -3,8 +3,7 @@
 //! A random look-up in a map of hundreds of megabytes usually misses the TLB and walks the page tables. Pages of 2 MiB
 //! avoid these walks, and the system zeroes them in fewer steps. Linux uses huge pages by default only if
 //! `/sys/kernel/mm/transparent_hugepage/enabled` says `always`; with `madvise` a program must request them. On other
-//! systems, and where the system denies the request, allocations keep the ordinary pages. A program selects the
-//! allocator:
+//! systems, and where the system denies the request, allocations use ordinary pages. A program selects the allocator:
 //!
 //! ```
 //! #[global_allocator]
@@ -85,7 +84,7 @@ unsafe impl GlobalAlloc for HugePages {
     }
 }
 
-/// Requests huge pages for the part of an allocation that consists of whole ones.
+/// Requests huge pages for the part of an allocation that consists of whole huge pages.
 #[inline]
 fn advise(at: *mut u8, size: usize) -> *mut u8 {
     #[cfg(target_os = "linux")]

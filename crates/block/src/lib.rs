@@ -10,7 +10,8 @@
 //!   timing.
 //! - [`Executor`] runs tasks on one thread in simulated time, in an order drawn from a seed. [`Context`] gives a device
 //!   the time, timers, tasks and random numbers of its executor.
-//! - [`crash`] contains disks with a volatile cache, the states that a power loss may leave on them, and an oracle.
+//! - [`crash`] contains disks with a volatile cache, the states in which a power loss may leave them, and an oracle
+//!   that judges these states.
 //! - [`conformance`] contains the tests that every device must pass.
 //!
 //! Unsafe code is denied except for the allocator [`HugePages`] and two places in the memory device: `memory/chunk.rs`

@@ -34,7 +34,7 @@ impl ThreadPool {
     /// Starts `threads` threads, whose names begin with `name`.
     ///
     /// # Errors
-    /// Returns the error of the system if it starts no further thread.
+    /// Returns the error of the system if it cannot start a thread.
     pub fn new(name: &str, threads: usize) -> io::Result<ThreadPool> {
         let mut pool = ThreadPool { queue: Arc::default(), threads: Vec::new() };
         for n in 0..threads {

@@ -1,8 +1,8 @@
 //! A thread pool that sends concurrent requests to a device that blocks.
 //!
 //! A file opened with [`Access::Direct`](crate::Access::Direct) answers when its disk does, so a client that waits for
-//! each request never gives the disk two at a time. The threads do not order requests: overlapping ones end as if one
-//! came after the other, as on every device.
+//! each request never gives the disk two at a time. The threads do not order requests: overlapping ones end up as if
+//! one had followed the other, as on every device.
 
 use crate::promise::Promise;
 use crate::thread_pool::ThreadPool;

@@ -19,7 +19,7 @@
  *   - Time is simulated, in nanoseconds since the device was opened. It advances only with requests, commands and bytes,
  *     and in the functions whose names end in _wait. The same calls give the same results at the same nanoseconds.
  *
- * A mistake inside the library is an error as well (FLASHLAB_ERROR_PANIC), except that it ends the process if there is
+ * A bug in the library is an error as well (FLASHLAB_ERROR_PANIC), except that it ends the process if there is
  * no memory left.
  */
 #ifndef FLASHLAB_H
@@ -47,12 +47,12 @@ enum {
     FLASHLAB_ERROR_NULL = 2,        /* A pointer is NULL. */
     FLASHLAB_ERROR_ARGUMENT = 3,    /* A number, a length or a text is out of range, or a pointer is misaligned. */
     FLASHLAB_ERROR_IN_USE = 4,      /* The handle is in use by another call. */
-    FLASHLAB_ERROR_PANIC = 5,       /* A mistake inside the library. The handle can only be closed. */
+    FLASHLAB_ERROR_PANIC = 5,       /* A bug in the library. The handle can only be closed. */
     FLASHLAB_ERROR_OPEN = 6,        /* The device cannot be opened: its name or a file is wrong. */
-    FLASHLAB_ERROR_NOT_A_CARD = 7,  /* The device takes no SD commands. */
+    FLASHLAB_ERROR_NOT_A_CARD = 7,  /* The device does not accept SD commands. */
     FLASHLAB_ERROR_QUIRK = 8,       /* The quirk is unknown or malformed. */
-    FLASHLAB_ERROR_FAULT_RULE = 9,  /* The rule for faults is malformed. */
-    FLASHLAB_ERROR_NO_POWER = 10,   /* The device has no timing, so no power to cut. */
+    FLASHLAB_ERROR_FAULT_RULE = 9,  /* The fault rule is malformed. */
+    FLASHLAB_ERROR_NO_POWER = 10,   /* The device has no timing, so its power cannot be cut. */
     FLASHLAB_ERROR_STORE = 11,      /* A callback of the store failed while the effects of a power cut were applied. */
 
     /* Errors of requests to a block device. */

@@ -37,12 +37,12 @@ codes! {
     ERROR_NULL = 2, c"a pointer is NULL";
     ERROR_ARGUMENT = 3, c"an argument is out of range";
     ERROR_IN_USE = 4, c"the handle is in use by another call";
-    ERROR_PANIC = 5, c"a mistake inside the library";
+    ERROR_PANIC = 5, c"a bug in the library";
     ERROR_OPEN = 6, c"the device cannot be opened";
-    ERROR_NOT_A_CARD = 7, c"the device takes no SD commands";
+    ERROR_NOT_A_CARD = 7, c"the device does not accept SD commands";
     ERROR_QUIRK = 8, c"the quirk is unknown or malformed";
-    ERROR_FAULT_RULE = 9, c"the rule for faults is malformed";
-    ERROR_NO_POWER = 10, c"the device has no timing, so no power to cut";
+    ERROR_FAULT_RULE = 9, c"the fault rule is malformed";
+    ERROR_NO_POWER = 10, c"the device has no timing, so its power cannot be cut";
     ERROR_STORE = 11, c"a callback of the store failed";
     ERROR_READ_ONLY = 20, c"the device is read-only";
     ERROR_MEDIUM = 21, c"the medium failed";

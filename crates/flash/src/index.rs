@@ -70,7 +70,7 @@ macro_rules! index {
 pub(crate) use index;
 
 /// Declares an index below 2^32 - 1. The complement of the index is stored, so that zero stands for `None` and neither
-/// conversion needs a branch. It reaches twice as far as [`index`], and is created as an `Option`.
+/// conversion needs a branch. The range is twice that of [`index`]; `new` returns an `Option`.
 macro_rules! wide_index {
     ($(#[$meta:meta])* $visibility:vis struct $name:ident;) => {
         $(#[$meta])*

@@ -92,7 +92,8 @@ impl Identify {
         put(at::HMMIN, &self.hmmin.to_le_bytes());
         put(at::HMMINDS, &self.hmminds.to_le_bytes());
         put(at::HMMAXD, &self.hmmaxd.to_le_bytes());
-        // Queue entries of 64 and 16 bytes, as required and as maximum.
+        // Submission queue entries have 64 bytes and completion queue entries 16: both the required and the maximum
+        // size.
         put(at::SQES, &[0x66]);
         put(at::CQES, &[0x44]);
         put(at::NN, &self.namespaces.to_le_bytes());

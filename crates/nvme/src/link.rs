@@ -133,7 +133,7 @@ pub struct Link {
     parameters: LinkParameters,
     to_host: Timeline,
     to_drive: Timeline,
-    /// Time of one 4 KiB block, the most frequent size.
+    /// Time for which a 4 KiB block, the most frequent size, occupies one direction.
     four_kib: Duration,
     fetch: Duration,
     post: Duration,

@@ -1,8 +1,8 @@
 //! Timing of the wires: bus speed modes, and the number of clocks that a block and a command take.
 //!
-//! Source: SD Physical Layer Simplified Specification. A data block has 512 bytes, and on each line a CRC16, a start
-//! bit and a stop bit. The gap between blocks (about 8 clocks) and the CRC status token of a write (about 9 clocks)
-//! follow section 4.12 (timings). A command with its response and gaps takes about 150 clocks.
+//! Source: SD Physical Layer Simplified Specification. A data block has 512 bytes; each line also carries a CRC16, a
+//! start bit and a stop bit. The gap between blocks (about 8 clocks) and the CRC status token of a write (about 9
+//! clocks) follow section 4.12 (timings). A command with its response and gaps takes about 150 clocks.
 
 use flashlab_sim::Duration;
 
@@ -147,13 +147,13 @@ pub struct Link {
     pub t_block_host: Duration,
 }
 
-/// Times of the connection between a host and flash that is timed like a card's. The wires of a card are one kind, a
-/// USB link is another.
+/// Times of the connection between a host and flash whose timing is modelled like that of a card: the wires of a card,
+/// or a USB link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wires {
     /// Time of a command with its response.
     pub command: Duration,
-    /// Time that ends a transfer of several blocks: CMD12 on the wires of a card.
+    /// Time to end a transfer of several blocks: that of CMD12 on the wires of a card.
     pub stop: Duration,
     /// Time of a block of 512 bytes to the host.
     pub read_block: Duration,

@@ -2,8 +2,9 @@
 //! 4.5).
 //!
 //! With four data lines, each line carries a CRC16 of its own bits. Line n holds bit n of each half byte. The four
-//! checksums are therefore computed as one, with polynomials whose coefficients are half bytes: it shifts by four bits
-//! where the checksum of one line shifts by one. One step processes the sixteen half bytes of a 64-bit word.
+//! checksums are therefore computed as one, with polynomials whose coefficients are half bytes: the combined checksum
+//! shifts by four bits where the checksum of one line shifts by one. One step processes the sixteen half bytes of a
+//! 64-bit word.
 
 /// Table of x^7 + x^3 + 1 for a byte at a time. The checksum is in the upper seven bits.
 const CRC7: [u8; 256] = {
@@ -22,7 +23,7 @@ const CRC7: [u8; 256] = {
     table
 };
 
-/// Tables of x^16 + x^12 + x^5 + 1. Table `slice` is for a byte that `slice` further bytes follow.
+/// Tables of x^16 + x^12 + x^5 + 1. Table `slice` is for a byte that is followed by `slice` further bytes.
 const CRC16: [[u16; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut n = 0;

@@ -11,12 +11,12 @@
 //! reads as the previous bit on its line. Lines that switch at the same time delay one another.
 //!
 //! The default board stands for the AT91RM9200 board of the published figures. On that board, 30 MHz without high speed
-//! worked with one data line. With four lines, about a fifth of the data of an old card was wrong, and a few bits in a
-//! few KiB of a new card. Set-up time, crosstalk and jitter are plausible values, not measurements; the output delays
-//! of the cards follow from the observed errors. At 16.7 ns for half a clock, 3.0 ns set-up time and 2.1 ns crosstalk
-//! of three lines leave a margin of 0.16 ns for a card with an output delay of 11.4 ns and 0.35 ns for a card with 11.2
-//! ns. These margins are 1.6 and 3.5 standard deviations. The slowest card that the specification allows has no errors
-//! at 25 MHz.
+//! worked with one data line. With four lines, about a fifth of the data from an old card was wrong, but only a few
+//! bits in a few KiB from a new card. Set-up time, crosstalk and jitter are plausible values, not measurements; the
+//! output delays of the cards follow from the observed errors. At 16.7 ns for half a clock, 3.0 ns set-up time and 2.1
+//! ns crosstalk of three lines leave a margin of 0.16 ns for a card with an output delay of 11.4 ns and 0.35 ns for a
+//! card with 11.2 ns. These margins are 1.6 and 3.5 standard deviations. The slowest card that the specification allows
+//! has no errors at 25 MHz.
 
 use crate::native::{Ios, Timing};
 use crate::register::Identity;
@@ -30,9 +30,9 @@ pub struct Board {
     pub t_setup_ps: u32,
     /// Delay in picoseconds from the clock edge until the host's data is on the wires.
     pub t_output_ps: u32,
-    /// Delay in picoseconds that each further line that switches adds to the others.
+    /// Delay in picoseconds that each additional switching line adds to the other lines.
     pub t_crosstalk_ps: u32,
-    /// Standard deviation of an edge in picoseconds.
+    /// Standard deviation of the time of an edge in picoseconds.
     pub t_jitter_ps: u32,
     /// Sampling point of the host in tuned modes, in 32nds of a clock after the edge.
     pub phase: u8,
@@ -172,7 +172,8 @@ impl Noise {
         }
     }
 
-    /// Corrupts bits on their way to the host. With `width` 1, `bytes` are a frame on the command line.
+    /// Corrupts bits on their way to the host. With `width` 1, `bytes` are a frame on the command line or a block on
+    /// the only data line.
     pub(crate) fn corrupt_to_host(&mut self, bytes: &mut [u8], width: u8) {
         let share = if width == 1 { self.response } else { self.read };
         self.corrupt(bytes, width, share);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 /// Drives models from `make` with random requests and asserts the contract of [`Model`]:
 ///
-/// - A completion never precedes its request or the previous completion, and never lies above the limit.
+/// - A completion never precedes its request or the previous completion, and never lies after the limit.
 /// - The parts of each latency sum to the latency, and each request completes exactly once.
 /// - Requests beyond the capacity are rejected.
 /// - The same requests give the same completions, on a clone too.

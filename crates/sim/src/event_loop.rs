@@ -2,7 +2,7 @@
 
 use crate::{Arrival, Instant, Model, Workload};
 
-/// The event loop of [`run`](crate::run()), which a caller advances event by event. The events are the same.
+/// The event loop of [`run`](crate::run()), which a caller advances event by event. Both produce the same events.
 ///
 /// A [`Workload`] under this loop must accept repeated calls of [`Workload::next`] without a request or a completion in
 /// between, and answer them alike.

@@ -1,9 +1,9 @@
 //! Deliberate faults, which prove that the tests of power loss fail if a device loses durable data.
 //!
-//! A fault is one line of a device's code, at the place where a real mistake of the kind would be. Without the feature
-//! `faults` [`fault`] is a constant, and the compiler drops the line. With the feature, the environment variable
-//! `FLASHLAB_FAULT` names the one fault that is active in the process. The build of the tests has the feature; packages
-//! do not. `cargo xtask faults` collects the names from the sources, and runs the tests of power loss under each fault.
+//! A fault is one line of a device's code, at the place where a real mistake of that kind would be. Without the feature
+//! `faults`, [`fault`] is constant, and the compiler drops the line. With the feature, the environment variable
+//! `FLASHLAB_FAULT` names the one fault that is active in the process. Test builds have this feature; packages do not.
+//! `cargo xtask faults` collects the names from the sources, and runs the tests of power loss under each fault.
 
 /// Returns true if the process has the fault `name`.
 #[cfg(not(feature = "faults"))]

@@ -11,9 +11,9 @@ struct Link {
 
 /// Circular doubly linked lists through one array, like `list_head` in Linux.
 ///
-/// The elements are the indices below a fixed number, and each element is in one list at most. The links of the elements
-/// are followed by those of the heads, one per list. An element outside all lists is linked to itself. Every operation
-/// takes constant time and allocates nothing.
+/// The elements are the indices below a fixed number, and each element is in one list at most. The links of the
+/// elements are followed by those of the heads, one per list. An element outside all lists is linked to itself. Every
+/// operation takes constant time and allocates nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IndexLists {
     links: Vec<Link>,
@@ -82,8 +82,8 @@ impl IndexLists {
         core::iter::successors(self.front(list), next)
     }
 
-    /// Returns true if these are `lists` lists for elements below `elements`, linked in both directions. Lists that come
-    /// from outside must not be used otherwise.
+    /// Returns true if these are `lists` lists for elements below `elements`, linked in both directions. Deserialized
+    /// lists must not be used if this returns false.
     pub fn is_sound(&self, elements: u32, lists: u32) -> bool {
         let linked_both_ways = |(link, Link { previous, next }): (u32, &Link)| {
             let at = |index: u32| self.links.get(index as usize);
@@ -93,7 +93,8 @@ impl IndexLists {
         if self.elements != elements || self.links.len() as u64 != count {
             return false;
         }
-        // Links in both directions make circles. An element is in a circle of its own, or in one with exactly one head.
+        // Links that agree in both directions form circles. An element is in a circle of its own, or in one with
+        // exactly one head.
         let mut reached = 0;
         for list in 0..lists {
             let mut link = self.links[self.head(list) as usize].next;

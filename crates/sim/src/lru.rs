@@ -101,8 +101,8 @@ impl Lru {
         }
     }
 
-    /// Returns true if this is a cache of indices below `count` whose lists are sound. A cache that comes from outside
-    /// must not be used otherwise.
+    /// Returns true if this is a cache of indices below `count` whose lists are sound. A deserialized cache must not be
+    /// used if this returns false.
     pub fn is_sound(&self, count: u32) -> bool {
         self.len <= self.capacity
             && self.order.is_sound(count, 1)

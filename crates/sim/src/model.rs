@@ -86,7 +86,7 @@ pub enum DataStream {
     Leveled,
     /// Map pages and records of the layer itself.
     Map,
-    /// Overwritten parts of a rewrite unit, beside its data block.
+    /// New data of a rewrite unit, in blocks apart from its data block.
     Log,
     /// Data in cells with one bit each.
     Slc,
@@ -140,11 +140,11 @@ pub trait Model: CloneModel + Send {
         false
     }
     /// Serializes the whole state for [`Model::restore`] on a model with the same parameters, or returns `None` if the
-    /// model has no serialized form. No request is in flight.
+    /// model has no serialized form. Must be called while no request is in flight.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
-    /// Replaces the state with one from [`Model::save`]. The model is unchanged on an error.
+    /// Replaces the state with one from [`Model::save`]. After an error, the model is unchanged.
     fn restore(&mut self, _state: &[u8]) -> Result<(), RestoreError> {
         Err(RestoreError::new("this model keeps no state"))
     }
@@ -174,7 +174,7 @@ impl fmt::Display for RestoreError {
 
 impl core::error::Error for RestoreError {}
 
-/// Clones a `dyn Model`. Every model that is `Clone` implements it.
+/// Clones a `dyn Model`. Every model that is `Clone` implements this trait.
 pub trait CloneModel {
     /// Returns a copy of the model with all its state.
     fn clone_box(&self) -> Box<dyn Model>;

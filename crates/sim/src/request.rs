@@ -4,7 +4,8 @@ use crate::{Duration, Instant};
 use core::ops::{AddAssign, Index, IndexMut};
 use serde::{Deserialize, Serialize};
 
-/// Identifier of a request in flight. The submitter chooses it, unique among its requests in flight.
+/// Identifier of a request in flight. The submitter chooses it so that it is unique among the submitter's requests in
+/// flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
@@ -69,12 +70,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the call that drops the cached pages of a file: a trim of no bytes. A page cache understands it as
-    /// `posix_fadvise` understands a length of 0, the whole file; devices have no use for it.
+    /// Returns the request that drops the cached pages of a file: a trim of no bytes. A page cache takes a length of 0
+    /// to mean the whole file, as `posix_fadvise` does. Devices have no use for this request.
     pub fn drop_pages(id: RequestId, file: FileId) -> Request {
         Request { id, op: Op::Trim, file, offset: 0, length: 0 }
     }
-    /// Returns true if this is a call of [`Request::drop_pages`].
+    /// Returns true if this request comes from [`Request::drop_pages`].
     pub fn drops_pages(&self) -> bool {
         self.op == Op::Trim && self.length == 0
     }
@@ -103,7 +104,7 @@ pub enum Status {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum Mechanism {
-    /// Transfer on the bus between host and device, as far as no slower mechanism hides it.
+    /// Transfer on the bus between host and device, without the part that a slower mechanism hides.
     Bus,
     /// Work of the host: interrupts, copies, the filesystem.
     Host,
@@ -127,8 +128,8 @@ pub enum Mechanism {
     Fold,
     /// Periodic work of the controller that no single request causes.
     Housekeeping,
-    /// Waiting for a volatile cache: for room in it, for its drain before a flush, or for the page that it programs. The
-    /// page cache of the host, in which a writer waits for room for dirty pages, is one too.
+    /// Waiting for a volatile cache: for room in it, for its drain before a flush, or for the page that it programs.
+    /// The page cache of the host counts as one: a writer waits until it has room for more dirty pages.
     Cache,
 }
 
@@ -169,7 +170,7 @@ impl Mechanism {
         }
     }
 
-    /// Returns the mechanism with a name.
+    /// Returns the mechanism with this name.
     pub fn from_name(name: &str) -> Option<Mechanism> {
         Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
     }

@@ -4,7 +4,8 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-/// The bytes of a device. A live device combines a model, which decides when, with a store, which holds the data.
+/// The bytes of a device. A live device combines a model, which decides when requests complete, with a store, which
+/// holds the data.
 ///
 /// - The owner checks ranges; a store never receives a range beyond its capacity.
 /// - Ranges that were never written, or were discarded, read as zeroes.
@@ -19,7 +20,7 @@ pub trait Store: Send + Sync {
     /// Returns the first part of `range` that may contain data other than zeroes, or `None` if all of it reads as
     /// zeroes.
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError>;
-    /// Returns when all completed writes are as durable as the store's medium can make them.
+    /// Makes all completed writes as durable as the store's medium allows, before it returns.
     fn sync(&self) -> Result<(), StoreError>;
 }
 

@@ -147,7 +147,7 @@ impl core::iter::Sum for Duration {
 }
 
 impl fmt::Display for Duration {
-    /// Prints the largest unit of ns, us, ms and s in which the number is at least one.
+    /// Prints the duration in the largest of the units ns, us, ms and s in which the number is at least one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, divisor) = match self.0 {
             0..1_000 => ("ns", 1.0),

@@ -10,7 +10,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Reserves the resource for `d`, from `now` or from the instant at which it becomes free. Returns the end.
+    /// Reserves the resource for `d`, from `now` or, if it is occupied then, from the instant at which it becomes free.
+    /// Returns the end of the reservation.
     pub fn reserve(&mut self, now: Instant, d: Duration) -> Instant {
         self.free = self.free.max(now) + d;
         self.free

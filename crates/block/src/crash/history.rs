@@ -1,21 +1,22 @@
 //! The oracle: a record of writes and flushes that judges the contents of a device after a power loss.
 //!
-//! Each write has its own data, so that a block tells which write it comes from. Writes may run concurrently. One write
-//! *precedes* another if it was answered before the other started; the order of concurrent writes is open.
+//! Each write has distinct data, so that the contents of a block identify the write that they come from. Writes may run
+//! concurrently. One write *precedes* another if it was answered before the other started; the order of concurrent
+//! writes is undefined.
 
 use flashlab_sim::mix;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// The promise of a device about power losses.
+/// The guarantee that a device gives for its contents after a power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contract {
     /// Each block holds its durable contents or those of a later write, independently of other blocks. This is the
     /// promise of a disk with a volatile cache.
     Block,
-    /// The contents are those after some of the writes, in an order of their answers, and each write is present as a
-    /// whole or not at all. A write is present only with all writes that precede it.
+    /// The contents result from some of the writes, applied in an order that agrees with *precedes*. Each write is
+    /// present as a whole or not at all, and only together with all writes that precede it.
     Prefix,
 }
 
@@ -41,7 +42,8 @@ struct Op {
     zeroes: bool,
     durable: bool,
     started: u64,
-    /// `None` for a write in flight, and for one that failed: either may have had an effect.
+    /// Value of the clock at the answer; `None` for a write in flight and for one that failed, either of which may have
+    /// had an effect.
     answered: Option<u64>,
 }
 
@@ -79,7 +81,7 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 impl History {
-    /// Creates the history of a device of zeroes.
+    /// Creates the history of a device that holds only zeroes.
     pub fn new(block: usize, blocks: u64) -> History {
         History { block, blocks, clock: 1, ops: Vec::new(), flushed: 0 }
     }
@@ -110,7 +112,7 @@ impl History {
         self.ops[op.0].answered = Some(self.tick());
     }
 
-    /// Records the start of a flush. Returns the instant for [`History::flushed`].
+    /// Records the start of a flush. Returns the value of the clock to pass to [`History::flushed`].
     pub fn flush(&mut self) -> u64 {
         self.tick()
     }
@@ -195,8 +197,8 @@ impl History {
         if bytes == expected { Ok(Some(OpId(op))) } else { Err(Violation::Garbage(block)) }
     }
 
-    /// Checks that the block does not show contents that a required write replaced. A block of zeroes may show its initial
-    /// contents or any request that wrote zeroes.
+    /// Checks that the block does not show contents that a required write replaced. A block of zeroes may show its
+    /// initial contents or any request that wrote zeroes.
     fn check_block(&self, block: u64, found: Option<OpId>, required: &[bool]) -> Result<(), Violation> {
         let of_block = || self.ops.iter().enumerate().filter(|(_, op)| op.blocks.contains(&block));
         let overwritten_by = |shown: Option<&Op>| {

@@ -4,20 +4,20 @@ use super::Image;
 use crate::Payload;
 use flashlab_sim::Rng;
 
-/// Unflushed writes up to which every subset is enumerated.
+/// Largest number of unflushed writes for which every subset is enumerated.
 const EXHAUSTIVE_MAX: usize = 12;
 
-/// The bytes of all disks at a point of a run: durable bytes, and writes that a power loss may drop.
+/// The bytes of all disks at a point in a run: durable bytes, and writes that a power loss may drop.
 #[derive(Clone, Debug)]
 pub struct Point {
     pub(super) disks: Vec<DiskPoint>,
 }
 
-/// The bytes of one disk at a point of a run.
+/// The bytes of one disk at a point in a run.
 #[derive(Clone, Debug)]
 pub(super) struct DiskPoint {
     pub(super) durable: Image,
-    /// Unit in bytes that the medium writes atomically.
+    /// Size in bytes of the unit that the medium writes atomically.
     pub(super) sector: u64,
     /// Unflushed writes in the order of their start.
     pub(super) unflushed: Vec<Change>,
@@ -44,7 +44,7 @@ impl Change {
         }
     }
 
-    /// Applies the part from byte `from` to byte `to` of the change.
+    /// Applies bytes `from` to `to` of the change.
     fn apply_part(&self, image: &mut Image, from: u64, to: u64) {
         match &self.content {
             Content::Bytes(bytes) => image.write(self.offset + from, &bytes[from as usize..to as usize]),
@@ -98,7 +98,7 @@ impl Point {
         choices
     }
 
-    /// Draws a state with `n` writes.
+    /// Draws the fates of `n` unflushed writes.
     fn draw(&self, n: usize, rng: &mut Rng) -> Choice {
         let special = rng.below(n as u64) as usize;
         let kind = rng.below(5);

@@ -36,6 +36,8 @@ pub(super) const KIND: LayerKind = LayerKind {
 /// Maximum size in bytes of a file of rules.
 const RULES_BYTES_MAX: u64 = 16 << 20;
 const MILLION: u64 = 1_000_000;
+/// Range of a rule without `at`.
+const EVERYWHERE: Range<u64> = 0..u64::MAX;
 
 /// A rule that selects requests, and their error.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,7 +62,7 @@ pub struct FaultError {
 impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.word.strip_prefix("rate=") {
-            Some(rate) => write!(f, "rate={rate} is not between 0 and 1, the share of requests that fail"),
+            Some(rate) => write!(f, "rate={rate}: the share of requests that fail must be between 0 and 1"),
             None => write!(
                 f,
                 "{:?} is not part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO",
@@ -78,7 +80,7 @@ impl FromStr for Fault {
         let kinds = vec![Kind::Read, Kind::Write, Kind::Flush, Kind::Discard, Kind::WriteZeroes];
         let mut fault = Fault {
             kinds,
-            range: 0..u64::MAX,
+            range: EVERYWHERE,
             rate: MILLION,
             after: 0,
             times: u64::MAX,
@@ -133,9 +135,13 @@ impl Fault {
 
     /// Returns true if this rule makes the request fail. Counts the request towards `after` and `times`.
     fn hits(&mut self, kind: Kind, range: Option<(u64, u64)>, rng: &mut Rng) -> bool {
-        let intersects = range.is_none_or(|(offset, length)| {
-            offset < self.range.end && self.range.start < offset.saturating_add(length)
-        });
+        let intersects = match range {
+            Some((offset, length)) => {
+                offset < self.range.end && self.range.start < offset.saturating_add(length)
+            }
+            // A flush concerns the whole device, so a rule for a part of it does not hit.
+            None => self.range == EVERYWHERE,
+        };
         if !intersects || !self.kinds.contains(&kind) || self.times == 0 {
             return false;
         }

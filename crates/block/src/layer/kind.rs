@@ -24,7 +24,7 @@ pub struct LayerKind {
 pub struct Settings<'a> {
     /// Keys and values. Every key is one of [`LayerKind::keys`], and occurs once.
     pub values: Vec<(&'a str, &'a str)>,
-    /// Seed of a layer that draws at random and whose settings contain no seed.
+    /// Seed for a layer that draws at random, used if its settings contain no seed.
     pub seed: u64,
 }
 
@@ -45,12 +45,12 @@ pub enum LayerError {
     Missing {
         /// The key.
         key: &'static str,
-        /// Example of the layer with the key.
+        /// Example of an argument that names the layer and the key.
         example: &'static str,
     },
-    /// The value of a key is invalid, or the settings are invalid together.
+    /// The value of a key is invalid, or the combination of settings is.
     Setting {
-        /// The key; `None` for the settings together.
+        /// The key; `None` if the combination of settings is invalid.
         key: Option<&'static str>,
         /// The problem.
         why: String,

@@ -36,7 +36,7 @@ pub struct Log {
 }
 
 /// The lines of a log. A line that cannot be written is lost, because a full disk must not stop the device; the next
-/// line that can be written says how many were.
+/// line that can be written reports how many were lost.
 struct Lines {
     to: Box<dyn Write + Send>,
     lost: u64,

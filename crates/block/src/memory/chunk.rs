@@ -23,7 +23,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Copies the contents from `at` on.
+    /// Copies the contents from `at` onward to `to`.
     pub(super) fn read(&self, at: usize, to: &mut [u8]) {
         let Some(memory) = &self.memory else { return to.fill(0) };
         let end = at + to.len();
@@ -85,7 +85,7 @@ impl Chunk {
                     Pages::Huge => Advice::HugePage,
                     Pages::Small => Advice::NoHugePage,
                 };
-                // Only advice: a kernel without huge pages rejects it, and nothing else changes.
+                // This is only advice: a kernel without huge pages rejects it, and nothing else changes.
                 let _ = memory.advise(advice);
                 Ok(none.insert(memory))
             }
@@ -129,7 +129,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the runs of pages that `at..end` touches, in bytes, alternately in use and not.
+    /// Returns the runs of pages that `at..end` touches, as byte ranges that are alternately in use and not in use.
     fn runs(&self, at: usize, end: usize) -> impl Iterator<Item = (Range<usize>, bool)> + '_ {
         let (mut page, last) = (at / PAGE, end.div_ceil(PAGE));
         std::iter::from_fn(move || {

@@ -2,11 +2,12 @@
 //!
 //! An ordinary store first reads the cache line that it changes. If the device is too large for the caches, this read
 //! is as much traffic as the write itself, and the copy waits for it: 4 KiB to a random place take 0.45 to 0.6 us, and
-//! 0.25 us with stores that bypass the caches (an EPYC of 2023). Reads have no such bypass.
+//! 0.25 us with stores that bypass the caches (measured on an EPYC of 2023). Reads have no such bypass.
 
 #![allow(unsafe_code, reason = "non-temporal stores take a pointer; there is no safe form of them")]
 
-/// Shortest copy, in bytes, that benefits. A shorter copy writes too many of its cache lines only in part.
+/// Length in bytes of the shortest copy that benefits from these stores. A shorter copy writes too many of its cache
+/// lines only in part.
 const BYTES_MIN: usize = 1024;
 
 /// Copies `from` to `to`.

@@ -3,13 +3,14 @@
 //! - A request goes to the model when it arrives, and accesses the bytes when the model completes it. A completed
 //!   request has therefore taken effect, and an outstanding one has no visible effect.
 //! - A flush covers every request that was answered before the flush arrived, regardless of the client that sent it.
-//!   The model handles FUA for writes ([`Op::WriteFua`]); for a request that makes a hole, FUA is a flush after it.
+//!   The model handles FUA for writes ([`Op::WriteFua`]); for a request that makes a hole, the device emulates FUA with
+//!   a flush that follows.
 //! - A power cut leaves the contents that the model names. The changes of an *old* range are undone. The changes of a
 //!   *new* range are in place. An *unreadable* range fails reads until it is rewritten or discarded. A request that was
 //!   in flight and is not named as new has no effect. Outstanding requests end in [`IoError::ShuttingDown`].
 //! - The model receives a write of zeroes as a trim if the range may become a hole, and otherwise as a write, as a
-//!   flash device would. Holes take as much time to read as the model says, so a client should not query holes instead
-//!   of reading.
+//!   flash device would. Holes take as much time to read as the model says, so a client should read them rather than
+//!   query for them and skip the reads.
 //! - A request that is longer than the model's limit goes to the model as several concurrent requests.
 //!
 //! Not modelled: if one block had several changes and none was made durable, a power cut undoes all of them or none,
@@ -130,7 +131,8 @@ impl Timed {
         applied.map(|()| cut)
     }
 
-    /// Restores power. Returns the instant at which the device is ready. Requests may be sent at once; they wait.
+    /// Restores power. Returns the instant at which the device is ready. Requests may be sent immediately; they wait
+    /// until then.
     pub fn power_up(&self, now: Instant) -> Instant {
         let mut state = lock(&self.state);
         if !std::mem::replace(&mut state.powered, true) {
@@ -143,7 +145,7 @@ impl Timed {
         state.now
     }
 
-    /// Returns the number of requests sent to the model, each piece counted.
+    /// Returns the number of requests sent to the model, counting each piece of a split request.
     pub fn submitted_count(&self) -> u64 {
         lock(&self.state).next
     }
@@ -315,7 +317,7 @@ impl State {
         Ok(())
     }
 
-    /// Marks data written with FUA as durable. It survives later changes that a power cut undoes.
+    /// Marks data written with FUA as durable. The data survives if a power cut undoes later changes.
     fn mark_durable_if(&mut self, durable: bool, range: &Range<u64>) -> Result<(), StoreError> {
         if durable {
             self.undo.mark_durable(range);
@@ -414,7 +416,7 @@ impl BlockDevice for Timed {
         if !state.powered {
             return Started::Done(Err(IoError::ShuttingDown));
         }
-        // Requests that were due before this one arrived complete first.
+        // First completes the requests that were due before this one arrived.
         state.advance(cx.arrival());
         // A trim transfers no data, so it is not split.
         let piece = if op == Op::Trim { length } else { self.piece };

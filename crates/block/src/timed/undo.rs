@@ -21,7 +21,7 @@ struct Change {
 
 #[derive(Debug)]
 enum Before {
-    /// Previous contents of the range without its zeroes: offset and bytes of each piece.
+    /// Previous contents of the range except its holes: offset and bytes of each piece.
     Bytes(Vec<(u64, Vec<u8>)>),
     /// Marks the current contents of the range as durable.
     Durable,

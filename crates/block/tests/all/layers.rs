@@ -109,6 +109,9 @@ fn rules_select_the_requests_that_fail() {
         assert_eq!([outcome(read(0)), outcome(write(0, vec![1])), outcome(read(4000))], expected, "{rule}");
     }
     device.clear();
+    device.add("at=4096+1".parse().expect("a rule"));
+    assert_eq!(outcome(Io::Flush), None, "a flush has no range");
+    device.clear();
     device.add("read after=2 times=3".parse().expect("a rule"));
     let failed: Vec<bool> = (0..7).map(|_| outcome(read(0)).is_some()).collect();
     assert_eq!(failed, [false, false, true, true, true, false, false]);

@@ -1,4 +1,4 @@
-//! Predictions of each cell from a model that was fitted on the others: the honest error of the model on a device.
+//! Predictions of each cell from a model that was fitted on the others: the error to expect of the model on a device.
 //!
 //! The derivatives at the estimate give the estimate without the cell; one evaluation corrects it, a second one predicts.
 //! Derivatives do not hold across the jumps of a number with few values, so one try holds these numbers.

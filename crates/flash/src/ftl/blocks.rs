@@ -9,9 +9,9 @@
 //!
 //! # Guarantees
 //! - free + used + bad = all, at every step ([`Blocks::check`]).
-//! - A block is never erased more often than [`Endurance::limit`] says. The next erase fails, and the block is bad from
+//! - No block is erased more often than [`Endurance::limit`] allows. The next erase fails, and the block is bad from
 //!   then on.
-//! - The same calls give the same answers.
+//! - The state is deterministic: the same calls give the same results.
 
 mod validate;
 
@@ -69,17 +69,17 @@ pub struct WearSummary {
     pub max: u32,
     /// Standard deviation of the erase counts.
     pub deviation: f64,
-    /// Total of erases.
+    /// Total number of erases.
     pub erases: u64,
     /// Number of blocks that failed in use.
     pub failures: u32,
-    /// Total of erases when the first block failed in use.
+    /// Total number of erases when the first block failed in use.
     pub first_failure: Option<u64>,
 }
 
 impl Blocks {
-    /// Creates `count` free blocks, block b in pool b % `pools`, except for the factory-bad ones. Without `endurance`
-    /// no block is bad and none wears out.
+    /// Creates `count` blocks, all of them free except the factory-bad ones. Block b is in pool b % `pools`. Without
+    /// `endurance`, no block is bad and none wears out.
     pub fn new(
         count: u32,
         pools: u32,
@@ -117,7 +117,7 @@ impl Blocks {
         blocks
     }
 
-    /// Allocates a free block for new data by the policy. Returns `None` if no block of the pool is free.
+    /// Allocates the free block that the policy selects for new data. Returns `None` if no block of the pool is free.
     pub fn take(&mut self, pool: u32) -> Option<EraseBlock> {
         let block = self.pools[pool as usize].policy_mut().take()?;
         self.use_block(block);
@@ -181,7 +181,7 @@ impl Blocks {
         self.fail(block);
     }
 
-    /// Returns the used block of a pool whose data should move now for wear leveling, to a block from
+    /// Returns the used block of `pool` whose data wear leveling should move now. The data moves to a block from
     /// [`Blocks::take_worn`].
     pub fn relocate(&self, pool: u32) -> Option<EraseBlock> {
         self.relocate_among(pool, &|_| true)
@@ -218,7 +218,7 @@ impl Blocks {
     pub fn free_count_total(&self) -> u32 {
         self.pools.iter().map(|pool| pool.policy().free_count()).sum()
     }
-    /// Returns the number of bad blocks, from the factory or since.
+    /// Returns the number of bad blocks: the factory-bad ones and those that failed in use.
     pub fn bad_count(&self) -> u32 {
         self.bad.len() as u32
     }
@@ -239,7 +239,7 @@ impl Blocks {
     pub fn erase_counts(&self) -> &[u32] {
         &self.erase_counts
     }
-    /// Returns the total of erases.
+    /// Returns the total number of erases.
     pub fn erases(&self) -> u64 {
         self.erases
     }
@@ -251,7 +251,7 @@ impl Blocks {
     pub fn is_used(&self, block: EraseBlock) -> bool {
         self.state(block) == State::Used
     }
-    /// Returns the total of erases when the first block failed in use.
+    /// Returns the total number of erases when the first block failed in use.
     pub fn first_failure(&self) -> Option<u64> {
         self.first_failure
     }

@@ -5,7 +5,7 @@
 use alloc::string::String;
 use core::fmt;
 
-/// Limit of counters. No device comes near it, so that further counting cannot overflow: 2^60 bytes are an EiB.
+/// Limit of counters: 2^60 bytes are 1 EiB. No device comes near it, so counting cannot overflow.
 pub(super) const COUNT_MAX: u64 = 1 << 60;
 
 /// A structure contradicts itself, or its parameters.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Wear {
     /// Bytes of the erase blocks that hold data, bad and spare blocks included. Default: an eighth more than the
     /// capacity, and at least the blocks that the translation layer needs. 2^n bytes of flash sold as 10^m leave 5 to 7
-    /// %, and dies have some per cent of blocks beyond their nominal 2^n.
+    /// %, and dies have a few percent more blocks than their nominal 2^n.
     pub raw: Option<u64>,
     /// The policy. Default: dynamic.
     pub leveling: Option<LevelingKind>,
@@ -75,7 +75,7 @@ impl Wear {
         Ok(())
     }
 
-    /// Returns the total of erase blocks.
+    /// Returns the total number of erase blocks.
     pub fn raw_blocks(&self, capacity: u64, erase_block: u64, needed: u64) -> u64 {
         match self.raw {
             Some(raw) => raw / erase_block,

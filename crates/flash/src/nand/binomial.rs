@@ -3,7 +3,7 @@
 /// Returns the probability of more than `t` successes in `n` trials of probability `p`: the sum over k > t of
 /// C(n,k) p^k (1-p)^(n-k), to about ten significant digits even for values such as 1e-200.
 ///
-/// Sums the side of `t` that lies away from the mean, from its largest term outwards.
+/// Sums the terms on the side of `t` that lies away from the mean, from the largest term outwards.
 pub(super) fn more_than(t: u32, n: u32, p: f64) -> f64 {
     if p <= 0.0 || t >= n {
         return 0.0;

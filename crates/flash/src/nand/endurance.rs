@@ -7,8 +7,8 @@
 //!   towards 1.
 //!
 //! All results are pure functions of the seed and the arguments. They need no memory and do not depend on the order of
-//! calls. All planes of a [`EraseBlock`] wear out together. Not modelled: the influence of temperature and of page voltages
-//! on life, and failures of whole planes or dies.
+//! calls. All planes of an [`EraseBlock`] wear out together. Not modelled: the influence of temperature and of program
+//! voltages on life, and failures of whole planes or dies.
 
 use super::EraseBlock;
 use crate::Impossible;

@@ -35,7 +35,7 @@ pub struct Nand {
     pub page: u64,
     /// Time from a command for mapped data to its first byte: firmware access plus t_R.
     pub t_read: Duration,
-    /// Rate in bytes per second at which the following pages leave the array.
+    /// Rate in bytes per second at which data streams out of the array after the access.
     pub read_rate: u64,
     /// Time to program one page.
     pub t_prog: Duration,
@@ -45,8 +45,8 @@ pub struct Nand {
     pub bits: Option<u32>,
     /// Erase block size in bytes.
     pub erase_block: u64,
-    /// Time to erase one block, spent once for every `erase_block` bytes programmed. Blocks in SLC mode take the same time:
-    /// the model has no parameter for another.
+    /// Time to erase one block, spent with the first page that is programmed in the block. A block in SLC mode takes
+    /// the same time, because the model has no separate parameter for it.
     pub t_bers: Duration,
     /// Standard deviation of `t_read` and `t_prog` between erase blocks, in parts per million.
     pub spread_ppm: u32,

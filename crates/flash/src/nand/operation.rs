@@ -39,15 +39,15 @@ pub enum Cause {
 /// An operation of the array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Operation {
-    /// Kind.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// Erase block.
+    /// Erase block on which the operation works.
     pub block: EraseBlock,
     /// Page within the block; an erase ignores it.
     pub page: u32,
     /// True if the block is in SLC mode.
     pub slc: bool,
-    /// Origin.
+    /// Origin of the operation.
     pub cause: Cause,
     /// Tag of the submitter, returned unchanged.
     pub tag: u32,

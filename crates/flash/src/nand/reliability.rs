@@ -158,7 +158,7 @@ impl Reliability {
     }
 }
 
-/// Draws the outcomes of reads exactly, and fast if errors are rare.
+/// Generator of read outcomes that is exact, and fast if errors are rare.
 ///
 /// Tables hold an upper bound of the failure probability for each range of cycles, ages and rates. A draw above the
 /// bound is a success. Only a draw below the bound needs the exact probability.
@@ -247,8 +247,8 @@ fn bucket_end(bucket: usize) -> u64 {
     (above - 1) as u64
 }
 
-/// Returns the bucket of a rate, with four buckets per power of two: the exponent and two bits of the double. The first
-/// bucket holds all smaller rates.
+/// Returns the bucket of a rate, with four buckets per power of two: the exponent and the two highest bits of the
+/// mantissa. The first bucket holds all smaller rates.
 #[inline]
 fn rate_bucket(rate: f64) -> usize {
     let first = ((1_023 + RATE_EXPONENT_MIN) as u64) << 2;

@@ -1,8 +1,8 @@
-//! A test array that is stricter than a real one: it stores address and version of every unit and panics on misuse.
+//! A test array that is stricter than a real one: it stores the address and version of every unit and panics on misuse.
 //!
-//! The array stores the content of spare areas, and no data. A layer under test submits each operation when it issues
-//! it and ends it when it finishes, in the order of each die. The array panics with operation and location in these
-//! cases:
+//! The array stores the content of spare areas, but no data. A test submits each operation when the layer under test
+//! issues it, and ends it when it finishes; the operations of a die end in the order of submission. The array panics
+//! with operation and location in these cases:
 //!
 //! - A page is programmed out of order, or twice without an erase.
 //! - A page is read that was never programmed, or whose program was torn or failed.

@@ -21,7 +21,7 @@ pub struct Variation {
 pub struct Factor(u32);
 
 impl Variation {
-    /// Returns the variation of the medium `seed` with a standard deviation of `spread_ppm`.
+    /// Returns the variation of the medium that `seed` selects, with a standard deviation of `spread_ppm`.
     pub fn new(seed: u64, spread_ppm: u32) -> Self {
         Variation { seed: mix(seed), spread_ppm }
     }

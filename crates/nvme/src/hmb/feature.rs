@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct SetFeatures {
     /// EHM: enables the use of the memory.
     pub enable: bool,
-    /// MR: memory, list and contents are unchanged since the controller was told to stop.
+    /// MR: memory, list and contents are unchanged since the host disabled the buffer.
     pub memory_return: bool,
     /// HSIZE: total number of memory pages.
     pub size: u32,

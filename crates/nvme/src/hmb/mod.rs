@@ -4,7 +4,7 @@
 //! - [`SetFeatures`] and [`Descriptor`]: the command (Set Features, feature 0Dh, clause 5.21.1.13) and its list, as
 //!   bytes.
 //! - [`Buffer`]: the controller's side, which validates a grant, uses it and releases it.
-//! - [`HostDriver`]: the host's side, a function that decides size and chunks of a grant.
+//! - [`HostDriver`]: the host's side, a function that decides the size and the pieces of a grant.
 
 mod buffer;
 mod feature;
@@ -18,6 +18,6 @@ use alloc::vec::Vec;
 /// Size of a memory page in bytes, the unit of a grant (CC.MPS of 0).
 pub const PAGE: u64 = 4096;
 
-/// Driver of a host, reduced to the grant for a controller that starts: the command and the list of descriptors, of at
-/// most `limit` bytes in total, or `None` if the driver grants nothing.
+/// Driver of a host, reduced to a function that grants memory to a controller when it starts. Returns the command and
+/// the list of descriptors, which add up to at most `limit` bytes, or `None` if the driver grants nothing.
 pub type HostDriver = fn(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descriptor>)>;

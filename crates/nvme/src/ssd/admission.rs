@@ -1,4 +1,5 @@
-//! Requests in the drive, and those that wait on the host's side because the drive holds its maximum number of commands.
+//! Requests in the drive, and those that wait on the host's side because the drive holds its maximum number of
+//! commands.
 //!
 //! # Invariant
 //! A request waits only while the drive is full, and requests enter the drive in the order of submission.

@@ -1,7 +1,8 @@
 //! Age of the drive and of the data in each block, from which read errors are drawn.
 //!
 //! # Invariant
-//! No data is older than the drive. The drive never becomes younger, and a program makes the data of its block new.
+//! No data is older than the drive. The drive never becomes younger, and a program resets the age of the data in its
+//! block.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Upper bound for the age of a drive: 2^62 ns are 146 years.
 const AGE_MAX: Duration = Duration::from_ns(1 << 62);
 
-/// The ages. Without blocks, data does not age.
+/// The ages. If data does not age, no block is recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ages {
     /// Age of the drive at the last program of each block.

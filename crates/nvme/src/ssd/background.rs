@@ -1,4 +1,4 @@
-//! Finished operations of the translation layer, and background work of an idle drive.
+//! Handling of finished operations of the translation layer, and the background work of an idle drive.
 
 use super::{Duration, Ssd};
 use flashlab_flash::ftl::page_map::Outcome;

@@ -2,9 +2,9 @@
 //! queue.
 //!
 //! Every queue stays sorted: fetches take a constant time, the firmware and both directions of the link serve in order
-//! of arrival, events are handled in order of time, and no request precedes one that is served ahead of time. Only
-//! loads of map pages can end out of order. The array keeps its own events. At the same instant, the events of the
-//! array come first, then those of the stages in their order.
+//! of arrival, events are handled in order of time, and a request is served ahead of time only if no other one is still
+//! to be served before it. Only loads of map pages can end out of order. The array keeps its own events. At the same
+//! instant, the events of the array come first, then those of the stages in their order.
 
 use super::Ssd;
 use alloc::collections::VecDeque;
@@ -92,7 +92,7 @@ impl Events {
         slot.expect("what is first is there")
     }
 
-    /// Finds the stage with the earliest event, without branches because a branch here is unpredictable.
+    /// Finds the stage with the earliest event, without branches, since they would be unpredictable here.
     #[inline]
     fn find_first(&mut self) {
         let (mut at, mut first) = (self.due[0], 0);

@@ -2,8 +2,8 @@
 //!
 //! # Invariant
 //! The link serves in order, so the instants of arrival never decrease and only the oldest write can be the next to
-//! arrive. `has_arrived` and `is_rejected` describe the oldest write. Behind a rejected write, arrivals cause no event:
-//! the array frees the space that the write waits for.
+//! arrive. `has_arrived` and `is_rejected` describe the oldest write. While the oldest write is rejected, arrivals
+//! cause no event, since that write waits until the array frees space.
 
 use alloc::collections::VecDeque;
 use flashlab_sim::Instant;
@@ -11,7 +11,7 @@ use flashlab_sim::Instant;
 /// The incoming writes, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Incoming {
-    /// Instants of arrival and slots.
+    /// Instant of arrival and slot of each write.
     writes: VecDeque<(Instant, u32)>,
     /// True once the data of the oldest write has arrived.
     has_arrived: bool,

@@ -3,15 +3,15 @@
 //! The drive fetches a command over the link. The command waits for the firmware, which serves one command at a time in
 //! order, and then for its map look-up. A read goes to the array page by page, and each page crosses the link when it
 //! has left the array; unmapped data needs no array operation. A write fetches its data over the link and completes
-//! when all of it is in the write buffer, which programs empty. An FUA write completes when its data is programmed, and
-//! does not wait until a page is full. A write of part of a mapped unit reads the unit first (read-modify-write).
+//! when all of it is in the write buffer, which the array drains. An FUA write completes when its data is programmed,
+//! and does not wait until a page is full. A write of part of a mapped unit reads the unit first (read-modify-write).
 //!
-//! - If the map does not fit in the drive's memory, [`MapCache`] decides the cost of a look-up. Either the firmware blocks
-//!   while a map page is loaded, or it serves the next command while only this request waits.
+//! - If the map does not fit in the drive's memory, [`MapCache`] determines the cost of a look-up. Either the firmware
+//!   blocks while a map page is loaded, or it serves the next command while only this request waits.
 //! - After `t_idle` without commands, the firmware writes back changed map pages, loads map pages into free host
 //!   memory, and collects garbage.
-//! - The parts of a latency sum exactly: link, firmware, map, array time of the last piece, and `program` for waits on
-//!   the write buffer, FUA or a flush. The rest is `queue`.
+//! - The parts of a latency add up to it exactly: link, firmware, map, array time of the last piece, and `program` for
+//!   waits on the write buffer, FUA or a flush. The rest is `queue`.
 //!
 //! Not modelled: several processors, arbitration between submission queues, interrupts and the host's own time, write
 //! ordering between queues, and competition of several devices for host memory.
@@ -164,7 +164,8 @@ impl Ssd {
         self.host_memory.usable()
     }
 
-    /// Executes Set Features 0Dh (Host Memory Buffer) with this list of descriptors. No request is in flight.
+    /// Executes Set Features 0Dh (Host Memory Buffer) with this list of descriptors. Must be called while no request is
+    /// in flight.
     ///
     /// # Errors
     /// Returns an error if the controller aborts the command.
@@ -334,8 +335,8 @@ impl Ssd {
         }
     }
 
-    /// Returns true if no earlier request will use the firmware or the link to the drive, and the request needs no map
-    /// page that is not in memory.
+    /// Returns true if no earlier request will use the firmware or the link to the drive, the whole map is in memory,
+    /// and the request is valid.
     #[inline]
     fn can_serve_early(&self, request: &Request) -> bool {
         self.events.no_command_is_pending()
@@ -384,7 +385,7 @@ impl Model for Ssd {
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        // This is called before every arrival, and mostly no event is due.
+        // This is called before every arrival, and usually no event is due.
         if self.slots.used_count() == 0 || !self.events.is_due(&self.array, limit) {
             return None;
         }

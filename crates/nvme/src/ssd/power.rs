@@ -73,7 +73,7 @@ impl Ssd {
         up
     }
 
-    /// Ages the data by `time` without power. No request is in flight.
+    /// Ages the data by `time` without power. Must be called while no request is in flight.
     pub fn age_without_power(&mut self, time: Duration) {
         self.ages.rest(time);
     }

@@ -141,7 +141,7 @@ fn overview(lines: &[&LineDifference], tolerance: f64) -> Option<Section> {
         short: "Overview",
         intro: Some(
             "One place on the axis for each changed line, in the order of the table. A name above a chart switches its \
-             series off and on. Drag across a chart to enlarge a part of both; a double click shows everything."
+             series off and on. Drag across a chart to zoom into a range of both; a double click shows everything."
                 .into(),
         ),
         body: vec![element("div").class("grid2").children(figures)],

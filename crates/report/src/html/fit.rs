@@ -45,7 +45,7 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
             title: "Measured and simulated",
             short: "Cells",
             intro: Some(
-                "The column \"left out\" is the error of a model that was fitted without the cell: the honest error of \
+                "The column \"left out\" is the error of a model that was fitted without the cell: the error to expect of \
                  a prediction for this card."
                     .into(),
             ),

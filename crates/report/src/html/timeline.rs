@@ -59,9 +59,9 @@ pub(super) fn section(devices: &[DeviceFigures]) -> Option<Section> {
         title: "Over time",
         short: "Over time",
         intro: Some(
-            "Simulated time since the start of the job. Drag across a chart to enlarge a part of the time, in all charts of \
+            "Simulated time since the start of the job. Drag across a chart to zoom into a time range, in all charts of \
              this section; a double click shows everything. A name above a chart switches its series off and on. With the \
-             keyboard, the arrow keys move along a chart, + and − enlarge and reduce, and 0 shows everything."
+             keyboard, the arrow keys move along a chart, + and − zoom in and out, and 0 shows everything."
                 .into(),
         ),
         body: vec![charts, heats],

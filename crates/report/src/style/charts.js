@@ -324,7 +324,7 @@
     return from === to ? [from, from + 1] : [from === 0 ? 0 : from - 0.05 * (to - from), to + 0.05 * (to - from)];
   }
 
-  // The keyboard: arrows move along the chart, + and - enlarge and reduce, 0 shows everything.
+  // The keyboard: arrows move along the chart, + and - zoom in and out, 0 shows everything.
   function press(chart, event) {
     var plot = chart.plot;
     if (!plot || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -370,7 +370,7 @@
     chart.place = make("div", "plot", holder);
     chart.place.tabIndex = 0;
     chart.place.setAttribute("role", "group");
-    chart.place.setAttribute("aria-label", spec.label + ". Arrow keys read the values, plus and minus enlarge and reduce, 0 shows everything.");
+    chart.place.setAttribute("aria-label", spec.label + ". Arrow keys read the values, plus and minus zoom in and out, 0 shows everything.");
     chart.place.addEventListener("keydown", function (event) { press(chart, event); });
     var foot = make("div", "readout", holder);
     chart.readout = make("p", "", foot);

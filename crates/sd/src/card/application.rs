@@ -9,7 +9,7 @@ use flashlab_sim::Instant;
 impl Card {
     /// Executes a legal ACMD`index`.
     pub(super) fn application_command(&mut self, now: Instant, command: Command) -> Option<Response> {
-        // The response still reports that the card interpreted it as an application command.
+        // The response still reports that the card interpreted the command as an application command.
         self.volatile.application = true;
         let response = match command.index {
             opcode::app::SET_BUS_WIDTH => {
@@ -36,7 +36,8 @@ impl Card {
             // Number of blocks to pre-erase. It has no effect, since the array erases when it receives a block.
             opcode::app::SET_WR_BLK_ERASE_COUNT => Some(self.r1()),
             opcode::app::SD_SEND_OP_COND => self.initialise(now, command.argument),
-            // The pull-up of DAT3 is not modelled. It serves card detection, which the slot knows anyway.
+            // The pull-up of DAT3 is not modelled. It serves to detect a card, and the slot knows anyway whether it
+            // holds one.
             opcode::app::SET_CLR_CARD_DETECT => Some(self.r1()),
             opcode::app::SEND_SCR => {
                 let scr = self.identity.scr.0;

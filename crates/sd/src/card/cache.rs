@@ -1,9 +1,10 @@
 //! The volatile cache: SD Physical Layer Specification, section 5.8.2, for cards of version 6.00 and above.
 //!
 //! If the host has enabled the cache, the data of a write is in the cache when the card is no longer busy, and a power
-//! cut may lose it. A flush, a power-off notification, the loss of the setting (CMD0) and disabling the cache write all
-//! cached data to the array. The cache writes pages to the array in any order: a power cut preserves some of the pages
-//! written since the last flush and loses others. When the cache exceeds [`CACHE_BYTES`], the oldest writes leave it.
+//! cut may lose it. All cached data is written to the array by a flush and by a power-off notification, and when the
+//! host disables the cache or CMD0 resets that setting. The cache writes pages to the array in any order: a power cut
+//! preserves some of the pages written since the last flush and loses others. When the cache exceeds [`CACHE_BYTES`],
+//! the oldest writes leave it.
 //!
 //! The model does not include the time that a cache saves, since no card with a cache has been measured. A write takes
 //! as long as without a cache, and a flush takes the time of its commands.
@@ -78,8 +79,8 @@ impl Cache {
     }
 
     /// Loses the pages whose number satisfies `is_lost`: their blocks return to their content at the last flush. `torn`
-    /// is the result of the cut for the write in progress. A block that it reverts to old data is lost from the cache
-    /// too. Returns all blocks that do not hold the data of their last write.
+    /// is the result of the cut for the write in progress. A block that `torn` reverts to old data is lost from the
+    /// cache too. Returns all blocks that do not hold the data of their last write.
     pub(super) fn cut(
         &mut self,
         torn: PowerCut,

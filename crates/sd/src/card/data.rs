@@ -20,7 +20,7 @@ impl Card {
         Some(self.r1())
     }
 
-    /// Returns the byte address of an argument.
+    /// Returns the byte address that an argument stands for.
     pub(super) fn offset(&mut self, argument: u32) -> u64 {
         if self.identity.is_block_addressed() {
             let extension = core::mem::take(&mut self.volatile.address_extension);

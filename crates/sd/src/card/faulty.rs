@@ -6,7 +6,7 @@ use crate::quirk::{CommandHandling, Location, QuirkEvent};
 use flashlab_sim::{Instant, StoreError};
 
 impl Card {
-    /// Applies the planned removals and power cuts until `now`. Every command and data block does so, too. A caller
+    /// Applies the planned removals and power cuts up to `now`. Every command and data block does so, too. A caller
     /// needs this method only to inspect a card that receives neither.
     pub fn apply_planned_quirks(&mut self, now: Instant) {
         while let Some((at, event)) = self.quirks.time(now) {

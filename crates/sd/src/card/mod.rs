@@ -152,8 +152,8 @@ impl Card {
         }
     }
 
-    /// Turns the power on. The card accepts commands when the array is ready. With a supply voltage that the card does
-    /// not support, it does not respond.
+    /// Turns the power on. The card accepts commands when the array is ready. At a supply voltage that it does not
+    /// support, the card does not respond.
     pub fn power_on(&mut self, now: Instant, volts: Voltage) {
         if self.power.is_some() || self.quirks.is_removed() {
             self.power = self.power.map(|_| volts);
@@ -239,8 +239,8 @@ impl Card {
         self.command_time = time;
     }
 
-    /// Changes the signal voltage of the host. The card follows after CMD11. A card with another signal voltage than
-    /// the host receives no commands.
+    /// Changes the signal voltage of the host. The card follows after CMD11. A card whose signal voltage differs from
+    /// that of the host receives no commands.
     pub fn set_signal(&mut self, signal: Signal) {
         let v = &mut self.volatile;
         if v.switching {
@@ -338,7 +338,7 @@ impl Card {
         }
     }
 
-    /// Returns the time that the array worked since the last call, by mechanism, and resets it.
+    /// Returns the time for which the array has worked since the last call, by mechanism, and resets it.
     pub fn take_spent(&mut self) -> Spent {
         core::mem::take(&mut self.spent)
     }
@@ -422,7 +422,7 @@ impl Card {
         let rests = match v.state {
             State::Programming => State::Transfer,
             State::Disconnect => State::StandBy,
-            // Other states stay: CMD0 may have changed the state during the busy time.
+            // Other states remain, since CMD0 may have changed the state during the busy time.
             state => state,
         };
         if v.busy <= now && (self.writing && !matches!(v.lines, Lines::Write) || rests != v.state) {

@@ -52,7 +52,7 @@ impl State {
     pub const fn from_number(number: u32) -> Option<State> {
         if number < State::Inactive as u32 { Some(State::ALL[number as usize]) } else { None }
     }
-    /// Returns the short name of the specification.
+    /// Returns the short name that the specification uses.
     pub const fn name(self) -> &'static str {
         match self {
             State::Idle => "idle",

@@ -43,10 +43,10 @@ impl Card {
         }
     }
 
-    /// Sends up to `count` blocks if no bytes are needed and the card has no quirks. Each block takes `each`, and the
-    /// host waits for it up to `limit`. Returns the number of blocks sent, and the time when the last one ended. The
-    /// effect is that of [`Card::block_ready`] and [`Card::send_block`] in turn. Blocks that one access of the array
-    /// reads are processed together.
+    /// Sends up to `count` blocks of a card without quirks, whose bytes the host does not need. Each block takes
+    /// `each`, and the host waits for it up to `limit`. Returns the number of blocks sent, and the time when the last
+    /// one ended. The effect is that of [`Card::block_ready`] and [`Card::send_block`] in turn. Blocks that one access
+    /// of the array reads are processed together.
     pub(crate) fn send_blocks(
         &mut self,
         now: Instant,
@@ -77,7 +77,7 @@ impl Card {
         (sent, now)
     }
 
-    /// Reads the data up to `end`, which the next block needs, from the array.
+    /// Reads from the array the data up to `end`, which the next block needs.
     fn stream(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let Lines::Read(read) = &mut self.volatile.lines else { return None };
         if end > self.capacity {

@@ -12,7 +12,7 @@ use flashlab_sim::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lines {
     Idle,
-    /// The card sends blocks of the array.
+    /// The card sends blocks from the array.
     Read(Read),
     /// The card sends a register of this many bytes.
     Register(u32),
@@ -74,7 +74,7 @@ pub(super) struct Volatile {
     pub(super) switching: bool,
     pub(super) width: u32,
     pub(super) selection: Selection,
-    /// Selection by CMD6, which takes effect at the end of its data.
+    /// Functions that CMD6 has selected, which take effect once its data block has been sent.
     pub(super) chosen: Option<Selection>,
     pub(super) block_length: u32,
     /// Block count from CMD23.

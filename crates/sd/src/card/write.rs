@@ -12,7 +12,8 @@ use flashlab_flash::ftl::ReadOnly;
 use flashlab_flash::ftl::card::Run;
 use flashlab_sim::{Duration, Fate, Instant, Mechanism, PowerCut, Spent, Store, StoreError, fault};
 
-/// A page that has arrived, and its program. Times are relative to the moment when the card received the command.
+/// A page that has arrived, with the start and the end of its program. Times are relative to the moment when the card
+/// received the command.
 #[derive(Clone, Debug)]
 struct Page {
     bytes: Range<u64>,
@@ -237,7 +238,7 @@ impl Write {
         (pages, self.mapped, core::mem::take(before), core::mem::take(bytes_before))
     }
 
-    /// Returns the number of bytes in the array.
+    /// Returns the number of bytes of the write that have been passed to the array.
     pub(super) fn written(&self) -> u64 {
         self.page_start - self.start
     }

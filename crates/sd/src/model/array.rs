@@ -91,7 +91,7 @@ impl Array {
     }
 }
 
-/// The device offset behind a read, and the instant at which the array had read all of it.
+/// The device offset at which a read ended, and the instant at which the array had read all of its data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     pub(crate) offset: u64,
@@ -132,9 +132,9 @@ pub(crate) struct Stream {
     accessed: bool,
     unit_end: u64,
     granule_end: u64,
-    /// Time for which the array has streamed data of this read before the command arrived.
+    /// Time for which the array had streamed data of this read before the command arrived.
     buffered: Duration,
-    /// Access time of the bus mode, beyond the array's.
+    /// Access time that the bus mode adds to that of the array.
     access: Duration,
 }
 
@@ -201,7 +201,8 @@ impl Stream {
         on_wires: Duration,
     ) -> u64 {
         let each = flash.stream(flash.granule());
-        // Data that was read ahead is counted piece by piece. An array that is no slower than the wires stays ahead of them.
+        // Data that was read ahead is counted piece by piece. An array that is no slower than the wires stays ahead of
+        // them.
         if !self.accessed
             || self.buffered > Duration::ZERO
             || at >= self.unit_end

@@ -7,8 +7,8 @@
 //! An array with a stripe of several pages programs them in parallel: page n of a write is programmed in way n of the
 //! stripe, modulo the number of ways.
 //!
-//! A card with a larger buffer collects pages until it is full or the write ends, and programs them while the next buffer
-//! is filled ([`Collected`]).
+//! A card with a larger buffer collects pages until it is full or the write ends, and programs them while the next
+//! buffer is filled ([`Collected`]).
 
 use crate::bus::BLOCK;
 use alloc::boxed::Box;
@@ -29,14 +29,14 @@ pub(crate) struct Buffer {
     wires: Duration,
     /// Time when the array is free.
     array: Duration,
-    /// For each page that is programmed in parallel, the time when its program ends.
+    /// For each way, the time when the program of its last page ends.
     ways: Box<[Duration]>,
     way: usize,
     /// True if the pages of the current write are programmed in parallel.
     parallel: bool,
     /// Pages that the card collects before it programs them; `None` if it programs each one on arrival.
     collects: Option<u64>,
-    /// The same for the current write.
+    /// Value of `collects` that applies to the current write.
     collecting: Option<u64>,
     collected: Collected,
 }
@@ -47,7 +47,7 @@ struct Collected {
     pages: u64,
     /// Time to program them.
     program: Duration,
-    /// Time when the program of the previous pages started, from which on the next ones have room.
+    /// Time when the program of the previous pages started, which made room for the next ones.
     room: Duration,
 }
 
@@ -81,7 +81,8 @@ impl Buffer {
         }
     }
 
-    /// Starts a write with its copies. Pages of the area for small writes are programmed one at a time, as they arrive.
+    /// Starts a write with the copies that the translation layer makes for it. Pages of the area for small writes are
+    /// programmed one at a time, as they arrive.
     fn begin_work(&mut self, work: &Work) {
         self.begin();
         self.parallel &= work.page.is_none();
@@ -131,7 +132,8 @@ impl Buffer {
         self.arrived(self.wires.max(self.room_at()) + transfer, program)
     }
 
-    /// Adds up to `count` pages with equal times to those that the card collects. Returns their number.
+    /// Adds up to `count` pages with equal times to those that the card collects, up to `most` in all. Returns the
+    /// number of pages added.
     fn collect(&mut self, most: u64, count: u64, transfer: Duration, program: Duration) -> u64 {
         let Collected { pages, room, .. } = self.collected;
         if pages == 0 {
@@ -144,7 +146,7 @@ impl Buffer {
         count
     }
 
-    /// Programs the pages that the card has collected. Returns the time when it starts.
+    /// Programs the pages that the card has collected. Returns the time when the program starts.
     fn program_collected(&mut self) -> Duration {
         let start = self.wires.max(self.array);
         self.array = start + self.collected.program;
@@ -229,7 +231,7 @@ impl Buffer {
     ) {
         self.begin_work(work);
         let mut at = range.start;
-        // Pages that wait for the program of the others.
+        // Pages that have arrived and whose program has no start yet.
         let mut waiting: Vec<(Range<u64>, Duration, Duration)> = Vec::new();
         for run in &work.runs {
             for n in 0..run.pages {

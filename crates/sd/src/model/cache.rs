@@ -4,10 +4,10 @@
 //! is complete when its data is in the cache. The card drains the cache while the bus works or idles. The
 //! specifications define neither the size of a drain nor its order; this model makes the following choices:
 //!
-//! - The card drains the range that is oldest, together with the data behind it that continues it, at most half of the
-//!   cache at a time. A range is programmed and committed as one write command of that range, without the bus.
-//! - Data that is overwritten before its drain takes no further room and is programmed once. The new data has the place
-//!   of the old data in the order, so it may reach the array before data that was written earlier.
+//! - The card drains the oldest range together with the contiguous data that follows it, at most half of the cache at a
+//!   time. A range is programmed and committed like one write command of that range, but without time on the bus.
+//! - Data that is overwritten before its drain takes no further room and is programmed once. The new data takes the
+//!   place of the old data in the order, so it may reach the array before data that was written earlier.
 //! - A page program is not interrupted. A read of the array waits for the page in progress, and the drain continues
 //!   after the read.
 //! - The space of a range is free again when its drain ends.
@@ -31,7 +31,7 @@ struct Dirty {
 #[derive(Clone, Debug)]
 struct Drain {
     range: Range<u64>,
-    /// Start of the drain, moved on by the time during which reads held it up.
+    /// Start of the drain, postponed by the time for which reads held it up.
     origin: Instant,
     /// Part of the drain that was done when a read last held it up.
     reached: Duration,
@@ -134,7 +134,8 @@ impl WriteCache {
         self.drain_ends().or_else(|| self.next_start())
     }
 
-    /// Returns true if there is room for `range`, at most one piece. Data that `range` overwrites leaves its room.
+    /// Returns true if there is room for `range`, which is at most one piece. The room of data that `range` overwrites
+    /// counts as free.
     pub(super) fn has_room(&self, range: &Range<u64>) -> bool {
         let draining = self.drain.as_ref().map_or(0, |drain| drain.range.end - drain.range.start);
         let new = range.end - range.start - self.parts(range).map(|part| part.end - part.start).sum::<u64>();
@@ -289,7 +290,7 @@ impl WriteCache {
         });
     }
 
-    /// Returns the time from which a read that arrives at `at` has the array. The read must then call
+    /// Returns the time from which a read that arrives at `at` can use the array. The read must then call
     /// [`WriteCache::hold`].
     pub(super) fn begin_read(&mut self, at: Instant, array: &mut Array) -> Instant {
         let Some(drain) = &mut self.drain else { return at };
@@ -324,8 +325,8 @@ impl WriteCache {
         }
     }
 
-    /// Loses the cached data at `now`. Calls `each` with the ranges that the array did not receive, which hold their old
-    /// data, and with the pages of the drain in progress and their fates.
+    /// Loses the cached data at `now`. Calls `each` with the ranges that the array did not receive, which hold their
+    /// old data, and with the pages of the drain in progress and their fates.
     pub(super) fn cut(&mut self, now: Instant, array: &mut Array, mut each: impl FnMut(Range<u64>, Fate)) {
         if let Some(drain) = self.drain.take() {
             let since = drain.done(now);

@@ -1,14 +1,14 @@
 //! Requests to a card with a volatile cache.
 //!
 //! A write goes into the cache in pieces of at most half of the cache. A piece waits until the cache has room for it;
-//! the card holds DAT0 low for that time. The write is complete when its last block is in the cache. A write with forced
-//! unit access, which eMMC calls a reliable write, and an erase bypass the cache: they wait for the drain in progress,
-//! and replace the cached data of their range. A flush waits until the cache is empty. A read takes its data from the
-//! cache if all of it is there.
+//! the card holds DAT0 low for that time. The write is complete when its last block is in the cache. A write with
+//! forced unit access, which eMMC calls a reliable write, and an erase bypass the cache: they wait for the drain in
+//! progress, and replace the cached data of their range. A flush waits until the cache is empty. A read takes its data
+//! from the cache if all of it is there.
 //!
-//! A power cut loses the data whose drain has not started. The pages of the drain in progress hold their old data, their
-//! new data, or are unreadable. If a byte is written again during its drain and the power is cut before the drain ends,
-//! both versions count as lost, although the array may hold the older one.
+//! A power cut loses the data whose drain has not started. The pages of the drain in progress hold their old data,
+//! their new data, or are unreadable. If a byte is written again during its drain and the power is cut before the drain
+//! ends, both versions count as lost, although the array may hold the older one.
 
 use super::{CardModel, WriteCache};
 use crate::bus::BLOCK;
@@ -28,7 +28,7 @@ pub(super) struct InCache {
     pub(super) at: Instant,
     /// Time of the commands of a write that bypasses the cache.
     command: Duration,
-    /// Bytes that are in the cache, or arrive there until `at`.
+    /// Number of bytes that are in the cache, or will have arrived there by `at`.
     moved: u64,
     spent: Spent,
 }
@@ -143,8 +143,8 @@ impl CardModel {
         status
     }
 
-    /// Returns the time for which a read, whose command the card received at `began`, waits for the array; `None` if all
-    /// of its data is in the cache.
+    /// Returns the time for which a read, whose command the card received at `began`, waits for the array; `None` if
+    /// all of its data is in the cache.
     pub(super) fn wait_of_read(&mut self, began: Instant, request: &Request) -> Option<Duration> {
         let Some(cache) = &mut self.cache else { return Some(Duration::ZERO) };
         if cache.holds(&(request.offset..request.end())) {
@@ -215,13 +215,13 @@ impl InCache {
     }
 }
 
-/// Returns true if a request goes to the array at once.
+/// Returns true if a request goes to the array without entering the cache.
 fn bypasses(op: Op) -> bool {
     matches!(op, Op::WriteFua | Op::Trim)
 }
 
-/// Joins overlapping ranges with their fates. Old data comes before new data, since a lost write hides the one before
-/// it, and unreadable data comes before both.
+/// Joins overlapping ranges and their fates. Old data takes precedence over new data, since a lost write hides the one
+/// before it, and unreadable data takes precedence over both.
 fn merged(parts: &[(Range<u64>, Fate)]) -> PowerCut {
     /// Order of the fates of one byte: the greatest one counts.
     fn rank(fate: Fate) -> u8 {

@@ -97,8 +97,8 @@ impl CardParameters {
         Ok(())
     }
 
-    /// Checks the parameters of the flash and of its controller, which do not depend on the bus. Flash on other wires
-    /// than a card's has no bus modes.
+    /// Checks the parameters of the flash and of its controller, which do not depend on the bus. Flash that is not on
+    /// the wires of a card has no bus modes.
     ///
     /// # Errors
     /// Returns the first parameter that is impossible.
@@ -144,7 +144,7 @@ pub struct CardModel {
     mode_access: Duration,
     /// Bytes that the card reads ahead.
     read_ahead: Option<u64>,
-    /// Time of the processor for a read command.
+    /// Processing time of a read command.
     t_command: Duration,
     /// True if the array programs several pages in parallel.
     is_striped: bool,
@@ -169,7 +169,7 @@ pub struct CardModel {
 
 impl CardModel {
     /// Creates a fresh card, or other flash that is timed like one, behind `wires`. The caller has checked
-    /// `parameters`. `seed` draws the medium.
+    /// `parameters`. The medium is drawn from `seed`.
     pub fn new(parameters: CardParameters, wires: impl Into<Wires>, seed: u64) -> Self {
         CardModel {
             capacity: parameters.capacity,

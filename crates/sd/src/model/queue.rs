@@ -1,13 +1,13 @@
-//! The command queue of the timed card: JESD84-B51, section 6.6.39 (CMDQ); SD Physical Layer Specification 6.00, section
-//! 4.19 (command queue).
+//! The command queue of the timed card: JESD84-B51, section 6.6.39 (CMDQ); SD Physical Layer Specification 6.00,
+//! section 4.19 (command queue).
 //!
-//! - The host sends the parameters of a task with CMD44 and CMD45, also while data of another task is on the wires.
+//! - The host sends the parameters of a task with CMD44 and CMD45, even while data of another task is on the wires.
 //! - The card prepares its tasks: it reads the first data of a read in the die that holds it. The dies work at the same
 //!   time. Consecutive pages of the device's address space are in consecutive dies.
 //! - The host reads the status with CMD13. The card reports the task that became ready first, and the host starts its
-//!   data with CMD46 or CMD47. The order of the tasks is not that of their arrival.
-//! - The data lines transfer one task's data at a time. The array streams the data of a read after the first access
-//!   while it is on the wires, as without a queue. A write is ready at once, and holds the data lines until it is
+//!   data with CMD46 or CMD47. The tasks need not run in the order of their arrival.
+//! - The data lines transfer one task's data at a time. After the first access, the array streams the data of a read
+//!   while the data is on the wires, as without a queue. A write is ready at once, and holds the data lines until it is
 //!   programmed or in the cache.
 //! - A write that does not go into a cache occupies all dies. Accesses that have begun continue; later accesses wait
 //!   for the end of the write.
@@ -24,7 +24,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::{Completion, Duration, Instant, Mechanism, Model, Op, Request, Spent, Status};
 
-/// Commands before the card prepares a task, and commands from then to the data.
+/// Number of commands before the card prepares a task, and of those between then and the data.
 const COMMANDS_TO_ENTER: u64 = 2;
 const COMMANDS_TO_START: u64 = 2;
 
@@ -38,9 +38,9 @@ struct Task {
     begins: Instant,
     /// Time when the data of the task can be transferred.
     ready: Instant,
-    /// Time of a read from `ready` to its end.
+    /// Time that a read takes from `ready` to its end, without its commands.
     data: Duration,
-    /// Parts of the time of a read, without its commands.
+    /// Breakdown of the time of a read, without its commands.
     spent: Spent,
 }
 
@@ -136,7 +136,7 @@ impl CommandQueue {
 }
 
 impl CardModel {
-    /// Returns this card with a host that uses `depth` tasks of its command queue, if the card has one.
+    /// Returns this card with a host that uses up to `depth` tasks of the card's command queue, if it has one.
     pub fn with_queue(mut self, depth: u32) -> Self {
         self.tasks = self.queue_depth.map(|most| Box::new(CommandQueue::new(depth.min(most), self.dies)));
         self
@@ -189,7 +189,7 @@ impl CardModel {
             let Some(queue) = &mut self.tasks else { return };
             let Some((arrived, request)) = queue.waiting.front().copied() else { return };
             let tasks = queue.tasks.len() + in_service;
-            // A request beyond the capacity has no task either.
+            // A request beyond the capacity is served without a task, like a barrier.
             let is_barrier = request.op == Op::Trim || request.op.is_flush() || !admits(&request);
             if queue.barrier || tasks >= queue.depth || is_barrier && tasks > 0 {
                 return;

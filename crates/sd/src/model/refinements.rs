@@ -1,4 +1,4 @@
-//! Mechanisms of a card that only some profiles have. A mechanism is inactive while its number is absent.
+//! Mechanisms of a card that only some profiles have. A mechanism is inactive if its parameter is absent.
 
 use crate::Mode;
 use alloc::format;
@@ -7,7 +7,7 @@ use flashlab_flash::ftl::card::{LayerRefinements, Mapping};
 use flashlab_flash::nand::Nand;
 use flashlab_sim::Duration;
 
-/// Numbers of the mechanisms.
+/// Parameters of the mechanisms.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Refinements {
     /// Mechanisms of the translation layer.
@@ -15,14 +15,14 @@ pub struct Refinements {
     /// Bytes that the array programs at a time, over all dies and planes. A program fills one page of this stripe, and
     /// the pages of a stripe are programmed in parallel. `None` means that one page is programmed at a time.
     pub stripe: Option<u64>,
-    /// Bytes that the card collects before it programs them, while the next ones arrive. A write that ends earlier is
-    /// programmed at its end. `None` means that each page is programmed on arrival.
+    /// Bytes that the card collects before it programs them; the next ones arrive during the program. A write that ends
+    /// earlier is programmed at its end. `None` means that each page is programmed on arrival.
     pub write_buffer: Option<u64>,
-    /// Bytes behind the end of a read that the card reads ahead into its buffer.
+    /// Bytes after the end of a read that the card reads ahead into its buffer.
     pub read_ahead: Option<u64>,
     /// Time of the card's processor for each read command, before the array begins. Reading ahead does not hide it.
     pub t_command: Option<Duration>,
-    /// Access time of a read in each mode, by [`Mode::index`], beyond the array's.
+    /// Time that each mode, by [`Mode::index`], adds to the access time of a read.
     pub access: [Option<Duration>; Mode::COUNT],
     /// Size of the volatile write cache in bytes. `None` means that a completed write is durable.
     pub cache: Option<u64>,
@@ -59,10 +59,10 @@ impl Refinements {
         small.or(write_buffer).or(read_ahead).or(t_command).or(access).or(cache).or(queue)
     }
 
-    /// Checks that the numbers are possible for this array.
+    /// Checks that the parameters are possible for this array.
     ///
     /// # Errors
-    /// Returns the first number that no card can have.
+    /// Returns the first parameter that no card can have.
     pub fn check(&self, nand: &Nand, mapping: &Mapping) -> Result<(), Impossible> {
         if let Some(stripe) = self.stripe
             && (stripe == 0 || !stripe.is_multiple_of(nand.page) || stripe / nand.page > WAYS_MAX)

@@ -2,10 +2,11 @@
 //! start or from a given moment on.
 //!
 //! [`Quirk`] lists them. [`Planned`] is a quirk with its moment and can be parsed from text: `busy=400ms`,
-//! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] answers the questions of the card and of its bus
-//! interfaces. Nothing here is random: a quirk of every n-th block affects exactly each n-th block.
+//! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] tells the card and its bus interfaces the
+//! effects of the active quirks. Nothing here is random: a quirk that affects every n-th block affects exactly these
+//! blocks.
 //!
-//! Sources of the deviations: SdFat, ChaN's notes on MMC/SD, Linux' `mmc/core/quirks.h`, and cards that users of
+//! Sources of the deviations: SdFat, ChaN's notes on MMC/SD, Linux's `mmc/core/quirks.h`, and cards that users of
 //! OpenWrt and embedded-sdmmc reported. The counterfeits are the kinds that F3 distinguishes.
 
 mod quirks;
@@ -38,7 +39,7 @@ pub enum Quirk {
     BusyAfterApp(Duration),
     /// SPI: the card rejects a CMD59 that enables checksums.
     NoCrcMode,
-    /// The card responds to CMD8 only if it is the first command after a CMD0.
+    /// The card responds to CMD8 only directly after a CMD0.
     ResetBeforeIfCond,
     /// SPI: the card responds only to the first CMD1 of an initialization.
     OneOpCond,

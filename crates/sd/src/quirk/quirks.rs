@@ -25,7 +25,7 @@ pub(crate) enum CommandHandling {
     Illegal,
 }
 
-/// Location in a counterfeit of the data of an address.
+/// Location at which a counterfeit stores the data of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Location {
     /// The data is at this address.

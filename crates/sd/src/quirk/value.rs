@@ -55,7 +55,7 @@ impl Operand {
     }
 }
 
-/// Parses a whole number with one of these units.
+/// Parses a whole number, which one of `units` may follow.
 pub(super) fn number(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let stripped = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
     let (digits, factor) = stripped.unwrap_or((text, 1));

@@ -152,8 +152,8 @@ impl Extensions {
     }
 
     /// Fills in the general information: revision 0, the length, and the number of extensions. From byte 16 on, each
-    /// extension has 48 bytes. They start with the standard function code. From byte 40 on, they contain the offset of
-    /// the next extension, the number of register sets, and the address of the first one.
+    /// extension has an entry of 48 bytes. An entry starts with the standard function code. From its byte 40 on, it
+    /// contains the offset of the next entry, the number of register sets, and the address of the first set.
     fn general(&self, page: &mut [u8; PAGE]) {
         // The specification defines codes 1 and 2. Code 0x8000 is our choice from the vendor-specific range.
         let functions = [(1u16, POWER), (2, PERFORMANCE), (0x8000, HEALTH)];

@@ -10,8 +10,8 @@ const SDHC_MAX: u64 = 32 << 30;
 /// The contents of a card's registers, and its electrical timing.
 ///
 /// The card behaves according to these registers. The CSD determines capacity, addressing, command classes and write
-/// protection. The OCR determines the voltages and the switch to 1.8 V signals. The SCR determines bus widths and the
-/// commands beyond the classes.
+/// protection. The OCR determines the voltages and the switch to 1.8 V signals. The SCR determines the bus widths and
+/// the optional commands that the card supports beyond its command classes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Identity {
     /// The OCR: voltages, and [`Ocr::HIGH_CAPACITY`], [`Ocr::OVER_2TB`] and [`Ocr::LOW_VOLTAGE_SIGNALS`] if supported.
@@ -38,8 +38,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Creates the registers of a plausible card with these parameters: version 3 of the specification, manufactured in
-    /// January 2020.
+    /// Creates the registers of a plausible card with these parameters: version 6 of the specification for a UHS-I card
+    /// and version 3 for any other, manufactured in January 2020.
     pub fn new(parameters: &CardParameters) -> Self {
         let csd = Csd::new(parameters.capacity);
         let large = parameters.capacity > Csd::V1_MAX;

@@ -7,8 +7,8 @@ use super::{bits, set_bits};
 pub struct Scr(pub [u8; 8]);
 
 impl Scr {
-    /// Creates the SCR of a card with the specification's major version `major`, from 2 on, which supports one and four
-    /// data lines.
+    /// Creates the SCR of a card that follows major version `major` of the specification, 2 or later, and supports one
+    /// and four data lines.
     pub fn new(major: u8) -> Self {
         let mut scr = Scr([0; 8]);
         let set = |scr: &mut Scr, high, low, value| set_bits(&mut scr.0, high, low, value);
@@ -68,7 +68,7 @@ impl Scr {
     pub fn has_extension_blocks(&self) -> bool {
         bits(&self.0, 35, 35) == 1
     }
-    /// Sets the bits for CMD20, CMD23, CMD48 and CMD49, CMD58 and CMD59, from bit 0 on.
+    /// Sets the support bits. From bit 0 on: CMD20; CMD23; CMD48 and CMD49; CMD58 and CMD59.
     pub fn set_commands(&mut self, commands: u8) {
         set_bits(&mut self.0, 35, 32, u64::from(commands));
     }

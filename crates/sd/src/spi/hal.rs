@@ -14,8 +14,8 @@ use flashlab_sim::Duration;
 
 /// Shared wires.
 ///
-/// As a [`SpiDevice`], each transaction drives chip select low at its start and high at its end. As a [`SpiBus`],
-/// [`ChipSelectPin`] drives chip select.
+/// Used as a [`SpiDevice`], they drive chip select low at the start of each transaction and high at its end. Used as a
+/// [`SpiBus`], they leave chip select to a [`ChipSelectPin`].
 #[derive(Clone, Debug)]
 pub struct Wires(Rc<RefCell<Spi>>);
 
@@ -46,8 +46,8 @@ impl Wires {
     pub fn chip_select(&self) -> ChipSelectPin {
         ChipSelectPin(self.clone())
     }
-    /// Sends `bytes` bytes of clocks while chip select is high. After power-up a card needs 74 clocks, so 10 bytes are
-    /// enough.
+    /// Sends the clocks of `bytes` bytes while chip select is high. After power-up a card needs 74 clocks, so 10 bytes
+    /// are enough.
     pub fn clock_unselected(&self, bytes: usize) {
         let mut spi = self.borrow_mut();
         spi.select(false);

@@ -37,7 +37,7 @@ mod r1 {
     pub(super) const CRC_ERROR: u8 = 1 << 3;
 }
 
-/// An idle line: no side drives it low.
+/// An idle line: neither side drives it low.
 const HIGH: u8 = 0xff;
 /// The busy signal.
 const LOW: u8 = 0x00;
@@ -286,7 +286,8 @@ impl Spi {
         }
     }
 
-    /// Starts a block or ends the transfer if `byte` is such a token. Returns true if it is one.
+    /// Starts a block if `byte` is a start token, and ends the transfer if it is a stop token. Returns true if the card
+    /// takes `byte` as such a token.
     fn receive_token(&mut self, byte: u8) -> bool {
         let now = self.now;
         let multiple = self.multiple;

@@ -7,14 +7,14 @@ use crate::ftl::wear_leveling::PoolBlocks;
 use crate::nand::EraseBlock;
 use alloc::vec;
 
-/// Limit of a block's erase count. No medium comes near it, so that further counting cannot overflow.
+/// Limit of a block's erase count. No medium comes near it, so counting cannot overflow.
 const ERASES_MAX: u32 = 1 << 31;
 
 impl Blocks {
     /// Validates the complete state.
     ///
     /// # Errors
-    /// Returns the first inconsistency. On a state that passes, calls that keep to the contract do not panic.
+    /// Returns the first inconsistency. If the state passes, calls that keep to the contract do not panic.
     pub fn validate(&self) -> Result<(), Inconsistent> {
         let count = self.states.len();
         ensure!(

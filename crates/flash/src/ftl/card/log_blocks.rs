@@ -1,5 +1,5 @@
-//! Block mapping with log blocks (BAST; the literature calls its merges "switch", "partial" and "full" merge). A
-//! rewrite unit is an erase block, and overwrites are logged.
+//! Block mapping with log blocks (BAST), for rewrite units of one erase block whose overwrites are logged. The
+//! literature calls the merges "switch", "partial" and "full" merge.
 //!
 //! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens the rewrite unit, which
 //! then gets another block. A write that starts at the first byte *streams* into that block, in place; when the stream
@@ -13,11 +13,11 @@
 //! programmed again, in its final place, once the run has filled it.
 //!
 //! A stream that is abandoned and restarted costs no copies: the new stream begins in a new block, and the block of the
-//! abandoned stream is invalid as soon as the new stream reaches the end of the abandoned one. A stream of at most one
-//! page is not restarted but logged. When a logged run that starts at the first byte has overwritten everything that is
-//! mapped, all older blocks are invalid and are released.
+//! abandoned stream is invalid as soon as the new stream reaches the end of the abandoned one. If the stream is at most
+//! one page long, it is not restarted: the new write is logged. When a logged run that starts at the first byte has
+//! overwritten everything that is mapped, all older blocks are invalid and are released.
 //!
-//! An open rewrite unit has at most two blocks beside its data block, or three if its stream was restarted.
+//! An open rewrite unit has at most two blocks besides its data block, or three if its stream was restarted.
 //!
 //! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written again from its
 //! first byte, with no write to another rewrite unit in between, goes into SLC blocks, as many as a cell has bits. The
@@ -141,8 +141,8 @@ impl LogBlocks {
     }
 
     /// Returns the number of good blocks that the layer needs: one per rewrite unit, three per open rewrite unit, one
-    /// to copy to and one for partial pages. An SLC mode adds the blocks that two rewrite units occupy there beyond one
-    /// block each.
+    /// to copy to and one for partial pages. An SLC mode adds the further blocks, beyond one each, that two rewrite
+    /// units occupy in SLC mode.
     pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
         let slc_blocks = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)));
         capacity.div_ceil(erase_block) + 3 * u64::from(open_units) + 2 + slc_blocks
@@ -401,8 +401,8 @@ impl LogBlocks {
         }
     }
 
-    /// Programs a page that is not full, in the block for partial pages. The earlier pages of that block are superseded
-    /// by the time it is full.
+    /// Programs a partly filled page in the block for partial pages. The earlier pages of that block are superseded by
+    /// the time the block is full.
     fn program_partial(&mut self, medium: &mut Medium) -> Result<Run, ReadOnly> {
         let mut open_block = match self.partial {
             Some(open_block) if medium.room(&open_block) > 0 => open_block,

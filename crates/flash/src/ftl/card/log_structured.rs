@@ -34,7 +34,7 @@ crate::index::wide_index! {
     struct Granule;
 }
 crate::index::wide_index! {
-    /// Location of a granule: its block above [`LogStructured::slot_bits`] bits of its slot.
+    /// Location of a granule: the low [`LogStructured::slot_bits`] bits are its slot, the bits above its block.
     struct Location;
 }
 
@@ -73,14 +73,17 @@ pub(super) struct LogStructured {
     candidates: Candidates,
     /// True for each closed block.
     closed: Vec<bool>,
-    /// The victim of garbage collection while the card is idle, and the granules that are still to be moved out of it.
+    /// Victim that is collected ahead of need: while the card is idle, or in steps before writes.
     idle_victim: Option<EraseBlock>,
+    /// Granules still to be moved out of `idle_victim`; some of them may have become invalid.
     idle_remaining: Vec<u32>,
     /// Number of blocks that the capacity occupies.
     data_blocks: u32,
-    /// The open blocks for sequential data, for random data, and for data that wear leveling moves (one per pool).
+    /// Open block for sequential data.
     sequential: Option<OpenBlock>,
+    /// Open block for random data.
     random: Option<OpenBlock>,
+    /// Open block of each pool for data that wear leveling moves.
     leveled: Vec<Option<OpenBlock>>,
     /// The stream of the last write.
     latest: Stream,
@@ -141,7 +144,7 @@ impl LogStructured {
         }
     }
 
-    /// Copies `ranges` of whole granules, packed; returns the time.
+    /// Copies `ranges`, which consist of whole granules, and packs them; returns the time.
     pub(super) fn copy(
         &mut self,
         stream: Stream,
@@ -250,8 +253,8 @@ impl LogStructured {
         }
     }
 
-    /// Collects garbage ahead of a write, as long as fewer than half of the spare blocks are free: moves at most `bytes`
-    /// of valid data, and at least a page. Returns the time.
+    /// Collects garbage ahead of a write while fewer than half of the spare blocks are free: moves at most `bytes` of
+    /// valid data, but at least a page. Returns the time.
     pub(super) fn collect_step(&mut self, bytes: u64, medium: &mut Medium) -> Duration {
         if self.idle_remaining.is_empty() && medium.blocks.free_count_total() >= self.spare(medium) / 2 {
             return Duration::ZERO;
@@ -265,7 +268,8 @@ impl LogStructured {
         medium.stream(moved) + time
     }
 
-    /// Takes up to `most` of the remaining valid granules of a victim into `granules`.
+    /// Fills `granules` with up to `most` of the valid granules that remain in the victim, and removes them from
+    /// `idle_remaining`.
     fn remaining_in(&mut self, victim: EraseBlock, most: usize, granules: &mut Vec<u32>) {
         granules.clear();
         if self.idle_remaining.len() == self.valid[victim.index() as usize] as usize {
@@ -298,7 +302,7 @@ impl LogStructured {
         self.idle_victim
     }
 
-    /// Returns the number of pages, each read before it is programmed, that begin before the end of `gap` and fit into
+    /// Returns the number of pages whose move (a read, then a program) begins before the end of `gap` and that fit into
     /// the open block; at least one.
     fn pages_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
         let Some(mut open_block) = self.random.filter(|open_block| open_block.filled > 0) else { return 1 };
@@ -308,7 +312,7 @@ impl LogStructured {
     }
 
     /// Returns the open block of a stream, with room for at least a page. Takes a new block if necessary, and collects
-    /// others if too few are free.
+    /// garbage if too few blocks are free.
     fn open(
         &mut self,
         stream: Stream,
@@ -392,7 +396,7 @@ impl LogStructured {
         Ok(read + self.move_out(block, &granules, medium)?)
     }
 
-    /// Appends granules of block `from` to the block for random data, packed; returns the time to program them.
+    /// Packs granules of block `from` into the block for random data; returns the time to program them.
     fn move_out(
         &mut self,
         from: EraseBlock,
@@ -422,7 +426,7 @@ impl LogStructured {
         (medium.room(open_block) / self.granule) as usize
     }
 
-    /// Moves granules of block `from` to `open_block`, which must have room, packed. Returns the time to program them.
+    /// Packs granules of block `from` into `open_block`, which must have room. Returns the time to program them.
     fn move_into(
         &mut self,
         open_block: &mut OpenBlock,
@@ -451,8 +455,8 @@ impl LogStructured {
         medium.program(open_block, pages).time()
     }
 
-    /// Moves the valid data of the least worn blocks for wear leveling: of one block per pool, and of more if the
-    /// policy demands it.
+    /// Moves the valid data of the least worn blocks for wear leveling: one block per pool, and more if the policy
+    /// demands it.
     fn level_wear(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
@@ -488,7 +492,7 @@ impl LogStructured {
         time
     }
 
-    /// Returns the number of the location of a slot. The locations of consecutive slots are consecutive.
+    /// Returns the index of the location of a slot. Consecutive slots have consecutive indices.
     fn location(&self, block: EraseBlock, slot: u32) -> u32 {
         block.index() << self.slot_bits | slot
     }
@@ -541,7 +545,7 @@ impl LogStructured {
         }
     }
 
-    /// Counts `count` granules in the block of `location` as invalid, if they had a location.
+    /// Counts `count` granules in the block of `location` as invalid. Does nothing if they had no location.
     fn invalidate(&mut self, location: Option<Location>, count: u32, medium: &mut Medium) {
         let Some(block) = self.block_of(location).filter(|_| count > 0) else { return };
         let valid = &mut self.valid[block as usize];
@@ -577,15 +581,15 @@ impl LogStructured {
     }
 }
 
-/// Returns the number of entries at the start of `locations` that are in the same block, or all in none; `bits` is the
-/// number of slot bits.
+/// Returns the number of entries at the start of `locations` that all refer to the same block, or all to none; `bits`
+/// is the number of slot bits.
 fn run_in_one_block(locations: &[Option<Location>], bits: u32) -> usize {
     const TOGETHER: usize = 16;
-    // No block has the number of all ones: see `can_index`.
+    // No block number is all ones: see `can_index`.
     let number = |location: Option<Location>| location.map_or(u32::MAX, Location::index);
     let first = number(locations[0]);
     let differs = |location: &Option<Location>| (number(*location) ^ first) >> bits != 0;
-    // No branch per location, so that the compiler compares several at once.
+    // No branch per location, so that the compiler vectorizes the comparison.
     let any_differs = |chunk: &[Option<Location>]| {
         chunk.iter().fold(0, |all, location| all | (number(*location) ^ first)) >> bits != 0
     };

@@ -16,7 +16,7 @@ pub struct MapCache {
 }
 
 impl MapCache {
-    /// Creates an empty cache of `capacity` of `count` map pages; at least one fits.
+    /// Creates an empty cache that holds up to `capacity` of the device's `count` map pages, and at least one.
     pub fn new(capacity: u64, count: u32) -> Self {
         let capacity = capacity.clamp(1, u64::from(count.max(1))) as u32;
         MapCache { pages: Lru::new(capacity, count), hits: 0, misses: 0, count }

@@ -28,8 +28,8 @@ impl MappedGranules {
         self.words[(granule / 64) as usize] >> (granule % 64) & 1 == 1
     }
 
-    /// Returns the number of mapped granules at the beginning of `range`, which must begin at a granule boundary;
-    /// counts whole granules only.
+    /// Returns the number of consecutive mapped granules at the beginning of `range`, which must begin at a granule
+    /// boundary. Counts whole granules only.
     #[inline]
     pub(super) fn run(&self, range: Range<u64>) -> u64 {
         let (first, end) = (self.granule.index(range.start), self.granule.index(range.end));
@@ -79,14 +79,14 @@ impl MappedGranules {
         }
     }
 
-    /// Unmaps the granules that `range` touches for which `lies` returns false. `lies` receives a granule's first byte.
+    /// Unmaps each granule that `range` touches and for whose first byte `lies` returns false.
     pub(super) fn retain(&mut self, range: &Range<u64>, lies: impl Fn(u64) -> bool) {
         let granule = self.granule.bytes();
         for start in self.touched(range).map(|at| at * granule).filter(|start| !lies(*start)) {
             self.set(start..start + granule, false);
         }
     }
-    /// Returns the bytes of the mapped granules that begin in `range`.
+    /// Returns the number of bytes in the mapped granules that begin in `range`.
     pub(super) fn bytes(&self, range: &Range<u64>) -> u64 {
         let granule = self.granule.bytes();
         let granules = range.start.div_ceil(granule)..range.end.div_ceil(granule);
@@ -94,12 +94,12 @@ impl MappedGranules {
         masks(granules).map(count).sum::<u64>() * granule
     }
 
-    /// Returns the total of mapped bytes.
+    /// Returns the total number of mapped bytes.
     pub(super) fn bytes_total(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule.bytes()
     }
 
-    /// Adds the runs of mapped granules that begin in `range` to `to`, as byte ranges.
+    /// Appends the runs of mapped granules that begin in `range` to `to`, as byte ranges.
     pub(super) fn collect(&self, range: &Range<u64>, to: &mut Vec<Range<u64>>) {
         let granule = self.granule.bytes();
         for at in range.start.div_ceil(granule)..range.end.div_ceil(granule) {
@@ -126,7 +126,7 @@ impl MappedGranules {
     }
 }
 
-/// Returns the words of a bitmap that hold the bits `range`, with a mask of these bits for each word.
+/// Returns the words of a bitmap that contain the bits in `range`, each with a mask of these bits.
 fn masks(range: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
     let first = (range.start / 64) as usize;
     let words = if range.is_empty() { first..first } else { first..range.end.div_ceil(64) as usize };

@@ -1,10 +1,10 @@
 //! The NAND array of a card: the allocation, programming and release of its erase blocks, with times and counters.
 //!
 //! A block is erased when it is allocated; t_BERS is charged with its first page. If the card has a fast (SLC) mode
-//! ([`Nand::t_prog_slc`]), a block in this mode holds one bit per cell, so only a part of its bytes, and is programmed
-//! faster. Data in full-density cells is copied by way of SLC blocks, because the controller cannot buffer all the data
-//! that full-density cells take at once. These SLC blocks belong to the controller: the model omits their wear, because
-//! they endure many times the cycles.
+//! ([`Nand::t_prog_slc`]), a block in this mode stores one bit per cell. It therefore holds only a part of the bytes
+//! and is programmed faster. Data in full-density cells is copied by way of SLC blocks, because the controller cannot
+//! buffer all the data that full-density cells take at once. These SLC blocks belong to the controller. The model omits
+//! their wear, because they endure many times the cycles of full-density blocks.
 
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Inconsistent, ReadOnly, Wear};
@@ -26,7 +26,7 @@ pub struct Run {
     pub each: Duration,
 }
 
-/// Operations of the array for one write, in this order.
+/// Operations of the array for one write. The copies (`read_modify_write`, `merge` and `fold`) precede the first page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Work {
     /// Time to rewrite rewrite units that are overwritten in part.
@@ -39,7 +39,7 @@ pub struct Work {
     pub leveling: Duration,
     /// Time to move data out of the area for small writes, to make room for this write.
     pub fold: Duration,
-    /// Bytes of the pages of `runs`, if they are in the area for small writes; otherwise they are pages of the array.
+    /// Size in bytes of the pages of `runs` in the area for small writes; `None` if they are pages of the array.
     pub page: Option<u64>,
 }
 
@@ -105,7 +105,8 @@ pub(super) struct Medium {
     needed: u32,
     read_only: bool,
     pub(super) counters: Counters,
-    /// Time of a copy inside the array and the bytes that it moves; `None` if copies are read and programmed.
+    /// Time of a copy inside the array and the number of bytes that it moves; `None` if the controller reads and
+    /// programs the data of a copy.
     #[serde(skip)]
     pub(super) t_copy: Option<(Duration, u64)>,
     /// Bytes that garbage collection moves ahead of a write; `None` if it collects whole blocks.
@@ -171,7 +172,7 @@ impl Medium {
             && filled <= if slc { self.slc_bytes() } else { self.nand.erase_block }
     }
 
-    /// Returns an error if too many blocks are bad to accept writes.
+    /// Returns an error if the card is read-only, because too many blocks are bad.
     pub(super) fn admits_writes(&mut self) -> Result<(), ReadOnly> {
         self.read_only |= self.blocks.usable_count() < self.needed;
         if self.read_only { Err(ReadOnly) } else { Ok(()) }
@@ -214,7 +215,7 @@ impl Medium {
         bytes - open_block.filled
     }
 
-    /// Returns the bytes of a block in SLC mode.
+    /// Returns the number of bytes that a block in SLC mode holds.
     fn slc_bytes(&self) -> u64 {
         let pages = self.nand.erase_block / self.nand.page;
         pages.div_ceil(u64::from(self.nand.cell_bits())) * self.nand.page
@@ -255,7 +256,8 @@ impl Medium {
         self.stage(bytes) + self.fold(to, bytes)
     }
 
-    /// Returns the time to copy `bytes` inside the array; `None` if copies are read and programmed.
+    /// Returns the time to copy `bytes` inside the array; `None` if the controller reads and programs the data of a
+    /// copy.
     pub(super) fn copied_inside(&self, bytes: u64) -> Option<Duration> {
         self.t_copy.map(|(time, of)| time.scale(bytes, of))
     }

@@ -1,4 +1,4 @@
-//! Mechanisms of a translation layer that only some cards show. A mechanism is inactive while its number is absent.
+//! Mechanisms of a translation layer that only some cards show. A mechanism is inactive if its parameter is absent.
 //!
 //! The state of the active mechanisms follows the layer's state in a state file, so the format of the layer's state
 //! does not depend on them.
@@ -11,17 +11,17 @@ use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Numbers of the mechanisms.
+/// Parameters of the mechanisms.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LayerRefinements {
-    /// Busy time of every write command, after its last program. A write to the area for small writes does not have it.
+    /// Busy time of every write command, after its last program. Writes to the area for small writes do not have it.
     pub t_write: Option<Duration>,
-    /// Time in which the array copies a rewrite unit on its own. A copy of a part takes its share. `None` means that a
-    /// copy streams the data out of the array and programs it like data of the host.
+    /// Time in which the array copies a whole rewrite unit internally. A copy of a part takes a proportional time.
+    /// `None` means that a copy streams the data out of the array and programs it like host data.
     pub t_copy: Option<Duration>,
     /// Time to switch to another rewrite unit than the one in which the previous write ended.
     pub t_switch: Option<Duration>,
-    /// Bytes of valid data that garbage collection moves at most ahead of each write.
+    /// Maximum number of bytes of valid data that garbage collection moves ahead of each write.
     pub collect_step: Option<u64>,
     /// Bytes that the host writes between two pauses for housekeeping.
     pub housekeeping_every: Option<u64>,
@@ -31,8 +31,8 @@ pub struct LayerRefinements {
     pub small: SmallWrites,
 }
 
-/// Numbers of the area for small writes, in which pages are programmed in the order of the writes, whatever their
-/// addresses are. The blocks of the area are no part of the spare blocks; their wear is not modelled.
+/// Parameters of the area for small writes. In this area, pages are programmed in the order of the writes, whatever
+/// their addresses are. The blocks of the area are not part of the spare blocks; their wear is not modelled.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SmallWrites {
     /// Length in bytes of the longest write that goes to the area; `None` means that there is no area.
@@ -43,7 +43,7 @@ pub struct SmallWrites {
     pub t_prog: Option<Duration>,
     /// Size of the area in bytes; `None` means that it never fills up.
     pub size: Option<u64>,
-    /// Idle time after which the card folds data out of the area; `None` means that only a lack of room folds.
+    /// Idle time after which the card folds data out of the area; `None` means that it folds only for lack of room.
     pub t_idle: Option<Duration>,
 }
 
@@ -53,10 +53,10 @@ impl LayerRefinements {
         self.t_switch.is_some() || self.housekeeping_every.is_some() || self.small.max.is_some()
     }
 
-    /// Checks that the numbers are possible for this array.
+    /// Checks that the parameters are possible for this array.
     ///
     /// # Errors
-    /// Returns the first number that no card can have.
+    /// Returns the first parameter that no card can have.
     pub fn check(&self, nand: &Nand, mapping: &Mapping) -> Result<(), Impossible> {
         if self.housekeeping_every.is_some() != self.t_housekeeping.is_some() {
             return Err(Impossible::new(

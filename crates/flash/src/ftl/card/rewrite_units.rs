@@ -87,9 +87,10 @@ pub struct RewriteUnits {
     open: Vec<OpenUnit>,
     /// True if the last write continued a stream, began one, or wrote a whole rewrite unit.
     is_sequential: bool,
-    /// Byte ranges that the last write rewrote (`rewritten`) and merged (`merged`).
+    /// Byte ranges that the last write rewrote.
     #[serde(skip)]
     rewritten: Vec<Range<u64>>,
+    /// Byte ranges that the last write merged.
     #[serde(skip)]
     merged: Vec<Range<u64>>,
 }
@@ -160,11 +161,11 @@ impl RewriteUnits {
     pub fn is_sequential(&self) -> bool {
         self.is_sequential
     }
-    /// Returns the byte ranges that the last write rewrote: [`Copies::read_modify_write`].
+    /// Returns the byte ranges that the last write rewrote; [`Copies::read_modify_write`] counts their bytes.
     pub fn rewritten(&self) -> &[Range<u64>] {
         &self.rewritten
     }
-    /// Returns the byte ranges that the last write merged: [`Copies::merge`].
+    /// Returns the byte ranges that the last write merged; [`Copies::merge`] counts their bytes.
     pub fn merged(&self) -> &[Range<u64>] {
         &self.merged
     }

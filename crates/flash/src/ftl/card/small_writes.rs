@@ -1,9 +1,9 @@
-//! The area for small writes: pages of a log in the order of the writes. The literature calls such an area a log buffer
-//! (FAST) or, in cells of one bit, an SLC cache.
+//! The area for small writes: a log whose pages are programmed in the order of the writes. The literature calls such an
+//! area a log buffer (FAST) or, in single-bit cells, an SLC cache.
 //!
 //! The area is a queue of slots of one granule each. A granule that is written again gets a new slot, and its old slot
 //! is dead until it reaches the head of the queue. If there is no room for a write, the layer *folds*: it removes the
-//! slot at the head, and writes all data of the same rewrite unit to its place outside the area.
+//! slot at the head, and writes all data of that slot's rewrite unit to its place outside the area.
 //!
 //! A bitmap marks the granules in the area, and a hash table maps each of them to its slot. The table serves look-ups
 //! only, so its order has no effect. An area that never fills up needs no slots.
@@ -20,7 +20,7 @@ use core::ops::Range;
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Slot of a page that a write did not fill.
+/// Entry of a slot without data, in a page that a write did not fill.
 const PADDING: u64 = u64::MAX;
 
 /// The data in the area.
@@ -31,13 +31,13 @@ pub(super) struct SmallArea {
     page: u64,
     /// Greatest number of slots; `u64::MAX` if the area never fills up.
     slots_max: u64,
-    /// Granules in the order of their programs. An area that never fills up has no queue.
+    /// Granule of each slot, in the order in which the slots were programmed. An area that never fills up has no queue.
     slots: VecDeque<u64>,
     /// Number of slots that have left the queue.
     removed: u64,
     /// The granules in the area.
     present: MappedGranules,
-    /// The granules with the numbers of their slots, if the area can fill up.
+    /// Number of the slot of each granule in the area, if the area can fill up.
     index: HashTable<(u64, u64)>,
     /// Index of a saved area that [`SmallArea::restored`] has not checked yet.
     saved: BTreeMap<u64, u64>,
@@ -52,7 +52,7 @@ struct SavedArea {
     slots_max: u64,
     slots: VecDeque<u64>,
     removed: u64,
-    /// Number of the slot of each granule; zero if the area never fills up.
+    /// Number of the slot of each granule in the area; zero if the area never fills up.
     index: BTreeMap<u64, u64>,
 }
 
@@ -106,7 +106,7 @@ impl SmallArea {
         self.slots_max != u64::MAX
     }
 
-    /// Returns the number of the slot of a granule, if the area can fill up and has the granule.
+    /// Returns the slot number of a granule, if the area can fill up and holds the granule.
     fn slot_of(&self, granule: u64) -> Option<u64> {
         self.index.find(hash(granule), |(of, _)| *of == granule).map(|(_, slot)| *slot)
     }
@@ -138,7 +138,7 @@ impl SmallArea {
         self.present.contains(offset)
     }
 
-    /// Returns the bytes of `range` that are in the area.
+    /// Returns the parts of `range` that are in the area, one per granule.
     pub(super) fn ranges(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let (granule, range) = (self.granule, range.clone());
         let present = self.present.touched(&range).map(move |at| at * granule);
@@ -189,7 +189,8 @@ impl SmallArea {
         (granule != PADDING && self.slot_of(granule) == Some(slot)).then(|| granule * self.granule)
     }
 
-    /// Removes all data in `unit`, a range of whole granules. Returns its byte ranges, with neighbours joined.
+    /// Removes all data in `unit`, a range of whole granules. Returns the byte ranges of this data, with adjacent
+    /// ranges joined.
     pub(super) fn take(&mut self, unit: &Range<u64>) -> Vec<Range<u64>> {
         let mut taken: Vec<Range<u64>> = Vec::new();
         for range in self.ranges(unit) {
@@ -202,7 +203,8 @@ impl SmallArea {
         taken
     }
 
-    /// Returns a saved area for a device of `capacity` bytes whose new area is `like`.
+    /// Restores a saved area of a device of `capacity` bytes, after comparing its parameters with those of `like`, a
+    /// new area of the same device.
     pub(super) fn restored(mut self, like: &SmallArea, capacity: u64) -> Result<SmallArea, Inconsistent> {
         let shape = |a: &SmallArea| (a.granule, a.page, a.slots_max);
         ensure!(shape(&self) == shape(like), "the area for small writes is of other parameters");
@@ -253,7 +255,7 @@ mod tests {
         assert!(area.contains(0) && area.contains(128 * KIB) && !area.contains(64 * KIB));
     }
 
-    /// The earlier form of the index: a map from granule to slot in the order of the granules.
+    /// Reference for the area: its index is a map from granule to slot, in the order of the granules.
     #[derive(Serialize)]
     struct Index {
         granule: u64,

@@ -1,6 +1,6 @@
 //! The translation layer of a card: rewrite units, map cache and the timing of the array.
 //!
-//! The functions return durations and change the state; the card decides *when* that happens.
+//! The functions return durations and change the state; the card decides *when* the operations happen.
 //!
 //! There are two ways to place data. If rewrite units are erase blocks and overwrites are logged, each rewrite unit is
 //! in one block (and its log block). Otherwise blocks are filled in write order, and invalid data is garbage collected.
@@ -48,8 +48,8 @@ pub struct Translation {
     streams: SequentialStreams,
     /// Cache of the map pages that have one entry per map unit.
     map_cache: Option<MapCache>,
-    /// The last loaded map page of those with one entry per granule. These pages have a single buffer, so that they do
-    /// not evict the others.
+    /// Map page with one entry per granule that was loaded last. These pages share a single buffer, so that they do not
+    /// evict the others.
     granule_map_page_loaded: u64,
     granule_loads: u64,
     unit_map_page: Stride,
@@ -65,7 +65,7 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// Creates the translation layer over an empty array of `capacity` bytes; `seed` selects the medium.
+    /// Creates the translation layer of a card of `capacity` bytes, over an empty array; `seed` selects the medium.
     pub fn new(capacity: u64, nand: Nand, mapping: Mapping, wear: &Wear, seed: u64) -> Self {
         let granule = super::granule(&nand);
         let entries = mapping.map_page / ENTRY;
@@ -101,7 +101,7 @@ impl Translation {
         }
     }
 
-    /// Returns this new layer with further mechanisms. The caller has checked `refinements`.
+    /// Returns this new layer with the mechanisms of `refinements`. The caller has checked `refinements`.
     pub fn with(mut self, refinements: LayerRefinements) -> Self {
         let small = refinements.small;
         self.refined.small = small.max.map(|_| {
@@ -131,11 +131,11 @@ impl Translation {
         Ok(())
     }
 
-    /// Returns the bytes of a page of the array.
+    /// Returns the size in bytes of a page of the array.
     pub fn page(&self) -> u64 {
         self.medium.nand.page
     }
-    /// Returns the bytes that the finest map entry covers.
+    /// Returns the number of bytes that the finest map entry covers.
     pub fn granule(&self) -> u64 {
         self.granule.bytes()
     }
@@ -189,8 +189,8 @@ impl Translation {
         }
     }
 
-    /// Returns the number of mapped granules at the beginning of `range`, which must begin at a granule boundary;
-    /// counts whole granules only.
+    /// Returns the number of consecutive mapped granules at the beginning of `range`, which must begin at a granule
+    /// boundary. Counts whole granules only.
     #[inline]
     pub fn mapped_run(&self, range: Range<u64>) -> u64 {
         match &self.placement {
@@ -229,8 +229,8 @@ impl Translation {
         Ok(&self.work)
     }
 
-    /// Writes `range`, the data of a whole command, as [`Translation::write`] does, but to the area for small writes if
-    /// the command is short and does not continue a run.
+    /// Writes `range`, the data of a whole command. A short command that does not continue a run goes to the area for
+    /// small writes; any other is written by [`Translation::write`].
     pub fn write_command(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
         let is_small = self.refinements.small.max.is_some_and(|max| range.end - range.start <= max)
             && !self.streams.continues(&range);
@@ -257,8 +257,8 @@ impl Translation {
         Ok(&self.work)
     }
 
-    /// Moves the oldest data of the area for small writes, by rewrite units, until `done` holds or the area is empty.
-    /// Returns the time.
+    /// Moves the oldest data of the area for small writes to its place, one rewrite unit at a time, until `done`
+    /// returns true or the area is empty. Returns the time.
     fn fold_until(&mut self, done: impl Fn(&SmallArea) -> bool) -> Result<Duration, ReadOnly> {
         let mut time = Duration::ZERO;
         while let Some(area) = &mut self.refined.small
@@ -279,8 +279,8 @@ impl Translation {
         Ok(time)
     }
 
-    /// Returns the time to switch to the rewrite unit of `range`; zero if the write continues the previous one, stays in
-    /// its rewrite unit, or covers whole rewrite units.
+    /// Returns the time to switch to the rewrite unit of `range`. The time is zero if the write continues the previous
+    /// one, stays in its rewrite unit, or covers whole rewrite units.
     fn switch(&mut self, range: &Range<u64>) -> Duration {
         let unit = self.mapping.rewrite_unit;
         let previous_end = core::mem::replace(&mut self.refined.previous_end, range.end);
@@ -306,10 +306,10 @@ impl Translation {
         Ok(())
     }
 
-    /// Returns the times after the programs of the last write, which wrote `range`. The map part is `t_commit` if the
-    /// write begins a new stream, which needs a map update, or leaves a program unit partly filled. It is zero if the
-    /// write continues a stream in whole program units, or if it went to the area for small writes, whose pages store
-    /// the addresses of their data.
+    /// Returns the times that follow the last program of the last write, which wrote `range`. The map part is
+    /// `t_commit` if the write begins a new stream, which needs a map update, or leaves a program unit partly filled.
+    /// It is zero if the write continues a stream in whole program units, or if it went to the area for small writes,
+    /// whose pages store the addresses of their data.
     pub fn commit(&mut self, range: &Range<u64>) -> Commit {
         let housekeeping = self.housekeeping(range.end - range.start);
         let whole = |offset: u64| offset.is_multiple_of(self.mapping.program_unit);
@@ -341,7 +341,7 @@ impl Translation {
         time
     }
 
-    /// Returns the time to write map pages alone.
+    /// Returns the time to write map pages without data.
     pub fn t_commit(&self) -> Duration {
         let block = match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.latest_block(),
@@ -415,17 +415,17 @@ impl Translation {
     pub fn work(&self) -> &Work {
         &self.work
     }
-    /// Returns the mapped bytes of `range`.
+    /// Returns the number of mapped bytes in `range`.
     pub fn mapped_bytes(&self, range: &Range<u64>) -> u64 {
         let in_area = self.refined.small.as_ref().map_or(0, |area| {
-            // Data that is mapped outside the area, too, counts once.
+            // Data that is also mapped outside the area counts once.
             let only_here = area.ranges(range).filter(|range| self.mapped_outside(range) == 0);
             only_here.map(|range| range.end - range.start).sum()
         });
         in_area + self.mapped_outside(range)
     }
 
-    /// Returns the bytes of `range` that are mapped outside the area for small writes.
+    /// Returns the number of bytes in `range` that are mapped outside the area for small writes.
     fn mapped_outside(&self, range: &Range<u64>) -> u64 {
         match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.mapped.bytes(range),
@@ -434,8 +434,8 @@ impl Translation {
     }
 
     /// Restarts the controller after a power cycle: its memory is empty. Returns the time in which it finds the ends of
-    /// the open blocks by binary search: a read for each bit of the number of pages of a block, and one read for the
-    /// root.
+    /// the open blocks by binary search: one read for the root and, for each open block, one read per bit of the number
+    /// of pages of a block.
     pub fn power_up(&mut self) -> Duration {
         if let Some(cache) = &mut self.map_cache {
             cache.clear();
@@ -454,7 +454,7 @@ impl Translation {
     pub fn blocks(&self) -> &Blocks {
         &self.medium.blocks
     }
-    /// Returns the bytes that hosts have written and the bytes that were programmed.
+    /// Returns the number of bytes that the host has written and the number of bytes that were programmed.
     pub fn written_and_programmed(&self) -> (u64, u64) {
         let c = &self.medium.counters;
         (c.host_written_bytes, c.programs * self.medium.nand.page)
@@ -464,8 +464,8 @@ impl Translation {
     pub fn is_read_only(&self) -> bool {
         self.medium.is_read_only()
     }
-    /// Returns the effective over-provisioning in millionths of the capacity: the good bytes beyond the capacity,
-    /// without the blocks that must stay free or partly filled.
+    /// Returns the effective spare in millionths of the capacity: the good bytes beyond the capacity, without the
+    /// blocks that must stay free or partly filled.
     fn effective_spare_ppm(&self) -> u64 {
         let blocks = &self.medium.blocks;
         let needed = needed(self.capacity, &self.medium.nand, &self.mapping, blocks.pool_count());
@@ -519,8 +519,8 @@ impl Translation {
         self.refinements.keep_state().then_some(&self.refined)
     }
 
-    /// Replaces the state by `state`, read from a state file, if `state` is consistent and has this array and these
-    /// parameters.
+    /// Replaces the state with `state`, which was read from a state file, if `state` is consistent and has the same
+    /// array and the same parameters.
     ///
     /// # Errors
     /// Returns the first inconsistency; the old state stays unchanged.
@@ -637,7 +637,8 @@ fn form_and_block(placement: &Placement, offset: u64) -> (Form, u32) {
     }
 }
 
-/// Returns true if rewrite units are block-mapped: overwrites are logged, and each rewrite unit is an erase block.
+/// Returns true if rewrite units are block-mapped: overwrites are logged, and a rewrite unit is as large as an erase
+/// block.
 fn is_block_mapped(nand: &Nand, mapping: &Mapping) -> bool {
     mapping.overwrite == Overwrite::Log && mapping.rewrite_unit == nand.erase_block
 }

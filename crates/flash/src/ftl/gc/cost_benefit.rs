@@ -28,7 +28,7 @@ impl CostBenefit {
     /// rounding.
     fn score(&self, counts: &ValidCounts, block: u32, now: u64) -> (u128, u128) {
         let valid = counts.valid(block);
-        // A block that was just closed has a benefit too.
+        // The added 1 gives a block that was just closed a benefit, too.
         let age = u128::from(now - self.closed_at[block as usize]) + 1;
         (u128::from(counts.units() - valid) * age, u128::from(valid))
     }

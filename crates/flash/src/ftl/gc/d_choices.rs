@@ -7,7 +7,7 @@ use super::valid_counts::ValidCounts;
 use flashlab_sim::Rng;
 use serde::{Deserialize, Serialize};
 
-/// The names of the policy.
+/// Names that the policy accepts, for messages.
 pub(super) const FORM: &str = "1-choices to 1000-choices";
 
 /// Returns the number of draws in a name of the policy.

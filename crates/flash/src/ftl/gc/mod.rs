@@ -5,8 +5,8 @@
 //! victim. A selection depends only on the calls before it and on the seed. A policy does not know whether a victim
 //! frees any space: a caller that cannot gain space must not ask for one.
 //!
-//! A new policy is one file with a type that implements `Policy`, and one line in the registry `victim_policies!` below.
-//! Profiles, experiments and the documentation of parameters read the registry.
+//! A new policy is one file with a type that implements `Policy`, and one line in the registry `victim_policies!`
+//! below. Profiles, experiments and the documentation of parameters read the registry.
 
 pub mod closed_forms;
 
@@ -20,8 +20,8 @@ use crate::Impossible;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 
-/// Declares the policies. Each line has the module and the type of a policy, its parameter if it has one, the value that
-/// stands in profiles, its name there, and a description.
+/// Declares the policies. Each line has the module and the type of a policy, its parameter if it has one, with the
+/// value that the registered name stands for, the name in profiles, and a description.
 ///
 /// A policy with a parameter also has, in its module, `FORM` (the names that it accepts) and `parse` (the parameter in
 /// such a name).
@@ -53,7 +53,8 @@ macro_rules! victim_policies {
             /// The names that [`VictimPolicy::from_name`] accepts, for messages.
             pub const FORMS: &[&str] = &[$(victim_policies!(@form $name $($module $parameter)?)),+];
 
-            /// Returns the policy with a name. A policy with a parameter accepts other values in its name.
+            /// Returns the policy with a name. The name of a policy with a parameter may contain another value than the
+            /// registered one.
             pub fn from_name(name: &str) -> Option<VictimPolicy> {
                 $($(
                     if let Some($parameter) = $module::parse(name) {
@@ -180,8 +181,8 @@ impl Candidates {
             self.policies.fell(place, rank);
         }
     }
-    /// Adds `block` of `pool` to the candidates: a closed block with `valid` valid units, when `now` units have been
-    /// written.
+    /// Adds `block` of `pool`, which was closed with `valid` valid units when `now` units had been written, to the
+    /// candidates.
     pub(crate) fn insert(&mut self, pool: u32, block: u32, valid: u32, now: u64) {
         self.counts.insert(block, valid);
         self.policies.policy_mut().insert(&self.counts, pool, block, now);

@@ -1,11 +1,11 @@
 //! The candidates for garbage collection and the number of valid units of each: one word per block.
 //!
-//! A unit that becomes invalid accesses only this word and no other cache line of this module. The word of a candidate
-//! is its rank: the number of valid units in the high bits, and below them the complement of the number of the block's
-//! last change. No two ranks are therefore equal, and the rank of a candidate never rises. The least rank is that of
-//! the block with the fewest valid units; of several such blocks, it is that of the block that changed last. Nothing
-//! needs the valid units of blocks that are no candidates, so they are counted when a block becomes a candidate, and
-//! not at each program.
+//! When a unit becomes invalid, only this word changes; no other cache line of this module is accessed. The word of a
+//! candidate is its rank: the number of valid units in the high bits, and below them the complement of the number of
+//! the block's last change. No two ranks are therefore equal, and the rank of a candidate never rises. The least rank
+//! is that of the block with the fewest valid units; of several such blocks, it is that of the block that changed last.
+//! Nothing needs the valid units of blocks that are not candidates, so they are counted when a block becomes a
+//! candidate, and not at each program.
 
 use crate::ftl::divisor::Divisor;
 use alloc::vec;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 
 /// Words of a group. A pool has a whole number of groups.
 pub(super) const GROUP: usize = 64;
-/// Bits of a rank for changes; the bits above are for valid units. Beyond 2^39 changes, 2 PiB in units of 4 KiB, the
-/// order of blocks with equal valid units is different.
+/// Bits of a rank for the change number; the bits above are for valid units. After 2^39 changes (2 PiB in units of 4
+/// KiB) the change number wraps around, and blocks with equal valid units may compare in another order.
 const CHANGE_BITS: u32 = 39;
 const CHANGES: u64 = (1 << CHANGE_BITS) - 1;
 /// One valid unit in a rank.
 const ONE_UNIT: u64 = 1 << CHANGE_BITS;
-/// The word of a block that is no candidate; every rank is less.
+/// The word of a block that is not a candidate; every rank is less.
 pub(super) const NOT_A_CANDIDATE: u64 = 1 << 63;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ impl DieSet {
         let word = &mut self.words[(die / 64) as usize];
         *word = *word & !(1 << (die % 64)) | u64::from(member) << (die % 64);
     }
-    /// Returns true if this is a set of `dies` dies.
+    /// Returns true if the set has the size for `dies` dies, and no other members.
     pub(super) fn holds(&self, dies: u32) -> bool {
         let DieSet { words } = DieSet::new(dies);
         self.words.len() == words.len() && (dies..words.len() as u32 * 64).all(|die| !self.contains(die))

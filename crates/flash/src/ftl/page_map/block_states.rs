@@ -1,4 +1,4 @@
-//! State of each erase block of the layer, beside its state in the pool of free blocks.
+//! State of each erase block of the layer, in addition to its state in the pool of free blocks.
 //!
 //! # Invariant
 //! A block passes through the phases in their order and starts again. It is free in the pool if its phase is
@@ -40,7 +40,7 @@ pub(super) enum Phase {
     Open,
     /// The block is full and a candidate for garbage collection.
     Closed,
-    /// A program in the block failed: its data has to move, and then the block is retired.
+    /// A program in the block failed: the block's data has to move, and then the block is retired.
     Failed,
     /// The pages of the block are being read.
     Victim,
@@ -54,7 +54,7 @@ pub(super) enum Phase {
 /// State of an erase block.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct BlockState {
-    /// Number of units that have been read to be moved and are not programmed yet.
+    /// Number of units that were read in order to be moved and are not programmed yet.
     pub(super) moves_in_flight: u32,
     /// Page that is programmed next.
     pub(super) next_page: u32,
@@ -238,7 +238,7 @@ impl BlockStates {
     pub(super) fn begin_erase(&mut self, block: u32) {
         self.get_mut(block).phase = Phase::Erasing;
     }
-    /// Records that a unit in a block was trimmed by `number`.
+    /// Records that a unit in a block was trimmed by the trim with this number.
     pub(super) fn trimmed(&mut self, block: u32, number: u64) {
         let trimmed = &mut self.histories[block as usize].trimmed;
         *trimmed = number.max(*trimmed);
@@ -275,7 +275,8 @@ impl BlockStates {
         self.pool.relocate_among(die, &movable).map(EraseBlock::index)
     }
 
-    /// Takes back a page whose program had not begun when the power was cut, and all pages after it.
+    /// Withdraws the assignment of a page whose program had not begun when the power was cut, and of all pages after
+    /// it.
     pub(super) fn undo_program(&mut self, block: u32, page: u32) {
         let state = self.get_mut(block);
         state.next_page = state.next_page.min(page);

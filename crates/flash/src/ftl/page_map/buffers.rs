@@ -39,7 +39,7 @@ impl Buffers {
     pub(super) fn accepted(&self) -> u64 {
         self.accepted
     }
-    /// Records that a trim of `number` was accepted.
+    /// Records that the trim with this number was accepted.
     pub(super) fn accept_trim(&mut self, number: u64) {
         self.accepted = self.accepted.max(number);
     }
@@ -64,7 +64,7 @@ impl Buffers {
     }
 
     /// Accepts a write of `unit`, whose map entry is `entry`. Returns the new map entry, or `None` if the buffer is
-    /// full. A write of a unit whose program is not formed yet stays in its slot.
+    /// full. A unit whose program is not formed yet keeps its slot.
     #[inline(always)]
     pub(super) fn accept(&mut self, unit: u32, entry: Entry) -> Option<Entry> {
         let number = self.accepted + 1;

@@ -1,4 +1,4 @@
-//! Consistency check of the whole structure, for a layer that was created here and for one that was read back.
+//! Consistency check of the whole structure, for a running layer and for one that was restored from a state file.
 
 use super::block_states::{BlockState, Phase};
 use super::place::Layout;
@@ -24,8 +24,8 @@ impl PageMap {
         }
     }
 
-    /// Checks that a layer that was read back has these parameters and this seed, is at rest and is consistent, so that
-    /// the caller can use it like a layer that was created here.
+    /// Checks that a layer that was restored from a state file has these parameters and this seed, is at rest and is
+    /// consistent. The caller can then use it like a layer from [`PageMap::new`].
     ///
     /// # Errors
     /// Returns an error if the layer has other parameters, is not at rest or is inconsistent.

@@ -24,8 +24,8 @@ impl PageMap {
     }
 
     /// Does background work on dies without operations in flight: folds the SLC buffer, and collects until the number
-    /// of free blocks reaches `idle_free`. The caller calls it while the host is idle. Returns true if there are
-    /// operations to poll.
+    /// of free blocks reaches `idle_free`. Callers use it while the host is idle. Returns true if there are operations
+    /// to poll.
     pub fn idle(&mut self) -> bool {
         for die in self.collector.idle_turns() {
             let collection = self.collector.get(die);
@@ -199,7 +199,7 @@ impl PageMap {
             }
         }
         let rests = self.collector.get(die).rests() && self.dies.get(die).rests();
-        // The units that wait for a full page may be all that the buffer holds.
+        // The units that wait for a full page may be all that the SLC buffer holds.
         let pads = wanted.iter().flatten().next().is_some()
             || (rests && self.dies.get(die).host_waits_for_folding(&self.parameters));
         let padded = pads && self.pad_gathered_page(die);
@@ -228,8 +228,9 @@ impl PageMap {
         padded
     }
 
-    /// Programs all gathered units of a die that have a free page, when no other work is possible. Units that wait for
-    /// a full page, or behind units without a free page, prevent the erase of the blocks that they were read from.
+    /// Programs all gathered units of a die for which a page is free. This is the last resort when no other work is
+    /// possible: units that wait for a full page, or behind units without a free page, prevent the erase of the blocks
+    /// that they were read from.
     pub(super) fn program_all_gathered(&mut self, die: u32) {
         while self.pad_gathered_page(die) {}
         for _ in 0..self.collector.get(die).full_pages.len() {
@@ -255,7 +256,7 @@ impl PageMap {
         self.map.reverse().prefetch(block, 0);
     }
 
-    /// Gathers the valid units of a page that was read, or marks them as unreadable.
+    /// Gathers the valid units of a page that was read, or marks them as unreadable if the read failed.
     pub(super) fn read_finished(&mut self, operation: &Operation, uncorrectable: bool) {
         let die = operation.tag;
         let block = operation.block.index();
@@ -275,7 +276,8 @@ impl PageMap {
         self.collect_garbage(die);
     }
 
-    /// Gathers the units of a page of a victim, one for each set bit of `mask`, until they fill a page.
+    /// Gathers the units of a page of a victim, one for each set bit of `mask`. When the gathered units fill a page,
+    /// queues their program.
     #[inline]
     fn gather(&mut self, die: u32, block: u32, page: u32, mask: u64) {
         if mask == 0 {

@@ -79,7 +79,7 @@ impl PageMap {
     }
 
     /// Prefetches the state that changes when the program ends: the map entries and the state of the copies that become
-    /// void, which are scattered in memory.
+    /// invalid, which are scattered in memory.
     #[inline]
     pub(super) fn prefetch_commit(&self, id: u32, source: Source) {
         let buffer = self.buffers.source(source);

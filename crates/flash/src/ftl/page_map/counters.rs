@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Counts since the device was new, in units unless a name says otherwise.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counters {
-    /// Units accepted from the host, and units trimmed by the host.
+    /// Units accepted from the host.
     pub(super) accepted: u64,
+    /// Units trimmed by the host.
     pub(super) trimmed: u64,
     /// Units programmed, by cause.
     pub(super) host: u64,
@@ -20,16 +21,21 @@ pub(super) struct Counters {
     pub(super) padding: u64,
     pub(super) failed_units: u64,
     pub(super) torn_units: u64,
-    /// Pages programmed, programs that failed, pages read for their valid units.
+    /// Pages programmed.
     pub(super) pages: u64,
+    /// Programs that failed.
     pub(super) failed: u64,
+    /// Pages read for their valid units.
     pub(super) reads: u64,
-    /// Blocks collected, folded, leveled.
+    /// Blocks collected.
     pub(super) gc_blocks: u64,
+    /// Blocks folded.
     pub(super) folded_blocks: u64,
+    /// Blocks whose data wear leveling moved.
     pub(super) leveled_blocks: u64,
-    /// Pages that could not be read when they were moved, and units lost with them.
+    /// Pages that could not be read when their units were to be moved.
     pub(super) uncorrectable: u64,
+    /// Units lost with these pages.
     pub(super) lost: u64,
 }
 
@@ -65,7 +71,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Returns the number of all units programmed.
+    /// Returns the total number of units programmed.
     pub fn total(&self) -> u64 {
         self.host + self.map + self.gc + self.leveling + self.fold + self.padding
     }

@@ -2,9 +2,9 @@
 //!
 //! # Invariant
 //! Each stream has at most one open block on a die, and that block has a page left. `free` is the number of free blocks
-//! in the die's pool, and `slc` the number of its blocks with one bit per cell. The last free blocks of a die (the
-//! *floor*) are kept for moved units, map pages and trim records, whatever the host writes. [`Dies::validate`] checks
-//! this.
+//! in the die's pool, and `slc` the number of the die's blocks with one bit per cell. The last free blocks of a die
+//! (the *floor*) are kept for moved units, map pages and trim records, whatever the host writes. [`Dies::validate`]
+//! checks this.
 
 use super::PageMapParameters;
 use super::Streams;
@@ -30,8 +30,9 @@ pub(super) struct Die {
     free: u32,
     /// Number of blocks with one bit per cell.
     slc: u32,
-    /// Number of programs of accepted units, and of moved units, in flight.
+    /// Number of programs of accepted units in flight.
     pub(super) programs: u32,
+    /// Number of programs of moved units in flight.
     pub(super) move_programs: u32,
 }
 
@@ -123,13 +124,14 @@ pub(super) struct Dies {
     dies: Vec<Die>,
     /// Dies that can accept a page of host data now.
     writable: DieSet,
-    /// Dies that receive the next page of data and the next page of the map.
+    /// Die that receives the next page of host data, if it accepts one.
     next_host: u32,
+    /// Die that receives the next page of the map, if it accepts one.
     next_map: u32,
 }
 
 impl Dies {
-    /// Returns dies without an open block, with the free blocks of `blocks`.
+    /// Creates dies without an open block; their free blocks are those of `blocks`.
     pub(super) fn new(blocks: &BlockStates) -> Self {
         let dies = blocks.pool().pool_count();
         Dies {
@@ -252,7 +254,7 @@ impl Dies {
             }
         }
     }
-    /// Records that a block, in SLC mode if `slc`, is free or bad now.
+    /// Records that a block is free or bad now; `slc` is true if it was in SLC mode.
     pub(super) fn returned(&mut self, die: u32, slc: bool, is_free: bool) {
         let state = self.get_mut(die);
         state.slc -= u32::from(slc);

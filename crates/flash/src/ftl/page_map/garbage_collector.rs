@@ -7,9 +7,9 @@
 //!
 //! # Invariant
 //! The candidates are the closed blocks with all bits per cell, each with its number of valid units. The other blocks
-//! whose data may move wait in one list each: the closed blocks of the SLC buffer, and the blocks in which a program
-//! failed. Of a die's victim, the pages before `victim_page` have been read: their valid units are on their way to
-//! another block, and no other unit of the victim is. [`GarbageCollector::validate`] checks this.
+//! whose data may move are in two lists: the closed blocks of the SLC buffer, and the blocks in which a program failed.
+//! Of a die's victim, the pages before `victim_page` have been read: their valid units are on their way to another
+//! block, and no other unit of the victim is. [`GarbageCollector::validate`] checks this.
 
 use super::block_states::{BlockState, BlockStates, Phase, STREAMS, Stream};
 use super::place::Layout;
@@ -32,8 +32,9 @@ const BACKLOG_MAX: u64 = 1 << 40;
 /// Garbage collection of one die.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct DieCollection {
-    /// Block whose valid units are being read, and its first page that is not processed yet.
+    /// Block whose valid units are being read.
     victim: Option<EraseBlock>,
+    /// First page of the victim that is not processed yet.
     pub(super) victim_page: u32,
     /// Page up to which the map entries of the victim have been loaded into the processor's cache.
     pub(super) victim_loaded: u32,
@@ -41,7 +42,7 @@ pub(super) struct DieCollection {
     pub(super) reads: u32,
     /// Units of space that garbage collection still has to free for pages that the host has programmed.
     pub(super) gc_backlog: i64,
-    /// Millionths of units that folding still has to fold for pages that the host has programmed.
+    /// Work of folding that is due for pages that the host has programmed, in millionths of a unit.
     pub(super) fold_backlog_ppm: i64,
     /// Stream that the victim's valid units go to.
     pub(super) destination: Stream,
@@ -105,9 +106,10 @@ impl DieCollection {
         self.reads == 0 && self.full_pages.front().is_none()
     }
 
-    /// Adds the space of a page of `units` accepted units to the backlog. In the SLC buffer (`slc`), the host pays with
-    /// folding: in full if the buffer `is_full`. Elsewhere it pays with garbage collection, if that is in the
-    /// `foreground`.
+    /// Adds the space of a page of `units` accepted units to a backlog. With an SLC buffer (`slc`), this is the backlog
+    /// of folding: it grows by the whole page if the buffer `is_full`, and otherwise by the share [`Slc::fold_ppm`] if
+    /// a closed block waits to be folded. Without one, it is the backlog of garbage collection, which is cleared unless
+    /// garbage collection runs in the `foreground`.
     pub(super) fn charge(&mut self, units: u32, slc: Option<&Slc>, is_full: bool, foreground: bool) {
         let units = i64::from(units);
         match slc {
@@ -143,7 +145,7 @@ impl DieCollection {
         programs.push_back(&mut self.full_pages, id.index());
         true
     }
-    /// Returns the number of units that gather or wait for a page.
+    /// Returns the number of units that are being gathered or wait for a page.
     pub(super) fn waiting_units(&self, programs: &Programs) -> u32 {
         let gathering = self.gathering.iter().flatten().map(|link| link.index());
         programs.queue(&self.full_pages).chain(gathering).map(|id| programs.get(id).count).sum()
@@ -223,7 +225,7 @@ impl GarbageCollector {
             self.candidates.insert(die, block, valid, closed_at);
         }
     }
-    /// Adds a block in which a program failed, and of which no program is in flight.
+    /// Adds a block in which a program failed and no program is in flight any more.
     pub(super) fn add_failed(&mut self, die: u32, block: u32) {
         self.get_mut(die).failed_blocks.push_back(block);
     }

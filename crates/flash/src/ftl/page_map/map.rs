@@ -2,8 +2,8 @@
 //!
 //! # Invariant
 //! A place is *valid* if the unit that it holds has its committed copy there: the unit's entry, or the committed entry
-//! in the unit's newest slot of the write buffer, names the place. No other place is valid, and `valid` counts them.
-//! [`Map::validate`] checks this. Every method keeps `valid` equal to the number of valid places.
+//! in the unit's newest slot of the write buffer, names the place. No other place is valid. [`Map::validate`] checks
+//! this. Every method keeps `valid` equal to the number of valid places.
 
 use super::bits::Validity;
 use super::place::{Entry, Layout, Mapped};
@@ -68,7 +68,7 @@ impl Map {
     pub(super) fn valid_count(&self, first: u32, count: u32) -> u32 {
         self.validity.count(first, count)
     }
-    /// Returns the units that the places of pages hold.
+    /// Returns the reverse map, which names the unit at each place.
     #[inline]
     pub(super) fn reverse(&self) -> &ReverseMap {
         &self.reverse
@@ -78,7 +78,7 @@ impl Map {
         &mut self.reverse
     }
 
-    /// Marks places from `place` on as valid, for each of the `units` bits that are set in `mask`.
+    /// Marks a place as valid for each of the `units` set bits of `mask`, whose lowest bit stands for `place`.
     #[inline]
     pub(super) fn validate_places(&mut self, place: u32, mask: u64, units: u32) {
         debug_assert_eq!(mask.count_ones(), units);
@@ -119,8 +119,8 @@ impl Map {
         self.validity.set_mask(place, valid);
     }
 
-    /// Undoes the trim of a unit that is not on record: the copy at its old place is committed again. Returns false if
-    /// the unit is not trimmed.
+    /// Undoes the trim of a unit if the trim has no record on flash: the copy at the unit's old place is committed
+    /// again. Returns false if the unit is not trimmed.
     pub(super) fn undo_trim(&mut self, unit: u32) -> bool {
         let Mapped::Trimmed(place) = self.entry(unit).decode() else { return false };
         if fault("trim-survives-without-a-record") {

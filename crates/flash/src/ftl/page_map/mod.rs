@@ -6,7 +6,7 @@
 //! [`PageMap::settle`] finishes all operations at once and so counts programs, moves and erases without time.
 //!
 //! # Parts
-//! [`PageMap::write_to_end`] tells the path of a host write. Each part owns the fields of one invariant, which its
+//! [`PageMap::write_to_end`] shows the path of a host write. Each part owns the fields of one invariant, which its
 //! module states: the map (`map.rs`), the write buffers (`buffers.rs`), the states of the blocks (`block_states.rs`),
 //! the dies with their open blocks (`dies.rs`), garbage collection (`garbage_collector.rs`), the programs
 //! (`programs.rs`), the records of trims (`trim_log.rs`) and the operations (`operations.rs`). `program.rs`,
@@ -24,13 +24,14 @@
 //! # Guarantees
 //! - State changes at commit. The copy of a unit stays valid until the program of the next copy has finished. A block
 //!   is erased only after all its valid units are programmed elsewhere.
-//! - All data that [`PageMap::durable`] reports as durable survives a power cut at any instant. Data accepted after
-//!   that reads as old or new. [`PageMap::recover`] depends on properties of the medium, which its module lists.
-//! - A failed program is repeated elsewhere and its block is retired. A unit that cannot be read while it is moved
-//!   becomes unreadable; it never reads as other data.
+//! - All data that [`PageMap::durable`] reports as durable survives a power cut at any instant. A unit that was
+//!   accepted later reads as its old or its new content. [`PageMap::recover`] depends on properties of the medium,
+//!   which its module lists.
+//! - A failed program is repeated elsewhere, and the failed block is retired. A unit that cannot be read while it is
+//!   moved becomes unreadable; it never reads as other data.
 //! - When so many blocks are bad that the data has no room, the layer refuses writes and continues to serve reads.
-//! - The same calls give the same answers. [`PageMap::check`] walks the whole structure. The same walk rejects a
-//!   restored structure that contradicts itself ([`PageMap::validate_restored`]).
+//! - The layer is deterministic: the same calls give the same results. [`PageMap::check`] walks the whole structure.
+//!   The same walk rejects a restored structure that contradicts itself ([`PageMap::validate_restored`]).
 //!
 //! # Not modelled
 //! The layer holds no data bytes. It does not load map pages: it writes and collects them (see
@@ -154,7 +155,7 @@ impl PageMap {
     /// Creates an empty device.
     ///
     /// # Panics
-    /// If the parameters are impossible; see [`PageMapParameters::check`].
+    /// Panics if the parameters are impossible; see [`PageMapParameters::check`].
     pub fn new(parameters: &PageMapParameters, seed: u64) -> Self {
         if let Err(impossible) = parameters.check() {
             panic!("{impossible}");
@@ -237,7 +238,7 @@ impl PageMap {
     /// Returns the location of a unit.
     ///
     /// # Panics
-    /// If the unit is not within the capacity.
+    /// Panics if the unit is not within the capacity.
     #[inline(always)]
     pub fn read(&self, unit: u32) -> Found {
         assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
@@ -275,7 +276,7 @@ impl PageMap {
     /// Accepts a unit into the write buffer.
     ///
     /// # Panics
-    /// If the unit is not within the capacity.
+    /// Panics if the unit is not within the capacity.
     #[inline]
     pub fn write(&mut self, unit: u32) -> Accepted {
         assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
@@ -292,9 +293,9 @@ impl PageMap {
         Accepted::Buffered(Ticket(self.buffers.accepted()))
     }
 
-    /// Accepts a map page for the array. Map pages fill pages and blocks of their own, and garbage collection treats
-    /// them like data. A map page is programmed when enough map pages wait to fill a page, or after
-    /// [`PageMap::flush_map`].
+    /// Accepts a map page into the buffer of map pages. Map pages fill pages and blocks of their own, and garbage
+    /// collection treats them like data. A map page is programmed when enough map pages wait to fill a page of the
+    /// array, or after [`PageMap::flush_map`].
     pub fn write_map_page(&mut self, page: u32) -> Accepted {
         assert!(page < self.layout.map_pages, "map page {page} of {}", self.layout.map_pages);
         if self.read_only {
@@ -330,7 +331,7 @@ impl PageMap {
         true
     }
 
-    /// Prefetches the state that changes when the copy at `place` becomes void.
+    /// Prefetches the state that changes when the copy at `place` becomes invalid.
     #[inline]
     fn prefetch_place(&self, place: u32) {
         self.map.prefetch_place(place);
@@ -354,8 +355,8 @@ impl PageMap {
     }
 
     /// Forces the last write to become durable (FUA): its page is programmed even if it does not become full, together
-    /// with the units accepted earlier. The caller passes the ticket to [`PageMap::is_unit_durable`] for each unit, so
-    /// it waits neither for other units nor for records of trims.
+    /// with the units accepted earlier. The caller passes the ticket to [`PageMap::is_unit_durable`] for each unit of
+    /// the write, and so waits neither for other units nor for records of trims.
     pub fn force(&mut self) -> Ticket {
         self.buffers.data.flush_to = self.buffers.accepted();
         self.operations.request_dispatch();
@@ -473,8 +474,8 @@ impl PageMap {
     /// from acceptance to commit. In simulated time the caller takes the same steps, with [`PageMap::write`],
     /// [`PageMap::poll`] and [`PageMap::finished`], and the array works in between.
     pub fn write_to_end(&mut self, unit: u32) -> Result<Ticket, ReadOnly> {
-        // Acceptance: the unit takes a slot of the write buffer, and its map entry names the slot. The copy in the array
-        // stays the committed one.
+        // Acceptance: the unit takes a slot of the write buffer, and its map entry names the slot. The copy in the
+        // array stays the committed one.
         let ticket = loop {
             match self.write(unit) {
                 Accepted::Buffered(ticket) => break ticket,
@@ -483,18 +484,18 @@ impl PageMap {
             }
         };
         // Program: once the buffered units fill a page, the next die in turn takes the page into the open block of host
-        // data. If free blocks are few, the host pays for the space: the die reads as much of a victim.
+        // data. If few blocks are free, the die also reads enough of a victim to free the same amount of space.
         self.form_programs();
         while let Some(operation) = self.operations.issue() {
             // Commit: after a program, its copies are valid and the old ones are not, and a full block is a candidate.
-            // After a read, the valid units of a victim gather for a program. After an erase, the victim is free.
+            // After a read, the valid units of a victim are gathered for a program. After an erase, the victim is free.
             self.finished(&operation, Outcome::Ok);
             self.form_programs();
         }
         Ok(ticket)
     }
 
-    /// Finishes all operations that can be issued, at once and without failures. This runs the layer at count level.
+    /// Finishes all operations that can be issued, at once and without failures, so that the layer runs without time.
     #[inline]
     pub fn settle(&mut self) {
         let mut operations = self.operations.take_room();

@@ -62,7 +62,7 @@ impl Operations {
     pub(super) fn take_room(&mut self) -> Vec<Operation> {
         self.ready.take_room()
     }
-    /// Returns the list of [`Operations::take_room`].
+    /// Gives back the list from [`Operations::take_room`], so that its allocation is used again.
     #[inline]
     pub(super) fn give_room(&mut self, room: Vec<Operation>) {
         self.ready.give_room(room);
@@ -77,7 +77,7 @@ impl Operations {
     pub(super) fn outstanding(&self) -> u32 {
         self.outstanding
     }
-    /// Requests that programs are formed before the next operation is issued.
+    /// Requests that programs be formed before the next operation is issued.
     #[inline(always)]
     pub(super) fn request_dispatch(&mut self) {
         self.dispatch_needed = true;
@@ -146,7 +146,7 @@ impl Ready {
     pub(super) fn take_room(&mut self) -> Vec<Operation> {
         core::mem::take(&mut self.room)
     }
-    /// Returns the list of [`Ready::take_room`].
+    /// Gives back the list from [`Ready::take_room`], so that its allocation is used again.
     #[inline]
     pub(super) fn give_room(&mut self, room: Vec<Operation>) {
         self.room = room;

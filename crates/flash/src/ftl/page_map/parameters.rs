@@ -26,7 +26,7 @@ pub enum Streams {
 pub struct PageMapParameters {
     /// Geometry of the array.
     pub geometry: Geometry,
-    /// Cell type. A block used with one bit per cell has fewer pages, by a factor of the number of bits per cell.
+    /// Cell type. A block used with one bit per cell has 1/n of the pages, where n is the number of bits per cell.
     pub cell: Cell,
     /// Bytes of a unit, which one map entry covers.
     pub unit: u64,
@@ -196,7 +196,8 @@ impl PageMapParameters {
 
 #[cfg(test)]
 impl PageMapParameters {
-    /// Returns a layer of two dies with 16 blocks each of 6 pages with 4 units, for tests of its parts.
+    /// Returns the parameters of a layer of two dies, each with 16 blocks of 6 pages of 4 units, for tests of its
+    /// parts.
     pub(super) fn tiny() -> Self {
         PageMapParameters {
             geometry: Geometry { channels: 2, dies: 1, planes: 1, blocks: 16, pages: 6, page: 16_384 },

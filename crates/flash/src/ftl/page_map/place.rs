@@ -30,8 +30,9 @@ pub(super) struct Layout {
     /// Number of map pages. Their logical numbers follow those of the host's units.
     pub(super) map_pages: u32,
     pub(super) units_per_page: u32,
-    /// Pages of a block with all bits per cell, and of a block with one bit per cell.
+    /// Pages of a block with all bits per cell.
     pub(super) pages: u32,
+    /// Pages of a block with one bit per cell.
     pub(super) slc_pages: u32,
     pub(super) units_per_block: u32,
     pub(super) blocks: u32,
@@ -105,7 +106,7 @@ impl Layout {
             Mapped::Slot(_) => false,
         }
     }
-    /// Returns the number of pages of a block in its mode.
+    /// Returns the number of pages of a block; `slc` is true if the block is in SLC mode.
     pub(super) fn pages_of(&self, slc: bool) -> u32 {
         if slc { self.slc_pages } else { self.pages }
     }

@@ -50,8 +50,8 @@ impl PageMap {
     /// Programs a page of the map, if a die accepts it.
     #[cold]
     fn program_map_page(&mut self) -> bool {
-        // The last free block but one is reserved for map pages. The last one serves trim records if blocks wait for a
-        // record before they are erased.
+        // Map pages may take one free block more than host data. If blocks wait for a record before they are erased,
+        // trim records may take the last free blocks, too.
         let floor = if self.trim_log.holds_blocks() { 0 } else { self.parameters.floor() - 1 };
         let Some(die) = self.dies.next_for_map(floor, &self.parameters) else { return false };
         self.program_accepted(die, Stream::Map, floor);
@@ -66,15 +66,15 @@ impl PageMap {
             && state.can_program(Stream::Host, self.parameters.floor(), &self.parameters)
     }
 
-    /// Updates the flag of a die that accepts a page of host data, after a change of the die's state.
+    /// Updates the set of dies that accept a page of host data, after a change of the state of `die`.
     #[inline(always)]
     pub(super) fn update_writable(&mut self, die: u32) {
         let is_writable = self.can_program_host_data(die);
         self.dies.set_writable(die, is_writable);
     }
 
-    /// Programs a page of accepted units of a stream on `die`, which accepts one. The host then pays for the space with
-    /// garbage collection.
+    /// Programs a page of accepted units of `stream` on `die`, which must accept one. Then adds the space of the page
+    /// to the die's backlog of garbage collection or folding.
     #[inline(always)]
     fn program_accepted(&mut self, die: u32, stream: Stream, floor: u32) {
         let source = if stream == Stream::Host { Source::Data } else { Source::Map };
@@ -159,7 +159,7 @@ impl PageMap {
     /// Returns the content that a program in flight writes as unit `index` of its page.
     ///
     /// # Panics
-    /// If the operation is not a program of this layer in flight.
+    /// Panics if the operation is not a program of this layer in flight.
     pub fn content(&self, operation: &Operation, index: u32) -> Content {
         let id = operation.tag;
         let program = self.programs.get(id);

@@ -30,8 +30,9 @@ pub(super) struct Part {
 /// A program that gathers units or is in flight.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Program {
-    /// First place that the program writes, and its block, once the program is issued.
+    /// First place that the program writes, once the program is issued.
     pub(super) place: u32,
+    /// Block of that place, once the program is issued.
     pub(super) block: u32,
     /// Number of units.
     pub(super) count: u32,
@@ -92,7 +93,7 @@ impl Programs {
         self.programs[id as usize] = Program { die, source, ..Program::NEW };
         id
     }
-    /// Adds a program of the oldest units of `buffer`, as many as fill a page or wait.
+    /// Adds a program with the oldest waiting units of `buffer`: as many as fill a page, or all of them if fewer wait.
     #[inline(always)]
     pub(super) fn gather_accepted(&mut self, die: u32, source: Source, buffer: &mut WriteBuffer) -> u32 {
         let count = buffer.waiting().min(self.per_page as u32);
@@ -135,7 +136,7 @@ impl Programs {
     pub(super) fn get_mut(&mut self, id: u32) -> &mut Program {
         &mut self.programs[id as usize]
     }
-    /// Returns room for the units of a page, of which the first `count` are in the program.
+    /// Returns the entries for the units of a page. Only the first `count` of them belong to the program.
     #[inline]
     pub(super) fn parts(&self, id: u32) -> &[Part] {
         let first = self.first_part(id);
@@ -146,7 +147,7 @@ impl Programs {
         let first = self.first_part(id);
         &mut self.parts[first..first + self.per_page]
     }
-    /// Appends units to a program that gathers and is not full: for each set bit of `mask`, the unit at the
+    /// Appends units to a program that is being gathered and is not full: for each set bit of `mask`, the unit at the
     /// corresponding place from `base` on. Returns the new number of units. Units beyond one page wait for
     /// [`Programs::split`].
     #[inline]
@@ -155,7 +156,7 @@ impl Programs {
         let parts = &mut self.parts[first..first + 2 * self.per_page];
         let program = &mut self.programs[id as usize];
         let mut count = program.count;
-        // The loop has no branches, because the validity of a unit cannot be predicted.
+        // The loop has no branches, because the processor could not predict the validity of a unit.
         for (n, unit) in (0..).zip(units) {
             parts[count as usize] = Part { from: base + n, unit: *unit };
             count += (mask >> n & 1) as u32;
@@ -228,7 +229,7 @@ impl Programs {
         self.programs[id as usize].is_issued = false;
         self.vacant.push(id);
     }
-    /// Returns the highest number of programs that existed at a time.
+    /// Returns the highest number of programs that existed at the same time.
     pub(super) fn len(&self) -> usize {
         self.programs.len()
     }

@@ -1,9 +1,9 @@
 //! Reverse map: the unit that each place holds, as the spare areas of the array store it.
 //!
 //! Data that was written in sequence needs one number for each page, the first unit of the page. A block whose pages
-//! all hold consecutive units has no other memory. The first page that breaks the sequence gives its block a *list*
-//! with one entry for each place, until the block is erased. A victim always has a list, so that its units can be
-//! moved without checking which form its block has.
+//! all hold consecutive units needs no other memory. The first page that breaks the sequence gives its block a *list*
+//! with one entry for each place, until the block is erased. A victim always has a list, so that its units can be moved
+//! without checking which form its block has.
 //!
 //! # Invariant
 //! Each list belongs to one block or is vacant. The unit of a place is defined from the write of its page until the
@@ -43,7 +43,7 @@ impl ReverseMap {
             units_per_block,
             first_units: vec![0; (blocks * (units_per_block / units_per_page)) as usize],
             lists: vec![None; blocks as usize],
-            // Memory for all lists, which the system provides when a list is first used.
+            // Address space for all lists. The system provides the memory of a list when the list is first used.
             units: Vec::with_capacity(blocks as usize * units_per_block as usize),
             vacant: Vec::new(),
         }
@@ -63,8 +63,8 @@ impl ReverseMap {
         (block * self.pages_per_block() + page) as usize
     }
 
-    /// Records the units of a page that is programmed. `parts` has room for a page, of which the first `count` are
-    /// units.
+    /// Records the units of a page that is programmed. `parts` has an entry for each unit of a page, of which only the
+    /// first `count` are in use.
     #[inline]
     pub(super) fn write(&mut self, block: u32, page: u32, parts: &[Part], count: u32) {
         let list = match self.lists[block as usize] {
@@ -85,8 +85,8 @@ impl ReverseMap {
         }
     }
 
-    /// Gives `block` a list with the units of its first `written` pages, and returns it. The entries behind them are set
-    /// when their pages are written.
+    /// Gives `block` a list with the units of its first `written` pages, and returns the list. The entries of later
+    /// pages are set when those pages are written.
     #[cold]
     fn give_list(&mut self, block: u32, written: u32) -> List {
         let size = self.units_per_block as usize;

@@ -1,12 +1,12 @@
 //! SLC buffer: the layer uses a share of the blocks with one bit per cell, and host data goes to these blocks first.
 //!
-//! A block with one bit per cell has fewer pages, by a factor of the number of bits of a cell. Its pages program and
+//! A block with one bit per cell has 1/n of the pages, where n is the number of bits of a cell. Its pages program and
 //! read faster. The layer later *folds* the data of the buffer: it reads the data and programs it into blocks with all
 //! bits per cell, oldest block first. Folding runs while the host is idle, at the pace of `fold_ppm` while the host
 //! writes, and at the pace of the host once the buffer is full. With B_in the speed of writing to a buffer of C bytes
-//! and B_fold the speed of folding during the writes, the buffer is full after C / (1 - B_fold/B_in) bytes.
-//! Any block can serve in either mode, so wear leveling sees one pool. Not modelled: the higher endurance of cells
-//! that hold one bit.
+//! and B_fold the speed of folding during the writes, the buffer is full after C / (1 - B_fold/B_in) bytes were
+//! written. Any block can serve in either mode, so wear leveling sees one pool. Not modelled: the higher endurance of
+//! cells that hold one bit.
 
 use crate::Impossible;
 use crate::nand::{Cell, Geometry};

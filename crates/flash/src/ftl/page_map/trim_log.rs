@@ -78,7 +78,7 @@ impl TrimLog {
     pub(super) fn holds_blocks(&self) -> bool {
         !self.waiting.is_empty()
     }
-    /// Returns true if the trim of `number` is durable.
+    /// Returns true if the trim with this number is durable.
     pub(super) fn is_durable(&self, number: u64) -> bool {
         self.oldest().is_none_or(|oldest| number < oldest)
     }
@@ -107,7 +107,7 @@ impl TrimLog {
         }
         Some(record)
     }
-    /// Drops the records that were not durable, except those of units that are still unreadable.
+    /// Handles a power cut: drops the records that were not durable, except those of units that are still unreadable.
     pub(super) fn cut(&mut self) {
         self.pending.retain(|record| record.unreadable);
         self.trims.clear();
@@ -123,7 +123,7 @@ impl PageMap {
     /// Unmaps `count` units from `first`. Until a flush, a power cut may bring their old content back.
     ///
     /// # Panics
-    /// If the range is not within the capacity.
+    /// Panics if the range is not within the capacity.
     pub fn trim(&mut self, first: u32, count: u32) {
         self.trim_all([(first, count)]);
     }
@@ -132,7 +132,7 @@ impl PageMap {
     /// order and do not overlap.
     ///
     /// # Panics
-    /// If a range is not within the capacity.
+    /// Panics if a range is not within the capacity.
     pub fn trim_all(&mut self, ranges: impl IntoIterator<Item = (u32, u32)>) {
         let number = self.buffers.accepted() + 1;
         ranges.into_iter().for_each(|(first, count)| self.trim_range(first, count, number));
@@ -144,7 +144,7 @@ impl PageMap {
             "{count} units from {first} of {}",
             self.layout.units
         );
-        // Units that were trimmed before are on an older record. The new record names only the units that this trim
+        // Units that were trimmed before are in an older record. The new record names only the units that this trim
         // changed.
         let mut start = None;
         for unit in first..first + count {
@@ -199,19 +199,20 @@ impl PageMap {
         }
     }
 
-    /// Voids the copy at `place` from the trim of `number` on. Returns the unit's new entry.
+    /// Invalidates the copy at `place`, whose unit the trim `number` unmaps. Returns the unit's new entry.
     pub(super) fn trim_place(&mut self, place: u32, number: u64) -> Entry {
         self.invalidate(place);
         self.mark_trimmed(place, number)
     }
 
-    /// Records that `place` holds a void copy of a unit trimmed by `number`. Returns the unit's new entry.
+    /// Records that `place` holds an invalid copy of a unit that the trim `number` unmapped. Returns the unit's new
+    /// entry.
     pub(super) fn mark_trimmed(&mut self, place: u32, number: u64) -> Entry {
         self.blocks.trimmed(self.layout.block_of(place), number);
         Entry::trimmed(place)
     }
 
-    /// Returns true if the trim of `unit` by `number` is not on record.
+    /// Returns true if the trim `number` covers `unit` and its record is not durable.
     pub(super) fn is_pending(&self, unit: u32, number: u64) -> bool {
         self.trim_log.covers(unit, number..number + 1)
     }
@@ -239,7 +240,7 @@ impl PageMap {
         }
     }
 
-    /// Requests that the records up to `number` are programmed soon.
+    /// Requests that the records up to `number` be programmed soon.
     pub(super) fn log_trims_up_to(&mut self, number: u64) {
         self.trim_log.wanted = self.trim_log.wanted.max(number);
         self.start_log_page();
@@ -285,8 +286,8 @@ impl PageMap {
         };
         let entry = slot.map_or(self.map.entry(unit), |slot| self.buffers.of(unit).slot(slot).committed);
         let Mapped::Trimmed(place) = entry.decode() else { return };
-        // Only trims that changed the map are pending. Such a trim either precedes the first write to the buffer since,
-        // or trims the data of that write.
+        // Only trims that changed the map are pending. Such a trim either precedes the unit's oldest write in the
+        // buffer, or is the first trim of a copy there.
         let by = match slot {
             Some(slot) => {
                 let buffer = self.buffers.of(unit);

@@ -9,7 +9,7 @@ use super::programs::{Part, Source};
 use super::{PageMap, Ticket};
 
 impl PageMap {
-    /// Starts to record the version of each unit that is programmed, in 8 bytes for each unit of the array.
+    /// Starts to record the version of each unit that is programmed. This takes 8 bytes for each unit of the array.
     pub fn track_versions(&mut self) {
         self.map.track_versions(self.layout.places());
     }

@@ -38,8 +38,9 @@ pub(crate) struct Slot {
     pub(crate) unit: u32,
     /// In the newest slot of a unit: the map entry that the unit would have without the buffer.
     pub(crate) committed: Entry,
-    /// Slots that hold an older and a newer copy of the same unit.
+    /// Slot that holds the next older copy of the same unit.
     pub(crate) older: Option<SlotLink>,
+    /// Slot that holds the next newer copy of the same unit.
     pub(crate) newer: Option<SlotLink>,
     /// Next vacant slot.
     next: Option<SlotLink>,
@@ -48,8 +49,9 @@ pub(crate) struct Slot {
     pub(crate) overtaken: bool,
     /// In the newest slot of a unit: true if the first trim of a copy in the buffer voided the committed copy.
     pub(crate) committed_is_trimmed: bool,
-    /// Numbers of the oldest and of the newest write in the slot.
+    /// Number of the oldest write in the slot.
     pub(crate) accepted: u64,
+    /// Number of the newest write in the slot.
     pub(crate) version: u64,
     /// Number of the trim that voided the slot, or 0.
     pub(crate) trimmed: u64,
@@ -91,8 +93,8 @@ pub(crate) struct WriteBuffer {
     vacant: Option<SlotLink>,
     used: u32,
     /// Slots that wait to be programmed, in order, with their units. The queue stores the units beside the slots
-    /// because a slot that was accepted long ago is in no near processor cache, and the next slots should not wait for
-    /// it.
+    /// because a slot that was accepted long ago is no longer in a fast processor cache, and the next slots should not
+    /// wait for it.
     waiting: VecDeque<(u32, u32)>,
     /// Units accepted up to this number are to be programmed even if their page does not become full.
     pub(crate) flush_to: u64,
@@ -149,7 +151,8 @@ impl WriteBuffer {
         failed.chain(fresh).map(|slot| self.slot(slot).accepted).min()
     }
 
-    /// Takes a slot for write `number` of `unit`, whose copy in the array `committed` describes, and queues the slot.
+    /// Takes a slot for write `number` of `unit` and queues the slot. `committed` describes the unit's copy in the
+    /// array.
     #[inline]
     pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> u32 {
         let slot = self.vacant.map_or_else(|| self.grow(), SlotLink::index);
@@ -177,7 +180,7 @@ impl WriteBuffer {
         Some((slot, unit))
     }
 
-    /// Queues a slot whose program failed again, before all others.
+    /// Puts a slot whose program failed back into the queue, before all others.
     pub(crate) fn requeue(&mut self, slot: u32) {
         let failed = self.slot_mut(slot);
         failed.state = SlotState::WaitingAgain;
@@ -185,7 +188,7 @@ impl WriteBuffer {
         self.waiting.push_front((slot, unit));
     }
 
-    /// Links the newest copy of a unit to the previous one and copies `committed_is_trimmed` from it.
+    /// Links the slot of a unit's newest copy to that of the previous copy, whose `committed_is_trimmed` it takes over.
     pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
         self.slot_mut(older).newer = Some(SlotLink::new(newer));
         let committed_is_trimmed = self.slot(older).committed_is_trimmed;
@@ -228,8 +231,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Returns true if a copy of a unit was accepted up to `number` and is not durable. `newest` is the newest copy of
-    /// the unit.
+    /// Returns true if a copy of a unit was accepted with a number up to `number` and is not durable. `newest` is the
+    /// newest copy of the unit.
     pub(crate) fn holds(&self, newest: u32, number: u64) -> bool {
         let mut copies = self.and_older(newest).map(|slot| self.slot(slot));
         copies.any(|slot| slot.accepted <= number && !slot.overtaken)
@@ -256,7 +259,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Returns the used slots, in no order.
+    /// Returns the used slots, in arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let used = |(_, slot): &(u32, &Slot)| slot.state != SlotState::Vacant;
         (0..).zip(&self.slots).filter(used).map(|(number, _)| number)
@@ -272,7 +275,7 @@ impl WriteBuffer {
         *self = WriteBuffer::new(self.capacity);
     }
 
-    /// Returns the slot with that number, used or vacant.
+    /// Returns a slot, used or vacant, or `None` if no slot has this number.
     pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
         self.slots.get(slot as usize)
     }

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 /// Declares the policies. Each line has the module and the type of a policy, its variant with its parameters if it has
 /// any, its name in profiles, and a description.
 ///
-/// A policy with parameters also has, in its module, `parameters` (the parameters in a profile) and `check` (an error if
-/// they are impossible).
+/// A policy with parameters also has, in its module, `parameters` (the parameters in a profile) and `check` (an error
+/// if they are impossible).
 macro_rules! leveling_policies {
     ($($module:ident::$policy:ident = $variant:ident $({ $($parameter:ident),+ })?, $name:literal, $meaning:literal;)+) => {
         $(
@@ -151,7 +151,7 @@ trait Policy: Leveling {
     fn is_sound(&self, blocks: &dyn PoolBlocks) -> bool;
 }
 
-/// The blocks of one pool, by which the state of its policy is validated.
+/// The blocks of one pool, against which the state of the pool's policy is validated.
 pub(super) trait PoolBlocks {
     /// Returns the erase count of a block of the pool if the block is free.
     fn free(&self, block: EraseBlock) -> Option<u32>;

@@ -1,13 +1,13 @@
-//! Static wear leveling: dynamic leveling that also moves data out of little worn blocks into much worn ones.
+//! Static wear leveling: dynamic leveling that also moves data out of lightly worn blocks into heavily worn ones.
 //!
 //! Moving begins when the most worn free block has been erased `threshold` times more often than the least worn used
 //! block. The data of the least worn used block moves to the most worn free block, where it is expected to stay, and
-//! the little worn block becomes free. Moving ends when the difference is below `relief`. If `relief` equals
+//! the lightly worn block becomes free. Moving ends when the difference is below `relief`. If `relief` equals
 //! `threshold`, moving ends after a move or two; if `relief` is smaller, it ends after most of the free blocks have
 //! been exchanged (a burst).
 //!
 //! Only cold data moves: data that has stayed in place while as many blocks were allocated as the pool has, so that
-//! each block was allocated once on average. The little worn block goes to the next data that is written, and is the
+//! each block was allocated once on average. The lightly worn block goes to the next data that is written, and is the
 //! least worn used block again. If that data moved too, it would soon be rewritten in the most worn block, where it is
 //! expected to stay; the most worn block would wear first, and moving would not end.
 //!

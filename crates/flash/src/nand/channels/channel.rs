@@ -1,8 +1,8 @@
 //! One channel: its bus and its dies.
 //!
-//! The bus serves requests in order, so a program has its slot on the bus, and hence its end, as soon as it requests
-//! the bus. Reads that are ready by then have their slots too. Among the other reads, the one that is ready first is
-//! next as long as no program requests the bus.
+//! The bus serves requests in order, so the slot of a program on the bus, and hence its end, is fixed as soon as the
+//! program requests the bus. The slots of the reads that are ready by then are fixed, too. Among the other reads, the
+//! one that is ready first is next as long as no program requests the bus.
 
 use super::queue::{Entry, Pool, Queue, Slot};
 use super::{NEVER, least};
@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Channel {
     /// Instant up to which the bus is certainly occupied.
     free: u64,
-    /// Instant of the last bus request by a program, and the number of that program.
+    /// Instant of the last bus request by a program.
     asked: u64,
+    /// Number of that program.
     number: u64,
     /// Number of active reads.
     reads: u32,
@@ -43,7 +44,7 @@ struct Die {
     start: u64,
     /// Instant at which the array finishes a program or an erase.
     end: u64,
-    /// Instant at which the array starts, or last resumed, that work.
+    /// Instant at which the array starts, or last resumed, the program or erase.
     begun: u64,
     /// Instant at which the last program requested the bus.
     asked: u64,
@@ -136,7 +137,7 @@ impl Channel {
         *self = Channel::new(self.dies.len() as u32, now);
     }
 
-    /// Returns the instant of the next end.
+    /// Returns the instant at which the next operation ends.
     #[inline]
     pub(super) fn due(&self) -> u64 {
         let next = &self.dies[self.next as usize];
@@ -294,8 +295,8 @@ impl Channel {
             if die.asked == now && later(die.program()) {
                 start -= die.program().map_or(0, |program| pool.get(program).transfer.as_ns());
                 die.begun += delay;
-                // Only one of the two is set: the end of the program, or the read for which it is suspended as soon as
-                // it has started.
+                // Only one of the two is set. Either the program has an end, or it is suspended as soon as it has
+                // started, and the read for which it is suspended has a ready instant.
                 die.end = die.end.saturating_add(delay);
                 die.ready = die.ready.saturating_add(delay);
             } else if die.ready == now && die.start != NEVER && later(die.active) {
@@ -359,8 +360,8 @@ impl Channel {
     }
 }
 
-/// Fixes the bus slots of the reads that precede a program, whose instant of request and number are `before`. Returns
-/// the instant up to which the bus is then occupied.
+/// Fixes the bus slots of the reads that precede a program; `before` is the instant of the program's request and its
+/// number. Returns the instant up to which the bus is then occupied.
 #[inline(never)]
 fn settle_reads(dies: &mut [Die], mut free: u64, before: (u64, Option<u64>), pool: &Pool) -> u64 {
     let order = |die: &Die| (die.ready, die.number(pool));

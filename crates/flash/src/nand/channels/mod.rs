@@ -1,8 +1,9 @@
 //! Simulation of dies that share channels, exact to the nanosecond.
 //!
 //! - A read occupies the array of its die for t_R, then the register of the die until the channel has transferred its
-//!   bytes. A program occupies its die while it waits for the channel, is transferred, and ends with the array's work.
-//!   An erase occupies only the array. From its start to its end an operation has its die to itself.
+//!   bytes. A program occupies its die while it waits for the channel, while it is transferred, and until the array has
+//!   finished its work. An erase occupies only the array. From its start to its end, an operation has its die to
+//!   itself.
 //! - A channel carries one transfer at a time. Among the ready transfers it chooses the one that became ready first,
 //!   and among those the one that was submitted first. A transfer that becomes ready at the very instant of the choice
 //!   takes part in it.
@@ -46,8 +47,9 @@ pub struct Channels {
     channels: Vec<Channel>,
     /// Instant of the next end of an operation on each channel, padded to a multiple of eight.
     due: Vec<[u64; 8]>,
-    /// Minimum of `due`, and the first channel that has it.
+    /// Minimum of `due`.
     next_at: u64,
+    /// First channel that has this minimum.
     next_channel: u32,
     pool: Pool,
     /// Instant of the last end that was handled.
@@ -102,8 +104,8 @@ impl Channels {
         self.channels[channel as usize].idle(die as usize)
     }
 
-    /// Returns the instant of the next end. Without a further submission, no operation ends and no scheduling choice is
-    /// made earlier.
+    /// Returns the instant at which the next operation ends. Without a further submission, no operation ends and no
+    /// scheduling choice is made earlier.
     #[inline]
     pub fn next_due(&self) -> Option<Instant> {
         (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
@@ -113,8 +115,8 @@ impl Channels {
     /// up to which all ends were collected.
     ///
     /// # Panics
-    /// Panics if an end before `now` has not been collected. The caller first calls [`Channels::complete`] with `now` as
-    /// limit until it returns `None` or an operation that ends at `now`.
+    /// Panics if an end before `now` has not been collected. The caller first calls [`Channels::complete`] with `now`
+    /// as limit until it returns `None` or an operation that ends at `now`.
     #[inline(never)]
     pub fn submit(&mut self, now: Instant, operation: &Operation) {
         self.check_in_time(now);
@@ -129,9 +131,9 @@ impl Channels {
         self.take(now, operation, array);
     }
 
-    /// Submits an urgent read that arrives at `at` ahead of time, so that earlier ends need not have been collected;
-    /// see [`Channels::submit`]. The caller guarantees that no later submission has an earlier instant, and that the
-    /// die serves nothing but urgent reads.
+    /// Submits ahead of time an urgent read that arrives at `at`; see [`Channels::submit`]. Ends before `at` need not
+    /// have been collected. The caller guarantees that no later submission has an earlier instant, and that the die
+    /// serves nothing but urgent reads.
     #[inline(never)]
     pub fn submit_ahead(&mut self, at: Instant, operation: &Operation) {
         debug_assert!(matches!(operation.kind, Kind::Read { .. }) && operation.urgent());

@@ -18,7 +18,7 @@ pub(super) struct Entry {
     pub(super) submitted: Instant,
     pub(super) array: Duration,
     pub(super) transfer: Duration,
-    /// Number of operations submitted earlier, which decides among equals.
+    /// Number of operations submitted earlier, which breaks ties.
     pub(super) number: u64,
     /// Next entry in the list.
     pub(super) next: Option<Slot>,

@@ -12,7 +12,7 @@ impl LogBlocks {
     /// parameters.
     ///
     /// # Errors
-    /// Returns the first inconsistency. On a state that passes, calls that keep to the contract do not panic.
+    /// Returns the first inconsistency. If the state passes, calls that keep to the contract do not panic.
     pub(in crate::ftl) fn validate(&self, like: &LogBlocks, medium: &Medium) -> Result<(), Inconsistent> {
         let shape = |l: &LogBlocks| (l.capacity, l.bytes, l.page, l.open_max);
         let lengths = |l: &LogBlocks| (l.data.len(), l.owner.len(), l.last_block.len());

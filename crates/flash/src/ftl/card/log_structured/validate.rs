@@ -15,7 +15,7 @@ impl LogStructured {
     /// parameters.
     ///
     /// # Errors
-    /// Returns the first inconsistency. If a state passes, calls that keep to the contract do not panic on it.
+    /// Returns the first inconsistency. If the state passes, calls that keep to the contract do not panic.
     pub(in crate::ftl) fn validate(
         &self,
         like: &LogStructured,

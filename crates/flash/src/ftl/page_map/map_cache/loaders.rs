@@ -1,8 +1,8 @@
 //! Loaders, which load map pages from flash. A number of loaders work in parallel, each on one page at a time, and
 //! serve pages in request order. Two requests for the same page wait for one load.
 //!
-//! A load takes a fixed time. The time that a published curve gives includes both the array's time and the firmware's
-//! overhead. Not modelled: competition between loads and data reads for the dies.
+//! A load takes a fixed time. If the time is from a published curve, it includes both the array's time and the
+//! firmware's overhead. Not modelled: competition between loads and data reads for the dies.
 
 use crate::ftl::MapPage;
 use alloc::vec;

@@ -4,13 +4,13 @@
 //! controller's own memory, host memory or flash. A load brings a whole map page, which the controller's memory and
 //! host memory then both hold. Each of them replaces its least recently used page. Host memory holds every page that
 //! the controller's cache holds. Changed pages lie in a buffer of their own and are written back when another page
-//! needs the slot. Every copy elsewhere is therefore clean, and the loss of host memory loses no data. The
-//! [`Directory`] knows the map pages that do not exist on flash because no unit of the page was ever written or all of
-//! them were deallocated.
+//! needs their slot. Every copy elsewhere is therefore clean, and the loss of host memory loses no data. The
+//! [`Directory`] lists the map pages that exist on flash. If a page is neither on flash nor changed, none of its units
+//! was ever written, or all of them were deallocated.
 //!
 //! This module models only *the location of map pages* and the cost of finding them. The content of the map belongs to
 //! the page map, which is always exact. Not modelled: changes that garbage collection makes to the map (they are
-//! written back together with its own blocks), and the competition of loads with other work of the array.
+//! written back together with the blocks that it fills), and the competition of loads with other work of the array.
 
 mod directory;
 mod loaders;
@@ -75,7 +75,7 @@ struct Counts {
     loads: u64,
 }
 
-/// Locations of the map's pages.
+/// State of the map cache: the location of each map page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MapCache {
     parameters: MapCacheParameters,
@@ -93,8 +93,8 @@ pub struct MapCache {
 }
 
 impl MapCache {
-    /// Returns the map of `units` units, none of which is mapped, without host memory. The caller has checked the
-    /// parameters.
+    /// Creates the map cache of a drive of `units` units, none of which is mapped, without host memory. The caller has
+    /// checked the parameters.
     pub fn new(parameters: &MapCacheParameters, units: u64) -> Self {
         let resident = parameters.sram.is_none();
         let pages = parameters.pages(units) as u32;
@@ -131,8 +131,8 @@ impl MapCache {
     pub fn exists(&self, page: MapPage) -> bool {
         self.resident || self.directory.contains(page) || self.dirty.contains(page.0)
     }
-    /// Returns the pages that exist on flash, followed by the changed pages that do not exist on flash. No unit of any
-    /// other page is mapped.
+    /// Returns those of `pages` that exist on flash, followed by the changed ones that do not. No unit of any other
+    /// page is mapped.
     pub fn existing(&self, pages: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
         let changed = pages.clone().filter(|p| !self.directory.contains(MapPage(*p))).map(MapPage);
         let changed = changed.filter(|page| self.dirty.contains(page.0));
@@ -164,7 +164,7 @@ impl MapCache {
     fn host_memory_fits(&self) -> bool {
         self.host_memory.capacity() > 0 && self.host_memory.capacity() == self.pages()
     }
-    /// Returns true if host memory is a table that reads index directly, because it holds all existing pages.
+    /// Returns true if reads index host memory directly, like a table, because it holds all existing pages.
     fn is_indexed_directly(&self) -> bool {
         self.host_memory_fits()
             && self.host_memory.len() == self.directory.count()
@@ -245,8 +245,8 @@ impl MapCache {
         Update { load, time, written_back }
     }
 
-    /// Records the write-back of `page`: the page exists on flash from now on, and host memory holds it if it is a
-    /// table.
+    /// Records the write-back of `page`: the page exists on flash from now on, and host memory holds it if host memory
+    /// is a table.
     fn mark_written_back(&mut self, page: MapPage) {
         self.directory.insert(page);
         if self.parameters.policy == HostMemoryPolicy::DirectTable && self.host_memory_fits() {
@@ -278,8 +278,8 @@ impl MapCache {
         Some(page)
     }
 
-    /// Loads one more page into host memory in idle time, if host memory has room for the whole map. Returns true if a
-    /// page was missing.
+    /// Loads one more page into host memory in idle time, if host memory has room for the whole map. Returns true if it
+    /// loaded a page.
     pub fn load_ahead(&mut self) -> bool {
         if !self.host_memory_fits() || self.host_memory.len() == self.directory.count() {
             return false;
@@ -302,8 +302,8 @@ impl MapCache {
         !self.dirty.is_empty() || (self.host_memory_fits() && self.host_memory.len() < self.directory.count())
     }
 
-    /// Makes `page` exist again after a power cut that undid the trim of its units, because that trim was not on
-    /// record.
+    /// Makes `page` exist again after a power cut that undid the trim of its units, because that trim had no record on
+    /// flash.
     pub fn restore(&mut self, page: MapPage) {
         if !self.exists(page) {
             self.directory.insert(page);
@@ -341,18 +341,18 @@ impl MapCache {
     /// Checks the whole structure.
     ///
     /// # Panics
-    /// If the structure is inconsistent; the message names the inconsistency.
+    /// Panics if the structure is inconsistent; the message names the inconsistency.
     pub fn check(&self) {
         if let Err(inconsistent) = self.walk() {
             panic!("{inconsistent}");
         }
     }
 
-    /// Checks that a map that was read back has these parameters, `units` units and host memory of `lent` bytes, and is
-    /// consistent.
+    /// Checks that a map that was restored from a state file has these parameters, `units` units and host memory of
+    /// `lent` bytes, and is consistent.
     ///
     /// # Errors
-    /// If the map has other parameters or is inconsistent.
+    /// Returns an error if the map has other parameters or is inconsistent.
     pub fn validate(
         &self,
         parameters: &MapCacheParameters,

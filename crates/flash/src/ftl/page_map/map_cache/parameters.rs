@@ -33,7 +33,7 @@ impl HostMemoryPolicy {
     }
 }
 
-/// Location of the map and cost of access.
+/// Parameters of the map: the memory that holds it, and the cost of access.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MapCacheParameters {
     /// Bytes of the controller's memory for clean map pages. `None`: the drive has memory for the whole map, and none
