@@ -101,7 +101,7 @@ impl fmt::Display for FileError {
             }
             FileError::InUse(path) => write!(
                 f,
-                "{}: the block device is mounted, or in use by another program; end its use first, or only read it",
+                "{}: the block device is mounted, or in use by another program; unmount it or stop that program first, or open it read-only",
                 path.display()
             ),
             FileError::NoSize(path) => {

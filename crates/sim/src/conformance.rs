@@ -162,7 +162,11 @@ fn survives_power_cuts(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
             let up = model.power_up(now);
             assert!(up >= now, "seed {seed}, cut {round}: power came back before it was cut");
             now = up;
-            assert_eq!(model.next_due(), None, "seed {seed}, cut {round}: something is due that was cut off");
+            assert_eq!(
+                model.next_due(),
+                None,
+                "seed {seed}, cut {round}: an event from before the cut is still due"
+            );
             assert_eq!(
                 model.complete(Instant::MAX),
                 None,

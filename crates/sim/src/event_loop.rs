@@ -77,7 +77,7 @@ impl EventLoop {
             }
             Arrival::Done if self.outstanding == 0 => Event::Done,
             Arrival::Waiting if self.outstanding == 0 => {
-                panic!("the workload waits for a completion of nothing")
+                panic!("the workload waits for a completion, but no request is in flight")
             }
             _ if limit == Instant::MAX => panic!("{} requests never complete", self.outstanding),
             _ => Event::Later,

@@ -354,7 +354,7 @@ impl Blocks {
     }
 
     fn leave(&mut self, block: EraseBlock) {
-        assert_eq!(self.state(block), State::Used, "{block:?} is given back by who took it");
+        assert_eq!(self.state(block), State::Used, "{block:?} is released, but it is not in use");
         let erases = self.erase_count(block);
         self.pool_of(block).unused(block, erases);
     }

@@ -62,7 +62,7 @@ impl Wear {
                 "wear.raw",
                 format!(
                     "is {blocks} erase blocks of {erase_block} B, of which {good} are good; a capacity of {capacity} B \
-                     takes {needed} with what is open and spare"
+                     needs {needed}, including open and reserve blocks"
                 ),
             ));
         }

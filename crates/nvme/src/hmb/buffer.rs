@@ -304,7 +304,7 @@ impl fmt::Display for HmbError {
             }
             HmbError::ReturnDiffers { property, before, now } => write!(
                 f,
-                "MR is set, but {property} is {now:#x} and was {before:#x}: what returns must be as it was; lend it with MR 0"
+                "MR is set, but {property} is {now:#x} and was {before:#x}: returned memory must be unchanged; lend it with MR 0"
             ),
         }
     }

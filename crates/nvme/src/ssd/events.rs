@@ -89,7 +89,7 @@ impl Events {
             self.due[stage as usize] = next.unwrap_or(Instant::MAX);
             self.find_first();
         }
-        slot.expect("what is first is there")
+        slot.expect("the first stage has an event")
     }
 
     /// Finds the stage with the earliest event, without branches, since they would be unpredictable here.

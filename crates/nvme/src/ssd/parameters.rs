@@ -105,8 +105,8 @@ impl SsdParameters {
         let (units, room) = (layer.units(), layer.room(layer.geometry.block_count()));
         if room - units > units {
             let why = format!(
-                "is {} B, with the map {units} units, in an array that holds {room} besides what is reserve and open: more \
-                 would be spare than capacity; expected at least half of the array",
+                "is {} B ({units} units with the map), but the array holds {room} units besides its reserve and open \
+                 blocks: the spare area would exceed the capacity; expected at least half of the array",
                 layer.capacity
             );
             return Err(Impossible::new("ftl.capacity", why));

@@ -54,9 +54,9 @@ impl Ssd {
     /// Replaces the state with a snapshot of a drive with the same parameters.
     pub(super) fn restore_snapshot(&mut self, state: &[u8]) -> Result<(), RestoreError> {
         let snapshot: Snapshot = postcard::from_bytes(state)
-            .map_err(|error| RestoreError::new(format!("it is no state of an SSD: {error}")))?;
+            .map_err(|error| RestoreError::new(format!("it is not the state of an SSD: {error}")))?;
         if snapshot.parameters != self.parameters {
-            return Err(RestoreError::new("it was kept of an SSD with other parameters"));
+            return Err(RestoreError::new("it is the state of an SSD with other parameters"));
         }
         snapshot.check(&self.parameters, self.driver)?;
         let Snapshot { seed, layer, map, host_memory, rng, ages, counts, .. } = snapshot;
@@ -72,7 +72,7 @@ impl Snapshot {
     /// Checks the snapshot for consistency with itself and with `parameters`.
     fn check(&self, parameters: &SsdParameters, driver: HostDriver) -> Result<(), RestoreError> {
         if !self.host_memory.is_valid(&parameters.hmb) {
-            return Err(RestoreError::new("the host memory that it has could not have been lent to it"));
+            return Err(RestoreError::new("its host memory is not a grant that the controller would accept"));
         }
         let layer = parameters.layer_with(&parameters.lend(driver));
         let contradiction =

@@ -93,7 +93,7 @@ impl Refinements {
             return Err(Impossible::new("flash.dies", format!("is not between 1 and {DIES_MAX}")));
         }
         if self.dies.is_some() && self.queue.is_none() {
-            let why = "needs card.queue: without a queue, the card has one command at a time for its dies";
+            let why = "needs card.queue: without a queue, the card serves one command at a time, so only one die works";
             return Err(Impossible::new("flash.dies", why));
         }
         self.layer.check(nand, mapping)

@@ -60,7 +60,9 @@ pub(super) async fn discard(bench: &Bench) {
     // the contrast compares are alike.
     let contrast = Contrast::of(&shuffled(&empty), &shuffled(&filled));
     let verdict = match contrast.is_slower() {
-        Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after a discard as before it"),
+        Confidence::None => {
+            Verdict::none(Value::NoEffect, "random writes take as long after a discard as before it")
+        }
         confidence => {
             let reason = "ratio of the times of random 4 KiB writes into sequential data and after a discard";
             Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason).effect(contrast.effect())
@@ -74,7 +76,9 @@ pub(super) async fn discard(bench: &Bench) {
 fn discard_reads(bench: &Bench, written: &[f64], discarded: &[f64]) {
     let contrast = Contrast::of(discarded, written);
     let verdict = match contrast.is_slower() {
-        Confidence::None => Verdict::none(Value::NoEffect, "reads of discarded data take as long as reads of written data"),
+        Confidence::None => {
+            Verdict::none(Value::NoEffect, "reads of discarded data take as long as reads of written data")
+        }
         confidence => {
             let reason = "ratio of the times of random reads of written and of discarded data";
             Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason).effect(contrast.effect())
@@ -106,7 +110,9 @@ pub(super) async fn idle(bench: &Bench) {
     // Erase blocks differ by a few per cent, so a smaller ratio means nothing.
     let is_slower = if contrast.ratio() >= 1.25 { contrast.is_slower() } else { Confidence::None };
     let verdict = match is_slower {
-        Confidence::None => Verdict::none(Value::NoEffect, "random writes take as long after an idle period as under load"),
+        Confidence::None => {
+            Verdict::none(Value::NoEffect, "random writes take as long after an idle period as under load")
+        }
         confidence => {
             let reason = "ratio of the times of random writes under load and after 5 s without requests";
             Verdict::new(Value::Ratio(contrast.ratio()), confidence, reason).effect(contrast.effect())

@@ -19,26 +19,29 @@ impl Blocks {
         let count = self.states.len();
         ensure!(
             self.erase_counts.len() == count && count < 1 << 31,
-            "{count} blocks, but not as many counts"
+            "{count} block states, but a different number of erase counts"
         );
         let pools = self.pools.len();
         ensure!(pools > 0 && (self.taken_last as usize) < pools, "a pool that is not among {pools}");
         let of = |state| self.states.iter().filter(|s| **s == state).count();
-        ensure!(of(State::Bad) == self.bad.len(), "bad blocks and the list of them");
+        ensure!(
+            of(State::Bad) == self.bad.len(),
+            "the list of bad blocks has another length than the number of bad blocks"
+        );
         ensure!(
             self.bad.is_sorted_by(|a, b| a < b)
                 && self.bad.iter().all(|block| self.states.get(*block as usize) == Some(&State::Bad)),
             "the list of bad blocks: {:?}",
             self.bad
         );
-        ensure!(self.factory_bad as usize <= self.bad.len(), "more blocks were bad when new than are");
+        ensure!(self.factory_bad as usize <= self.bad.len(), "more factory-bad blocks than bad blocks");
         let sum: u64 = self.erase_counts.iter().map(|erases| u64::from(*erases)).sum();
         ensure!(sum == self.erases, "erases of each block and in all: {sum} and {}", self.erases);
         for (block, erases) in (0..).zip(&self.erase_counts) {
             let limit = self.endurance.map_or(ERASES_MAX, |e| e.limit(self.seed, EraseBlock::new(block)));
             ensure!(
                 *erases <= limit.min(ERASES_MAX),
-                "block {block} was erased {erases} times and stands {limit}"
+                "block {block} was erased {erases} times; its limit is {limit}"
             );
         }
         self.check_pools(of(State::Free))

@@ -443,7 +443,7 @@ impl LogStructured {
         let mut location = first;
         for of_chunk in granules.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
             let chunk = of_chunk[0] as usize / CHUNK;
-            let locations = self.locations[chunk].as_mut().expect("what lives lies somewhere");
+            let locations = self.locations[chunk].as_mut().expect("a valid granule has a location");
             for granule in of_chunk {
                 locations[*granule as usize % CHUNK] = Location::new(location);
                 location += 1;

@@ -344,7 +344,7 @@ impl RewriteUnits {
             };
             ensure!(
                 known && first == Some(at) && open.next.is_none_or(in_order),
-                "what is open is not in order: {open:?}"
+                "an open rewrite unit is inconsistent: {open:?}"
             );
         }
         Ok(())

@@ -124,7 +124,7 @@ impl Translation {
             return Err(Impossible::new(
                 "card.capacity",
                 format!(
-                    "and what is spare has 2^32 granules of {granule} B or more, which cannot be numbered"
+                    "and the spare blocks together have 2^32 granules of {granule} B or more, which cannot be numbered"
                 ),
             ));
         }
@@ -534,7 +534,10 @@ impl Translation {
         refined.small = match (refined.small, &self.refined.small) {
             (Some(area), Some(like)) => Some(area.restored(like, self.capacity)?),
             (area, like) => {
-                ensure!(area.is_none() && like.is_none(), "small writes have or lack an area");
+                ensure!(
+                    area.is_none() && like.is_none(),
+                    "only one of the two layers has an area for small writes"
+                );
                 None
             }
         };
@@ -568,11 +571,13 @@ impl Translation {
                 rewrite_units.validate(like, self.medium.blocks.count())?;
                 log.validate(log_like, rewrite_units.mapped(), &self.medium)?;
             }
-            _ => ensure!(false, "its rewrite units lie otherwise"),
+            _ => ensure!(false, "its data placement differs"),
         }
         match (&self.map_cache, &like.map_cache) {
             (Some(cache), Some(like)) => cache.validate(like)?,
-            (cache, like) => ensure!(cache.is_none() && like.is_none(), "map pages are or are not cached"),
+            (cache, like) => {
+                ensure!(cache.is_none() && like.is_none(), "only one of the two layers has a map cache")
+            }
         }
         ensure!(self.streams.is_like(&like.streams), "more runs of writes are followed than can be");
         ensure!(self.granule_loads < COUNT_MAX, "more was counted than is possible");

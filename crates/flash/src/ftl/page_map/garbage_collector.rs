@@ -297,7 +297,7 @@ impl GarbageCollector {
                 die.victim_page <= layout.pages
                     && die.gc_backlog.unsigned_abs() < BACKLOG_MAX
                     && die.fold_backlog_ppm.unsigned_abs() < BACKLOG_MAX * 1_000_000,
-                "die {index}: page {} of its victim, {} and {} units owed",
+                "die {index}: page {} of its victim, backlogs of {} units and {} millionths of a unit",
                 die.victim_page,
                 die.gc_backlog,
                 die.fold_backlog_ppm

@@ -126,7 +126,7 @@ impl PageMapParameters {
         }
         if self.reserve <= self.floor() {
             let why = format!(
-                "is {} blocks of a die; expected at least {}, since {} are kept for what collection moves",
+                "is {} blocks of a die; expected at least {}, since {} are kept for data that garbage collection moves",
                 self.reserve,
                 self.floor() + 1,
                 self.floor()

@@ -335,7 +335,10 @@ impl PageMap {
     /// Checks the records.
     pub(super) fn check_trim_log(&self) -> Result<(), Inconsistent> {
         let TrimLog { page, pending, trims, writing, wanted, waiting } = &self.trim_log;
-        ensure!(*page == TrimLog::new(self.parameters.unit).page, "records are pages of {page}");
+        ensure!(
+            *page == TrimLog::new(self.parameters.unit).page,
+            "a page holds {page} records, which is not the number for this unit"
+        );
         let mut again = TrimLog::new(self.parameters.unit);
         for record in pending {
             let end = record.first.checked_add(record.count);

@@ -287,7 +287,7 @@ impl WriteBuffer {
             "a buffer of {capacity} slots has {}",
             self.slots.len()
         );
-        ensure!(self.flush_to <= accepted, "a flush of what was never accepted");
+        ensure!(self.flush_to <= accepted, "a flush of writes that were never accepted");
         for number in self.iter() {
             let slot = self.slot(number);
             ensure!(
@@ -356,7 +356,7 @@ impl WriteBuffer {
                 ensure!(older.is_some(), "slot {slot} and its older copy are not linked both ways");
                 ensure!(
                     !this.overtaken || older.is_some_and(|older| older.overtaken),
-                    "what is older than slot {slot} is overtaken, too"
+                    "slot {slot} is overtaken, but its older copy is not"
                 );
             }
             if let Some(newer) = this.newer {

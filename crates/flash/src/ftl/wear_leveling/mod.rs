@@ -138,7 +138,7 @@ leveling_policies! {
     no_leveling::NoLeveling = None, "none", "the block that was freed last is used first";
     dynamic_leveling::DynamicLeveling = Dynamic, "dynamic", "the least worn free block is used first";
     static_leveling::StaticLeveling = Static { threshold, relief }, "static",
-        "like dynamic leveling, and cold data moves out of little worn blocks";
+        "like dynamic leveling, and cold data moves out of lightly worn blocks";
 }
 
 /// The properties of a policy that its device needs to know.

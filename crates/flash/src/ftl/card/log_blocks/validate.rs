@@ -24,7 +24,7 @@ impl LogBlocks {
         for (at, open) in self.open.iter().enumerate() {
             ensure!(
                 self.open_index(open.rewrite_unit) == Some(at) && self.is_open(open, medium),
-                "what is open is not in order: {open:?}"
+                "an open rewrite unit is inconsistent: {open:?}"
             );
         }
         if let Some(slc_copy) = &self.slc_copy {
@@ -107,7 +107,7 @@ impl LogBlocks {
         ensure!(used.len() == count, "a block is used for two things");
         ensure!(
             used.iter().all(|block| block.index() < medium.blocks.count() && medium.blocks.is_used(*block)),
-            "what lies in a block uses it"
+            "a block holds data but is not marked as used"
         );
         let free_or_bad = medium.blocks.free_count_total() + medium.blocks.bad_count();
         ensure!(

@@ -401,7 +401,7 @@ impl MapCache {
             ensure!(!(changed && self.sram.contains(page.0)), "{page:?} is clean and changed");
             ensure!(
                 table || !(changed && self.host_memory.contains(page.0)),
-                "{page:?} left the drive changed"
+                "{page:?} is changed, but host memory holds a copy"
             );
         }
         ensure!(self.dirty.len() <= self.dirty.capacity(), "more pages are changed than fit");

@@ -103,7 +103,7 @@ impl MapCacheParameters {
         }
         if self.blocking && self.loaders > 1 {
             let why = format!(
-                "is {}, but the firmware waits for each load (map.blocking), so that only one ever works",
+                "is {}, but the firmware waits for each load (map.blocking), so only one loader is ever busy",
                 self.loaders
             );
             return Err(Impossible::new("map.loaders", why));
