@@ -2,15 +2,15 @@
 
 use flashlab_sim::{Op, fault};
 
-/// Effect of a flush and of a write with forced unit access on the commands of a host.
+/// Commands that a host sends for a flush and for a write with force unit access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
     /// The card has no volatile cache. A flush sends no command.
     #[default]
     Immediate,
-    /// An SD card with a cache. SD has no forced unit access, so the host flushes the cache after such a write.
+    /// An SD card with a cache. SD has no force unit access, so the host flushes the cache after such a write.
     Flush,
-    /// eMMC with a cache. A write with forced unit access is a reliable write (JESD84-B51, section 6.6.8.1).
+    /// eMMC with a cache. A write with force unit access is a reliable write (JESD84-B51, section 6.6.8.1).
     FlushOrReliableWrite,
 }
 

@@ -6,10 +6,10 @@
 //! it is part of the [`flashlab_sd::Link`] with which the card was built.
 //!
 //! A host that prepares commands ([`Machine::prepare`]), as Linux' mmc stack does, spends its times per request and per
-//! block before the command: it builds the command and maps its pages for DMA. This preparation begins when the
-//! previous command was sent, so it overlaps with the transfer of that command if the request was already waiting. The
-//! pieces of a long request are prepared in the same way. The time per command, with its interrupts and task switches,
-//! never overlaps.
+//! block before the command: it builds the command and maps its pages for DMA. This preparation begins as soon as the
+//! previous command has been sent, so it overlaps with the transfer of that command if the request is already waiting.
+//! The pieces of a long request are prepared in the same way. The time per command, with its interrupts and task
+//! switches, never overlaps.
 //!
 //! A card with a volatile cache receives flushes ([`Durability`]).
 
@@ -34,7 +34,7 @@ pub struct Host {
     /// Time to prepare a block, if the host prepares commands.
     prepare_block: Option<Duration>,
     durability: Durability,
-    /// Instant at which the last command was sent, and the next one can be prepared.
+    /// Instant at which the last command was sent. The preparation of the next one can begin then.
     sent: Instant,
     queue: VecDeque<(Instant, Request)>,
     serving: Option<RequestInService>,
@@ -48,7 +48,7 @@ struct RequestInService {
     moved: u64,
     spent: Spent,
     stage: Stage,
-    /// True while the flush after the data is sent.
+    /// True while the flush that follows the data is in service.
     flushes: bool,
 }
 
@@ -103,7 +103,7 @@ impl Host {
         }
     }
 
-    /// Returns this host with a card that makes data durable in another way.
+    /// Returns this host with `durability`, the way in which it makes data on the card durable.
     pub fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
@@ -134,8 +134,8 @@ impl Host {
         self.serving = Some(RequestInService { request, moved: 0, spent, stage, flushes: false });
     }
 
-    /// Returns the part of a command's preparation that is left at `start`, when the device is free. The command moves
-    /// `length` bytes; its request arrived at `arrived`.
+    /// Returns the part of a command's preparation that is left at `start`, when the device becomes free. The command
+    /// moves `length` bytes; its request arrived at `arrived`.
     fn rest_of_preparation(
         &self,
         arrived: Instant,
@@ -148,7 +148,8 @@ impl Host {
         prepared.saturating_since(start)
     }
 
-    /// Returns the time of the software before the next command of a request, when the previous one has ended at `end`.
+    /// Returns the time of the software before the next command of a request, of which `left` bytes remain. The
+    /// previous command ended at `end`.
     fn before_next_piece(&self, end: Instant, left: u64) -> Duration {
         let length = left.min(self.geometry.request_max);
         let preparation = self.prepare_block.map_or(Duration::ZERO, |t_block| {
@@ -218,7 +219,7 @@ impl Model for Host {
                 self.commands += u64::from(self.reaches_card(&request));
                 self.device.submit(until, command);
             }
-            // The completion is modified in place: it is so large that a copy would be measurable.
+            // The completion is modified in place: it is so large that the cost of a copy would be measurable.
             let mut done = self.device.complete(limit);
             let completion = done.as_mut()?;
             let serving = self.serving.as_mut().expect("the completed command belongs to a served request");

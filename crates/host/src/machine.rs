@@ -12,9 +12,10 @@ use flashlab_sim::{Duration, Model};
 /// The SD host controller of a machine, and the software above it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Machine {
-    /// Bus modes that the host supports, best first. It uses the first one that the card supports, too.
+    /// Bus modes that the host supports, best first. It uses the first one that the card also supports.
     pub modes: Vec<Mode>,
-    /// Highest bus clock in Hz; `None` means the limit of each mode. The limit of the mode applies as well.
+    /// Highest bus clock in Hz, in addition to the limit of the mode; `None` means that only the limit of the mode
+    /// applies.
     pub bus_clock_hz: Option<u64>,
     /// True if the host drives the fastest of its modes at `bus_clock_hz`, beyond the mode's limit.
     pub overclock: Option<bool>,
@@ -81,7 +82,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns a model of `card` in this machine's slot. `seed` draws its medium.
+    /// Returns a model of `card` in this machine's slot. `seed` draws the medium of the card.
     pub fn slot(&self, card: &CardParameters, identity: &Identity, seed: u64) -> Box<dyn Model> {
         let link = self.link(&card.modes);
         match self.stack {
@@ -109,7 +110,8 @@ impl Machine {
         }
     }
 
-    /// Returns the number of tasks in the command queue, if card and host have one. The simulation by commands has none.
+    /// Returns the number of tasks in the command queue, if card and host have one. The command-by-command simulation
+    /// has none.
     pub fn queue_depth(&self, card: &CardParameters) -> Option<u32> {
         let depth = self.queue?.min(card.refinements.queue?);
         (self.stack != Some(Stack::Commands)).then_some(depth)
@@ -126,8 +128,8 @@ impl Machine {
     }
 
     /// Returns the bus to a card that supports `modes`, with this machine's time per block. The mode is the first of
-    /// this machine's that the card supports, too; both sides support default speed. The clock is the lower one of the
-    /// mode's limit and the machine's clock, unless the machine overclocks the mode.
+    /// this machine's modes that the card also supports; both sides support default speed. The clock is the lower of
+    /// the mode's limit and the machine's clock, unless the machine overclocks the mode.
     pub fn link(&self, modes: &[Mode]) -> Link {
         let bus = self.mode(modes).bus();
         let overclocked = self.overclock == Some(true) && bus.clock_hz == self.fastest_hz();

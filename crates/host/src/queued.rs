@@ -1,13 +1,13 @@
 //! A machine whose controller has a command queue engine: requests become tasks of the card's command queue.
 //!
 //! Source: Linux, drivers/mmc/core/block.c, queue.c and drivers/mmc/host/cqhci-core.c. The block layer splits a request
-//! that is longer than [`Machine::command_max`], and each part is a task with a tag. The software prepares one task at a
-//! time. It starts when the task has a tag and the previous task was sent, even if the card is busy, and takes the
-//! machine's times per request, per block and per command. The engine sends the commands of a task without the
-//! software. Flushes and erases go to the card in their order among the tasks; the card treats them as barriers, as
-//! Linux does (it waits for all tasks, or sets the barrier bit of a direct command).
+//! that is longer than [`Machine::command_max`], and each part is a task with a tag. The software prepares one task at
+//! a time. The preparation starts when the task has a tag and the previous task has been sent, even if the card is
+//! busy. It takes the machine's times per request, per block and per command. The engine sends the commands of a task
+//! without the help of the software. Flushes and erases go to the card in their order among the tasks; the card treats
+//! them as barriers, as Linux does (it waits for all tasks, or sets the barrier bit of a direct command).
 //!
-//! Simplification: completed tasks take no time of the software beyond their time per command, which includes the
+//! Simplification: a completed task costs the software no time beyond the time per command, which includes the
 //! interrupt.
 
 use crate::durability::Durability;
@@ -29,22 +29,22 @@ pub struct QueuedHost {
     geometry: Geometry,
     t_request: Duration,
     t_command: Duration,
-    /// Time to prepare a block, if the host prepares commands.
+    /// Time to prepare a block; zero unless the host prepares commands.
     prepare_block: Duration,
     durability: Durability,
     /// Time when the software is free for the next task.
     software: Instant,
-    /// Requests of which no task has been sent yet.
+    /// Requests that have no task yet.
     waiting: VecDeque<(Instant, Request)>,
-    /// Requests with tasks, and unused places.
+    /// Requests with tasks, and unused entries.
     requests: Vec<InFlight>,
-    /// Unused places in `requests`.
+    /// Indices of the unused entries in `requests`.
     unused: Vec<usize>,
-    /// Places of the requests with data that no task covers yet (one at most), and of those that wait for their flush.
+    /// Indices of the requests with data that no task covers yet (at most one), and of those that wait for their flush.
     unsent: VecDeque<usize>,
     /// The task that the software prepares.
     preparing: Option<Task>,
-    /// Tasks in the card by their tags, and the last task of each free tag.
+    /// Tasks in the card, indexed by tag; for a free tag, the last task that had it.
     sent: Vec<Task>,
     free_tags: Vec<usize>,
     commands: u64,
@@ -70,7 +70,7 @@ struct InFlight {
 #[derive(Clone, Copy, Debug)]
 struct Task {
     tag: usize,
-    /// Place of the request.
+    /// Index of the request in `QueuedHost::requests`.
     of: usize,
     command: Request,
     /// Time when the task is sent.
@@ -80,7 +80,7 @@ struct Task {
 }
 
 impl Task {
-    /// Content of a tag that was never used.
+    /// Task of a tag that has never been used.
     const NONE: Task = Task {
         tag: 0,
         of: 0,

@@ -85,12 +85,13 @@ impl UsbHost {
         }
     }
 
-    /// Returns the speed of the link to `stick`: the lower one of both sides.
+    /// Returns the speed of the link to `stick`: the lower of the speeds of both sides.
     pub fn link_speed(&self, stick: &Stick) -> UsbSpeed {
         self.speed.min(stick.speed)
     }
 
-    /// Returns a model of `stick` behind its link, without the software of this machine. `seed` draws its medium.
+    /// Returns a model of `stick` behind its link, without the software of this machine. `seed` draws the medium of the
+    /// stick.
     pub fn link(&self, stick: &Stick, seed: u64) -> Box<dyn Model> {
         Box::new(CardModel::new(stick.flash.clone(), self.link_speed(stick).wires(), seed))
     }

@@ -35,7 +35,7 @@ pub enum VolumeError {
         /// Place of the member in the list given.
         member: usize,
     },
-    /// A device was given twice, or a copy of a member beside the member.
+    /// A device was given twice, or a member was given together with a copy of it.
     Duplicate {
         /// Place of the second one in the list given.
         member: usize,
@@ -54,7 +54,7 @@ pub enum VolumeError {
         /// Number of members of the volume.
         of: usize,
     },
-    /// A member returned in an older state than another member knows of it, for example from a backup.
+    /// A member came back in an older state than the one that another member knows, for example from a backup.
     Stale {
         /// Place of the member in the list given.
         member: usize,
@@ -71,7 +71,7 @@ pub enum VolumeError {
         /// Logical bytes without a copy.
         bytes: u64,
     },
-    /// The number of a member names no member, or one that cannot be changed in this way.
+    /// There is no member with the given number, or it cannot be changed in this way.
     NoMember(String),
     /// A structure on the medium is damaged in all of its copies.
     Damaged(String),

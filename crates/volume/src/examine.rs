@@ -1,6 +1,6 @@
-//! The journal and the checkpoint of one member, as a person sees them who examines a damaged volume.
+//! The journal and the checkpoint of one member, as they are shown to a person who examines a damaged volume.
 //!
-//! Nothing is recovered, and a damaged structure does not hide the ones behind it.
+//! Nothing is recovered, and a damaged structure does not hide those that follow it.
 
 use crate::VolumeError;
 use crate::format::{Entry, Fault, Place, Run, Superblock};
@@ -27,7 +27,7 @@ pub enum Damage {
     Invalid(Fault),
     /// The place of the run lies outside of the member, or is missing.
     NoPlace,
-    /// The place of the run has a run of another checkpoint, or another run of this one.
+    /// The place of the run holds a run of another checkpoint, or another run of this one.
     OtherRun,
 }
 
@@ -89,8 +89,8 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Passes every run of the checkpoint to `each` with its number, up to the first damaged one: a run has the place of
-    /// the next.
+    /// Passes every run of the checkpoint to `each` with its number, up to and including the first damaged one, since
+    /// each run contains the place of the next.
     pub async fn checkpoint(&self, cx: &Context, mut each: impl FnMut(u32, Result<Run, Damage>)) {
         let root = &self.superblock.root;
         let mut next = root.first;

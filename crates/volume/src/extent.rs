@@ -1,8 +1,9 @@
 //! An extent of the map: a range of the volume and the places that store it.
 //!
-//! A map has many millions of extents, so an extent is packed into 56 bytes. Numbers are little-endian bytes, as long as
-//! the limits of the format need. An extent with one copy and one checksum or tag, or two copies and one checksum, has
-//! no other memory. Any other one has a block on the heap with its further pointers and its checksums or tags.
+//! A map has many millions of extents, so an extent is packed into 56 bytes. Numbers are little-endian, and only as
+//! long as the limits of the format require. An extent with one copy and one checksum or tag, or two copies and one
+//! checksum, has no other memory. Any other extent has a block on the heap for its further pointers and its checksums
+//! or tags.
 
 use crate::encode::{Check, Compression};
 use crate::format::MEMBERS_MAX;
@@ -10,11 +11,11 @@ use crate::keys::{TAG_LEN, Tag};
 use std::fmt;
 use std::ops::{Deref, Range};
 
-/// Limit of the blocks of a volume.
+/// Exclusive limit on the number of blocks of a volume.
 pub(crate) const BLOCKS_MAX: u64 = 1 << 48;
 /// Largest number of logical blocks of an extent.
 pub(crate) const LENGTH_MAX: u16 = (1 << 10) - 1;
-/// Limit of the stored bytes of an extent.
+/// Exclusive limit on the number of stored bytes of an extent.
 pub(crate) const STORED_MAX: u32 = 1 << 24;
 /// Largest number of copies of an extent.
 pub(crate) const POINTERS_MAX: usize = 4;
@@ -24,7 +25,7 @@ pub(crate) const POINTERS_MAX: usize = 4;
 pub struct Pointer {
     /// Number of the member.
     pub member: u8,
-    /// The copy is cached: it may vanish at any time, and does not count as a replica.
+    /// True if the copy is cached: it may vanish at any time, and does not count as a replica.
     pub cached: bool,
     /// Number of the bucket.
     pub bucket: u32,
@@ -34,7 +35,7 @@ pub struct Pointer {
     pub generation: u32,
 }
 
-/// Result of work on an extent. The number is the byte on the medium.
+/// State of an extent, as found by earlier work on it. The number is the byte on the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum ExtentState {
@@ -97,7 +98,8 @@ impl Packed {
     }
 }
 
-/// The check of an extent, and further pointers. Stored bytes are in it because an enum has room for them.
+/// The checks of an extent, and its further pointers. The number of stored bytes is here because the enum has room for
+/// it.
 #[derive(Clone, PartialEq, Eq)]
 enum Body {
     /// One CRC-32C, and a second pointer if there are two.
@@ -106,17 +108,17 @@ enum Body {
     Xxh3 { stored: [u8; 3], sum: [u8; 8], second: Packed },
     /// One authentication tag.
     Tag { stored: [u8; 3], epoch: [u8; 4], write: [u8; 8], tag: Tag },
-    /// All pointers but the first, and the checksums or tags, of the kind that `kind` says.
+    /// All pointers but the first, and the checksums or tags, of the kind that `Extent::kinds` states.
     Heap { stored: [u8; 3], epoch: [u8; 4], write: [u8; 8], bytes: Box<[u8]> },
 }
 
-/// A range of blocks of the volume that is stored together, or the part of one that later writes left over.
+/// A range of blocks of the volume that is stored together, or the part of such a range that later writes left.
 ///
-/// The stored extent covers [`whole`](Extent::whole) blocks; the live range are the [`length`](Extent::length) blocks from
-/// block [`skip`](Extent::skip) of it on.
+/// The stored extent covers [`whole`](Extent::whole) blocks; the live range consists of [`length`](Extent::length) of
+/// these, from block [`skip`](Extent::skip) on.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Extent {
-    /// First block behind the live range.
+    /// First block after the live range.
     end: [u8; 6],
     /// From bit 0 on: length, skip and whole with 10 bits each, and the state.
     lengths: [u8; 4],
@@ -168,7 +170,7 @@ impl Extent {
         self.lengths = bits.to_le_bytes();
     }
 
-    /// Returns the 10 bits from bit `at` of the lengths on.
+    /// Returns 10 bits of `lengths`, from bit `at` on.
     fn ten_bits(&self, at: u32) -> u16 {
         (u32::from_le_bytes(self.lengths) >> at & 0x3ff) as u16
     }
@@ -208,7 +210,7 @@ impl Extent {
         };
     }
 
-    /// Returns the first block of the volume behind the live range.
+    /// Returns the first block of the volume after the live range.
     pub fn end(&self) -> u64 {
         let mut bytes = [0; 8];
         bytes[..6].copy_from_slice(&self.end);
@@ -230,7 +232,7 @@ impl Extent {
         self.ten_bits(20)
     }
 
-    /// Returns the result of work on the extent.
+    /// Returns the state of the extent.
     pub fn state(&self) -> ExtentState {
         match self.lengths[3] >> 6 {
             0 => ExtentState::Normal,
@@ -339,7 +341,7 @@ impl Extent {
         }
     }
 
-    /// Returns the memory of the extent on the heap in bytes.
+    /// Returns the number of bytes that the extent occupies on the heap.
     pub(crate) fn heap(&self) -> usize {
         match &self.body {
             Body::Heap { bytes, .. } => bytes.len(),
@@ -361,13 +363,13 @@ impl Extent {
         self.with_pointers(&[]).with_live(self.length(), self.skip(), ExtentState::Poisoned)
     }
 
-    /// Returns the extent with the mark that compression saves nothing.
+    /// Returns the extent, marked to show that compression saves no block.
     #[must_use]
     pub fn incompressible(&self) -> Extent {
         self.clone().with_live(self.length(), self.skip(), ExtentState::Incompressible)
     }
 
-    /// Returns the extent with a live range of `length` blocks behind the first `skip` blocks, and with a state.
+    /// Returns the extent with a live range of `length` blocks after the first `skip` blocks, and with a state.
     #[must_use]
     pub(crate) fn with_live(mut self, length: u16, skip: u16, state: ExtentState) -> Extent {
         self.set_lengths(length, skip, self.whole(), state);
@@ -379,8 +381,8 @@ impl Extent {
         self.stored().div_ceil(block)
     }
 
-    /// Returns the part of the extent whose live range is `keep`, a part of the present one. An extent that is not
-    /// compressed loses the units outside of `keep`, so that their space becomes free.
+    /// Returns the extent with its live range reduced to `keep`. An extent that is not compressed loses the units
+    /// outside of `keep`, so that their space becomes free.
     #[must_use]
     pub fn cut(&self, keep: Range<u64>, block: u32, unit: u32) -> Extent {
         let mut extent = self.clone();

@@ -1,11 +1,11 @@
 //! The journals of a volume as recovery reads them: a ring on each metadata member.
 //!
-//! A block that cannot be read may have an entry. The entries before and behind it show that one is missing. Behind the
-//! last one, the next entry begins at a known place; if no ring shows that it is not there, acknowledged changes may be
-//! lost, and the volume does not open.
+//! A block that cannot be read may hold an entry. If entries follow, their numbers show that one is missing. After the
+//! last entry, the next one would begin at a known place; if no ring shows that no entry is there, acknowledged changes
+//! may be lost, and the volume does not open.
 //!
-//! A ring may also have entries of another history: the member was used without the others. They are valid, but the
-//! chain of checksums does not lead to them, so they are discarded.
+//! A ring may also have entries of another history, from a time when the member was used without the others. Such
+//! entries are valid, but the chain of checksums does not lead to them, so they are discarded.
 
 use crate::VolumeError;
 use crate::format::Entry;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The ring of a member.
 struct Ring {
     member: usize,
-    /// Contents of a ring with unreadable blocks; those of other rings are not needed any more.
+    /// Contents of the ring if it has unreadable blocks; empty otherwise, because the contents are not needed any more.
     bytes: Vec<u8>,
     /// Offsets of the blocks that cannot be read.
     unreadable: BTreeSet<u64>,
@@ -50,14 +50,14 @@ pub(crate) struct End {
 pub(crate) struct Journals {
     layout: Layout,
     rings: Vec<Ring>,
-    /// Entries behind the checkpoint by their numbers. Several have the same number if histories differ.
+    /// Entries after the checkpoint, by their numbers. Several have the same number if histories differ.
     entries: BTreeMap<u64, Vec<Found>>,
-    /// First entry of the chain that a member lacks, by members.
+    /// Number of the first entry of the chain that a member lacks, by member.
     lacking: BTreeMap<usize, u64>,
 }
 
 impl Journals {
-    /// Reads the entries behind number `after` from the rings of these members.
+    /// Reads the entries after number `after` from the rings of these members.
     pub(crate) async fn read(
         cx: &Context,
         (layout, keyring): (&Layout, Option<&Keyring>),
@@ -106,7 +106,7 @@ impl Journals {
     /// histories.
     ///
     /// # Errors
-    /// Returns [`VolumeError::Damaged`] if an entry of the chain is missing, or may be in an unreadable block, and the
+    /// Returns [`VolumeError::Damaged`] if an entry of the chain is missing, or may be in an unreadable block; or the
     /// first error of `apply`.
     pub(crate) fn follow(
         &mut self,
@@ -164,8 +164,8 @@ impl Journals {
 }
 
 impl Ring {
-    /// Returns true if the entry behind `end` may be there, but cannot be read. It begins at the end of the chain, or at the
-    /// start of the ring.
+    /// Returns true if the ring may hold the entry after `end` in blocks that cannot be read. This entry would begin at
+    /// the end of the chain, or at the start of the ring.
     fn may_hide(&self, layout: &Layout, end: &End) -> bool {
         let block = u64::from(layout.block);
         let is_hidden = |at: u64| {

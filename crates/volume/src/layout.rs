@@ -12,13 +12,14 @@ use crate::limits;
 use crate::target;
 use crate::{NewMember, Options, VolumeError};
 
-/// Part of the space that garbage collection needs so that its cost stays bounded: one sixteenth.
+/// Share of the space that garbage collection needs so that its cost stays bounded: one sixteenth.
 const SPARE: u64 = 16;
-/// Part of a checkpoint for the salts of mounts: one 64th.
+/// Share of a checkpoint for the salts of mounts: one 64th.
 const SALTS: u64 = 64;
-/// Bytes of a checkpoint that earlier versions reserved for a block, without the check, before they added an eighth.
+/// Bytes that earlier versions reserved in a checkpoint for each block, besides those of its checksum or tag. To the
+/// sum of both, they added an eighth.
 const FORMER_BYTES: u64 = 44;
-/// Largest number of buckets of a checkpoint that is computed; no member has so many.
+/// Largest number of buckets that is computed for a checkpoint; no member has that many.
 const CHECKPOINT_MAX: u32 = u32::MAX / 2;
 /// Free buckets that remain for garbage collection.
 pub(crate) const COLLECT_RESERVE: u32 = 3;
@@ -32,7 +33,7 @@ pub(crate) struct Layout {
     pub(crate) block: u32,
     /// Size of a bucket in bytes.
     pub(crate) bucket: u32,
-    /// Bytes per checksum of a plain extent.
+    /// Bytes per checksum or tag of an uncompressed extent.
     pub(crate) unit: u32,
     /// Largest logical size of an extent in bytes.
     pub(crate) extent_max: u32,
@@ -50,7 +51,7 @@ pub(crate) struct Layout {
     pub(crate) background: u32,
     /// Members with cached copies. Zero if there are none.
     pub(crate) promote: u32,
-    /// The volume is encrypted.
+    /// True if the volume is encrypted.
     pub(crate) is_encrypted: bool,
     /// Logical size in bytes.
     pub(crate) size: u64,
@@ -165,8 +166,8 @@ impl Layout {
         u32::try_from(buckets).unwrap_or(u32::MAX).min(CHECKPOINT_MAX)
     }
 
-    /// Returns the largest number of buckets of a checkpoint: each block is an extent of its own, with all of its copies
-    /// and a cached one.
+    /// Returns the largest number of buckets of a checkpoint. It is reached if each block is an extent of its own, with
+    /// all of its copies and a cached one.
     fn checkpoint_max(&self) -> u32 {
         let check = match self.checksum {
             _ if self.is_encrypted => TAG_LEN + TAG_WRITER_LEN,
@@ -180,7 +181,8 @@ impl Layout {
         self.buckets_for(records + records / SALTS)
     }
 
-    /// Returns the number of buckets for a checkpoint in the sizes of volumes of earlier versions.
+    /// Returns the number of buckets that earlier versions reserved for a checkpoint when they computed the size of a
+    /// volume.
     fn former_checkpoint_max(&self) -> u32 {
         let check = if self.is_encrypted { TAG_LEN + TAG_WRITER_LEN } else { 4 };
         let bytes = self.size / u64::from(self.block) * (FORMER_BYTES + check as u64) * 9 / 8;
@@ -345,8 +347,8 @@ pub(crate) fn limit(layout: &Layout, largest: u64) -> String {
     )
 }
 
-/// Returns the largest logical size of which these members can store all copies. The checkpoints of a larger volume need
-/// more space, so the size and its reserve are found together.
+/// Returns the largest logical size for which these members can store all copies. The checkpoints of a larger volume
+/// need more space, so the size and the reserve for them are found together.
 pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
     let bucket = u64::from(layout.bucket);
     layout.buckets = buckets(entries);
@@ -366,7 +368,7 @@ pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
         (usable - usable / SPARE) / u64::from(layout.block) * u64::from(layout.block)
     };
     let raw = layout.buckets * bucket;
-    // The reserve falls with the size, so a few rounds from both sides meet.
+    // The reserve shrinks with the size, so the bisection converges.
     let (mut low, mut high) = (0, raw);
     while high - low > bucket {
         layout.size = low.midpoint(high);
@@ -382,7 +384,8 @@ fn buckets(entries: &[MemberEntry]) -> u64 {
     current.map(|entry| u64::from(entry.buckets)).sum()
 }
 
-/// Returns the largest amount of data of which members with this space hold `copies` copies on different members.
+/// Returns the largest amount of data of which members with this space can hold `copies` copies, each on a different
+/// member.
 fn replicated(space: &[u64], copies: u64) -> u64 {
     let (mut low, mut high) = (0, space.iter().sum::<u64>() / copies);
     while low < high {

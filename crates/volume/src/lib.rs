@@ -1,7 +1,7 @@
 //! A copy-on-write volume over several block devices.
 //!
 //! A volume presents devices of different sizes and speeds as one device. It stores a checksum or an authentication tag
-//! for every extent, compresses and encrypts, keeps replicas, and moves data between the devices by targets.
+//! for every extent, compresses and encrypts, keeps replicas, and moves data between the devices according to targets.
 //!
 //! - [`encode`] turns the bytes of an extent into the bytes that a member stores, and back.
 //! - [`keys`] derives the keys of an encrypted volume from its passphrase.

@@ -1,5 +1,5 @@
-//! Limits of the sizes of a volume. A new volume has to keep them, and so does a superblock that is read, so that the engine
-//! can rely on them.
+//! Limits of the sizes of a volume. A new volume has to respect them, and so does a superblock that is read, so that
+//! the engine can rely on them.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ pub(crate) const BUCKETS_MAX: u32 = 1 << 26;
 /// Largest size of the journal in bytes.
 const JOURNAL_MAX: u64 = 1 << 30;
 
-/// The sizes that a volume keeps for its life.
+/// The sizes that are fixed for the life of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) block: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Sizes {
     pub(crate) extent_max: u32,
 }
 
-/// A size that is no power of two in its range.
+/// A size that is not a power of two within its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OutOfRange {
     pub(crate) name: &'static str,

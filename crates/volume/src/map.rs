@@ -1,7 +1,7 @@
 //! The map of a volume in memory: extents in logical order, without overlaps.
 //!
-//! The map is a B-tree of two levels: leaves of up to [`LEAF_MAX`] extents, found by the logical end of their last one.
-//! A clone shares the leaves; a leaf is copied when one of its owners changes it. So a checkpoint and a garbage
+//! The map is a B-tree of two levels: leaves of up to [`LEAF_MAX`] extents, found by the logical end of their last
+//! extent. A clone shares the leaves; a leaf is copied when one of its owners changes it. So a checkpoint and a garbage
 //! collection read a frozen copy while writes continue.
 
 use crate::extent::Extent;
@@ -17,7 +17,7 @@ const GROWTH: usize = 4;
 const LEAF_BYTES: usize = 80;
 /// Memory in bytes that the allocator adds to a block on the heap.
 const BLOCK_BYTES: usize = 8;
-/// Steps of an interpolation search before a binary search.
+/// Maximum number of steps of an interpolation search before a binary search.
 const INTERPOLATIONS: usize = 3;
 
 /// The map of a volume.
@@ -52,7 +52,7 @@ impl Map {
         self.leaves.values().map(leaf).sum()
     }
 
-    /// Returns the first block behind the last extent.
+    /// Returns the first block after the last extent.
     pub(crate) fn end(&self) -> u64 {
         self.leaves.keys().next_back().copied().unwrap_or(0)
     }
@@ -62,7 +62,7 @@ impl Map {
         self.leaves.values().flat_map(|leaf| leaf.iter())
     }
 
-    /// Returns all extents in order, by leaves. Each leaf leaves the memory when the next one is taken, unless another map
+    /// Returns all extents in order, by leaves. Each leaf is freed when the next one is taken, unless another map
     /// shares it.
     pub(crate) fn into_leaves(self) -> impl Iterator<Item = Arc<Vec<Extent>>> {
         self.leaves.into_values()
@@ -77,12 +77,12 @@ impl Map {
             .take_while(move |extent| extent.start() < end)
     }
 
-    /// Maps the live range of `extent`, and replaces what it held. Calls `changed` with each extent that disappears and
-    /// the parts of it that remain.
+    /// Maps the live range of `extent`, and replaces what the range held. Calls `changed` with each extent that
+    /// disappears and the parts of it that remain.
     pub(crate) fn insert(&mut self, extent: Extent, changed: impl FnMut(&Extent, &[Extent])) {
         self.remove(extent.live(), changed);
         let at = self.leaves.range(extent.end()..).next().map(|(end, _)| *end);
-        // An extent behind all others goes to the last leaf.
+        // An extent after all others goes to the last leaf.
         let key = at.or_else(|| self.leaves.keys().next_back().copied());
         self.len += 1;
         let Some(key) = key else {
@@ -161,7 +161,7 @@ impl Map {
 /// cache lines.
 fn ended(leaf: &[Extent], leaf_end: u64, block: u64) -> usize {
     let Some(first) = leaf.first() else { return 0 };
-    // The extents before `low` end at or before `block`, and those from `high` on end behind it.
+    // The extents before `low` end at or before `block`, and those from `high` on end after it.
     let (mut low, mut high) = (0, leaf.len());
     let (mut low_block, mut high_block) = (first.start(), leaf_end);
     for _ in 0..INTERPOLATIONS {

@@ -14,12 +14,12 @@ use std::sync::Arc;
 pub(crate) struct Member {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) entry: MemberEntry,
-    /// The device is there.
+    /// True if the device is present.
     pub(crate) present: bool,
 }
 
 impl Member {
-    /// Creates a member whose device is not there: every request fails.
+    /// Creates a member whose device is absent: every request fails.
     pub(crate) fn absent(entry: MemberEntry) -> Member {
         Member { device: Arc::new(Absent), entry, present: false }
     }
@@ -87,8 +87,7 @@ pub(crate) async fn read_long(
     Ok(bytes)
 }
 
-/// Reads `length` bytes from `offset` on in spite of unreadable blocks, which become zeroes. Returns the offsets of these
-/// blocks within the bytes as well.
+/// Reads `length` bytes from `offset` on. Unreadable blocks become zeroes; also returns their offsets within the bytes.
 pub(crate) async fn read_blocks(
     device: &dyn BlockDevice,
     cx: &Context,
@@ -156,7 +155,7 @@ pub(crate) async fn erase_superblocks(device: &dyn BlockDevice, cx: &Context) ->
     erased.and(flush(device, cx).await)
 }
 
-/// Reads the newest valid copy of a superblock. Returns it with true if all three copies agree.
+/// Reads the newest valid copy of a superblock. Returns it, and true if all three copies agree.
 pub(crate) async fn read_superblock(
     device: &dyn BlockDevice,
     cx: &Context,

@@ -1,13 +1,15 @@
-//! Knowledge of the members about each other: which of them took part in the last changes.
+//! Knowledge that the members have of each other: which of them took part in the last changes.
 //!
-//! Each superblock has the clock of its own member, which counts the openings and losses of members in which it took
-//! part, and the last clock that it knows of every other member: a vector clock. A clock is known (*shared*) to all members
-//! that take part in a change when it begins, and known to be durable when its superblock was written. The superblock also marks the members without which
-//! the volume went on. From the superblocks of the present members follows:
+//! Each superblock has a vector clock: the clock of its own member, and the last value that it knows of the clock of
+//! every other member. The clock of a member counts the openings of the volume and the losses of members in which the
+//! member took part. When such a change begins, its clocks are known (*shared*) to all members that take part; a clock
+//! is known to be durable once the superblock with it has been written. The superblock also marks the members without
+//! which the volume went on. The superblocks of the present members show the following:
 //!
-//! - A member with a smaller clock than another one knows of it returned to an older state (*stale*): it is never used.
+//! - A member whose clock is smaller than the value that another member knows has returned to an older state (*stale*):
+//!   it is never used.
 //! - A member without which another one went on is *behind*: its journal and checkpoint are not current. Its data is,
-//!   because nothing is reused on a member that is absent, and the map of the others knows what was replaced.
+//!   because nothing is reused on a member that is absent, and the map on the others records what was replaced.
 //! - Two members that went on without each other *diverged*: no order of their changes exists.
 
 use crate::format::{Seen, Superblock};
@@ -42,7 +44,7 @@ pub(crate) fn judge(present: &[&Superblock]) -> Result<Standing, (u8, u8)> {
     Ok(standing)
 }
 
-/// Returns the knowledge of all present members together, without marks.
+/// Returns the combined knowledge of all present members, without marks of absence.
 pub(crate) fn merge(present: &[&Superblock], members: usize) -> Vec<Seen> {
     let merged = |n: usize| {
         let own = present.iter().filter(|one| usize::from(one.member) == n).map(|one| one.clock);

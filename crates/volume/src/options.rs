@@ -18,7 +18,7 @@ pub struct Options {
     pub block: u32,
     /// Size of a bucket in bytes: a power of two from 16 KiB to 64 MiB. The erase unit of the members is a good choice.
     pub bucket: u32,
-    /// Bytes per checksum of a plain extent: a power of two from the block size to 64 KiB.
+    /// Bytes per checksum or tag of an uncompressed extent: a power of two from the block size to 64 KiB.
     pub checksum_block: u32,
     /// Largest logical size of an extent in bytes: a power of two from `checksum_block` to 256 KiB, and
     /// at most a quarter of a bucket.
@@ -33,11 +33,12 @@ pub struct Options {
     pub background_compression: Compressor,
     /// Members for data of each kind.
     pub targets: Targets,
-    /// Size of the journal on each member that has one, in bytes. Zero means a default by the size of the member.
+    /// Size of the journal on each member that has one, in bytes. Zero means a default that depends on the size of the
+    /// smallest member.
     pub journal: u64,
-    /// Encrypts and authenticates data, journal and map.
+    /// Keys for the encryption of data, journal and map; `None` for a volume without encryption.
     pub encryption: Option<Encryption>,
-    /// Logical size of the volume in bytes. Zero means all the space of the members without the reserve for garbage
+    /// Logical size of the volume in bytes. Zero means all the space of the members except for the reserve for garbage
     /// collection.
     pub size: u64,
 }
@@ -110,12 +111,13 @@ pub struct NewMember {
     pub device: Arc<dyn BlockDevice>,
     /// Label, such as `ssd.a`; targets name a device or a prefix of labels. At most 31 bytes.
     pub label: String,
-    /// Number of copies that a copy on this device counts for; 0 makes it a pure cache, without journal and checkpoints.
+    /// Number of copies that one copy on this device counts as; 0 makes it a pure cache, without journal and
+    /// checkpoints.
     pub durability: u8,
 }
 
 impl NewMember {
-    /// Creates a member without a label, of durability 1.
+    /// Creates a member without a label and with durability 1.
     pub fn new(device: Arc<dyn BlockDevice>) -> NewMember {
         NewMember { device, label: String::new(), durability: 1 }
     }

@@ -1,4 +1,4 @@
-//! Recovery: the state of a volume after its last checkpoint and the journal entries behind it.
+//! Recovery: the state of a volume after its last checkpoint and the journal entries that follow it.
 //!
 //! Entries have consecutive numbers, each contains the checksum of the one before, and an entry is written only after
 //! the one before is durable. So at most the last entry is torn, and a valid entry beyond a missing one proves that the
@@ -33,13 +33,14 @@ pub(crate) struct Recovered {
     pub(crate) previous: u32,
     /// Offset of the next entry.
     pub(crate) at: u64,
-    /// Bytes of the journal behind the checkpoint.
+    /// Bytes of the journal after the checkpoint.
     pub(crate) used: u64,
     /// Buckets of the checkpoint.
     pub(crate) checkpoint_buckets: Vec<(u8, u32)>,
-    /// A metadata member lacks a part that another one has, or the journal was replayed: a new checkpoint is due.
+    /// True if a new checkpoint is due, because a journal or checkpoint has a fault, or because a member that is no
+    /// longer a metadata member still has one.
     pub(crate) incomplete: bool,
-    /// Faults of the checkpoints and journals of members, beside which others are sound.
+    /// Faults of the checkpoints and journals, by member; those of other members are sound.
     pub(crate) faults: Vec<(usize, String)>,
 }
 
@@ -73,7 +74,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Checks that the extent fits the volume.
+    /// Checks that the extent is possible in the volume.
     fn check_extent(&self, extent: &Extent) -> Result<(), Fault> {
         let Layout { block, unit, extent_max, size, .. } = self.layout;
         let logical = u32::from(extent.whole()) * block;
@@ -164,7 +165,7 @@ pub(crate) async fn recover(
     finish(layout, replay, recovered)
 }
 
-/// Applies the entries behind the checkpoint in order.
+/// Applies the entries after the checkpoint in order.
 fn replay_entries(
     layout: &Layout,
     journals: &mut Journals,
@@ -218,8 +219,8 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
     Ok(recovered)
 }
 
-/// Returns the copies of an extent without cached copies whose buckets were reused, and without second copies on
-/// a member, which a garbage collection of earlier versions could leave. Reconcile stores other copies in their place.
+/// Returns the copies of an extent, except for cached copies whose buckets were reused, and for second copies on the
+/// same member, which garbage collection could leave in earlier versions. Reconcile stores other copies in their place.
 fn kept(extent: &Extent, allocator: &Allocator, blocks: u32) -> Result<Vec<Pointer>, String> {
     let pointers = extent.pointers();
     let mut kept = Vec::with_capacity(pointers.len());

@@ -15,7 +15,7 @@ pub struct Targets {
     pub foreground: String,
     /// Members on which data finally rests. Without one, data stays where it is.
     pub background: String,
-    /// Members on which reads, and moves to the background, leave a cached copy. Without one, they leave none.
+    /// Members on which reads, and moves to the background, leave a cached copy. Without this target, they leave none.
     pub promote: String,
     /// Members for the journal and the checkpoints.
     pub metadata: String,
@@ -53,7 +53,7 @@ pub(crate) fn check_label(label: &str) -> Result<(), VolumeError> {
     Err(VolumeError::Option(format!("label {label:?}: at most {LABEL_MAX} bytes, without NUL")))
 }
 
-/// Returns a bit for each member to which a target applies: those with the label, with a label that continues it behind
+/// Returns a bit for each member to which a target applies: those with the label, with a label that continues it after
 /// a dot, or with the number.
 pub(crate) fn mask(target: &str, members: &[MemberEntry]) -> u32 {
     let is_meant = |(n, member): (usize, &MemberEntry)| {

@@ -186,14 +186,14 @@ impl fmt::Display for Refusal {
             Refusal::NotRequested => f.write_str("the controller asks for no host memory (HMPRE is 0)"),
             Refusal::MinimumAboveLimit { minimum, limit } => write!(
                 f,
-                "the controller needs at least {} (HMMIN), the driver lends at most {} (max_host_mem_size_mb): nothing is \
+                "the controller needs at least {} (HMMIN), but the driver lends at most {} (max_host_mem_size_mb): nothing is \
                  lent",
                 mib(*minimum),
                 mib(*limit)
             ),
             Refusal::NoMemory { minimum, allocated_max, least } => write!(
                 f,
-                "the host's memory gave {} in chunks of {least} B or more, the controller needs at least {} (HMMIN): \
+                "the host could allocate {} in chunks of {least} B or more, but the controller needs at least {} (HMMIN): \
                  nothing is lent",
                 mib(*allocated_max),
                 mib(*minimum)
@@ -316,7 +316,7 @@ mod tests {
         let mut scarce = Fragmented { largest: MIB, free: 5 * MIB, next: 0, allocated_bytes: 0 };
         let refusal = driver.start(&requesting(61_440, 2_048), &mut scarce).expect_err("too little");
         assert_eq!(refusal, Refusal::NoMemory { minimum: 8 * MIB, allocated_max: 5 * MIB, least: 8_192 });
-        assert_eq!(scarce.allocated_bytes, 0, "what was tried is free again");
+        assert_eq!(scarce.allocated_bytes, 0, "failed attempts free their memory");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Estimate of the rate of write-back (Linux 6.1, mm/page-writeback.c: `wb_update_write_bandwidth`).
 //!
-//! The estimate is updated every 200 ms at most. It is a running mean over three seconds, smoothed a second time so
-//! that it follows a change without overshooting. As in Linux, it begins at 100 MB/s.
+//! The estimate is updated at most every 200 ms. It is a running mean over three seconds, smoothed a second time so
+//! that it follows a change without overshooting. As in Linux, it begins at 100 MiB/s.
 
 use flashlab_sim::{Duration, Instant};
 
 /// Least time between two updates.
 const INTERVAL: Duration = Duration::from_ms(200);
-/// Period of the mean: three seconds, rounded up to a power of two of ticks at 250 Hz.
+/// Period of the mean: three seconds, rounded up to a power-of-two number of ticks at 250 Hz.
 const PERIOD: Duration = Duration::from_ms(4_096);
-/// Initial estimate: 100 MB/s in pages.
+/// Initial estimate: 100 MiB/s in pages.
 const INITIAL: u64 = 100 << (20 - 12);
 
 /// Pages written back, and their rate.
@@ -33,7 +33,7 @@ impl Bandwidth {
         self.smoothed.max(1)
     }
 
-    /// Notes that write-back begins at `now` after a pause, which does not count.
+    /// Notes that write-back begins at `now`. The pause before it does not count.
     pub(super) fn resume(&mut self, now: Instant) {
         (self.written, self.since) = (0, now);
     }

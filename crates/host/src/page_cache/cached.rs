@@ -1,11 +1,11 @@
-//! The cache above a device, as a model for jobs.
+//! A device under its page cache, as a model on which jobs run.
 
 use super::PageCache;
 use alloc::boxed::Box;
 use core::ops::Range;
 use flashlab_sim::{CloneModel, Completion, FileId, Geometry, Instant, Model, Observer, PowerCut, Request};
 
-/// A device under its page cache. Requests are calls of programs: `read`, `write`, `fsync` and `fdatasync`, of any
+/// A device under its page cache. Requests are calls of programs: `read`, `write`, `fsync` and `fdatasync`, with any
 /// offset and length. [`Request::drop_pages`] drops the pages of a file; trims are unsupported.
 pub struct Cached<'a> {
     cache: &'a mut PageCache,

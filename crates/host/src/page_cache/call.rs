@@ -1,4 +1,4 @@
-//! Calls of programs: their way from the arrival to the completion.
+//! Calls of programs, from their arrival to their completion.
 //!
 //! A call alternates between processor time, after which an event continues it, and waits for groups of requests. The
 //! times of its parts sum to its latency.
@@ -26,7 +26,7 @@ pub(super) struct Call {
     stage: Stage,
     /// Requests that reach the queue when the processor time of the present step is over.
     plug: Vec<Io>,
-    /// Groups of requests that the call waits for, and the start of the wait.
+    /// Number of groups of requests that the call waits for, and the start of the wait.
     waiting: u32,
     waits_since: Option<Instant>,
     status: Status,
@@ -42,7 +42,7 @@ enum Stage {
     MakeDirty,
     /// The limits are checked, and the writer may pause.
     Balance,
-    /// A read goes on at page `index`.
+    /// A read continues at page `index`.
     Read { index: u64, window: Window },
     /// Dirty pages are written back.
     WriteBack(Writer),
@@ -50,7 +50,8 @@ enum Stage {
     StartFlush,
     /// The call waits for this flush.
     AwaitFlush(IoId),
-    /// The writes are complete, or begun for a file of a filesystem, and the clean pages of the file are to be dropped.
+    /// The writes are complete (for a file of a filesystem, only submitted), and the clean pages of the file are to be
+    /// dropped.
     Drop,
     /// The call returns.
     Return,
@@ -126,7 +127,7 @@ impl PageCache {
         self.agenda.insert(end, Event::Step(id));
     }
 
-    /// Lets a call wait for a group in flight.
+    /// Makes a call wait for a group in flight.
     fn wait(&mut self, call: &mut Call, id: CallId, group: IoId, at: Instant) {
         let group = self.groups.get_mut(&group).expect("a call waits for requests in flight");
         group.waiters.push(id);
@@ -134,11 +135,11 @@ impl PageCache {
         call.waits_since = Some(at);
     }
 
-    /// Notes the completion of a group that a call waits for. The last one continues the call.
+    /// Notes the completion of a group that a call waits for. The call continues after its last group.
     pub(super) fn wake(&mut self, id: CallId, status: Status, done: &Completion) {
         let call = self.calls.get_mut(&id).expect("a waiting call is in progress");
         call.waiting -= 1;
-        // Errors of writes are those of the file, which the next `fsync` reports.
+        // Write errors belong to the file, and the next `fsync` reports them.
         if status != Status::Ok
             && !matches!(call.stage, Stage::WriteBack(_) | Stage::StartFlush | Stage::Drop)
         {
@@ -170,7 +171,7 @@ impl PageCache {
                 Stage::Read { index, window: self.take_window(file, index) }
             }
             op if op.is_flush() => Stage::WriteBack(Writer::new(self.pages.dirty_from(file, 0), true)),
-            // `BLKFLSBUF` waits for pages in write-back, `POSIX_FADV_DONTNEED` does not.
+            // `BLKFLSBUF` waits for pages in write-back; `POSIX_FADV_DONTNEED` does not.
             Op::Trim => Stage::WriteBack(Writer::new(self.pages.dirty_from(file, 0), self.is_device(file))),
             _ => Stage::Copy,
         };
@@ -208,7 +209,7 @@ impl PageCache {
         true
     }
 
-    /// Returns true if the device has data of a page.
+    /// Returns true if the device holds data for a page.
     fn has_data(&self, device: &dyn Model, file: FileId, index: u64) -> bool {
         match self.files.get(&file) {
             Some(known) => known.has_data && index * PAGE < known.size,
@@ -284,7 +285,8 @@ impl PageCache {
         };
         let mut requests = plan.map_or(0, |plan| self.stage_read(device, call, file, plan));
         if state == PageState::Absent && self.pages.state(key) == PageState::Absent {
-            // The window of the stream begins behind a page that was replaced since. Linux reads that page alone.
+            // The window of the stream begins after this page, which has been replaced since its read. Linux then reads
+            // the page alone.
             let plan = ReadPlan { start: index, pages: 1, mark: None };
             requests += self.stage_read(device, call, file, plan);
         }
@@ -379,14 +381,14 @@ impl PageCache {
         }
     }
 
-    /// Waits for all writes of a file that are in flight. The flush of the device follows, or the drop of the pages.
+    /// Waits for all writes of a file that are in flight. Then flushes the device, or drops the pages.
     fn await_writes(&mut self, device: &dyn Model, call: &mut Call, id: CallId, at: Instant) -> bool {
         let file = call.request.file;
         let of_file = self.groups.iter().filter(|(_, group)| group.file == file && group.op.is_write());
         let writes: Vec<IoId> = of_file.map(|(group, _)| *group).collect();
         let drops = call.request.drops_pages();
         call.stage = if drops { Stage::Drop } else { Stage::StartFlush };
-        // `POSIX_FADV_DONTNEED` waits for no writes, `BLKFLSBUF` and `fsync` do.
+        // `POSIX_FADV_DONTNEED` does not wait for writes; `BLKFLSBUF` and `fsync` do.
         if !writes.is_empty() && (!drops || self.is_device(file)) {
             writes.into_iter().for_each(|group| self.wait(call, id, group, at));
             return true;
@@ -407,8 +409,8 @@ impl PageCache {
     }
 }
 
-/// Returns the parts of a wait of `time` that a request of latency `spent` ended. If the request began before the wait,
-/// its first parts belong to the time before.
+/// Returns the parts of a wait that lasted `time`, given the latency `spent` of the request that ended it. If the
+/// request began before the wait, its first parts belong to the time before and are left out.
 fn clip(spent: &Spent, time: Duration) -> Spent {
     let total = spent.total();
     let mut clipped = *spent;

@@ -5,8 +5,8 @@
 //! ratio. The ratio falls with the cube of the distance from the set point: it is 2 far below the set point, 1 at the
 //! set point, and 0 at the limit.
 //!
-//! Not modelled: limits per device and per control group, and Linux' estimate of each task's share: writers share one
-//! rate.
+//! Not modelled: limits per device and per control group, and the estimate that Linux makes of each task's share. Here,
+//! all writers share one rate.
 
 use super::parameters::Settings;
 use flashlab_sim::Duration;
@@ -20,11 +20,11 @@ pub(super) struct DirtyLimits {
 
 /// Longest pause (`MAX_PAUSE`, HZ/5).
 pub(super) const PAUSE_MAX: Duration = Duration::from_ms(200);
-/// Pause that Linux aims at: a writer is checked after as many pages as it may dirty in this time.
+/// Pause that Linux aims at. A writer is checked after as many pages as it may dirty in this time.
 const PAUSE_TARGET: Duration = Duration::from_ms(10);
-/// Fewest pages between two checks (`DIRTY_POLL_THRESH`, 128 KiB).
+/// Minimum number of pages between two checks (`DIRTY_POLL_THRESH`, 128 KiB).
 const POLL_MIN: u64 = 32;
-/// Fixed point of the ratio: `RATELIMIT_CALC_SHIFT`.
+/// Fractional bits of the fixed-point ratio: `RATELIMIT_CALC_SHIFT`.
 const SHIFT: u32 = 10;
 
 impl DirtyLimits {
@@ -41,7 +41,7 @@ impl DirtyLimits {
         self.limit
     }
 
-    /// Returns true if the flusher writes back whatever the age of the pages. `dirty` excludes pages in write-back.
+    /// Returns true if the flusher writes pages back regardless of their age. `dirty` excludes pages in write-back.
     pub(super) fn is_above_background(&self, dirty: u64) -> bool {
         dirty > self.background
     }
@@ -69,8 +69,8 @@ impl DirtyLimits {
         (dirty > self.freerun()).then(|| (bandwidth * self.position_ratio(dirty)) >> SHIFT)
     }
 
-    /// Returns the number of pages that a writer dirties before the limits are checked again. Far below the limit, it
-    /// is the square root of the distance (`dirty_poll_interval`).
+    /// Returns the number of pages that a writer dirties before the limits are checked again. Up to the freerun
+    /// ceiling, it is roughly the square root of the distance to the limit (`dirty_poll_interval`).
     pub(super) fn poll_interval(&self, dirty: u64, bandwidth: u64) -> u64 {
         if dirty > self.freerun() {
             return (bandwidth * PAUSE_TARGET.as_ns() / 1_000_000_000).max(POLL_MIN);

@@ -3,8 +3,8 @@
 //! The timer expires every five seconds while a page is dirty, rounded up to the grid of the kernel's timer wheel.
 //! Files whose first dirty page is 30 s old are then written until they are clean. Above the background threshold,
 //! files are written in turn, at least 4 MiB of each at a time, until the amount of dirty data is below the threshold.
-//! A device that has never written back has no share of the threshold, so the first timer writes all of its dirty
-//! pages.
+//! A device to which nothing has been written back yet has no share of the threshold, so the first timer writes all of
+//! its dirty pages.
 
 use super::pages::PageKey;
 use super::queue::Io;
@@ -16,10 +16,10 @@ use flashlab_sim::{Duration, FileId, Instant, Model};
 
 /// Grid of timers of 4 to 32 s at 250 Hz (kernel/time/timer.c): 64 ticks.
 const TIMER_GRID: Duration = Duration::from_ms(256);
-/// Least part of a file in pages that is written at a time (`MIN_WRITEBACK_PAGES`).
+/// Minimum number of pages of a file that are written at a time (`MIN_WRITEBACK_PAGES`).
 const PART_MIN: u64 = 1024;
 
-/// Reason for which the flusher writes.
+/// Reason why the flusher writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     /// The background threshold is exceeded.
@@ -34,10 +34,10 @@ enum Work {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flusher {
     work: Option<Work>,
-    /// True if an event of the flusher is on the agenda, or it waits for room.
+    /// True if the agenda holds an event of the flusher, or the flusher waits for room.
     is_active: bool,
     awaits_room: bool,
-    /// Pages of the current part, and the part's file.
+    /// File of the current part, and the writer of its pages.
     writer: Option<(FileId, Writer)>,
     /// Requests that reach the queue when their processor time is over.
     plug: Vec<Io>,
@@ -74,7 +74,7 @@ impl Flusher {
         self.has_history = true;
     }
 
-    /// Returns the file of the next part: the first one after the last file that is due.
+    /// Returns the file of the next part: the first file due after `last_file`, or else the first file due.
     fn next_file(&self, work: Work) -> Option<FileId> {
         let is_due = |since: Instant| match work {
             Work::Background | Work::Close => true,
@@ -87,7 +87,7 @@ impl Flusher {
 }
 
 impl PageCache {
-    /// Notes that a page of `file` became dirty at `now`. Starts the timer with the first one.
+    /// Notes that a page of `file` became dirty at `now`. Starts the timer if it is not running.
     pub(super) fn note_dirty(&mut self, file: FileId, now: Instant) {
         self.flusher.dirty_since.entry(file).or_insert(now);
         self.set_timer(now);
@@ -186,7 +186,7 @@ impl PageCache {
                     return;
                 }
                 Plug::Blocked(_) => {
-                    // A page that became dirty again is written after its present write.
+                    // A page that became dirty again is written after its current write completes.
                     self.flusher.awaits_room = true;
                     return;
                 }

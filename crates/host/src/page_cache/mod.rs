@@ -47,9 +47,9 @@ use read_ahead::{ReadLimits, Window};
 use throttle::Throttle;
 use writer::Run;
 
-/// Time for which a pause counts (`wb_recent_wait`).
+/// Time for which a pause counts as recent (`wb_recent_wait`).
 const RECENT: Duration = Duration::from_secs(1);
-/// Open files whose streams are told apart.
+/// Maximum number of read streams whose read-ahead windows are kept.
 const WINDOWS: usize = 64;
 /// Longest read that completes as a whole: 256 pages (`BIO_MAX_VECS`).
 const BIO_PAGES: u64 = 256;
@@ -58,20 +58,20 @@ const BIO_PAGES: u64 = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct CachedFile {
     size: u64,
-    /// True if the device has data in all of the file, so that a write of a part of a page reads the page first.
+    /// True if the device has data in all of the file, so that a write to a part of a page reads the page first.
     has_data: bool,
 }
 
 /// An event of the cache itself; completions of the device are not among them.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A call goes on.
+    /// A call continues.
     Step(CallId),
-    /// The flusher goes on.
+    /// The flusher continues.
     Flusher,
     /// The flusher's timer expires.
     Timer,
-    /// A window of the limits of writes in flight ends.
+    /// A window of the write throttle ends.
     Window,
 }
 
@@ -87,7 +87,7 @@ struct Group {
     waiters: Vec<CallId>,
 }
 
-/// Counters of pages of 4 KiB.
+/// Counters of the cache. All but `pauses` count pages of 4 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Pages that calls read.
@@ -177,12 +177,12 @@ impl PageCache {
         core::mem::take(&mut self.counters)
     }
 
-    /// Sets the advice of the jobs that follow.
+    /// Sets the read-ahead advice for the jobs that follow.
     pub fn set_advice(&mut self, advice: Advice) {
         self.advice = advice;
     }
 
-    /// Describes a file. With `has_data`, a write of a part of a page reads the page first if it is not cached;
+    /// Describes a file. With `has_data`, a write to a part of a page reads the page first if it is not cached;
     /// otherwise, as for space that a filesystem has only allocated, zeros fill the rest of the page.
     pub fn set_file(&mut self, file: FileId, size: u64, has_data: bool) {
         self.files.insert(file, CachedFile { size, has_data });
@@ -194,7 +194,8 @@ impl PageCache {
     }
 
     /// Writes back all dirty pages at `now`, as the last close of a block device does, and forgets all pages. The
-    /// device's own cache is not flushed. Returns the instant at which nothing is in flight. No call is in flight.
+    /// device's own cache is not flushed. Returns the instant at which no request is in flight any more. The caller
+    /// ensures that no call is in progress.
     pub fn close(&mut self, device: &mut dyn Model, now: Instant) -> Instant {
         assert!(self.calls.is_empty(), "the jobs have ended");
         self.catch_up(device, now);
@@ -245,7 +246,8 @@ impl PageCache {
         Some(at)
     }
 
-    /// Reserves the processor that is free first for `time` from `at` on. Returns the instants between which it works.
+    /// Reserves the processor that becomes free first, for `time` and not before `at`. Returns the start and the end of
+    /// its work.
     fn work(&mut self, at: Instant, time: Duration) -> (Instant, Instant) {
         let processor = self.busy_until.iter_mut().min().expect("a host has a processor");
         let begin = at.max(*processor);
@@ -340,7 +342,7 @@ impl PageCache {
         }
     }
 
-    /// Lets submitters go on once enough writes are complete.
+    /// Lets submitters continue once enough writes are complete.
     fn wake_for_room(&mut self, now: Instant) {
         let has_paused = self.has_paused(now);
         if !self.queue.throttle().wakes(self.writes_in_flight, has_paused) {
@@ -355,14 +357,14 @@ impl PageCache {
         }
     }
 
-    /// Begins a window of the limits with a write, if none is under way.
+    /// Begins a window of the write throttle, if none is in progress.
     fn begin_window(&mut self, now: Instant) {
         if let Some(window) = self.queue.throttle().begin_window() {
             self.agenda.insert(now + window, Event::Window);
         }
     }
 
-    /// Adjusts the limits at the end of a window. A writer that waits sees raised limits with the next completion.
+    /// Adjusts the limits at the end of a window. A waiting writer notices raised limits at the next completion.
     fn end_window(&mut self, now: Instant) {
         let (in_flight, has_paused) = (self.writes_in_flight, self.has_paused(now));
         if let Some(window) = self.queue.throttle().end_window(now, in_flight, has_paused) {
@@ -370,7 +372,7 @@ impl PageCache {
         }
     }
 
-    /// Returns the limit of the flusher's writes in flight.
+    /// Returns the limit on writes in flight for the flusher.
     fn flusher_limit(&mut self, now: Instant, closes: bool) -> usize {
         let has_paused = self.has_paused(now);
         let throttle = self.queue.throttle();
@@ -381,7 +383,7 @@ impl PageCache {
         }
     }
 
-    /// Returns the limit of writes in flight that a call waits for.
+    /// Returns the limit on writes in flight for writes that a call waits for.
     fn sync_limit(&mut self) -> usize {
         self.queue.throttle().limit()
     }
@@ -401,8 +403,8 @@ impl PageCache {
         }
     }
 
-    /// Takes the window of the stream that a read at page `index` of `file` continues, or of the one that has been idle
-    /// for longest.
+    /// Takes the window of the stream that a read at page `index` of `file` continues. If there is none, returns a new
+    /// window; if the maximum number of windows is kept, the one that has been idle for longest is dropped.
     fn take_window(&mut self, file: FileId, index: u64) -> Window {
         let continues = |(of, window): &(FileId, Window)| {
             *of == file && window.previous().is_some_and(|previous| index.wrapping_sub(previous) <= 1)

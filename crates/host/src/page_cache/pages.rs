@@ -7,8 +7,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use flashlab_sim::FileId;
 
-/// A page of a file: the file's number in the upper bits, the index in the file below. The pages of a file sort by
-/// index.
+/// A page of a file: the number of the file in the upper bits, the index within the file in the lower ones. The pages
+/// of a file sort by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct PageKey(u64);
 

@@ -24,7 +24,7 @@ pub struct PageCacheParameters {
     pub read_ahead: Option<u64>,
     /// `queue/max_sectors_kb` in bytes; the limit of the device applies as well.
     pub request_max: Option<u64>,
-    /// Requests that the driver takes at a time; the others wait in the scheduler.
+    /// Number of requests that the driver takes at a time; the others wait in the scheduler.
     pub tags: Option<u32>,
     /// Number of processors.
     pub processors: Option<u32>,
@@ -58,7 +58,8 @@ impl PageCacheParameters {
         Ok(())
     }
 
-    /// Returns the numbers with Linux' defaults, or `None` if the host has no page cache.
+    /// Returns the settings, with Linux' defaults for parameters that are not set. Returns `None` if the host's page
+    /// cache is unknown.
     pub fn settings(&self) -> Option<Settings> {
         let linux = Settings::linux(self.memory?);
         Some(Settings {
@@ -84,7 +85,7 @@ impl PageCacheParameters {
 pub struct Settings {
     /// Memory for cached pages in bytes.
     pub memory: u64,
-    /// Share of the memory in per cent; write-back begins when more of it is dirty.
+    /// Share of the memory in per cent above which dirty pages are written back.
     pub dirty_background: u32,
     /// Share of the memory in per cent that dirty pages and those in write-back may occupy.
     pub dirty: u32,
@@ -96,7 +97,7 @@ pub struct Settings {
     pub read_ahead: u64,
     /// Largest request of the block layer in bytes.
     pub request_max: u64,
-    /// Requests that the driver takes at a time.
+    /// Number of requests that the driver takes at a time.
     pub tags: u32,
     /// Number of processors. When all of them are busy, calls and write-back wait for the first that is free.
     pub processors: u32,

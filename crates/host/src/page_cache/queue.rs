@@ -3,16 +3,16 @@
 //! The driver takes a few requests at a time. Waiting reads precede waiting writes; after two batches of reads, a batch
 //! of writes has its turn. Flushes precede both.
 //!
-//! Not modelled: deadlines, and the order by sector: the cache writes in ascending order anyway.
+//! Not modelled: deadlines and the order by sector, since the cache writes in ascending order anyway.
 
 use super::pages::IoId;
 use super::throttle::Throttle;
 use alloc::collections::{BTreeMap, VecDeque};
 use flashlab_sim::{FileId, Instant, Model, Op, Request, RequestId};
 
-/// Requests of one direction before the other one is considered (`fifo_batch`).
+/// Number of requests of one direction that are dispatched before the other direction is considered (`fifo_batch`).
 const BATCH: u32 = 16;
-/// Batches of reads before a batch of writes (`writes_starved`).
+/// Number of batches of reads before a batch of writes (`writes_starved`).
 const STARVED: u32 = 2;
 
 /// A request with the group that waits for it.
@@ -36,9 +36,9 @@ pub(super) struct Queue {
     in_device: BTreeMap<u64, (Io, Instant)>,
     throttle: Throttle,
     next_id: u64,
-    /// Reads since the last write that had to wait.
+    /// Number of reads that were dispatched in a row while a write waited.
     reads_ahead: u32,
-    /// Writes left of the current batch.
+    /// Number of writes left in the current batch.
     writes_left: u32,
 }
 
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// Passes requests to the driver while it takes some.
+    /// Passes requests to the driver as long as it accepts them.
     pub(super) fn dispatch(&mut self, now: Instant, device: &mut dyn Model) {
         while self.in_device.len() < self.tags
             && let Some(Io { group: _, op, file, offset, length }) = self.peek_next()

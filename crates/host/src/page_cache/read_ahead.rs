@@ -3,11 +3,11 @@
 //! A sequential stream begins with a window of two or four times its request. A page in the window is marked; the read
 //! that reaches the mark starts the next window, of twice the size, while the pages before it are still unread. Reads
 //! elsewhere read their own pages only. `POSIX_FADV_SEQUENTIAL` doubles the largest window, and `POSIX_FADV_RANDOM`
-//! turns read-ahead off; fio gives one of the two by the job's pattern.
+//! turns read-ahead off; fio chooses one of the two according to the access pattern of the job.
 //!
-//! All indices are pages of one file.
+//! All indices count pages of one file.
 
-/// `posix_fadvise` of a file.
+/// Advice that `posix_fadvise` gives for a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Advice {
     /// No advice.
@@ -93,7 +93,8 @@ impl Window {
     }
 
     /// Returns the pages to read when a reader of `wanted` pages reaches the marked page `index`, or `None` if enough
-    /// is cached behind it. `next_miss` returns the first page from an index on that is not cached, up to a limit.
+    /// pages after it are cached. `next_miss` returns the first page from an index on that is not cached, up to a
+    /// limit.
     pub(super) fn mark_reached(
         &mut self,
         index: u64,

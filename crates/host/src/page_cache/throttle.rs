@@ -2,7 +2,7 @@
 //!
 //! A window begins with a write. If even the fastest read of the window took more than 2 ms, the limits halve.
 //! Otherwise, or if the device only wrote, they double, up to three quarters of the device's queue. A window is 100 ms
-//! long while the limits are not lowered; the lower the limits, the shorter the window.
+//! long unless the limits are lowered; the lower the limits, the shorter the window.
 //!
 //! Not modelled: the target of 75 ms for devices that Linux considers rotational.
 
@@ -12,13 +12,14 @@ use flashlab_sim::{Duration, Instant, Op};
 const DEPTH: u64 = 16;
 /// Requests in the queue of the device: 64 in the drivers of SD cards and of the recorded device.
 const QUEUE_DEPTH: u64 = 64;
-/// Window at limits that were never lowered (`RWB_WINDOW_NSEC`).
+/// Length of a window while the limits are not lowered (`RWB_WINDOW_NSEC`).
 const WINDOW: Duration = Duration::from_ms(100);
 /// Longest acceptable latency of the fastest read (`wbt_default_latency_nsec`).
 const READ_LATENCY: Duration = Duration::from_ms(2);
-/// Writes in a window below which their effect on reads is unknown (`RWB_MIN_WRITE_SAMPLES`).
+/// Minimum number of writes in a window for a judgement of their effect on reads (`RWB_MIN_WRITE_SAMPLES`).
 const WRITES_MIN: u64 = 3;
-/// Consecutive windows without a result after which the limits return by a step (`RWB_UNKNOWN_BUMP`).
+/// Number of consecutive windows without a result after which the limits move one step back to their initial value
+/// (`RWB_UNKNOWN_BUMP`).
 const UNKNOWN_MAX: u32 = 5;
 
 /// Result of a window.
@@ -26,9 +27,9 @@ const UNKNOWN_MAX: u32 = 5;
 enum Latency {
     Acceptable,
     Exceeded,
-    /// Nothing but writes.
+    /// Writes, but no reads, or too few writes to judge their effect on reads.
     WritesOnly,
-    /// Neither reads nor writes, or too few.
+    /// No writes.
     Unknown,
 }
 
@@ -44,7 +45,7 @@ struct Samples {
 pub(super) struct Throttle {
     /// Number of halvings of the limits; negative for doublings.
     step: i32,
-    /// True if another doubling has no effect.
+    /// True if another doubling would have no effect.
     is_highest: bool,
     /// Length of the current window.
     window: Option<Duration>,
@@ -55,13 +56,13 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Returns the limit for writes that a call waits for, and for all writes after a pause of a writer.
+    /// Returns the limit for writes that a call waits for, and for all writes after a writer has paused.
     pub(super) fn limit(&self) -> usize {
         self.depth().0 as usize
     }
 
-    /// Returns the limit while the last close writes everything. Doublings have no effect in recordings, perhaps because
-    /// the close and the flusher wait in turn.
+    /// Returns the limit while the last close writes everything. In the recorded runs, doublings have no effect on this
+    /// limit, perhaps because the close and the flusher wait in turn.
     pub(super) fn close_limit(&self) -> usize {
         self.limit().min(DEPTH as usize)
     }
@@ -107,8 +108,8 @@ impl Throttle {
         }
     }
 
-    /// Ends the window at `now` and adjusts the limits. `in_flight` counts the writes, and `has_paused` is true if a
-    /// writer has paused recently. Returns the length of the next window, if one begins.
+    /// Ends the window at `now` and adjusts the limits. `in_flight` is the number of writes in flight, and `has_paused`
+    /// is true if a writer has paused recently. Returns the length of the next window, if one begins.
     pub(super) fn end_window(
         &mut self,
         now: Instant,
@@ -168,7 +169,7 @@ impl Throttle {
         }
     }
 
-    /// Lowers the limits by a step; with `at_once`, raised limits fall to their first value.
+    /// Lowers the limits by a step; with `at_once`, raised limits fall to their initial value.
     fn lower(&mut self, at_once: bool) {
         if self.limit() > 1 {
             self.step = if self.step < 0 && at_once { 0 } else { self.step + 1 };
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Ends `count` windows, each after a read of `latency` and some writes. Returns the limits after each.
+    /// Ends `count` windows, each after a read of `latency` and some writes. Returns the limit after each window.
     fn windows(throttle: &mut Throttle, count: usize, latency: Option<Duration>, writes: u64) -> Vec<usize> {
         (0..count)
             .map(|_| {

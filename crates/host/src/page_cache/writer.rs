@@ -1,15 +1,15 @@
-//! Dirty pages become requests (Linux 6.1, mm/page-writeback.c: `write_cache_pages`; block/blk-mq.c: plugs).
+//! Conversion of dirty pages to requests (Linux 6.1, mm/page-writeback.c: `write_cache_pages`; block/blk-mq.c: plugs).
 //!
 //! Each page is submitted alone, in ascending order. The block layer merges it with the last request of the submitter's
-//! plug if it follows that request directly and the limit of a request permits. The plug's requests reach the device
-//! when there are 32 of them, when the last one has 128 KiB or more and another one begins, or at the end.
+//! plug if it follows that request directly and the size limit of a request permits it. The plug's requests reach the
+//! device when there are 32 of them, when the last one has 128 KiB or more and another one begins, or at the end.
 
 use super::PAGE;
 use super::pages::{IoId, PageKey, Pages};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Most requests of a plug (`BLK_MAX_REQUEST_COUNT`).
+/// Maximum number of requests in a plug (`BLK_MAX_REQUEST_COUNT`).
 const PLUG_REQUESTS: usize = 32;
 /// Size from which a request empties the plug when another one follows (`BLK_PLUG_FLUSH_SIZE`).
 const PLUG_BYTES: u64 = 128 << 10;
@@ -51,7 +51,7 @@ impl Writer {
         let most = request_max / PAGE;
         let mut runs: Vec<Run> = Vec::new();
         while let Some(&page) = self.pages.front() {
-            // Another writer has written the page meanwhile.
+            // Another writer has written the page in the meantime.
             if !pages.is_dirty(page) {
                 self.pages.pop_front();
                 continue;

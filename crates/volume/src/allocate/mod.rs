@@ -3,12 +3,13 @@
 //! - A bucket is filled from its start to its end by one stream, and never written in place.
 //! - A bucket becomes free when no extent refers to it any more. It is reused only after the journal entry that removed
 //!   the last reference is durable: until then, a power loss may bring the reference back.
-//! - A bucket may hold cached copies beside others: those that background work moved elsewhere. When all of its copies are
-//!   cached, it can be evicted, which it is when other data needs room: a new generation makes the copies void.
-//! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry follows the
-//!   one that made the last copy in the bucket a cached one, so a power loss never brings back a reference to the bucket:
-//!   neither a copy that counts, nor a cached one that would read as damaged.
-//! - Each reuse has a new generation. A read that finds another generation after its data arrived reads again.
+//! - A bucket may hold cached copies beside others: when background work moves data elsewhere, it can leave the old
+//!   copy as a cached one. A bucket whose copies are all cached is evicted when other data needs room: a new generation
+//!   makes the copies void.
+//! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry follows
+//!   the one that made the last copy in the bucket a cached one, so a power loss never brings back a reference to the
+//!   bucket: neither that of a copy that counts, nor that of a cached copy, which would read as damaged.
+//! - Each reuse has a new generation. A read that finds another generation after its data has arrived is repeated.
 
 mod space;
 #[cfg(test)]
@@ -35,7 +36,7 @@ pub(crate) enum Stream {
 const STREAMS: usize = 3;
 /// Largest number of buckets that a garbage collection frees at once.
 const COLLECT_MAX: usize = 64;
-/// Free buckets beside the reserve that cached copies leave to other data.
+/// Number of free buckets, in addition to the reserve, that cached copies leave to other data.
 const CACHED_LEAVES: u32 = 2;
 
 /// Space that an extent needs.
@@ -44,7 +45,7 @@ pub(crate) struct Want<'a> {
     pub(crate) stream: Stream,
     /// Largest number of blocks.
     pub(crate) blocks: u32,
-    /// Fewer blocks than these are useless, because the stored extent cannot be split.
+    /// True if fewer blocks are useless, because the stored extent cannot be split.
     pub(crate) exact: bool,
     /// Sum of the durabilities of the copies.
     pub(crate) copies: usize,
@@ -52,19 +53,20 @@ pub(crate) struct Want<'a> {
     pub(crate) taken: &'a [u8],
     /// Members to use first, a bit for each; zero stands for all.
     pub(crate) prefer: u32,
-    /// No other members are used.
+    /// True if no members outside of `prefer` are used.
     pub(crate) only: bool,
-    /// Member out of whose buckets garbage collection moves the data. It may take all free buckets of this member, because it
-    /// frees more than it takes.
+    /// Member from whose buckets garbage collection moves the data. The collection may take all free buckets of this
+    /// member, because it frees more than it takes.
     pub(crate) within: Option<u8>,
-    /// Cached copies give way. Not during a commit, because their space is free only after another one.
+    /// True if cached copies may be evicted. False during a commit, because their space becomes free only with a later
+    /// commit.
     pub(crate) evict: bool,
 }
 
 /// The reason why an allocation finds no space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
-    /// Cached copies have the space: [`Allocator::evict`] and a commit free it.
+    /// Cached copies occupy the space: [`Allocator::evict`] and a commit free it.
     Cached,
     /// The members are full.
     Full,
@@ -75,8 +77,8 @@ pub(crate) enum NoRoom {
 pub(crate) struct Allocator {
     layout: Layout,
     members: Vec<MemberSpace>,
-    /// Buckets that are free when a change is durable, with its position: the one that removed the last reference, or the
-    /// one that made all of their copies void.
+    /// Buckets that become free once a change is durable: position of the change, member and bucket. The change removed
+    /// the last reference to the bucket, or made all of its copies void.
     releasing: VecDeque<(u64, u8, u32)>,
 }
 
@@ -110,7 +112,7 @@ impl Allocator {
         Allocator { layout, members, releasing: VecDeque::new() }
     }
 
-    /// Adapts to a changed table of members, without requests in flight. A removed member has no references any more, and
+    /// Adapts to a changed table of members. No request is in flight. A removed member has no references any more, and
     /// a member at a new place, or at that of a removed one, is empty.
     pub(crate) fn reconfigure(&mut self, layout: Layout, entries: &[MemberEntry]) {
         self.layout = layout;
@@ -160,23 +162,23 @@ impl Allocator {
         })
     }
 
-    /// Returns true if the bucket of `pointer` was not reused since the copy was written.
+    /// Returns true if the bucket of `pointer` has not been reused since the copy was written.
     pub(crate) fn is_current(&self, pointer: &Pointer) -> bool {
         let bucket = self.members[usize::from(pointer.member)].buckets.get(pointer.bucket as usize);
         bucket.is_some_and(|bucket| bucket.generation == pointer.generation)
     }
 
-    /// Adds the references of a recovered extent. Returns false if no volume has so many.
+    /// Adds the references of a recovered extent. Returns false if no volume can have that many.
     pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
         self.members[usize::from(pointer.member)].count(pointer, blocks)
     }
 
-    /// Marks a bucket of a checkpoint.
+    /// Marks a bucket as part of a checkpoint.
     pub(crate) fn mark_metadata(&mut self, member: u8, bucket: u32) {
         self.members[usize::from(member)].buckets[bucket as usize].state = State::Metadata;
     }
 
-    /// Collects the free buckets, after all references were counted.
+    /// Collects the free buckets, after all references have been counted.
     pub(crate) fn find_free(&mut self) {
         self.members.iter_mut().for_each(MemberSpace::find_free);
     }
@@ -232,9 +234,9 @@ impl Allocator {
         self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
     }
 
-    /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls `opened`
-    /// for each bucket that the stream began. `position` is that of the last change of the map. If too few members take data,
-    /// the copies are fewer.
+    /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls
+    /// `opened` for each bucket that the stream begins to fill. `position` is that of the last change of the map. If
+    /// too few members take data, the copies are fewer.
     pub(crate) fn allocate(
         &mut self,
         want: &Want<'_>,
@@ -307,8 +309,8 @@ impl Allocator {
         Ok(chosen)
     }
 
-    /// Takes free buckets of a member for a checkpoint; `None` if it has fewer. An eviction comes too late for them: its
-    /// commit began already.
+    /// Takes free buckets of a member for a checkpoint; `None` if it has fewer. An eviction would come too late: the
+    /// commit has already begun.
     pub(crate) fn allocate_metadata(&mut self, member: u8, buckets: u32) -> Option<VecDeque<u32>> {
         let member = &mut self.members[usize::from(member)];
         if member.free.len() < buckets as usize {
@@ -330,7 +332,7 @@ impl Allocator {
         self.members[usize::from(pointer.member)].refer(pointer, blocks);
     }
 
-    /// Notes that the writes of `blocks` blocks of cached copies at these places ended.
+    /// Notes that the writes of `blocks` blocks of cached copies at these places have ended.
     pub(crate) fn cached_written(&mut self, places: &[Pointer], blocks: u32) {
         for place in places.iter().filter(|place| place.cached) {
             self.members[usize::from(place.member)].cached_written(place, blocks);
@@ -349,9 +351,10 @@ impl Allocator {
         }
     }
 
-    /// Makes cached copies void where buckets are short. Their buckets are free when the change `position` is durable, of
-    /// which the new generations that `evicted` gets are a part. Every member gets room for a checkpoint of this number of
-    /// buckets. Returns true if there is such a bucket, or one of an earlier eviction.
+    /// Makes cached copies void on members that are short of buckets, so that every member also gets room for a
+    /// checkpoint of `checkpoint` buckets. Calls `evicted` with each evicted bucket and its new generation, which is a
+    /// part of the change at `position`. The bucket becomes free once this change is durable. Returns true if an
+    /// evicted bucket, also one of an earlier eviction, is not free yet.
     pub(crate) fn evict(&mut self, position: u64, checkpoint: u32, mut evicted: impl FnMut(Opened)) -> bool {
         let mut buckets = Vec::new();
         for (member, number) in self.members.iter_mut().zip(0u8..).filter(|(member, _)| member.writable) {
@@ -369,7 +372,7 @@ impl Allocator {
         self.members.iter().any(|member| member.evicted > 0)
     }
 
-    /// Frees the buckets that waited for changes that are durable now: all changes up to `durable` are.
+    /// Frees the buckets that waited for changes up to `durable`, which are durable now.
     pub(crate) fn release(&mut self, durable: u64) {
         while let Some((position, member, bucket)) = self.releasing.front().copied()
             && position <= durable
@@ -379,7 +382,8 @@ impl Allocator {
         }
     }
 
-    /// Closes full buckets of which no block is referred to any more; `position` is that of the last change.
+    /// Closes open buckets that were written to, but to which nothing refers any more; `position` is that of the last
+    /// change.
     pub(crate) fn close_empty(&mut self, position: u64) {
         for (member, number) in self.members.iter_mut().zip(0u8..) {
             for stream in 0..STREAMS {
@@ -397,8 +401,8 @@ impl Allocator {
         !self.releasing.is_empty()
     }
 
-    /// Returns true if new data with this number of copies finds buckets that are free or can be evicted, on members with
-    /// `spare` further ones.
+    /// Returns true if new data with this number of copies finds buckets that are free or can be evicted, on members
+    /// that have `spare` more such buckets.
     pub(crate) fn has_space(&self, copies: usize, spare: usize) -> bool {
         let may_open = |member: &&MemberSpace| {
             member.writable && member.available() > spare + member.leaves(Stream::Foreground)
@@ -416,9 +420,10 @@ impl Allocator {
         members.map(|member| member.buckets.len() / 64).min().unwrap_or(0).min(COLLECT_MAX)
     }
 
-    /// Returns up to `count` full buckets of which garbage collection has to move the fewest blocks: those with unreferenced
-    /// blocks or cached copies only, and none of `except`. Cached copies do not move, so a bucket without others can be
-    /// evicted afterwards.
+    /// Returns up to `count` full buckets from which garbage collection has to move the fewest blocks; members with
+    /// little free space come first. Each bucket has data that has to stay, and also unreferenced blocks or cached
+    /// copies; none is one for which `except` returns true. Cached copies do not move, so a bucket that is left with
+    /// nothing else can be evicted afterwards.
     pub(crate) fn victims(&self, count: usize, except: &dyn Fn(u8, u32) -> bool) -> Vec<(u8, u32)> {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {
@@ -436,8 +441,8 @@ impl Allocator {
         victims.into_iter().map(|(_, _, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns up to `count` full buckets of these members with data that has to stay, those with the least of it first, and
-    /// none of `except`.
+    /// Returns up to `count` full buckets of these members with data that has to stay, those with the least of it
+    /// first, and none for which `except` returns true.
     pub(crate) fn occupied(
         &self,
         count: usize,
@@ -456,9 +461,9 @@ impl Allocator {
         occupied.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns the full buckets of these members of which garbage collection has to move less than three quarters, those with
-    /// the fewest blocks first. An extent is at most a quarter of a bucket, so a collection fills its buckets beyond this: its
-    /// results are never worth a collection again, unless data changes.
+    /// Returns the full buckets of these members of which garbage collection has to move less than three quarters,
+    /// those with the fewest blocks first. An extent is at most a quarter of a bucket, so a collection fills the
+    /// buckets that it writes to more than three quarters: they are not worth a collection again, unless data changes.
     pub(crate) fn sparse(&self, members: u32) -> Vec<(u8, u32)> {
         let is_sparse = |bucket: &Bucket| {
             bucket.state == State::Full && (1..self.layout.bucket_blocks() / 4 * 3).contains(&bucket.held)

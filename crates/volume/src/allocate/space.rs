@@ -15,15 +15,15 @@ pub(super) struct MemberSpace {
     pub(super) buckets: Vec<Bucket>,
     pub(super) free: VecDeque<u32>,
     pub(super) open: [Option<OpenBucket>; STREAMS],
-    /// Buckets that are reserved for a checkpoint.
+    /// Number of buckets that are reserved for a checkpoint.
     pub(super) reserve: u32,
-    /// Buckets of the next checkpoint, if it needs more than the reserve.
+    /// Number of buckets of the next checkpoint, if it needs more than the reserve.
     pub(super) checkpoint: u32,
-    /// Credit for the distribution by weight.
+    /// Credit in the distribution of new data by weight.
     pub(super) credit: i64,
-    /// The member takes new data.
+    /// True if the member takes new data.
     pub(super) writable: bool,
-    /// Number of copies that a copy on the member counts for.
+    /// Number of copies that one copy on the member counts as.
     pub(super) durability: u8,
     /// Full buckets with nothing but cached copies, in the order in which they lost their other copies.
     evictable: VecDeque<u32>,
@@ -123,7 +123,7 @@ impl MemberSpace {
         }
     }
 
-    /// Adds a reference of a recovered extent. Returns false if no volume has so many.
+    /// Adds a reference of a recovered extent. Returns false if no volume can have that many.
     pub(super) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
         let bucket = &mut self.buckets[pointer.bucket as usize];
         bucket.state = State::Full;
@@ -143,7 +143,7 @@ impl MemberSpace {
         bucket.state == State::Full && self.settle(pointer.bucket, was_cached)
     }
 
-    /// Notes that the write of a cached copy ended. Until then its blocks are held.
+    /// Notes that the write of a cached copy has ended. Until then its blocks are held.
     pub(super) fn cached_written(&mut self, place: &Pointer, blocks: u32) {
         let bucket = &mut self.buckets[place.bucket as usize];
         (bucket.held, bucket.cached) = (bucket.held - blocks, bucket.cached + blocks);
@@ -152,8 +152,8 @@ impl MemberSpace {
         }
     }
 
-    /// Makes a full bucket a released one if nothing refers to it, or an evictable one if all of its copies are cached.
-    /// `was_cached` tells that it is evictable already. Returns true if it is released.
+    /// Marks a full bucket as releasing if nothing refers to it, or as evictable if all of its copies are cached.
+    /// `was_cached` is true if it is evictable already. Returns true if the bucket is releasing.
     fn settle(&mut self, number: u32, was_cached: bool) -> bool {
         let bucket = &mut self.buckets[number as usize];
         bucket.state = if bucket.is_empty() { State::Releasing } else { State::Full };
@@ -186,13 +186,13 @@ impl MemberSpace {
         }
     }
 
-    /// Frees a bucket as the next one that is reused. Deliberate faults do this before the change is durable.
+    /// Frees a bucket so that it is the next one to be reused. Deliberate faults do this before the change is durable.
     pub(super) fn release_early(&mut self, number: u32) {
         self.release(number);
         self.free.rotate_right(1);
     }
 
-    /// Returns the blocks by which new data is distributed: the free ones, and those of cached copies.
+    /// Returns the weight of the member in the distribution of new data: its free blocks, and those of cached copies.
     pub(super) fn weight(&self, bucket_blocks: u32) -> i64 {
         (self.available() as i64 + 1) * i64::from(bucket_blocks)
     }
@@ -212,20 +212,20 @@ impl MemberSpace {
         (self.reserve.max(self.checkpoint) + beside) as usize
     }
 
-    /// Returns true if the stream may take a free bucket, or one that an eviction frees if `evict` is set.
+    /// Returns true if the stream may take a free bucket or, if `evict` is set, one that an eviction can free.
     pub(super) fn may_open(&self, stream: Stream, evict: bool) -> bool {
         let buckets = if evict { self.available() } else { self.free.len() };
         buckets > self.leaves(stream)
     }
 
-    /// Returns the number of buckets that are free, or that an eviction frees.
+    /// Returns the number of buckets that are free, or that an eviction can free.
     pub(super) fn available(&self) -> usize {
         let open = (0..STREAMS).filter(|stream| self.is_open_cached(*stream)).count();
         self.free.len() + self.evicted as usize + self.evictable.len() + open
     }
 
-    /// Makes the cached copies in the oldest buckets void, until enough buckets are free for all streams and `further` ones
-    /// beside them, or will be when the new generations are durable. Calls `evicted` for each of them.
+    /// Makes the cached copies in the oldest buckets void, until enough buckets for all streams, and `further` more,
+    /// are free or will be when the new generations are durable. Calls `evicted` for each evicted bucket.
     pub(super) fn evict(&mut self, member: u8, further: u32, mut evicted: impl FnMut(Opened)) {
         // Several at once, so that a full cache does not cost a commit for each bucket.
         let at_once = (self.buckets.len() / 64).clamp(1, EVICT_MAX);

@@ -4,7 +4,7 @@ use super::*;
 use crate::encode::{Checksum, Compressor};
 use crate::format::ErrorCounts;
 
-/// Buckets of each member. Four are the journal, and new data leaves three.
+/// Number of buckets of each member. The journal takes four, and new data leaves three free.
 const BUCKETS: u32 = 32;
 /// Blocks in a bucket.
 const BLOCKS: u32 = 32;
@@ -80,7 +80,8 @@ fn cached_copies_stay_until_their_space_is_needed_and_the_oldest_go_first() {
     assert_eq!(evict(&mut allocator, 2), []);
     let count = fill(&mut allocator).len();
     assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Cached));
-    // Three buckets, without the reserve, are needed for every stream to go on. The last one of the cached ones was open.
+    // Three buckets beyond the reserve are needed so that every stream can continue. The last of the cached buckets was
+    // open.
     let evicted = evict(&mut allocator, 2);
     let numbers: Vec<u32> = evicted.iter().map(|evicted| evicted.bucket).collect();
     assert_eq!(numbers, [cached[0].bucket, cached[2].bucket, cached[4].bucket]);

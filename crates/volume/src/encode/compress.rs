@@ -42,7 +42,7 @@ impl Compression {
         }
     }
 
-    /// Decompresses an extent of `length` bytes. No input makes this function write more.
+    /// Decompresses an extent of `length` bytes. No input makes this function write more than that.
     ///
     /// # Errors
     /// Returns [`DecodeError::Damaged`] if the bytes do not decompress to exactly this length.
@@ -71,7 +71,7 @@ impl Compression {
 }
 
 thread_local! {
-    // A context of zstd holds up to a few megabytes, and its creation costs more than an extent.
+    // A context of zstd holds up to a few megabytes, and its creation takes longer than the compression of an extent.
     static COMPRESSOR: RefCell<Option<(u8, bulk::Compressor<'static>)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
@@ -89,7 +89,7 @@ pub enum Compressor {
 }
 
 impl Compressor {
-    /// Level of `zstd` without a level, the default of zstd itself.
+    /// Level for `zstd` if none is given: the default of zstd itself.
     const LEVEL: u8 = 3;
 
     /// Returns the algorithm.
@@ -116,7 +116,7 @@ impl Compressor {
                 }
                 let (_, zstd) = zstd.as_mut().expect("created above");
                 let mut bytes = vec![0; limit];
-                // The only error is that the limit is too small.
+                // The only possible error is that the limit is too small.
                 let written = zstd.compress_to_buffer(data, &mut bytes[..]).ok()?;
                 bytes.truncate(written);
                 Some(bytes)

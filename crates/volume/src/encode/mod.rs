@@ -136,7 +136,7 @@ pub fn decode(
 }
 
 /// Verifies and decrypts some units of an uncompressed extent. `stored` begins with the unit `first` and ends with a
-/// unit, and `check` is that of the whole extent.
+/// unit, and `check` covers the whole extent.
 ///
 /// # Errors
 /// Returns [`DecodeError`] if the bytes are not the ones that were written.

@@ -13,9 +13,9 @@
 //!     32      1  compression
 //! ```
 //!
-//! The nonce has the number of the write, and the low 24 bits of the address in sectors of 512 bytes. Two units of a write
-//! differ in these bits, because a write is far shorter than 8 GiB and units consist of sectors. The key belongs to the
-//! epoch.
+//! The nonce contains the number of the write, and the low 24 bits of the address in sectors of 512 bytes. Two units of
+//! a write differ in these bits, because a write is far shorter than 8 GiB and units consist of sectors. The key
+//! belongs to the epoch.
 
 use super::{Check, Compression, DecodeError, Encoding, Identity};
 use crate::keys::{EpochKey, Nonce, Purpose, Tag};
@@ -60,7 +60,7 @@ impl<'a> Sealed<'a> {
         self.open(&mut bytes, first, check, how).map(|()| bytes)
     }
 
-    /// Does the same in place.
+    /// Does the same as [`verify`](Self::verify), in place.
     pub(super) fn open(
         &self,
         bytes: &mut [u8],
@@ -91,7 +91,8 @@ impl<'a> Sealed<'a> {
         Ok(())
     }
 
-    /// Checks that bytes from the unit `first` on are whole units of the extent, and that `check` has all units.
+    /// Checks that `len` bytes from the unit `first` on are whole units of the extent, and that `check` covers all of
+    /// its units.
     fn check_range(&self, len: usize, first: u32, check: &Check) -> Result<(), DecodeError> {
         let unit = self.unit as usize;
         let start = first as usize * unit;

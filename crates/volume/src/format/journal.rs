@@ -17,7 +17,7 @@ pub struct Entry {
     pub sequence: u64,
     /// Number of the mount that wrote the entry.
     pub mount: u32,
-    /// Checksum of the entry before.
+    /// Checksum of the previous entry.
     pub previous: u32,
     /// Checksum of this entry.
     pub sum: u32,
@@ -68,7 +68,7 @@ impl Entry {
         Ok(Entry { sequence, mount, previous, sum, records })
     }
 
-    /// Returns the number and the length in bytes that the header of an entry states. The rest is not verified.
+    /// Returns the number of an entry and its length in bytes, as its header states them. The rest is not verified.
     ///
     /// # Errors
     /// Returns the fault if the bytes do not begin with the header of an entry of this volume.

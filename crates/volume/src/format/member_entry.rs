@@ -13,7 +13,7 @@ pub enum MemberState {
     /// The member takes new data.
     #[default]
     Rw = 0,
-    /// The member is read, and takes no new data.
+    /// The member serves reads, and takes no new data.
     Ro = 1,
     /// Background work moves all data to other members.
     Evacuating = 2,
@@ -40,7 +40,7 @@ impl MemberState {
     }
 }
 
-/// Numbers of errors of a member since it became one.
+/// Numbers of errors of a member since it joined the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ErrorCounts {
     /// Reads that failed.
@@ -58,9 +58,9 @@ pub struct MemberEntry {
     pub id: [u8; 16],
     /// Number of buckets.
     pub buckets: u32,
-    /// Number of copies that a copy on this member counts for; 0 for a member with cached copies only.
+    /// Number of copies that one copy on this member counts as; 0 for a member with cached copies only.
     pub durability: u8,
-    /// The member has the journal and the checkpoints.
+    /// True if the member has the journal and the checkpoints.
     pub metadata: bool,
     /// Label of the member.
     pub label: String,
@@ -70,14 +70,15 @@ pub struct MemberEntry {
     pub errors: ErrorCounts,
 }
 
-/// Knowledge of a superblock about a member: an entry of its vector clock.
+/// Knowledge that a superblock has about a member: an entry of its vector clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
     /// Largest clock of the member that is known to be durable on it.
     pub clock: u64,
-    /// Largest clock of the member in whose changes this superblock's member took part, or of which it learned.
+    /// Largest clock of the member that is known on the superblock's own member, because it took part in that change or
+    /// learned of it later.
     pub shared: u64,
-    /// The volume was changed without the member since.
+    /// True if the volume has since been changed without the member.
     pub absent: bool,
 }
 

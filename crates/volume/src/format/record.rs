@@ -19,7 +19,7 @@ const CHECK_TAGS: u8 = 3;
 const MAP_LEN: usize = 25;
 /// Length of a pointer in bytes.
 const POINTER_LEN: usize = 14;
-/// Length of the numbers of mount and write beside tags in bytes.
+/// Length in bytes of the numbers of mount and write that accompany tags.
 pub(crate) const TAG_WRITER_LEN: usize = 12;
 /// Length of a record of a mount in bytes.
 pub(crate) const EPOCH_LEN: usize = 21;

@@ -1,6 +1,6 @@
 //! Encryption of the records in journal entries and runs of checkpoints.
 //!
-//! The last 40 bytes of the header belong to it; they are zero in a volume without encryption:
+//! The last 40 bytes of the header describe the encryption; they are zero in a volume without encryption:
 //!
 //! ```text
 //! length
@@ -9,8 +9,8 @@
 //!     16  authentication tag of the header before these fields, without magic number and checksum, and of the records
 //! ```
 //!
-//! The salt determines the key, so that a reader needs the master key only. The first entry of a mount, which brings its
-//! salt to the map, is sealed under this salt itself.
+//! The salt determines the key, so that a reader needs the master key only. The first entry of a mount, which records
+//! the salt, is itself sealed with the key from this salt.
 
 use super::Fault;
 use super::wire::CHECKSUM_END;
@@ -31,7 +31,7 @@ pub struct SealWith<'a> {
     pub number: u64,
 }
 
-/// Seals the records behind a header of `header` bytes.
+/// Seals the records after a header of `header` bytes.
 pub(super) fn seal(bytes: &mut [u8], header: usize, purpose: Purpose, with: Option<SealWith<'_>>) {
     let Some(SealWith { keyring, mount, number }) = with else { return };
     let (head, records) = bytes.split_at_mut(header);
@@ -43,7 +43,7 @@ pub(super) fn seal(bytes: &mut [u8], header: usize, purpose: Purpose, with: Opti
     fields[24..].copy_from_slice(&tag);
 }
 
-/// Returns the records behind a header of `header` bytes. `keyring` is that of an encrypted volume.
+/// Returns the records after a header of `header` bytes. `keyring` is that of an encrypted volume.
 pub(super) fn open(
     bytes: &[u8],
     header: usize,

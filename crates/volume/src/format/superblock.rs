@@ -41,7 +41,7 @@ pub struct Superblock {
     pub block: u32,
     /// Size of a bucket in bytes.
     pub bucket: u32,
-    /// Bytes per checksum of a plain extent.
+    /// Bytes per checksum or tag of an uncompressed extent.
     pub checksum_block: u32,
     /// Largest logical size of an extent in bytes.
     pub extent_max: u32,
@@ -60,7 +60,8 @@ pub struct Superblock {
     pub changes: u64,
     /// Number of times that this member began to take part in changes of the volume.
     pub clock: u64,
-    /// Number of the newest checkpoint of all members when the superblock was written. An older one is not current.
+    /// Number of the newest checkpoint on any member when the superblock was written. An older checkpoint is not
+    /// current.
     pub newest_checkpoint: u64,
     /// Knowledge about each member, in the order of the table.
     pub seen: Vec<Seen>,
@@ -68,7 +69,7 @@ pub struct Superblock {
     pub size: u64,
     /// Number of buckets of the journal on each metadata member.
     pub journal_buckets: u32,
-    /// Master key under the passphrase; `None` for a volume without encryption.
+    /// Master key, wrapped under the passphrase; `None` for a volume without encryption.
     pub key: Option<WrappedKey>,
     /// Number of changes of the passphrase. After an interrupted change, members differ, and the largest number counts.
     pub key_changes: u32,
@@ -87,7 +88,7 @@ pub struct Root {
     pub checkpoint: u64,
     /// Number of the last journal entry that the checkpoint contains.
     pub sequence: u64,
-    /// Checksum of this entry.
+    /// Checksum of that entry.
     pub previous: u32,
     /// Number of the last mount.
     pub mount: u32,
@@ -145,7 +146,7 @@ impl Superblock {
         bytes
     }
 
-    /// Computes the authentication code under the key of an encrypted volume.
+    /// Returns the superblock with its authentication code, computed under the key of an encrypted volume.
     #[must_use]
     pub fn signed(&self, keyring: Option<&Keyring>) -> Superblock {
         let mac = keyring.map_or([0; MAC_LEN], |keyring| self.compute_mac(keyring));
@@ -157,7 +158,7 @@ impl Superblock {
         self.mac == self.compute_mac(keyring)
     }
 
-    /// Returns the code over all bytes behind the checksum, with zeroes in place of the code.
+    /// Returns the code over all bytes after the checksum, with zeroes in place of the code.
     fn compute_mac(&self, keyring: &Keyring) -> [u8; MAC_LEN] {
         let mut bytes = self.encode();
         bytes[MAC..MAC + MAC_LEN].fill(0);
@@ -229,7 +230,7 @@ impl Superblock {
         superblock.check().map(|()| superblock)
     }
 
-    /// Checks that the fields fit together.
+    /// Checks that the fields are valid and consistent.
     fn check(&self) -> Result<(), Fault> {
         let Superblock { block, bucket, checksum_block, extent_max, .. } = *self;
         let sizes = Sizes { block, bucket, checksum_block, extent_max };
@@ -274,7 +275,7 @@ impl Superblock {
     }
 }
 
-/// Largest value of a counter. No volume lives so long, so further steps never overflow.
+/// Largest value of a counter. No volume lives that long, so further steps never overflow.
 const COUNTER_MAX: u64 = u64::MAX / 2;
 /// Largest number of changes of the passphrase.
 const KEY_CHANGES_MAX: u32 = u32::MAX / 2;

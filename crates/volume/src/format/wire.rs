@@ -6,7 +6,7 @@ use std::fmt;
 /// The reason why bytes are not the expected structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The magic number is another one.
+    /// The magic number is a different one.
     Magic,
     /// The format has this version, which this program does not know.
     Version(u32),
@@ -98,7 +98,7 @@ impl<'a> Get<'a> {
     }
 }
 
-/// Offset of the checksum in every structure, behind the magic number.
+/// Offset of the checksum in every structure, after the magic number.
 const CHECKSUM: usize = 8;
 /// End of the magic number and the checksum.
 pub(super) const CHECKSUM_END: usize = CHECKSUM + 4;
@@ -117,13 +117,13 @@ pub(super) fn seal(bytes: &mut [u8]) -> u32 {
     sum
 }
 
-/// Checks the magic number of a structure. Returns the rest, behind the magic number.
+/// Checks the magic number of a structure. Returns the fields after it.
 pub(super) fn open<'a>(bytes: &'a [u8], magic: &[u8; 8]) -> Result<Get<'a>, Fault> {
     let mut get = Get(bytes);
     if get.array()? == *magic { Ok(get) } else { Err(Fault::Magic) }
 }
 
-/// Checks the checksum of a structure of exactly these bytes. Returns the checksum.
+/// Verifies the checksum of a structure that consists of exactly these bytes. Returns the checksum.
 pub(super) fn verify(bytes: &[u8]) -> Result<u32, Fault> {
     let mut get = Get(bytes.get(CHECKSUM..).ok_or(Fault::Short)?);
     let sum = get.u32()?;

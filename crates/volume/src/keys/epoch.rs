@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Kind of the sealed bytes. Each kind counts its numbers separately.
+/// Kind of the sealed bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Purpose {
-    /// A unit of an extent; the number is the write's.
+    /// A unit of an extent; the number is that of the write.
     Extent = 0,
-    /// An entry of the journal; the number is its sequence number.
+    /// An entry of the journal; the number counts the entries and runs that the epoch sealed.
     Journal = 1,
-    /// A block of a checkpoint; the number counts the blocks that the epoch wrote.
+    /// A run of a checkpoint; its number is from the same count.
     Checkpoint = 2,
 }
 

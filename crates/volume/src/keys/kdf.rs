@@ -1,7 +1,7 @@
 //! Derivation of the wrapping key from a passphrase: Argon2id (RFC 9106) or scrypt (RFC 7914).
 //!
 //! The costs are read from the superblock. [`Kdf::check`] limits them, so that a hostile image cannot exhaust memory or
-//! time: at most 1 GiB of memory, and at most 4 GiB of memory passed over.
+//! time: at most 1 GiB of memory, and at most 4 GiB over all passes.
 
 use super::{KeyError, Passphrase};
 use argon2::{Algorithm, Argon2, Block, Version};
@@ -24,7 +24,7 @@ pub enum Kdf {
         memory_kib: u32,
         /// Number of passes over the memory.
         passes: u32,
-        /// Number of lanes. It is part of the result; the lanes are computed one after the other.
+        /// Number of lanes. It affects the result; the lanes are computed one after the other.
         lanes: u32,
     },
     /// scrypt.
@@ -86,7 +86,8 @@ impl Kdf {
     /// Derives a key of 32 bytes.
     ///
     /// # Errors
-    /// Returns [`KeyError::Cost`] if a cost is not permitted, and [`KeyError::OutOfMemory`].
+    /// Returns [`KeyError::Cost`] if a cost is not permitted, and [`KeyError::OutOfMemory`] if there is too little
+    /// memory.
     pub(super) fn derive(
         self,
         passphrase: &Passphrase,
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn scrypt_agrees_with_rfc_7914() {
-        // Section 12, third vector, of which this is the first half.
+        // The first half of the third vector in section 12.
         let kdf = Kdf::Scrypt { log_n: 14, r: 8, p: 1 };
         let key = kdf.derive_from(b"pleaseletmein", b"SodiumChloride").expect("permitted costs");
         assert_eq!(key.to_vec(), hex("7023bdcb3afd7348461c06cd81fd38ebfda8fbba904f8e3ea9b543f6545da1f2"));

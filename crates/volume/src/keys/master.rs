@@ -1,4 +1,4 @@
-//! The master key, from which the keys of epochs derive with HChaCha20 (draft-irtf-cfrg-xchacha, section 2.2).
+//! The master key, from which the keys of epochs are derived with HChaCha20 (draft-irtf-cfrg-xchacha, section 2.2).
 
 use super::{Cipher, EpochKey, EpochSalt};
 use chacha20::R20;
@@ -11,7 +11,8 @@ pub const MASTER_KEY_LEN: usize = 32;
 /// Length of the authentication code of a superblock in bytes.
 pub const MAC_LEN: usize = 32;
 
-/// Input of the derivation of the key that authenticates superblocks. Salts of epochs are random, so none has this value.
+/// Salt from which the key that authenticates superblocks is derived. Salts of epochs are random, so none has this
+/// value.
 const SUPERBLOCK_SALT: &EpochSalt = b"superblock's MAC";
 
 /// The random key of a volume. It is overwritten when it is dropped.

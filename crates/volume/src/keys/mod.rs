@@ -75,7 +75,7 @@ impl fmt::Display for KeyError {
                 write!(f, "the wrapped key has {field} {value}, which this version does not know")
             }
             KeyError::Cost { name, value, min, max } => {
-                write!(f, "the key derivation has {name} {value}, and {min} to {max} is permitted")
+                write!(f, "the key derivation has {name} {value}; {min} to {max} are permitted")
             }
             KeyError::OutOfMemory(kib) => {
                 write!(f, "the key derivation needs {kib} KiB of memory, which cannot be allocated")

@@ -1,4 +1,4 @@
-//! The master key as the superblock stores it: encrypted under a key that derives from the passphrase.
+//! The master key as the superblock stores it: encrypted under a key that is derived from the passphrase.
 //!
 //! ```text
 //! offset length
@@ -29,7 +29,7 @@ const VERSION: u8 = 1;
 const HEAD_LEN: usize = 16 + SALT_LEN;
 const KEY_END: usize = HEAD_LEN + MASTER_KEY_LEN;
 
-/// A master key under a passphrase.
+/// A master key, wrapped under a passphrase.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrappedKey {
     kdf: Kdf,
@@ -43,7 +43,8 @@ impl WrappedKey {
     /// Wraps a master key. `salt` is random, and new for every call.
     ///
     /// # Errors
-    /// Returns [`KeyError::Cost`] if a cost is not permitted, and [`KeyError::OutOfMemory`].
+    /// Returns [`KeyError::Cost`] if a cost is not permitted, and [`KeyError::OutOfMemory`] if there is too little
+    /// memory.
     pub fn wrap(
         master: &MasterKey,
         cipher: Cipher,
@@ -63,8 +64,8 @@ impl WrappedKey {
     /// Returns the master key.
     ///
     /// # Errors
-    /// Returns [`KeyError::WrongPassphrase`] if the passphrase is another one, or if the wrapped key was changed or
-    /// belongs to another volume; otherwise as [`WrappedKey::wrap`].
+    /// Returns [`KeyError::WrongPassphrase`] if the passphrase is wrong, or if the wrapped key was changed or belongs
+    /// to another volume. The other errors are those of [`WrappedKey::wrap`].
     pub fn unwrap(&self, volume: &[u8; 16], passphrase: &Passphrase) -> Result<MasterKey, KeyError> {
         let wrapping = CipherKey::new(Cipher::ChaCha20Poly1305, &*self.kdf.derive(passphrase, &self.salt)?);
         let mut key = Zeroizing::new(self.key);
@@ -75,10 +76,11 @@ impl WrappedKey {
     }
 
     /// Wraps the same master key under a new passphrase. `salt` is random, and new for every call. The old wrapped key
-    /// still opens with the old passphrase: the caller overwrites each of its copies.
+    /// still opens with the old passphrase, so the caller has to overwrite each of its copies.
     ///
     /// # Errors
-    /// As [`WrappedKey::unwrap`] for the old passphrase, and as [`WrappedKey::wrap`] for the new one.
+    /// Returns the errors of [`WrappedKey::unwrap`] for the old passphrase, and of [`WrappedKey::wrap`] for the new
+    /// one.
     pub fn rekey(
         &self,
         volume: &[u8; 16],
@@ -210,7 +212,7 @@ mod tests {
         for kdf in QUICK {
             let wrapped = WrappedKey::wrap(&master(), Cipher::default(), &[1; 16], &right, kdf, [5; 32])
                 .expect("costs");
-            // The high bytes of a cost would be refused, or give derivations of seconds.
+            // A change in the high bytes of a cost would be refused, or make the derivation take seconds.
             for at in (0..WRAPPED_KEY_LEN).filter(|at| !(4..16).contains(at) || at % 4 == 0) {
                 let mut bytes = wrapped.to_bytes();
                 bytes[at] ^= 3;

@@ -21,7 +21,7 @@ pub struct Report {
 
 impl Volume {
     /// Reads the superblocks and every copy of every extent, and compares the map with the use of the buckets. Changes
-    /// nothing. Writes of other clients may go on.
+    /// nothing. Writes of clients may continue meanwhile.
     pub async fn check(&self, cx: &Context) -> Report {
         self.check_with(cx, |_| ()).await
     }
@@ -130,7 +130,7 @@ impl Inner {
 struct Stored {
     bucket: u32,
     offset: u32,
-    /// Offset behind the copy.
+    /// Offset after the copy.
     end: u32,
     /// First logical block of the stored extent.
     start: u64,

@@ -14,17 +14,17 @@ use flashlab_sim::fault;
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Time in nanoseconds in which a pass over the map measures an extent.
+/// Time in nanoseconds that a pass over the map takes to measure an extent.
 const MEASURE_NS: u64 = 30;
 
 /// Bytes of a journal that one write clears.
 const CLEAR_PART: u64 = 64 << 10;
 
 impl Inner {
-    /// Stores a checkpoint, and lets the superblocks refer to it. The previous one is free afterwards.
+    /// Stores a checkpoint, and makes the superblocks refer to it. The buckets of the previous one are free afterwards.
     ///
     /// Returns false, without a change, if a member with a current journal lacks the buckets for it. A checkpoint that
-    /// `replaces` entries of the journal is content with one member.
+    /// `replaces` entries of the journal needs only one member.
     pub(super) async fn write_checkpoint(
         &self,
         cx: &Context,
@@ -98,8 +98,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns true if one of the members, and all of the `needed` ones among them, have free buckets for a checkpoint. They
-    /// keep these buckets free for it.
+    /// Returns true if at least one of the members, and each of the `needed` ones among them, has enough free buckets
+    /// for a checkpoint. All of the members keep this number of buckets free for it.
     fn has_room(&self, members: &[u8], needed: &[u8], buckets: u32) -> bool {
         let allocator = &mut self.lock().allocator;
         members.iter().for_each(|n| allocator.keep_for_checkpoint(*n, buckets));
@@ -139,8 +139,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes the old checkpoint from members that are there and have none any more, so that it never counts as current.
-    /// The first journal of a new volume begins without a checkpoint, and would count as well.
+    /// Removes the old checkpoint from present members other than those in `except`, which have the new one, so that it
+    /// never counts as current. A journal that began without a checkpoint, as in a new volume, would count as well.
     async fn forget_checkpoints(&self, cx: &Context, journal: &mut Journal, except: &[u8]) {
         let has_old = |n: &u8| {
             let superblock = &journal.superblocks[usize::from(*n)];
@@ -177,14 +177,14 @@ struct RunWriter<'a> {
     /// Place of the current run on each member.
     places: Vec<Place>,
     buckets: Vec<(u8, u32)>,
-    /// Buckets of each member for further runs.
+    /// Remaining buckets of each member, for further runs.
     spare: Vec<VecDeque<u32>>,
     /// Members that failed: a bit for each.
     failed: u32,
 }
 
 impl<'a> RunWriter<'a> {
-    /// Takes `buckets` buckets of each member. A member without them fails.
+    /// Takes `buckets` buckets of each member. A member that lacks them fails.
     fn new(
         inner: &'a Inner,
         checkpoint: u64,

@@ -1,7 +1,7 @@
 //! Time that ciphers and compression take on a slower machine, for simulations.
 //!
-//! The engine runs in zero simulated time. With [`CodecCosts`], each extent occupies a core for a time by its length, and
-//! waits if all cores are busy. Live volumes have no costs: their codecs take the time that they take.
+//! The engine runs in zero simulated time. With [`CodecCosts`], each extent occupies a core for a time that depends on
+//! its length, and waits if all cores are busy. Live volumes have no costs: their codecs take real time.
 
 use super::Inner;
 use crate::encode::Compression;
@@ -22,7 +22,7 @@ pub struct CodecCosts {
     pub decompress_ps: u64,
 }
 
-/// The cores of a machine that is simulated.
+/// The cores of a simulated machine.
 #[derive(Debug)]
 pub(super) struct Codec {
     costs: CodecCosts,
@@ -69,7 +69,7 @@ impl Inner {
         let CodecCosts { cipher_ps, compress_ps, decompress_ps, .. } = codec.costs;
         let cipher = if self.layout.is_encrypted { u64::from(stored) * cipher_ps } else { 0 };
         let compression = match (is_encoding, compression) {
-            // Data that does not shrink was tried, too.
+            // Compression was tried even on data that does not shrink.
             (true, _) if self.layout.compression.compression() != Compression::None => compress_ps,
             (false, Compression::Lz4 | Compression::Zstd) => decompress_ps,
             _ => 0,

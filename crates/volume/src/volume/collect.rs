@@ -1,8 +1,8 @@
-//! Garbage collection: it moves the extents out of buckets that are partly unreferenced.
+//! Garbage collection: moves the extents out of buckets that are partly unreferenced.
 //!
 //! A collection changes an extent only if the map still refers to the copy that was read, so it never revives data that
-//! was overwritten meanwhile. An extent of which every copy was read and is bad becomes poisoned: reads of it fail until
-//! it is overwritten. Errors of reads and writes change no extent, because they may end.
+//! was overwritten meanwhile. An extent of which every copy was read and is bad becomes poisoned: reads of it fail
+//! until it is overwritten. Errors of reads and writes change no extent, because they may be temporary.
 
 use super::read::Unread;
 use super::rearrange::shift;
@@ -15,12 +15,12 @@ use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 
-/// Buckets that a collection considers.
+/// Maximum number of buckets that a collection considers at a time.
 const VICTIMS_MAX: usize = 256;
 /// Smallest number of buckets for which one pass over the map finds the extents.
 const PASS_MIN: usize = 8;
 
-/// Buckets that one call frees for data that waits for its move to the background.
+/// Maximum number of buckets that one call collects for data that waits for its move to the background.
 const ROOM_VICTIMS: usize = 16;
 
 /// Result of a move of a copy out of its bucket.
@@ -42,8 +42,9 @@ pub(super) enum Moved {
 type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
 impl Inner {
-    /// Frees buckets until `take`, which takes the space of the caller, succeeds. Requests that wait for space share one
-    /// collection. `take` follows each freed bucket, so that requests that arrive meanwhile do not take them all.
+    /// Frees buckets until `take` succeeds, which takes the space that the caller needs. Requests that wait for space
+    /// share one collection. `take` is called after each freed bucket, so that requests that arrive meanwhile do not
+    /// take them all.
     pub(super) async fn make_space(
         &self,
         cx: &Context,
@@ -88,7 +89,8 @@ impl Inner {
     }
 
     /// Frees buckets on members of the background target that have no room for further data, if overwrites left enough
-    /// unreferenced blocks there. Returns the stored bytes that were moved if there may be room now.
+    /// unreferenced blocks there. Returns the number of stored bytes that were moved if there may be room now, and
+    /// `None` if not.
     pub(super) async fn make_room_in_background(&self, cx: &Context) -> Result<Option<u64>, IoError> {
         let crowded = {
             let state = self.lock();
@@ -99,7 +101,7 @@ impl Inner {
         }
         let (mut tried, mut moved, mut is_freed) = (BTreeSet::new(), 0, false);
         while tried.len() < ROOM_VICTIMS {
-            // Not with the lock: a client may wait for it.
+            // The pause precedes the lock, since a client may be waiting for the lock.
             self.give_way(cx).await;
             let _guard = self.space.lock().await;
             let sparse = self.lock().allocator.sparse(crowded);
@@ -117,15 +119,16 @@ impl Inner {
         Ok(is_freed.then_some(moved))
     }
 
-    /// Frees the buckets that a checkpoint lacks, on the members with a journal: cached copies give way, and data moves out of
-    /// buckets that are partly unreferenced. The commits meanwhile store the checkpoint when there is room for it.
+    /// Frees the buckets that a checkpoint lacks, on the members with a journal: cached copies give way, and data moves
+    /// out of buckets that are partly unreferenced. Each commit on the way stores the checkpoint if there is room for
+    /// it.
     pub(super) fn make_checkpoint_room<'a>(
         &'a self,
         cx: &'a Context,
         buckets: u32,
     ) -> Pin<Box<dyn Future<Output = Result<(), IoError>> + Send + 'a>> {
         Box::pin(async move {
-            // A collection that runs already commits, and each of its commits comes here.
+            // A collection that is already running commits, too, and each of its commits calls this function.
             let Some(_guard) = self.space.try_lock() else { return Ok(()) };
             self.lock().evict(buckets);
             let lacking = || {
@@ -135,7 +138,7 @@ impl Inner {
                 metadata.map(|(n, _)| n).filter(lacks).collect::<Vec<u8>>()
             };
             let _ = self.release(cx).await?;
-            // Data moves together first, and then to other members.
+            // Data is first consolidated, and then moved to other members.
             for is_out in [false, true] {
                 let mut tried = BTreeSet::new();
                 loop {
@@ -206,7 +209,7 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns the extents with copies in these buckets. Cached ones do not count: they stay until they are evicted.
+    /// Returns the extents with copies in these buckets. Cached copies do not count: they stay until they are evicted.
     fn residents(&self, victims: &[(u8, u32)]) -> Residents {
         let mut residents: Residents = victims.iter().map(|victim| (*victim, Vec::new())).collect();
         let map = self.lock().map.clone();

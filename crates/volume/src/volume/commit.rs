@@ -1,4 +1,4 @@
-//! Commits: journal entries.
+//! Commits, which write the journal entries.
 
 use super::{Inner, Pending, State};
 use crate::allocate::Opened;
@@ -21,12 +21,12 @@ pub(super) struct Journal {
     pub(super) mount: u32,
     /// Offset of the next entry within the journal.
     pub(super) at: u64,
-    /// Bytes since the last checkpoint, which a recovery reads.
+    /// Bytes of the journal since the last checkpoint, which a recovery reads.
     pub(super) used: u64,
-    /// Buckets that a member with a journal needs for the checkpoint that is due, if the last one found no room; otherwise
-    /// zero.
+    /// Number of buckets that a member with a journal needs for the checkpoint that is due, if the last attempt found
+    /// no room; otherwise zero.
     pub(super) lacking: u32,
-    /// A member lost its journal, and another one may take its place.
+    /// True if a member lost its journal, and another one may take its place.
     pub(super) renew: bool,
     /// Superblock of each member; those of absent members have an old state.
     pub(super) superblocks: Vec<Superblock>,
@@ -46,7 +46,7 @@ struct Batch {
     position: u64,
     unflushed: Vec<(u32, Range<u64>)>,
     snapshot: Option<Snapshot>,
-    /// The journal has no room for the entries, so the checkpoint replaces them.
+    /// True if the journal has no room for the entries, so that the checkpoint replaces them.
     replaces: bool,
 }
 
@@ -58,8 +58,8 @@ pub(super) struct Snapshot {
 }
 
 impl Journal {
-    /// Returns the offset of an entry of `len` bytes behind `at`, and the bytes used with it: an entry does not wrap
-    /// around.
+    /// Returns the offset of the next entry, of `len` bytes, and the number of bytes that are used with it. The entry
+    /// begins at `at`, or at the start of the ring, since an entry does not wrap around.
     fn place((at, used): (u64, u64), ring: u64, len: u64) -> (u64, u64) {
         if at + len <= ring { (at, used + len) } else { (0, used + ring - at + len) }
     }
@@ -157,8 +157,8 @@ impl Inner {
         Ok(journal)
     }
 
-    /// Commits the pending changes, and stores a checkpoint if `checkpoint` or the length of the journal asks for one and there
-    /// is room for it. An error is final, because nobody knows which part of the changes is durable.
+    /// Commits the pending changes, and stores a checkpoint if `checkpoint` or the length of the journal asks for one
+    /// and there is room for it. An error is final, because it is unknown which part of the changes is durable.
     pub(super) async fn commit_batch(
         &self,
         cx: &Context,
@@ -172,8 +172,8 @@ impl Inner {
                 self.lock().failed = Some(error);
             }
             result?;
-            // After the loss of copies, changes replace them; after the loss of a journal, a checkpoint gives another member
-            // one.
+            // After the loss of copies, further changes replace them; after the loss of a journal, a checkpoint gives a
+            // journal to another member.
             let renew = std::mem::take(&mut journal.renew) && self.can_replace_metadata();
             if !self.replace_lost_copies(cx).await? && !renew {
                 return Ok(());
@@ -182,7 +182,7 @@ impl Inner {
         }
     }
 
-    /// Takes the pending changes. If they fill the journal to more than a half, the batch has a snapshot for a
+    /// Takes the pending changes. If they fill more than half of the journal, the batch has a snapshot for a
     /// checkpoint; if they do not fit at all, the checkpoint replaces the entries.
     fn take_batch(&self, journal: &Journal, checkpoint: bool) -> Result<Batch, IoError> {
         // Another member may get the journal.
@@ -191,7 +191,7 @@ impl Inner {
         if let Some(error) = state.failed {
             return Err(error);
         }
-        // The commit frees the buckets for the requests that follow, and for its own checkpoint.
+        // The commit frees the evicted buckets for the requests that follow, and for its own checkpoint.
         state.evict(if checkpoint && lacks_journals { self.layout.checkpoint_buckets } else { 0 });
         let State { pending, position, allocator, .. } = &mut *state;
         allocator.close_empty(*position);
@@ -297,7 +297,7 @@ impl Pending {
     fn into_entries(self, max: usize) -> Vec<Vec<u8>> {
         let Pending { records, groups } = self;
         let end = groups.last().copied().unwrap_or(0);
-        // The records behind the last request belong to buckets that were opened for writes in flight.
+        // The records after the last request belong to buckets that were opened for writes in flight.
         let all = groups.into_iter().filter(|group| *group < end).chain([records.len()]);
         let (mut entries, mut start, mut last) = (Vec::new(), 0, 0);
         if records.is_empty() {

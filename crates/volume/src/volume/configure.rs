@@ -1,9 +1,9 @@
 //! Changes of the options and of the table of members.
 //!
-//! A change passes the gate of the volume alone: requests in flight end before it, and others wait. It is written to the
-//! superblocks of all members that are there, after a checkpoint, and takes effect at once. After a power loss in the
-//! middle, the superblock with the most changes counts, so a change happens completely or not at all. A further checkpoint
-//! gives members that have the journal from now on the map; requests go on meanwhile.
+//! A change passes the gate of the volume alone: it waits for the requests in flight, and further ones wait for it. It
+//! is written to the superblocks of all members that are there, after a checkpoint, and takes effect at once. After a
+//! power loss in the middle, the superblock with the most changes counts, so a change happens completely or not at all.
+//! Requests then continue, while a further checkpoint stores the map on members that newly have the journal.
 
 use super::commit::Journal;
 use super::gate::Closed;
@@ -50,7 +50,7 @@ pub struct Change {
     pub states: Vec<(u8, MemberState)>,
 }
 
-/// Size of a volume after it got another member.
+/// Size of a volume after it gets another member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
     /// The volume takes all of the space.
@@ -69,7 +69,7 @@ pub enum Leftover {
 }
 
 impl Leftover {
-    /// Returns the task that is left to the user as text; empty if there is none.
+    /// Returns a text with the task that is left to the user; empty if there is none.
     pub fn text(self) -> &'static str {
         match self {
             Leftover::Nothing => "",
@@ -113,12 +113,13 @@ impl Volume {
         }
         let mut journal = inner.journal.lock().await;
         inner.change_state(member, state)?;
-        // The superblocks have the state before the checkpoint, and that of a member without a journal as well.
+        // The commit records the state in the superblocks, even in that of a member without a journal, before the
+        // checkpoint.
         inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))
     }
 
-    /// Makes a device another member, with a random identifier, while the volume answers requests. All contents of the
-    /// device are lost. Returns the number of the member.
+    /// Adds a device as another member, with the random identifier `id`, while the volume answers requests. All
+    /// contents of the device are lost. Returns the number of the member.
     ///
     /// # Errors
     /// Returns [`VolumeError`] if the device does not fit the volume or cannot be written, or if the table is full. If the
@@ -152,9 +153,10 @@ impl Volume {
         Ok(place as u8)
     }
 
-    /// Removes a member that holds no data any more, while the volume answers requests: its data was evacuated, or other
-    /// members have copies of it. The volume no longer uses the device. When the change is durable on the other members,
-    /// the superblocks of the device are overwritten: the master key in them stays that of the volume.
+    /// Removes a member that holds no data any more, while the volume answers requests: its data was evacuated, or
+    /// other members have copies of it. The volume no longer uses the device. When the change is durable on the other
+    /// members, the superblocks of the device are overwritten, because the wrapped master key in them is still that of
+    /// the volume.
     ///
     /// # Errors
     /// Returns [`VolumeError::NoMember`] if the member has the only copies of data or of the journal, or if the others have
@@ -296,12 +298,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the first byte behind all data.
+    /// Returns the first byte after all data.
     pub(super) fn end(&self) -> u64 {
         self.lock().map.end() * u64::from(self.layout.block)
     }
 
-    /// Removes the copies on a member from all extents that have enough other ones.
+    /// Removes the copies on a member from all extents. Fails if an extent does not have enough other copies.
     fn drop_copies_on(&self, member: u8) -> Result<(), VolumeError> {
         if usize::from(member) >= self.members.len() {
             return Err(no_member(member));
@@ -449,7 +451,8 @@ async fn configure(
         return Err(inner.failed(IoError::ReadOnly));
     }
     let mut journal = inner.checkpoint(cx).await.map_err(|error| inner.failed(error))?;
-    // The journal may refer to a member or to blocks that go. A further member makes room for the next checkpoint.
+    // Without a checkpoint, the journal may still refer to a member or to blocks that the change removes. A new member
+    // makes room for the next checkpoint.
     if journal.lacking > 0 && new.is_none() {
         return Err(inner.failed(IoError::NoSpace));
     }
@@ -467,7 +470,7 @@ async fn configure(
         match inner.write_new(cx, &journal, &table, new).await {
             Ok(superblock) => joined = Some(superblock),
             Err(error) => {
-                // The table on the others has to be newer than one that the device may have.
+                // The table on the others has to be newer than the one that the device may have received.
                 journal.changes += 1;
                 let recorded = inner.record_members(cx, &mut journal).await;
                 return Err(recorded.map_or_else(|error| inner.failed(error), |()| error));
@@ -475,7 +478,7 @@ async fn configure(
         }
     }
     let is_written = inner.write_table(cx, &mut journal, &table).await;
-    // Without a success, nobody knows whether a member has the new table.
+    // If every write failed, it is unknown whether a member has the new table.
     let is_complete = is_written.inspect_err(|_| inner.lock().failed = Some(IoError::Medium))?;
     if let Some(new) = new.filter(|_| is_late) {
         joined = Some(inner.write_new(cx, &journal, &table, new).await?);
@@ -495,7 +498,7 @@ async fn configure(
         state.change().map_err(|error| inner.failed(error))?;
         state.end_group();
         for (n, health) in (0u8..).zip(&state.health) {
-            // Members that have the journal from now on need a checkpoint first.
+            // Members that newly have the journal need a checkpoint first.
             journal.lost |= u32::from(health.metadata && !had_journal.contains(&n)) << n;
         }
     }

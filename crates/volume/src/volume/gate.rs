@@ -1,7 +1,7 @@
-//! The gate of a volume: requests pass it together, and a change of the configuration passes alone.
+//! The gate of a volume: requests pass it concurrently, and a change of the configuration passes alone.
 //!
-//! A request sees one configuration from its start to its end. A change waits until all requests in flight ended, while
-//! further ones wait in front of the gate.
+//! A request sees one configuration from its start to its end. A change waits until all requests in flight have ended,
+//! while further requests wait in front of the gate.
 
 use super::Inner;
 use flashlab_sim::fault;
@@ -17,7 +17,7 @@ pub(super) struct Gate {
 
 struct State {
     current: Arc<Inner>,
-    /// A change passes, or waits for the requests in flight.
+    /// True while a change passes, or waits for the requests in flight.
     is_closed: bool,
     /// Number of requests in flight.
     inside: usize,

@@ -1,8 +1,9 @@
 //! The loss of a member while the volume is open.
 //!
-//! A flush that fails leaves the new data of its member in doubt. The extents of the batch then lose their copies on the
-//! member, in the journal entry and in the map, and get other copies where members are left. A member whose journal
-//! failed is marked in the superblocks of the others before anything is answered that its journal lacks.
+//! A flush that fails leaves the new data of its member in doubt. The extents of the batch then lose their copies on
+//! the member, in the journal entry and in the map, and get other copies if members are left for them. A member whose
+//! journal failed is marked in the superblocks of the others, before the volume acknowledges anything that its journal
+//! lacks.
 
 use super::commit::Journal;
 use super::rearrange::Rearranged;
@@ -69,8 +70,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Lets other members take the place of those whose copies the commit took away. Returns true if there are changes
-    /// for another commit.
+    /// Writes copies to other members, in place of those that the commit removed. Returns true if there are changes for
+    /// another commit.
     pub(super) async fn replace_lost_copies(&self, cx: &Context) -> Result<bool, IoError> {
         let ranges = std::mem::take(&mut self.lock().lost_copies);
         for range in &ranges {
@@ -137,8 +138,8 @@ impl Inner {
         journal.seen.iter().enumerate().map(seen).collect()
     }
 
-    /// Records in the superblocks of all members that work that the volume goes on without others, and which members
-    /// became read-only. Fails if no member with a current journal is left.
+    /// Records, in the superblocks of all working members, that the volume goes on without the others, and which
+    /// members became read-only. Fails if no member with a current journal is left.
     pub(super) async fn record_members(&self, cx: &Context, journal: &mut Journal) -> Result<(), IoError> {
         loop {
             let lost = journal.lost;
@@ -162,7 +163,8 @@ impl Inner {
 }
 
 impl State {
-    /// Maps an extent that has some of its copies already, as a part of the change `position`.
+    /// Maps an extent as a part of the change `position`, and counts references to its copies, some of which may be in
+    /// use already.
     pub(super) fn remap(&mut self, extent: Extent, position: u64, block: u32) {
         for pointer in &*extent.pointers() {
             self.allocator.refer(pointer, extent.stored_blocks(block));

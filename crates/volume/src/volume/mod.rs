@@ -1,13 +1,14 @@
 //! The engine of an open volume.
 //!
-//! - A write goes to free space. When its data is answered, its extents enter the map, and a record of them the pending
-//!   batch; then the write is acknowledged. The order of the records is therefore the order of the acknowledgements.
+//! - A write goes to free space. When the members have stored its data, its extents enter the map, and their records
+//!   the pending batch; then the write is acknowledged. The order of the records is therefore the order of the
+//!   acknowledgements.
 //! - A flush commits the batch in four steps: flush the members with new data, write the journal entry, flush the
 //!   members of the journal, answer. An entry holds the records of whole requests. So after a power loss the volume
-//!   shows a prefix of the acknowledged requests, not shorter than at the last flush.
-//! - After a failed flush of a member, nobody knows which of its new data is durable. The extents then lose their copies
-//!   on the member. If an extent has no other copy, or if no journal is left, the volume fails all further writes and
-//!   flushes until it is opened again.
+//!   shows a prefix of the acknowledged requests, which includes all those before the last flush.
+//! - After a failed flush of a member, it is unknown which of its new data is durable. The extents then lose their
+//!   copies on the member. If an extent has no other copy, or if no journal is left, the volume fails all further
+//!   writes and flushes until it is opened again.
 
 mod check;
 mod checkpoint;
@@ -122,9 +123,9 @@ struct State {
     pending: Pending,
     /// Number of changes so far. Each request that changes the map is one.
     position: u64,
-    /// Changes up to this one are durable.
+    /// Number of the last durable change; all changes before it are durable, too.
     durable: u64,
-    /// Ranges of blocks with data that is not flushed, each with its members: one bit each.
+    /// Ranges of blocks with data that is not flushed, each with its members: a bit for each member.
     unflushed: Vec<(u32, Range<u64>)>,
     /// Health of each member.
     health: Vec<Health>,
@@ -134,9 +135,9 @@ struct State {
     salts: BTreeMap<u32, [u8; 16]>,
     /// Extents that were read and wait for a cached copy.
     promotions: VecDeque<Extent>,
-    /// Ranges of blocks from whose extents a commit took copies, and which may get other ones.
+    /// Ranges of blocks whose extents lost copies in a commit, and may get other ones.
     lost_copies: Vec<Range<u64>>,
-    /// Number of commits that took copies away.
+    /// Number of commits in which extents lost copies.
     losses: u64,
     /// Error of a flush or of the journal. It is final.
     failed: Option<IoError>,
@@ -191,13 +192,13 @@ pub struct MemberUsage {
     pub label: String,
     /// State of the member.
     pub state: MemberState,
-    /// Number of copies that a copy on the member counts for.
+    /// Number of copies that one copy on the member counts as.
     pub durability: u8,
-    /// The member has the journal and the checkpoints.
+    /// True if the member has the journal and the checkpoints.
     pub metadata: bool,
-    /// The device is there.
+    /// True if the device is present.
     pub present: bool,
-    /// Writes to the member fail at present.
+    /// True if writes to the member fail at present.
     pub failing: bool,
     /// Errors since the device became a member.
     pub errors: ErrorCounts,
@@ -381,8 +382,8 @@ impl State {
         groups.push(records.len());
     }
 
-    /// Makes cached copies void where buckets are short, also for a checkpoint of this number of buckets on any member. A
-    /// commit then frees their buckets. Returns true if there are any.
+    /// Makes cached copies void on members that are short of buckets, so that each also gets room for a checkpoint of
+    /// `checkpoint` buckets. A commit then frees the evicted buckets. Returns true if there are any.
     fn evict(&mut self, checkpoint: u32) -> bool {
         let State { allocator, pending, position, .. } = self;
         let mut count = 0;
@@ -445,8 +446,8 @@ impl BlockDevice for Volume {
         }
     }
 
-    /// Starts a request. It is polled once, so that it is sent to the members at once, and a request that these answer
-    /// immediately is complete.
+    /// Starts a request. The request is polled once, so that it reaches the members at once. If they answer
+    /// immediately, it is complete.
     fn start(&self, cx: &Context, io: Io) -> Started {
         let (gate, cx) = (self.gate.clone(), cx.clone());
         let mut future = Box::pin(async move { gate.pass().await.execute(&cx, io).await });

@@ -32,7 +32,7 @@ pub struct OpenOptions {
     pub salt: EpochSalt,
     /// Passphrase of an encrypted volume. A volume without encryption does not open with one.
     pub passphrase: Option<Passphrase>,
-    /// Opening without some members.
+    /// Rule for opening the volume without some of its members.
     pub degraded: Degraded,
     /// Costs of codecs in a simulation; `None` for a live volume.
     pub codec: Option<CodecCosts>,
@@ -193,7 +193,7 @@ fn new_keys(options: &Options) -> Result<(Option<WrappedKey>, Option<Keyring>), 
     Ok((Some(wrapped), Some(Keyring::new(new.master.clone(), new.cipher))))
 }
 
-/// Derives the keys of all mounts, and that of this one unless it only reads.
+/// Derives the keys of all mounts, and that of this one unless it is read-only.
 fn with_epochs(
     mut keyring: Keyring,
     recovered: &Recovered,
@@ -280,7 +280,7 @@ fn count(table: &[MemberEntry]) -> usize {
     table.iter().filter(|entry| entry.state != MemberState::Removed).count()
 }
 
-/// Checks that no member of an encrypted volume is missing, before a key is derived, which takes long.
+/// Checks that no member of an encrypted volume is missing, before a key is derived, which takes a long time.
 fn check_present(found: &[Found]) -> Result<(), VolumeError> {
     let table = found.iter().map(|found| &found.superblock).max_by_key(|one| (one.changes, one.clock));
     let Some(table) = table.filter(|table| table.key.is_some()) else { return Ok(()) };
@@ -375,8 +375,8 @@ fn check_missing(
     }
 }
 
-/// Returns a superblock for each place in the table, with the current options. Those of present members keep what belongs
-/// to the member.
+/// Returns a superblock for each place in the table, with the current options. Those of present members keep the fields
+/// that belong to the member.
 fn superblocks(found: &[Option<Found>], table: &Superblock) -> Vec<Superblock> {
     let superblock = |(n, found): (usize, &Option<Found>)| {
         let current = Superblock { member: n as u8, ..table.clone() };

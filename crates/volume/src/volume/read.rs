@@ -8,7 +8,7 @@ use flashlab_block::{Context, Extent as Part, IoError};
 use futures_util::future::join_all;
 use std::ops::Range;
 
-/// Attempts of a read whose buckets were reused meanwhile.
+/// Maximum number of attempts at a read whose buckets are reused meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// Maximum length in bytes of a request for several extents.
@@ -53,7 +53,7 @@ struct Fetch {
     offset: u64,
     /// Bytes to read, with padding.
     length: usize,
-    /// The same range from the beginning of the extent's stored bytes, without padding.
+    /// The same range without padding, relative to the beginning of the extent's stored bytes.
     range: Range<u32>,
 }
 
@@ -64,7 +64,7 @@ struct Fetched {
     how: Opening,
 }
 
-/// Verification of stored bytes.
+/// Method of verifying stored bytes.
 enum Opening {
     /// One checksum for all of them.
     Sum(u32),
@@ -86,14 +86,15 @@ impl Fetched {
     }
 }
 
-/// Returns the blocks of an extent as it was stored, of which some may have been overwritten since.
+/// Returns the position of `blocks` within the extent as it was stored. Parts of that extent may have been overwritten
+/// since.
 fn stored(extent: &Extent, blocks: &Range<u64>) -> Range<u32> {
     let from = u32::from(extent.skip()) + (blocks.start - extent.start()) as u32;
     from..from + (blocks.end - blocks.start) as u32
 }
 
-/// Returns true if a member whose reads take `slow` nanoseconds is drawn before one whose reads take `fast`: with the odds of
-/// the squares of their speeds.
+/// Returns true if a member whose reads take `slow` nanoseconds is drawn before one whose reads take `fast`. The odds
+/// are those of the squares of their speeds.
 fn is_drawn(slow: u64, fast: u64, random: u64) -> bool {
     let [slow, fast] = [slow, fast].map(|ns| u128::from((ns >> 10).min(u32::MAX.into())).pow(2));
     u128::from(random >> 32) * (slow + fast) < fast << 32
@@ -183,7 +184,7 @@ impl Inner {
         mut buffer: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, IoError> {
         let (block, length) = (u64::from(self.layout.block), buffer.len());
-        // One number for all parts, so that neighbours are read from the same member.
+        // One random number serves all parts, so that neighbours are read from the same member.
         let has_choice = extents.iter().any(|extent| extent.pointers().len() > 1);
         let random = if has_choice { cx.random() } else { 0 };
         let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end().min(blocks.end);
@@ -396,8 +397,8 @@ impl Inner {
         self.verify(cx, extent, (*pointer, fetch), wanted, read).await
     }
 
-    /// Returns the stored bytes that a read of blocks `wanted` of a stored extent needs: a compressed extent is read
-    /// whole, any other one in units of its checksums.
+    /// Returns the place of the stored bytes that a read of blocks `wanted` of a stored extent needs: a compressed
+    /// extent is read whole, any other one in units of its checksums.
     fn fetch(&self, extent: &Extent, pointer: &Pointer, wanted: Range<u32>) -> Fetch {
         let (block, unit) = (self.layout.block, self.layout.unit);
         let range = match extent.compression() {

@@ -55,7 +55,8 @@ impl Inner {
         }
     }
 
-    /// Gives an extent the copies `keep`, some of its own, and further ones at places that `want` describes.
+    /// Gives an extent the copies `keep`, which are some of its present ones, and further copies at places that `want`
+    /// describes.
     pub(super) async fn rearrange(
         &self,
         cx: &Context,
@@ -74,7 +75,7 @@ impl Inner {
         }
     }
 
-    /// Writes copies of an extent to `places`, and gives it these beside the copies `keep`.
+    /// Writes copies of an extent to `places`, and maps the extent with these and the copies `keep`.
     async fn copy_to(
         &self,
         cx: &Context,
@@ -96,7 +97,8 @@ impl Inner {
         swapped.map(|()| if good.len() == places.len() { Rearranged::Done } else { Rearranged::Failed })
     }
 
-    /// Takes space for the copies of an extent. Cached copies give way if the want permits it. Returns `None` without space.
+    /// Takes space for the copies of an extent. Evicts cached copies if `want` permits it. Returns `None` if there is
+    /// no space.
     pub(super) async fn take_space(
         &self,
         cx: &Context,
@@ -111,7 +113,7 @@ impl Inner {
         }
     }
 
-    /// Takes the space for the copies of an extent that is free.
+    /// Takes free space for the copies of an extent, without an eviction.
     fn allocate_now(&self, want: &Want<'_>) -> Result<(Vec<Pointer>, u32), NoRoom> {
         let mut state = self.lock();
         let State { allocator, pending, position, .. } = &mut *state;
@@ -158,9 +160,9 @@ impl Inner {
     }
 }
 
-/// Returns the distance in blocks of the stored bytes of `part` from those of `extent` if `part` is what later writes left
-/// of it, with the same copies. Newer data may lie behind the extent in the same bucket, so the bytes of the part have to
-/// be bytes of the extent.
+/// Returns the distance in blocks from the stored bytes of `extent` to those of `part`, if `part` is what later writes
+/// left of `extent`, with the same copies. Newer data may follow the extent in the same bucket, so the bytes of the
+/// part have to lie within those of the extent.
 pub(super) fn shift(extent: &Extent, part: &Extent, block: u32) -> Option<u32> {
     let (before, after) = (extent.pointers(), part.pointers());
     let shift = after.first()?.offset.checked_sub(before.first()?.offset)?;

@@ -25,12 +25,12 @@ const PASSES_MAX: u32 = 64;
 /// Longest time for which the work waits for the requests of clients, before each extent.
 const YIELD_MAX: Duration = Duration::from_ms(20);
 
-/// Pause between two looks for background work.
+/// Pause between two searches for background work.
 const PAUSE: Duration = Duration::from_ms(500);
-/// Further pause for each extent of the map: twenty times the time in which a look passes over it.
+/// Further pause for each extent of the map: twenty times the time in which a search passes over it.
 const PAUSE_PER_EXTENT_NS: u64 = 200;
 
-/// Numbers of extents and their logical bytes.
+/// Amount of work, in extents and in logical bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Amount {
     /// Number of extents.
@@ -73,7 +73,7 @@ pub struct Reconciled {
 }
 
 impl Volume {
-    /// Returns the background work that is left. Reads the map only.
+    /// Returns the background work that is left. Reads only the map.
     pub fn backlog(&self) -> Backlog {
         let inner = self.gate.current();
         let (map, view) = inner.view();
@@ -110,7 +110,7 @@ impl Volume {
         let mut result = Reconciled::default();
         let mut given_up: BTreeMap<u64, Reason> = BTreeMap::new();
         for _ in 0..PASSES_MAX {
-            // A change of the volume comes between two extents, and each one is judged anew before its step.
+            // The configuration may change between two extents, so the next step of each extent is determined again.
             let inner = self.gate.current();
             let (map, view) = inner.view();
             result.pending.clear();
@@ -204,7 +204,7 @@ impl Volume {
             if seen != Some(position) {
                 self.reconcile(cx, rate, |_| !is_stopped()).await?;
             }
-            // Reconcile itself changes the map: the next round finds nothing more to do.
+            // Reconcile itself changes the map, so the next round searches again, and finds nothing more to do.
             seen = Some(position);
             let pause = PAUSE.max(Duration::from_ns(extents * PAUSE_PER_EXTENT_NS));
             cx.sleep_until(cx.now() + pause).await;
@@ -323,8 +323,8 @@ impl Inner {
         }
     }
 
-    /// Encodes the live range of an extent with the background compression. If this saves no block, the extent is marked,
-    /// so that nobody tries again.
+    /// Encodes the live range of an extent with the background compression. If this saves no block, the extent is
+    /// marked, so that the attempt is not repeated.
     async fn recompress(
         &self,
         cx: &Context,
@@ -404,7 +404,7 @@ impl Inner {
         }
     }
 
-    /// Adds a cached copy to an extent. Does nothing without room.
+    /// Adds a cached copy to an extent. Does nothing if there is no room.
     async fn promote(&self, cx: &Context, extent: &Extent) -> Result<(), IoError> {
         let keep: Vec<_> = {
             let state = self.lock();

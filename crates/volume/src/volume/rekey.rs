@@ -9,15 +9,16 @@ use flashlab_sim::fault;
 
 impl Volume {
     /// Wraps the master key under a new passphrase, and overwrites every copy of the old wrapped key on every member.
-    /// Devices that were removed keep their copies if [`Volume::remove`] could not overwrite them. `salt` is random, and new for every call. The data is not written anew: somebody who knew the old passphrase and
-    /// has a copy of the old superblock can still read it.
+    /// Devices that were removed keep their copies if [`Volume::remove`] could not overwrite them. `salt` is random,
+    /// and new for every call. The data is not encrypted anew: somebody who knew the old passphrase and has a copy of
+    /// the old superblock can still read it.
     ///
-    /// After a power loss in the middle, the volume opens with both passphrases. Opening it for writing completes the
+    /// After a power loss in the middle, the volume opens with either passphrase. Opening it for writing completes the
     /// change.
     ///
     /// # Errors
-    /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted, and the error
-    /// of a member that cannot be written; then both passphrases may open the volume.
+    /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted, and the
+    /// error of a member that cannot be written; in that case, either passphrase may open the volume.
     pub async fn rekey(
         &self,
         cx: &Context,

@@ -1,7 +1,8 @@
-//! The room of a volume: the largest size of which its members can store all copies.
+//! The room of a volume: the largest size for which its members can store all copies.
 //!
-//! A change that leaves the volume with less room than its size would let later writes fail for lack of space, so it is
-//! refused. A volume that has less room than its size already, because a member is missing, may come closer to it.
+//! After a change that leaves the volume with less room than its size, later writes would fail for lack of space, so
+//! such a change is refused. If the volume has less room than its size already, because a member is missing, a change
+//! is permitted unless it reduces the room further.
 
 use super::{Inner, Volume};
 use crate::VolumeError;
@@ -13,7 +14,7 @@ impl Volume {
     /// Checks that the other members have room for all copies of the volume without this one.
     ///
     /// # Errors
-    /// Returns [`VolumeError::NoMember`] with the numbers and the ways out if they have not.
+    /// Returns [`VolumeError::NoMember`] with the numbers and the possible remedies if they have not.
     pub fn check_removal(&self, member: u8) -> Result<(), VolumeError> {
         self.gate.current().check_removal(member)
     }
@@ -88,13 +89,13 @@ impl Inner {
         }))
     }
 
-    /// Returns the room of the members in a table that are there, and of the new one at the place `new`.
+    /// Returns the room of the present members of a table, together with the new one at the place `new`.
     pub(super) fn room_of(&self, table: &Superblock, new: Option<usize>) -> u64 {
         let counts = |n: usize| new == Some(n) || self.is_counted(n);
         room(Layout::of(table), table.members.clone(), counts)
     }
 
-    /// Returns true if the device of a member is there.
+    /// Returns true if the device of a member is present.
     fn is_counted(&self, member: usize) -> bool {
         self.members.get(member).is_some_and(|member| member.present)
     }
@@ -110,7 +111,7 @@ impl Inner {
         self.members.iter().zip(&state.health).map(entry).collect()
     }
 
-    /// Describes how a volume that needs more room gets it.
+    /// Describes how a volume that needs more room can get it.
     fn ways_out(&self, layout: &Layout, room: u64) -> String {
         let end = self.end();
         let fewer = if layout.replicas > 1 { ", or keep fewer copies (`volume set --replicas`)" } else { "" };
@@ -133,7 +134,7 @@ fn takes_data(entry: &MemberEntry) -> bool {
     matches!(entry.state, MemberState::Rw | MemberState::Spare) && entry.durability > 0
 }
 
-/// Returns the largest size of which the members with `counts` can store all copies.
+/// Returns the largest size for which the members that `counts` selects can store all copies.
 fn room(layout: Layout, mut entries: Vec<MemberEntry>, counts: impl Fn(usize) -> bool) -> u64 {
     for (n, entry) in entries.iter_mut().enumerate() {
         if !counts(n) {

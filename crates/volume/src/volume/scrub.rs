@@ -47,7 +47,7 @@ impl Volume {
     /// an executor.
     ///
     /// # Errors
-    /// As [`Volume::scrub`].
+    /// Returns the errors of [`Volume::scrub`].
     pub async fn scrub_with(
         &self,
         cx: &Context,

@@ -21,7 +21,7 @@ pub(super) struct Statistics {
     write_ns: AtomicU64,
 }
 
-/// Extents that requests read while the volume has a promote target.
+/// Counters of the extents that requests read while the volume has a promote target.
 #[derive(Debug, Default)]
 pub(super) struct CacheReads {
     hits: AtomicU64,
@@ -40,7 +40,7 @@ impl CacheReads {
     }
 }
 
-/// Requests to a member since the volume was opened, without those of the opening.
+/// Requests to a member since the volume was opened, except for those that opened it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requests {
     /// Number of reads.
@@ -55,7 +55,7 @@ pub struct Requests {
     pub flushes: u64,
     /// Moving average of the time of a read. Zero if the contexts of the requests have no clock.
     pub read_ns: u64,
-    /// Moving average of the time of a write, likewise.
+    /// Moving average of the time of a write. Zero if the contexts of the requests have no clock.
     pub write_ns: u64,
 }
 

@@ -2,11 +2,12 @@
 //!
 //! A server polls all requests of a connection in one thread. A codec that ran there would delay the other requests, so
 //! with [`Volume::compute_on`] compression, encryption and their inverses run elsewhere, and the request waits for them
-//! like for a member. Without threads, a request computes where it is polled: simulations and crash tests stay on one
-//! thread. A computation reads only its own bytes and the keys, so its place and its time have no effect on the result.
+//! as it does for a member. Without threads, a request computes where it is polled: simulations and crash tests stay on
+//! one thread. A computation reads only its own bytes and the keys, so the thread and the time have no effect on the
+//! result.
 //!
 //! Short computations stay in the thread of the request, because handing them over would take longer. The times are
-//! estimates by the number of bytes.
+//! estimated from the number of bytes.
 
 use super::{Inner, Volume};
 use crate::encode::{Compression, Compressor, Encoding};
@@ -24,13 +25,13 @@ const WORTHWHILE_NS: u64 = 30_000;
 const JOB_NS: u64 = 100_000;
 
 /// Times of codecs in picoseconds for each byte, measured on an AMD EPYC with `cargo bench --bench volume`: LZ4 of data
-/// that shrinks little, Zstandard at level 3 (a level costs a third of it), ChaCha20-Poly1305, the slower cipher.
+/// that shrinks little, Zstandard at level 3 (each level costs a third of that), ChaCha20-Poly1305, the slower cipher.
 const LZ4_PS: u64 = 2_200;
 const ZSTD_LEVEL_PS: u64 = 1_700;
 const UNLZ4_PS: u64 = 400;
 const UNZSTD_PS: u64 = 1_250;
 const CIPHER_PS: u64 = 600;
-/// Checksum and copy of bytes that are not encrypted.
+/// Time of the checksum and the copy of a byte, in picoseconds.
 const COPY_PS: u64 = 150;
 
 /// Threads that compute beside the threads that poll requests.
@@ -51,7 +52,8 @@ impl Threads for ThreadPool {
 }
 
 impl Volume {
-    /// Lets `threads` do the long computations of all further requests. The threads of the first call stay.
+    /// Lets `threads` do the long computations of all further requests. The threads of the first call stay: later calls
+    /// have no effect.
     pub fn compute_on(&self, threads: Arc<dyn Threads>) {
         // A volume has one set of threads for its life.
         let _ = self.gate.current().threads.set(threads);
@@ -141,7 +143,7 @@ fn hand_over<T: Send + 'static>(
     result
 }
 
-/// Returns the result of a computation. Its panic continues in the request.
+/// Returns the result of a computation. A panic of the computation continues in the request.
 fn received<T>(result: thread::Result<T>) -> T {
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -10,9 +10,9 @@ use crate::keys::{KeyError, Keyring, Passphrase, WrappedKey};
 /// A volume without encryption does not open with a passphrase: it may have taken the place of an encrypted one, and would
 /// get the next data in clear text.
 ///
-/// An interrupted change of the passphrase leaves members with the old and with the new wrapped key. The volume then opens
-/// with both passphrases, and all superblocks in `found` get the new wrapped key, so that opening for writing completes
-/// the change.
+/// An interrupted change of the passphrase leaves members with the old and with the new wrapped key. The volume then
+/// opens with either passphrase, and all superblocks in `found` get the new wrapped key, so that opening for writing
+/// completes the change.
 pub(super) fn unlock(
     found: &mut [Found],
     passphrase: Option<&Passphrase>,

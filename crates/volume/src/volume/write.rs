@@ -27,7 +27,7 @@ impl Inner {
     /// Writes `data`, and commits it if it has to be durable.
     ///
     /// A power loss leaves all of a write or nothing, unless its data is larger than the free space: then the parts for
-    /// which there is space go first, and the space of the data that they replace takes the next ones.
+    /// which there is space go first, and the next ones take the space of the data that these replaced.
     pub(super) async fn write(&self, cx: &Context, offset: u64, data: Payload, durable: bool) -> Outcome {
         let (mut parts, mut compressed) = (Vec::new(), BTreeMap::new());
         let mut rest = self.blocks(offset, data.len() as u64);
@@ -139,7 +139,7 @@ impl Inner {
         }
     }
 
-    /// Describes the space for new data.
+    /// Describes the space that new data needs.
     fn want(&self, blocks: u32, exact: bool) -> Want<'static> {
         Want {
             stream: Stream::Foreground,
@@ -154,8 +154,8 @@ impl Inner {
         }
     }
 
-    /// Returns the first part of `blocks` that is encoded as one. Extents end at multiples of the largest extent, so that
-    /// sequential writes give extents of one size.
+    /// Returns the first part of `blocks` that becomes one extent. Extents end at multiples of the largest extent size,
+    /// so that sequential writes give extents of one size.
     fn first_part(&self, blocks: &Range<u64>) -> Range<u64> {
         let max = u64::from(self.layout.extent_max / self.layout.block);
         blocks.start..blocks.end.min(blocks.start + max - blocks.start % max)
@@ -167,8 +167,8 @@ impl Inner {
         data.part(at(blocks.start)..at(blocks.end))
     }
 
-    /// Compresses the parts of `rest` that are not in `compressed`, by their first blocks: some were compressed before, but
-    /// found no space.
+    /// Compresses the parts of `rest` that are not in `compressed`, where the key of a part is its first block. Some
+    /// were compressed before, but found no space.
     async fn compress_parts(
         &self,
         offset: u64,
@@ -193,8 +193,8 @@ impl Inner {
         compressed.extend(self.compute_all(parts, ns, compress).await);
     }
 
-    /// Takes space for the first part of `blocks`, a part of the data of a write that begins at `offset`. Fails without
-    /// free buckets.
+    /// Takes space for the first part of `blocks`, a part of the data of a write that begins at `offset`. Fails if no
+    /// bucket is free.
     fn next_part(
         &self,
         cx: &Context,
@@ -225,7 +225,7 @@ impl Inner {
         Ok(Ok(Part { blocks, places, bytes, compression: Compression::None }))
     }
 
-    /// Takes space for the copies of up to `blocks` blocks. Fails without free buckets.
+    /// Takes space for the copies of up to `blocks` blocks. Fails if no bucket is free.
     fn allocate(
         &self,
         cx: &Context,
@@ -326,7 +326,7 @@ impl Inner {
     }
 }
 
-/// Adds the next part of a write, whose `rest` begins behind it from now on.
+/// Adds the next part of a write, whose `rest` begins after it from now on.
 fn add_part(next: Part, parts: &mut Vec<Part>, rest: &mut Range<u64>) {
     rest.start = next.blocks.end;
     parts.push(next);

@@ -20,7 +20,7 @@ use flashlab_sim::Duration;
 
 /// Maximum number of retries of a transfer.
 const RETRIES_MAX: u32 = 5;
-/// Number of these retries after a data error. Command errors use all of them.
+/// Number of these retries that remain after a data error. Command errors use all retries.
 const DATA_RETRIES: u32 = 2;
 /// Maximum busy time of a card after a write.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
@@ -40,8 +40,8 @@ const ERRORS: u32 = Status::ADDRESS_ERROR.0
 /// Error bits that are checked in the response to a command.
 const COMMAND_ERRORS: u32 = ERRORS | Status::OUT_OF_RANGE.0;
 
-/// Returns the error bits that are checked after the data. A card that reads ahead without a block count may report the
-/// end of the card.
+/// Returns the error bits that are checked after the data. Without a block count, a card that reads ahead may report
+/// that it has passed its end, which is not an error.
 const fn errors_behind(request: &MmcRequest) -> u32 {
     if request.count.is_some() { COMMAND_ERRORS } else { ERRORS }
 }
@@ -69,12 +69,13 @@ impl Mmc {
         self.request(Direction::Read, sector, count, Bytes::Read(buffer))
     }
 
-    /// Writes `count` blocks of 512 bytes from `sector` on. If `bytes` is empty, the blocks have no bytes.
+    /// Writes `count` blocks of 512 bytes from `sector` on. If `bytes` is empty, the blocks are written without
+    /// contents.
     pub fn write(&mut self, sector: u64, count: u32, bytes: &[u8]) -> Result<(), BlockError> {
         self.request(Direction::Write, sector, count, Bytes::Write(bytes))
     }
 
-    /// Creates the block device of an initialized card, and reads its first blocks for a partition table.
+    /// Creates the block device of an initialized card, and reads its first blocks to look for a partition table.
     pub(super) fn begin_block_device(&mut self) {
         const PAGE: u64 = 8;
         self.enter(Phase::BlockDevice);
@@ -89,7 +90,7 @@ impl Mmc {
         let (address, name, sectors) = (card.address, card.cid.name, card.csd.sectors);
         self.note(|| Event::Disk { address, name, sectors, read_only: false });
         let count = PAGE.min(sectors) as u32;
-        // A read error is logged, and the device exists nevertheless.
+        // A read error is logged, but the device is created nevertheless.
         let _ = self.request_in(Phase::BlockDevice, Direction::Read, 0, count, Bytes::None);
     }
 
@@ -147,8 +148,8 @@ impl Mmc {
     ///
     /// If CMD22 fails, the card may still hold the upper bits of another address, so the caller must not send the
     /// command. Linux sends it nevertheless: `mmc_start_request` drops the result of `mmc_send_ext_addr`, because the
-    /// card reports errors of the address in the response to that command (commit 737d220bb2be, in Linux 6.13). That
-    /// reason does not cover a CMD22 that the card did not receive.
+    /// card reports address errors in the response to that command (commit 737d220bb2be, in Linux 6.13). That reason
+    /// does not cover a CMD22 that the card did not receive.
     pub(super) fn extend_address(&mut self, sector: u64) -> Result<(), Error> {
         let extension = self.card.as_ref().and_then(|card| card.address_extension(sector));
         let Some(extension) = extension else { return Ok(()) };
@@ -252,7 +253,8 @@ impl Mmc {
         }
     }
 
-    /// Returns the error of a transfer. It checks the card status too and, after a write, waits with CMD13.
+    /// Returns the error of a transfer, if any. Also checks the card status and, after a write, polls with CMD13 until
+    /// the card is ready.
     fn verdict(&mut self, direction: Direction, request: &MmcRequest, done: &mut Done) -> Option<Error> {
         let behind = errors_behind(request);
         let failure = |status: u32, errors: u32| (status & errors != 0).then_some(Error::Failed);
@@ -271,7 +273,7 @@ impl Mmc {
         failed
     }
 
-    /// Sends CMD13 until the card is ready for data. Returns the accumulated status bits too.
+    /// Sends CMD13 until the card is ready for data. Also returns the status bits accumulated over all responses.
     fn wait_for_write(&mut self) -> (Result<(), Error>, Status) {
         let Some(address) = self.card.as_ref().map(|card| card.address) else {
             return (Err(Error::NoCard), Status::default());
@@ -285,7 +287,7 @@ impl Mmc {
         (waited, Status(errors))
     }
 
-    /// Returns the card to the transfer state. Returns how the transfer continues.
+    /// Brings the card back to the transfer state. Returns how the transfer continues.
     fn recover(
         &mut self,
         direction: Direction,
@@ -367,7 +369,8 @@ impl Mmc {
         self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
     }
 
-    /// Returns the number of blocks of the last write that arrived, with ACMD22. An SDUC card sends 64 bits.
+    /// Asks the card with ACMD22 how many blocks of the last write it has received. An SDUC card returns the number in
+    /// 64 bits.
     fn written_blocks(&mut self, address: u16) -> Result<u64, Error> {
         let limit = self.card.as_ref().map_or(BUSY_LIMIT, |card| card.limit(false, self.ios.clock_hz));
         let cmd = MmcCommand::new(
@@ -432,7 +435,7 @@ impl Mmc {
     }
 }
 
-/// How a failed transfer continues.
+/// Next step after a failed transfer.
 enum Recovered {
     /// This many blocks were transferred. The next transfer requests the rest.
     Moved(u32),

@@ -27,7 +27,7 @@ const UHS_MODES: [(u8, Timing, u32); 5] = [
     (0, Timing::Sdr12, 25_000_000),
 ];
 
-/// Tuning block that CMD19 sends: section 4.2.4.5 of the specification.
+/// Tuning block that the card sends in response to CMD19: section 4.2.4.5 of the specification.
 const TUNING_BLOCK: [u8; 64] = [
     0xff, 0x0f, 0xff, 0x00, 0xff, 0xcc, 0xc3, 0xcc, 0xc3, 0x3c, 0xcc, 0xff, 0xfe, 0xff, 0xfe, 0xef, //
     0xff, 0xdf, 0xff, 0xdd, 0xff, 0xfb, 0xff, 0xfb, 0xbf, 0xff, 0x7f, 0xff, 0x77, 0xf7, 0xbd, 0xef, //
@@ -56,7 +56,7 @@ impl Mmc {
         self.read_register(cmd, limit).map(|raw| SwitchFields::of(&raw))
     }
 
-    /// Reads the functions that the card supports with CMD6. Cards of version 1.0 have none.
+    /// Reads with CMD6 which functions the card supports. Cards of version 1.0 have none.
     pub(super) fn read_switch(&mut self, card: &mut CardInfo) -> Result<(), Error> {
         if card.scr.version < 1 {
             return Ok(());
@@ -112,7 +112,7 @@ impl Mmc {
         }
         self.widen(card)?;
         let uhs = self.uhs();
-        // A host with SDR104 supports SDR50 too, and so on for the slower modes.
+        // A host with SDR104 also supports SDR50 and the slower SDR modes.
         let drives = |timing| {
             uhs.contains(&timing)
                 || timing != Timing::Ddr50 && uhs.iter().any(|t| sdr_rank(*t) > sdr_rank(timing))
@@ -138,7 +138,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// Selects the highest current limit that host and card have in common, in SDR50, SDR104 and DDR50.
+    /// In SDR50, SDR104 and DDR50, selects the highest current limit that both host and card support.
     fn limit_current(&mut self, card: &CardInfo, timing: Timing) -> Result<(), Error> {
         const LIMITS: [(u32, u8); 4] = [(800, 3), (600, 2), (400, 1), (200, 0)];
         if !matches!(timing, Timing::Sdr50 | Timing::Sdr104 | Timing::Ddr50) {
@@ -154,8 +154,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// Sends CMD19 at each sampling point, and selects the middle of the longest run of points that receive the block
-    /// correctly. The controller's driver sends these commands, so they do not appear in the core's log.
+    /// Sends CMD19 at each sampling point, and selects the middle of the longest run of points at which the block
+    /// arrives intact. The controller's driver sends these commands, so they do not appear in the core's log.
     fn tune(&mut self) -> Result<(), Error> {
         let cmd = MmcCommand::new(
             opcode::SEND_TUNING_BLOCK,

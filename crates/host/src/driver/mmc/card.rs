@@ -65,7 +65,7 @@ pub struct CardInfo {
     pub csd_raw: [u8; 16],
     /// Decoded CSD.
     pub csd: CsdFields,
-    /// True if host and card agreed on SDUC in ACMD41: CMD22 sends the upper bits of an address.
+    /// True if host and card agreed on SDUC in ACMD41, so that CMD22 sends the upper bits of an address.
     pub extends_addresses: bool,
     /// Raw SCR.
     pub scr_raw: [u8; 8],

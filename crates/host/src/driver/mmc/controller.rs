@@ -210,7 +210,7 @@ impl Controller {
         Controller::AT91RM9200_ONE_BLOCK,
     ];
 
-    /// Creates a slot with the width and the maximum clock of a [`Link`], with the given `modes` and with transfers of
+    /// Creates a slot with the width and the maximum clock of `link`, the given `modes`, and transfers of at most
     /// `bytes_max` bytes. The driver waits for the end of busy and sends no CMD13.
     pub fn of_link(link: &Link, modes: &[Mode], bytes_max: u32) -> Controller {
         let has = |mode| modes.contains(&mode);

@@ -128,7 +128,7 @@ impl CsdFields {
     }
 
     /// Returns how long a host waits for a block: a hundred times the access time that the card reports, but at most
-    /// 100 ms for a read and 3 s for a write. For block-addressed cards it is always this maximum.
+    /// 100 ms for a read and 3 s for a write. For block-addressed cards, the limit is always this maximum.
     pub fn limit(&self, write: bool, clock_hz: u32) -> Duration {
         let longest = if write { Duration::from_secs(3) } else { Duration::from_ms(100) };
         let times = if write { 100 << self.write_factor } else { 100 };
@@ -149,7 +149,7 @@ pub struct ScrFields {
     pub version: u8,
     /// True for specification 3.0 or later.
     pub version_3: bool,
-    /// Specification 5.0 or later (SD_SPECX); 0 otherwise.
+    /// SD_SPECX, which is above 0 for specification 5.0 or later.
     pub version_x: u8,
     /// True if the card supports four data lines.
     pub four_lines: bool,

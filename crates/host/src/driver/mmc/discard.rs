@@ -6,7 +6,7 @@ use super::send::{Bytes, RETRIES, is_ready};
 use super::{BlockError, Error, Mmc};
 use flashlab_sd::opcode;
 
-/// Error bits of the card status. One of them means that the erase failed.
+/// Error bits of the card status, each of which means that the erase failed.
 const ERRORS: u32 = 0xfff9_a000;
 
 impl Mmc {

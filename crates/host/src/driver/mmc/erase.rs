@@ -1,8 +1,8 @@
 //! Erase granularity, and the time that an erase may take.
 //!
 //! A discard consists of CMD32, CMD33 and CMD38. The block layer limits its size so that the erase ends within the time
-//! that the controller can wait. A card whose SD Status specifies no erase time is assumed to need 250 ms per block,
-//! which leaves only the preferred size.
+//! that the controller can wait. For a card whose SD Status specifies no erase time, Linux assumes 250 ms per block, so
+//! the limit is the preferred size.
 
 use super::{CsdFields, SsrFields};
 use flashlab_sim::Duration;
@@ -98,7 +98,7 @@ impl EraseSizes {
         (u32::try_from(sectors).unwrap_or(u32::MAX), limit)
     }
 
-    /// Returns the whole erase units of `first..end`, or `None` if there are none.
+    /// Returns the range of whole erase units within `first..end`, or `None` if there are none.
     pub fn aligned(&self, first: u64, end: u64) -> Option<(u64, u64)> {
         let unit = u64::from(self.unit.max(1));
         let (first, end) = (first.next_multiple_of(unit), end / unit * unit);

@@ -5,9 +5,9 @@ use super::CsdFields;
 /// A version of Linux.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kernel {
-    /// 5.15: keeps only the higher voltage of the pair that the host requests.
+    /// 5.15: requests only the highest common voltage.
     V5_15,
-    /// 6.1: requests both voltages of the pair.
+    /// 6.1: also requests the voltage below the highest common one.
     V6_1,
     /// 6.12 with its stable updates, as in Debian 13: reads the CSD of an SDUC card, but cannot address the card beyond
     /// 2 TiB.
@@ -36,8 +36,8 @@ impl Kernel {
     }
 
     /// Returns the voltages that the host requests, as bits of the OCR: the highest voltage that `card` and `host` have
-    /// in common, and the one below it. Returns `None` if they have none in common. The low 15 bits of the card's OCR
-    /// are ignored.
+    /// in common and, from 6.1 on, the one below it if that is common too. Returns `None` if they have none in common.
+    /// The low 15 bits of the card's OCR are ignored.
     pub fn select_voltage(self, card: u32, host: u32) -> Option<u32> {
         let common = card & !0x7fff & host;
         let highest = common.checked_ilog2()?;
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_pair_of_voltages_differs_between_kernels() {
-        // Voltages of the board of the published trace, of the boards of the logs, and of the USB adapter.
+        // Voltages of the board in the published trace, of the boards in the logs, and of the USB adapter.
         assert_eq!(Kernel::V5_15.select_voltage(0x00ff_8000, 0x0030_0000), Some(0x0020_0000));
         assert_eq!(Kernel::V6_1.select_voltage(0x00ff_ff00, 0x0030_0000), Some(0x0030_0000));
         assert_eq!(Kernel::V6_1.select_voltage(0x00ff_8000, 0x00ff_8000), Some(0x00c0_0000));

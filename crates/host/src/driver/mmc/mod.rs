@@ -185,7 +185,7 @@ impl Mmc {
         self.delay(end.saturating_since(self.now()));
     }
 
-    /// Polls the slot if a poll is due. Called between two requests.
+    /// Polls the slot if a poll is due. Operations call it before they send commands.
     fn poll(&mut self) {
         if self.poll_at.is_some_and(|at| at <= self.now()) {
             let phase = self.phase;

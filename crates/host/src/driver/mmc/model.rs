@@ -9,8 +9,8 @@
 //! A request is executed transfer by transfer, so transfers after a power cut never start. For the transfer that a
 //! power cut interrupts, the card reports the fate of each page ([`Card::power_off`](flashlab_sd::Card::power_off)).
 //!
-//! Simplification: if bit errors on the wires make the host repeat a write, the data before its last try counts as
-//! written.
+//! Simplification: if bit errors on the wires make the host repeat a write, the data that precedes the last try counts
+//! as written.
 
 use super::{Controller, Kernel, Mmc};
 use alloc::collections::VecDeque;
@@ -28,7 +28,7 @@ pub struct MmcModel {
     mmc: Mmc,
     link: Link,
     geometry: Geometry,
-    /// Time of the slot at time zero of the model. The card is initialized before it.
+    /// Time of the slot at time zero of the model. The card is initialized before that.
     origin: Instant,
     /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
@@ -62,7 +62,8 @@ impl RequestInService {
 
 impl MmcModel {
     /// Puts a copy of `card`, without its stored bytes, on a link. Initializes it in the best of `modes` that card and
-    /// link support, with transfers of up to `bytes_max` bytes. The clock of the link is used even if no mode has it.
+    /// link support, with transfers of up to `bytes_max` bytes. The clock of the link is used even if it is not the
+    /// clock of any mode.
     ///
     /// # Panics
     /// Panics if the initialization fails. It succeeds with every card that responds and has correct registers.
@@ -203,8 +204,8 @@ impl MmcModel {
         let host = match request.op {
             Op::Read => (t_block_host * blocks).min(wires),
             Op::Write | Op::WriteFua => {
-                // While the array was idle, it waited for the wires and the host, in proportion to their times per
-                // block.
+                // The array was idle while it waited for the wires and the host. The idle time is divided between the
+                // two in proportion to their times per block.
                 let transfers = blocks.div_ceil(self.geometry.request_max / BLOCK);
                 let commands = bus.command() * if blocks > 1 { 2 * transfers } else { 1 };
                 let block = bus.write_block() + t_block_host;

@@ -17,7 +17,7 @@ pub(super) const RETRIES: u32 = 3;
 pub(super) enum Bytes<'a> {
     /// Buffer for data from the card.
     Read(&'a mut [u8]),
-    /// Data to the card.
+    /// Data for the card.
     Write(&'a [u8]),
     /// No data, or data that is discarded.
     None,

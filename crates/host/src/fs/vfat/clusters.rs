@@ -54,7 +54,8 @@ impl Clusters {
         }
     }
 
-    /// Allocates `wanted` clusters, in as few extents as the search finds. Returns `None` if fewer are free.
+    /// Allocates the next `wanted` free clusters, and merges adjacent ones into extents. Returns `None` if fewer are
+    /// free.
     pub(super) fn allocate(&mut self, wanted: u64) -> Option<Vec<Extent>> {
         if wanted > self.free {
             return None;

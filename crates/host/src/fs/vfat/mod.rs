@@ -30,10 +30,10 @@ const SIZE_MAX: u64 = 1 << 30;
 /// Largest accepted offset of the partition: 128 TiB.
 const OFFSET_MAX: u64 = 128 << 40;
 const AN_HOUR: Duration = Duration::from_secs(3_600);
-/// Limit of a software time: Linux gives up on a busy card earlier.
+/// Largest accepted software time. Linux gives up on a busy card earlier.
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 
-/// vfat in the registry.
+/// Registry entry of vfat.
 pub const MODEL: FilesystemModel = FilesystemModel {
     name: "vfat",
     parameters: &[
@@ -81,9 +81,9 @@ pub const MODEL: FilesystemModel = FilesystemModel {
 pub struct VfatParameters {
     /// Size of a cluster in bytes.
     pub cluster: u64,
-    /// Offset in bytes of the partition.
+    /// Offset of the partition in bytes.
     pub partition_start: u64,
-    /// Alignment in bytes of the cluster heap, counted from the start of the device.
+    /// Alignment of the cluster heap in bytes, relative to the start of the device.
     pub align: u64,
     /// Age at which dirty metadata is written back.
     pub write_back: Duration,

@@ -27,7 +27,7 @@ struct File {
     size: u64,
     /// True if the directory entry has changed since it was written.
     entry_dirty: bool,
-    /// True if the size in the entry has changed, too; without it new data cannot be found.
+    /// True if the size in the entry has changed too. New data cannot be found until the size is written.
     size_dirty: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Vfat {
     processor: Timeline,
     /// Requests that have not reached the device yet, with the instant at which the filesystem's own work ends.
     starting: VecDeque<(Instant, usize)>,
-    /// Requests by the number that identifies them at the device.
+    /// Requests in flight, indexed by the number that identifies them at the device.
     works: Vec<Option<Work>>,
     idle_works: Vec<usize>,
     finished: VecDeque<Completion>,
@@ -506,8 +506,8 @@ impl Model for Vfat {
         self.advance(limit)
     }
 
-    /// Drops the requests in flight and the metadata that is due. The files stay as the driver had them in memory: the
-    /// effect of a power cut on files is not modelled.
+    /// Drops the requests in flight and the metadata that is due. The files keep the state that the driver had in
+    /// memory: the effect of a power cut on files is not modelled.
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.starting.clear();
         self.finished.clear();
