@@ -28,6 +28,7 @@ const SUITES: &[(&str, &[&str])] = &[
             "rekey",
             "nonces",
             "encrypted",
+            "redundancy",
             "corruption",
             "members",
             "cached",

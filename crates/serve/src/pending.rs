@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 
 /// The future that a device returned.
-type AnswerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Requests that were started, each with the fields that its reply needs.
 pub(crate) struct Pending<T> {
@@ -61,9 +61,12 @@ impl<T> Pending<T> {
 
     /// Adds a request. [`Pending::poll_completed`] polls it for the first time. All calls must come from the same
     /// thread.
-    /// Returns the request if the system has no descriptor for the event; the device's future is then dropped, which
-    /// cancels it.
-    pub(crate) fn add(&mut self, request: T, future: AnswerFuture) -> Result<(), (T, io::Error)> {
+    /// Returns the request and its future if the system has no descriptor for the event.
+    pub(crate) fn add(
+        &mut self,
+        request: T,
+        future: AnswerFuture,
+    ) -> Result<(), (T, AnswerFuture, io::Error)> {
         let wake_queue = match &self.wake_queue {
             Some(wake_queue) => wake_queue,
             None => match eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) {
@@ -71,7 +74,7 @@ impl<T> Pending<T> {
                     let owner = thread::current().id();
                     self.wake_queue.insert(Arc::new(WakeQueue { numbers: Mutex::default(), event, owner }))
                 }
-                Err(error) => return Err((request, error.into())),
+                Err(error) => return Err((request, future, error.into())),
             },
         };
         let number = self.next;

@@ -8,6 +8,7 @@
 use crate::encode::{Check, Compression};
 use crate::format::MEMBERS_MAX;
 use crate::keys::{TAG_LEN, Tag};
+use flashlab_sim::fault;
 use std::fmt;
 use std::ops::{Deref, Range};
 
@@ -379,6 +380,21 @@ impl Extent {
     /// Returns the number of blocks that each copy occupies.
     pub fn stored_blocks(&self, block: u32) -> u32 {
         self.stored().div_ceil(block)
+    }
+
+    /// Returns the number of blocks of each copy that count as used. What later writes left of a compressed extent counts as
+    /// no more than its live blocks, because garbage collection encodes it anew. So the used blocks never exceed the mapped
+    /// ones, and there is always a bucket whose collection frees space.
+    pub fn held_blocks(&self, block: u32) -> u32 {
+        match fault("volume-counts-dead-blocks") {
+            true => self.stored_blocks(block),
+            false => self.stored_blocks(block).min(self.length().into()),
+        }
+    }
+
+    /// Returns true if each copy occupies more blocks than the live range.
+    pub fn is_wasteful(&self, block: u32) -> bool {
+        self.stored_blocks(block) > self.length().into()
     }
 
     /// Returns the extent with its live range reduced to `keep`. An extent that is not compressed loses the units

@@ -85,6 +85,8 @@ pub(crate) struct View {
     pub(crate) writable: u32,
     /// Members with room for new data.
     pub(crate) roomy: u32,
+    /// Members whose last write or flush failed.
+    pub(crate) failing: u32,
     pub(crate) evacuating: u32,
     pub(crate) durability: Vec<u8>,
 }
@@ -130,6 +132,16 @@ struct Copies {
 impl View {
     fn durability(&self, pointers: &[Pointer]) -> usize {
         pointers.iter().map(|pointer| usize::from(self.durability[usize::from(pointer.member)])).sum()
+    }
+
+    /// Returns the durability of the copies on members that do not fail. Only these justify dropping another copy.
+    fn working_durability(&self, pointers: &[Pointer]) -> usize {
+        let works = |pointer: &&Pointer| !self.fails(pointer);
+        self.durability(&pointers.iter().filter(works).copied().collect::<Vec<_>>())
+    }
+
+    fn fails(&self, pointer: &Pointer) -> bool {
+        self.failing >> pointer.member & 1 == 1
     }
 
     /// Returns the sum of the durabilities of members.
@@ -201,7 +213,8 @@ fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
 /// Returns the step that adds copies if members that stay hold too few, and that moves copies off evacuating members.
 fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
     let Copies { good, leaving, missing, cached, vanishing } = copies;
-    let have = view.durability(good);
+    // A copy on a failing member may be the next one that is lost, but fails too often for a short time to be replaced.
+    let have = if leaving.is_empty() { view.durability(good) } else { view.working_durability(good) };
     let work = if leaving.is_empty() { Work::Replicate } else { Work::Evacuate };
     if have >= goal.replicas {
         let (keep, work) = ([&good[..], missing, cached].concat(), Work::Evacuate);
@@ -281,24 +294,27 @@ fn want_compression(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) 
     if is_done || copies.good.is_empty() {
         return Wanted::Nothing;
     }
-    match view.durability_of(view.writable & view.roomy) {
-        0 => Wanted::Pending(Work::Recompress, Reason::NoSpace),
-        room if room < goal.replicas.min(view.durability_of(view.writable)) => {
-            Wanted::Pending(Work::Recompress, Reason::NoSpace)
-        }
-        _ => Wanted::Recompress,
+    // The new copies replace all old ones, also those on members that take no new data.
+    let have = [&copies.good, &copies.leaving, &copies.missing].map(|pointers| view.durability(pointers));
+    let needed = goal.replicas.min(have.iter().sum()).max(1);
+    if view.durability_of(view.writable) < needed {
+        return Wanted::Pending(Work::Recompress, Reason::NoMember);
     }
+    if view.durability_of(view.writable & view.roomy) < needed {
+        return Wanted::Pending(Work::Recompress, Reason::NoSpace);
+    }
+    Wanted::Recompress
 }
 
 /// Returns the step that drops a copy beyond the number of replicas.
 fn want_fewer(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) -> Wanted {
-    let have = view.durability(&copies.good);
+    let have = view.working_durability(&copies.good);
     let is_surplus = |pointer: &&Pointer| {
         let durability = usize::from(view.durability[usize::from(pointer.member)]);
-        have - durability >= goal.replicas
+        have >= goal.replicas + if view.fails(pointer) { 0 } else { durability }
     };
-    let in_background = |pointer: &&Pointer| goal.background >> pointer.member & 1;
-    let surplus = copies.good.iter().rev().filter(is_surplus).min_by_key(in_background);
+    let order = |pointer: &&Pointer| (!view.fails(pointer), goal.background >> pointer.member & 1);
+    let surplus = copies.good.iter().rev().filter(is_surplus).min_by_key(order);
     let Some(surplus) = surplus else { return Wanted::Nothing };
     let keep = extent.pointers().iter().filter(|pointer| *pointer != surplus).copied().collect();
     Wanted::Copies { work: Work::Drop, keep, add: 0, prefer: 0, only: false }

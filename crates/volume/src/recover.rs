@@ -203,7 +203,7 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
         let blocks = extent.stored_blocks(layout.block);
         let kept = kept(extent, &allocator, blocks).map_err(VolumeError::Damaged)?;
         for pointer in &kept {
-            if !allocator.count(pointer, blocks) {
+            if !allocator.count(pointer, extent.held_blocks(layout.block)) {
                 return Err(VolumeError::Damaged(format!("bucket {} has too many extents", pointer.bucket)));
             }
         }

@@ -12,7 +12,7 @@ use crate::counters::{Count, CounterValues, RequestType};
 use crate::limits::{Reservation, Share};
 use crate::link::Link;
 use crate::outbox::Outbox;
-use crate::pending::Pending;
+use crate::pending::{AnswerFuture, Pending};
 use crate::record;
 use crate::server::Server;
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Payload, Started};
@@ -22,6 +22,9 @@ use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
 use flashlab_sim::Instant;
 use in_flight::{InFlight, RequestKind};
 use std::io;
+use std::task::{self, Poll, Waker};
+use std::thread;
+use std::time::Duration;
 
 /// Minimum length in bytes of a read that first queries for holes, if the client supports sparse replies. Holes are
 /// not sent.
@@ -30,6 +33,8 @@ const HOLES_FROM: u64 = 64 << 10;
 /// they occupy.
 const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
+/// Time between two looks at a request that no event descriptor announces.
+const UNATTENDED: Duration = Duration::from_millis(1);
 
 /// Executes the requests of one connection and replies to them.
 pub(crate) struct RequestHandler<'a> {
@@ -225,12 +230,28 @@ impl<'a> RequestHandler<'a> {
             Started::Pending(future) => {
                 let bytes = request.memory_bytes();
                 self.pending_bytes += bytes;
-                if let Err((request, error)) = self.pending.add(request, future) {
-                    tracing::warn!(%error, "cannot wait for a device");
+                if let Err((request, future, error)) = self.pending.add(request, future) {
+                    tracing::warn!(%error, "cannot wait for a device and the client at once");
+                    let outcome = self.complete(future);
                     self.pending_bytes -= bytes;
-                    self.reply(request, Err(IoError::NoMemory));
+                    self.reply(request, outcome);
                 }
             }
+        }
+    }
+
+    /// Waits for a request without an event descriptor. The request goes on to its end, because a device may fail if one is
+    /// cancelled.
+    fn complete(&self, mut future: AnswerFuture) -> Outcome {
+        let mut task = task::Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(outcome) = future.as_mut().poll(&mut task) {
+                return outcome;
+            }
+            if self.device.next_due().is_some() {
+                self.device.advance(self.server.pace.now());
+            }
+            thread::sleep(UNATTENDED);
         }
     }
 

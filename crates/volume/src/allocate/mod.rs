@@ -55,9 +55,9 @@ pub(crate) struct Want<'a> {
     pub(crate) prefer: u32,
     /// True if no members outside of `prefer` are used.
     pub(crate) only: bool,
-    /// Member from whose buckets garbage collection moves the data. The collection may take all free buckets of this
-    /// member, because it frees more than it takes.
-    pub(crate) within: Option<u8>,
+    /// Members, a bit for each, of which the data may take all free buckets: those of a garbage collection, which frees more
+    /// than it takes.
+    pub(crate) within: u32,
     /// True if cached copies may be evicted. False during a commit, because their space becomes free only with a later
     /// commit.
     pub(crate) evict: bool,
@@ -168,6 +168,11 @@ impl Allocator {
         bucket.is_some_and(|bucket| bucket.generation == pointer.generation)
     }
 
+    /// Returns the generation of a bucket.
+    pub(crate) fn generation(&self, member: u8, bucket: u32) -> u32 {
+        self.members[usize::from(member)].buckets[bucket as usize].generation
+    }
+
     /// Adds the references of a recovered extent. Returns false if no volume can have that many.
     pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
         self.members[usize::from(pointer.member)].count(pointer, blocks)
@@ -272,6 +277,9 @@ impl Allocator {
         let is_usable = |member: &MemberSpace, n: u8| {
             member.writable && counts(member) > 0 && !taken.contains(&n) && (!only || in_target(n))
         };
+        // Of several members, each keeps a free bucket, with which a collection can move data within it.
+        let kept = usize::from(within.count_ones() > 1);
+        let is_within = |member: &MemberSpace, n: u8| within >> n & 1 == 1 && member.free.len() > kept;
         let usable = || self.members.iter().zip(0u8..).filter(|(member, n)| is_usable(member, *n));
         let needed = copies.min(usable().map(|(member, _)| counts(member)).sum());
         let (mut chosen, mut have): (Vec<u8>, usize) = (Vec::with_capacity(copies), 0);
@@ -281,7 +289,7 @@ impl Allocator {
         while have < needed {
             let candidates = usable().filter(|(member, n)| {
                 let has_room = member.has_room(stream, least, evict, &self.layout);
-                !chosen.contains(n) && (has_room || within == Some(*n) && !member.free.is_empty())
+                !chosen.contains(n) && (has_room || is_within(member, *n))
             });
             let best = candidates.max_by_key(|(member, n)| {
                 (in_target(*n), member.credit + member.weight(blocks), std::cmp::Reverse(*n))
@@ -292,8 +300,7 @@ impl Allocator {
         }
         let has_room = |n: &u8| {
             let member = &self.members[usize::from(*n)];
-            member.has_room(stream, least, false, &self.layout)
-                || within == Some(*n) && !member.free.is_empty()
+            member.has_room(stream, least, false, &self.layout) || is_within(member, *n)
         };
         if !chosen.iter().all(has_room) {
             return Err(NoRoom::Cached);
@@ -411,6 +418,17 @@ impl Allocator {
             self.members.iter().filter(may_open).map(|member| usize::from(member.durability)).sum();
         let needed = self.reachable(copies, &[]);
         needed > 0 && room >= needed
+    }
+
+    /// Returns true if one of these members may open a bucket for new data; `members` has a bit for each.
+    pub(crate) fn takes_data(&self, members: u32) -> bool {
+        let may_open = |(member, n): (&MemberSpace, u8)| {
+            members >> n & 1 == 1
+                && member.writable
+                && member.durability > 0
+                && member.may_open(Stream::Foreground, false)
+        };
+        self.members.iter().zip(0..).any(may_open)
     }
 
     /// Returns the number of buckets that a garbage collection frees at once: a 64th of the smallest member that takes data,

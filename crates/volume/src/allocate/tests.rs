@@ -47,7 +47,7 @@ fn allocator(members: usize) -> Allocator {
 fn take(allocator: &mut Allocator, stream: Stream, prefer: u32, evict: bool) -> Result<Pointer, NoRoom> {
     let blocks = BLOCKS / 2;
     let want =
-        Want { stream, blocks, exact: true, copies: 1, taken: &[], prefer, only: false, within: None, evict };
+        Want { stream, blocks, exact: true, copies: 1, taken: &[], prefer, only: false, within: 0, evict };
     allocator.allocate(&want, 0, |_| {}).map(|(pointers, _)| pointers[0])
 }
 

@@ -108,7 +108,7 @@ impl Inner {
                 places[usize::from(pointer.member)].push(Stored::new(extent, pointer, self.layout.block));
                 let [held, cached] = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
                 let count = if pointer.cached { cached } else { held };
-                match count.checked_sub(extent.stored_blocks(self.layout.block)) {
+                match count.checked_sub(extent.held_blocks(self.layout.block)) {
                     Some(rest) => *count = rest,
                     None => report.findings.push(format!(
                         "bucket {} of member {} has more references than counted",

@@ -60,8 +60,10 @@ impl Inner {
         }
         let RunWriter { index: runs, buckets, spare, failed, .. } = writer;
         let works = |n: &u8| failed >> n & 1 == 0;
-        journal.lost = 0;
+        // A member that lost its journal earlier stays marked until its superblock has no old checkpoint any more.
+        journal.lost = if fault("volume-forgets-a-lost-journal") { 0 } else { journal.lost };
         for (n, first) in members.iter().zip(first).filter(|(n, _)| works(n)) {
+            journal.lost &= !(1 << n);
             journal.superblocks[usize::from(*n)].root = Root {
                 checkpoint: number,
                 sequence: journal.sequence,
@@ -84,10 +86,10 @@ impl Inner {
         let results = self.write_superblocks(cx, journal, &members).await;
         let lost = journal.lost;
         journal.lose(&members, &results)?;
+        self.forget_checkpoints(cx, journal, &members).await;
         if journal.lost != lost {
             self.record_members(cx, journal).await?;
         }
-        self.forget_checkpoints(cx, journal, &members).await;
         let mut state = self.lock();
         state.faults.retain(|(n, _)| !members.contains(&(*n as u8)));
         let old = std::mem::replace(&mut journal.checkpoint_buckets, buckets);
@@ -140,22 +142,30 @@ impl Inner {
     }
 
     /// Removes the old checkpoint from present members other than those in `except`, which have the new one, so that it
-    /// never counts as current. A journal that began without a checkpoint, as in a new volume, would count as well.
+    /// never counts as current. A journal that began without a checkpoint, as in a new volume, would count as well. Members
+    /// that fail here are lost: the others know them as absent.
     async fn forget_checkpoints(&self, cx: &Context, journal: &mut Journal, except: &[u8]) {
         let has_old = |n: &u8| {
             let superblock = &journal.superblocks[usize::from(*n)];
             let had_journal = superblock.members[usize::from(*n)].metadata;
             let is_old =
                 superblock.root.first.is_some() || had_journal && !fault("volume-forgets-only-checkpoints");
-            is_old && !except.contains(n) && self.members[usize::from(*n)].present
+            let is_lost = journal.lost >> n & 1 == 1;
+            (is_old || is_lost) && !except.contains(n) && self.members[usize::from(*n)].present
         };
         let members: Vec<u8> = (0..self.members.len() as u8).filter(has_old).collect();
         for n in &members {
             let root = &mut journal.superblocks[usize::from(*n)].root;
             (root.checkpoint, root.first, root.runs) = (0, None, 0);
         }
-        // A member that fails here is marked as absent, or its number of the newest checkpoint is too small.
-        let _ = self.write_superblocks(cx, journal, &members).await;
+        let results = self.write_superblocks(cx, journal, &members).await;
+        let state = self.lock();
+        for (n, result) in members.iter().zip(results) {
+            // A member that is to have a journal gets it with the next checkpoint.
+            let is_lost = result.is_err() || state.health[usize::from(*n)].metadata;
+            journal.lost &= !(1 << n);
+            journal.lost |= u32::from(is_lost && !fault("volume-forgets-a-lost-journal")) << n;
+        }
     }
 }
 

@@ -5,15 +5,16 @@
 //! until it is overwritten. Errors of reads and writes change no extent, because they may be temporary.
 
 use super::read::Unread;
-use super::rearrange::shift;
-use super::{Inner, State};
+use super::rearrange::{Rearranged, shift};
+use super::{Inner, State, members_of};
 use crate::allocate::{Stream, Want};
 use crate::extent::{Extent, Pointer};
 use crate::layout::Layout;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
 
 /// Maximum number of buckets that a collection considers at a time.
 const VICTIMS_MAX: usize = 256;
@@ -54,25 +55,45 @@ impl Inner {
         let copies = usize::from(self.layout.replicas);
         let at_once = self.lock().allocator.collect_at_once();
         let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
-        let (mut tried, mut is_taken) = (BTreeSet::new(), false);
+        let (mut tried, mut is_taken, mut is_thorough) = (BTreeSet::new(), false, false);
         if take()? || self.release(cx).await? && take()? {
             return Ok(());
         }
         loop {
-            let victims = self
-                .lock()
-                .allocator
-                .victims(VICTIMS_MAX, &|member, bucket| tried.contains(&(member, bucket)));
+            let victims = {
+                let mut state = self.lock();
+                let victims = state.victims(VICTIMS_MAX, &tried);
+                if victims.is_empty() && !is_thorough {
+                    // The blocks that could not be read may be readable now.
+                    (is_thorough, state.stuck) = (true, BTreeSet::new());
+                    continue;
+                }
+                victims
+            };
             if victims.is_empty() {
-                return if is_taken || take()? { Ok(()) } else { Err(IoError::NoSpace) };
+                let mut stored = pin!(self.stored.notified());
+                stored.as_mut().enable();
+                let is_storing = self.stores.load(Ordering::SeqCst) > 0;
+                if is_taken || take()? || self.release(cx).await? && take()? {
+                    return Ok(());
+                }
+                if !is_storing {
+                    return Err(IoError::NoSpace);
+                }
+                // A write in flight frees the space of the data that it replaces.
+                stored.await;
+                tried.clear();
+                continue;
             }
             for victims in victims.chunks(PASS_MIN.max(2 * at_once)) {
                 let mut residents = self.residents(victims);
                 for victim in victims {
                     tried.insert(*victim);
                     for extent in residents.remove(victim).unwrap_or_default() {
-                        if let Moved::Failed(error) = self.move_extent(cx, &extent, *victim).await? {
-                            return Err(error);
+                        match self.move_extent(cx, &extent, *victim, true).await? {
+                            Moved::Failed(error) => return Err(error),
+                            Moved::Unreadable => self.lock().set_stuck(*victim),
+                            Moved::Done | Moved::Poisoned | Moved::NoSpace => {}
                         }
                     }
                     let _ = self.release(cx).await?;
@@ -86,6 +107,12 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Makes space for a copy of an extent that replaces the one on a member. Returns false if there is none.
+    pub(super) async fn make_space_beside(&self, cx: &Context, extent: &Extent, member: u8) -> bool {
+        let others = members_of(&extent.pointers()) & !(1 << member);
+        self.make_space(cx, || Ok(self.lock().allocator.takes_data(!others))).await.is_ok()
     }
 
     /// Frees buckets on members of the background target that have no room for further data, if overwrites left enough
@@ -108,7 +135,7 @@ impl Inner {
             let Some(victim) = sparse.into_iter().find(|victim| !tried.contains(victim)) else { break };
             tried.insert(victim);
             for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
-                if self.move_extent(cx, &extent, victim).await? == Moved::Done {
+                if self.move_extent(cx, &extent, victim, true).await? == Moved::Done {
                     moved += u64::from(extent.stored_blocks(self.layout.block) * self.layout.block);
                 }
             }
@@ -129,7 +156,7 @@ impl Inner {
     ) -> Pin<Box<dyn Future<Output = Result<(), IoError>> + Send + 'a>> {
         Box::pin(async move {
             // A collection that is already running commits, too, and each of its commits calls this function.
-            let Some(_guard) = self.space.try_lock() else { return Ok(()) };
+            let Ok(_guard) = self.space.try_lock() else { return Ok(()) };
             self.lock().evict(buckets);
             let lacking = || {
                 let state = self.lock();
@@ -157,7 +184,7 @@ impl Inner {
                         tried.insert(victim);
                         for extent in residents.remove(&victim).unwrap_or_default() {
                             match is_out {
-                                false => drop(self.move_extent(cx, &extent, victim).await?),
+                                false => drop(self.move_extent(cx, &extent, victim, true).await?),
                                 true => self.move_out(cx, &extent, victim).await?,
                             }
                         }
@@ -185,7 +212,7 @@ impl Inner {
             taken: &taken,
             prefer: self.tier(from.0),
             only: false,
-            within: None,
+            within: 0,
             evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
@@ -225,15 +252,60 @@ impl Inner {
 
     /// Moves the copy of an extent out of a bucket, or poisons the extent if all of its copies are bad. Does nothing if the
     /// extent was overwritten meanwhile.
+    ///
+    /// A garbage collection may take all free buckets of the member. A repair leaves the reserve to it.
     pub(super) async fn move_extent(
         &self,
         cx: &Context,
         extent: &Extent,
         from: (u8, u32),
+        is_collection: bool,
     ) -> Result<Moved, IoError> {
         let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
         let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(Moved::Done) };
-        let stored: Payload = match self.read_stored(cx, extent).await {
+        if extent.is_wasteful(self.layout.block) {
+            let within = if is_collection { members_of(&extent.pointers()) } else { 0 };
+            match self.shed(cx, extent, (self.tier(source.member), within)).await? {
+                Rearranged::Done => {
+                    let mut moved = Moved::Done;
+                    for part in self.parts_in(extent, &source) {
+                        let of_part = self.move_stored(cx, &part, from, is_collection).await?;
+                        moved = if moved == Moved::Done { of_part } else { moved };
+                    }
+                    return Ok(moved);
+                }
+                // A move of all stored blocks may take more space than it frees.
+                Rearranged::NoSpace if is_collection => return Ok(Moved::NoSpace),
+                _ => {}
+            }
+        }
+        self.move_stored(cx, extent, from, is_collection).await
+    }
+
+    /// Returns the extents of the map that are parts of an extent and still have its copy `source`.
+    fn parts_in(&self, extent: &Extent, source: &Pointer) -> Vec<Extent> {
+        let blocks = extent.stored_blocks(self.layout.block);
+        let state = self.lock();
+        let is_in = |part: &&Extent| part.pointers().iter().any(|pointer| lies_in(pointer, source, blocks));
+        state.map.overlapping(extent.live()).filter(is_in).cloned().collect()
+    }
+
+    /// Moves the copy of an extent, with all of its stored blocks, out of a bucket, as [`Inner::move_extent`] does.
+    async fn move_stored(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        from: (u8, u32),
+        is_collection: bool,
+    ) -> Result<Moved, IoError> {
+        let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
+        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(Moved::Done) };
+        let mut stored = self.read_stored(cx, extent).await;
+        if matches!(stored, Err(Unread::Bad)) {
+            // A bus may have changed the data, and not the medium.
+            stored = self.read_stored(cx, extent).await;
+        }
+        let stored: Payload = match stored {
             Ok(stored) => stored.into(),
             Err(Unread::Failed) => return Ok(Moved::Unreadable),
             Err(Unread::Bad) => {
@@ -248,25 +320,27 @@ impl Inner {
             let Some(mut taken) = self.members_beside(extent, &source) else { return Ok(Moved::Done) };
             taken.extend(&failed);
             let want = Want {
-                stream: Stream::Collect,
+                stream: if is_collection { Stream::Collect } else { Stream::Foreground },
                 blocks,
                 exact: true,
                 copies: 1,
                 taken: &taken,
                 prefer: self.tier(source.member),
                 only: false,
-                within: Some(source.member),
+                within: u32::from(is_collection) << source.member,
                 evict: true,
             };
             let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(without) };
-            let target = places[0];
-            match self.write_to(cx, target.member, self.layout.offset(&target), stored.clone()).await {
-                Ok(()) => self.replace_copy(extent, &source, target, blocks)?,
-                Err(error) => {
-                    without = Moved::Failed(error);
-                    self.unrefer_all(&places, blocks);
-                    failed.push(target.member);
-                }
+            let (target, since) = (places[0], self.flush_failures());
+            let written = self.write_to(cx, target.member, self.layout.offset(&target), stored.clone()).await;
+            let replaced = match written {
+                Ok(()) => self.replace_copy(extent, &source, (target, since), blocks)?,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = replaced {
+                without = Moved::Failed(error);
+                self.unrefer_all(&places, blocks);
+                failed.push(target.member);
             }
         }
     }
@@ -305,15 +379,20 @@ impl Inner {
 
     /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has, apart from parts
     /// with another copy on the same member as the target.
+    /// The result in it is an error, without a change, if a flush of the target's member failed after the flush failure number
+    /// `since`.
     fn replace_copy(
         &self,
         extent: &Extent,
         source: &Pointer,
-        target: Pointer,
+        (target, since): (Pointer, u64),
         blocks: u32,
-    ) -> Result<(), IoError> {
+    ) -> Result<Result<(), IoError>, IoError> {
         let block = self.layout.block;
         let mut state = self.lock();
+        if state.doubtful_since(since) >> target.member & 1 == 1 {
+            return Ok(Err(IoError::Medium));
+        }
         let position = state.change()?;
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
         for part in parts {
@@ -337,12 +416,12 @@ impl Inner {
             } else {
                 moved
             };
-            state.touch(&moved);
+            state.touch(&moved, 1 << target.member);
             state.remap(moved, position, block);
         }
         state.allocator.unrefer(&target, blocks, position);
         state.end_group();
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Poisons an extent of which all copies are bad, in every part of it that the map still has with the same copies.
@@ -358,6 +437,25 @@ impl Inner {
         }
         state.end_group();
         Ok(())
+    }
+}
+
+impl State {
+    /// Returns buckets to collect, as [`Allocator::victims`](crate::allocate::Allocator::victims) does, without those that were
+    /// tried, and without those that a collection could not empty.
+    fn victims(&self, count: usize, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
+        let is_stuck = |member: u8, bucket: u32| {
+            let generation = self.allocator.generation(member, bucket);
+            self.stuck.contains(&(member, bucket, generation))
+        };
+        self.allocator
+            .victims(count, &|member, bucket| tried.contains(&(member, bucket)) || is_stuck(member, bucket))
+    }
+
+    /// Notes that a bucket has data that cannot be read, so that the next collections begin with others.
+    fn set_stuck(&mut self, (member, bucket): (u8, u32)) {
+        let generation = self.allocator.generation(member, bucket);
+        self.stuck.insert((member, bucket, generation));
     }
 }
 

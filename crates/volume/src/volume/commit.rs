@@ -7,9 +7,9 @@ use crate::map::Map;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
-use futures_util::lock::MutexGuard;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use tokio::sync::MutexGuard;
 
 /// The journal and the last checkpoint.
 pub(super) struct Journal {
@@ -38,6 +38,16 @@ pub(super) struct Journal {
     pub(super) lost: u32,
     /// Buckets of the last checkpoint, with their members.
     pub(super) checkpoint_buckets: Vec<(u8, u32)>,
+}
+
+/// A commit that took its batch and did not end. If its future is dropped, nobody has the changes of the batch any more, so
+/// the volume fails until it is opened again.
+struct Unfinished<'a>(&'a Inner);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.lock().failed.get_or_insert(IoError::ShuttingDown);
+    }
 }
 
 /// Changes that a commit makes durable.
@@ -167,7 +177,9 @@ impl Inner {
     ) -> Result<(), IoError> {
         loop {
             let batch = self.take_batch(journal, checkpoint)?;
+            let unfinished = Unfinished(self);
             let result = self.persist(cx, journal, batch).await;
+            std::mem::forget(unfinished);
             if let Err(error) = result {
                 self.lock().failed = Some(error);
             }
@@ -221,7 +233,10 @@ impl Inner {
         let Batch { mut entries, position, unflushed, mut snapshot, mut replaces } = batch;
         let touched = unflushed.iter().fold(0, |members, (more, _)| members | more);
         if !fault("volume-entry-before-its-data") {
-            let lost = self.flush_members(cx, touched).await;
+            // A flush that fails from here on also leaves later data in doubt, which is a part of the next batch.
+            let doubt = std::mem::take(&mut self.lock().doubt);
+            let doubt = if fault("volume-trusts-answered-writes") { 0 } else { doubt };
+            let lost = self.flush_members(cx, touched).await | doubt & touched;
             if lost != 0 {
                 let map = snapshot.as_mut().map(|snapshot| &mut snapshot.map);
                 self.lose_copies(lost, &unflushed, (&mut entries, map))?;

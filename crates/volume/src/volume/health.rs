@@ -59,6 +59,9 @@ impl Inner {
         is_flush: bool,
         result: Result<(), IoError>,
     ) -> Result<(), IoError> {
+        if !self.members[usize::from(member)].present {
+            return result;
+        }
         let was_failing = self.failing.load(Ordering::Relaxed) >> member & 1 == 1;
         if result.is_ok() && !was_failing {
             return result;
@@ -80,6 +83,9 @@ impl Inner {
             self.failing.fetch_or(1 << member, Ordering::Relaxed);
         } else {
             self.failing.fetch_and(!(1 << member), Ordering::Relaxed);
+        }
+        if is_flush && result.is_err() {
+            state.flush_failed(member);
         }
         self.update_writable(&mut state, None);
         result

@@ -1,7 +1,8 @@
 //! The loss of a member while the volume is open.
 //!
-//! A flush that fails leaves the new data of its member in doubt. The extents of the batch then lose their copies on
-//! the member, in the journal entry and in the map, and get other copies if members are left for them. A member whose
+//! A flush that fails leaves the new data of its member in doubt: that of the batch, that of requests that were answered
+//! meanwhile, and that of writes in flight. The extents then lose their new copies on the member, in the journal entry and
+//! in the map, and get other copies if members are left for them; a write in flight counts as failed. A member whose
 //! journal failed is marked in the superblocks of the others, before the volume acknowledges anything that its journal
 //! lacks.
 
@@ -20,14 +21,15 @@ use std::ops::Range;
 impl Inner {
     /// Flushes members, given as bits. Returns those that failed.
     pub(super) async fn flush_members(&self, cx: &Context, members: u32) -> u32 {
-        let members: Vec<u8> = (0..self.members.len() as u8).filter(|n| members >> n & 1 == 1).collect();
+        let is_flushed = |n: &u8| members >> n & 1 == 1 && self.members[usize::from(*n)].present;
+        let members: Vec<u8> = (0..self.members.len() as u8).filter(is_flushed).collect();
         let results = join_all(members.iter().map(|n| self.flush_member(cx, *n))).await;
         let failed = members.iter().zip(results).filter(|(_, result)| result.is_err());
         failed.fold(0, |failed, (n, _)| failed | 1 << n)
     }
 
-    /// Removes the copies on the `lost` members from the extents that were written since the last flush, and notes
-    /// that others may take their place. `entries` and the map of a snapshot are what the commit is about to store.
+    /// Removes the copies on the `lost` members that were written since the last flush, and notes that others may take
+    /// their place. `entries` and the map of a snapshot are what the commit is about to store.
     ///
     /// # Errors
     /// Fails if an extent has no other copy.
@@ -40,34 +42,42 @@ impl Inner {
         if fault("volume-keeps-unflushed-copies") {
             return Ok(());
         }
+        let doubt = Doubt::new(lost, unflushed, self.present());
         for records in entries {
-            *records = remaining_records(records, lost)?;
+            *records = doubt.remaining_records(records)?;
         }
-        let ranges = || unflushed.iter().filter(|(members, _)| members & lost != 0).map(|(_, range)| range);
         if let Some(map) = snapshot {
-            for range in ranges() {
+            for (members, range) in &doubt.ranges {
                 let parts: Vec<Extent> = map.overlapping(range.clone()).cloned().collect();
                 for part in parts {
-                    if let Some(rest) = remaining(&part, lost)? {
+                    if let Some(rest) = doubt.remaining(&part, *members)? {
                         map.insert(rest, |_, _| {});
                     }
                 }
             }
         }
-        {
-            let mut state = self.lock();
-            let position = state.change()?;
-            for range in ranges() {
-                let parts: Vec<Extent> = state.map.overlapping(range.clone()).cloned().collect();
-                // A newer extent without another copy is left to the next flush.
-                let parts = parts.iter().filter_map(|part| remaining(part, lost).ok().flatten());
-                parts.for_each(|rest| state.remap(rest, position, self.layout.block));
-            }
-            state.end_group();
-            state.lost_copies.extend(ranges().cloned());
-            state.losses += 1;
+        let mut state = self.lock();
+        let position = state.change()?;
+        for (members, range) in &doubt.ranges {
+            let parts: Vec<Extent> = state.map.overlapping(range.clone()).cloned().collect();
+            // A newer extent without another copy is left to the next commit.
+            let parts = parts.iter().filter_map(|part| doubt.remaining(part, *members).ok().flatten());
+            parts.for_each(|rest| state.remap(rest, position, self.layout.block));
         }
+        state.end_group();
+        state.lost_copies.extend(doubt.ranges.into_iter().map(|(_, range)| range));
+        state.losses += 1;
         Ok(())
+    }
+
+    /// Returns the number of flushes that failed.
+    pub(super) fn flush_failures(&self) -> u64 {
+        self.lock().flush_failures.0
+    }
+
+    /// Returns the members whose devices are there: a bit for each.
+    pub(super) fn present(&self) -> u32 {
+        (0..self.members.len()).filter(|n| self.members[*n].present).fold(0, |members, n| members | 1 << n)
     }
 
     /// Writes copies to other members, in place of those that the commit removed. Returns true if there are changes for
@@ -167,36 +177,64 @@ impl State {
     /// use already.
     pub(super) fn remap(&mut self, extent: Extent, position: u64, block: u32) {
         for pointer in &*extent.pointers() {
-            self.allocator.refer(pointer, extent.stored_blocks(block));
+            self.allocator.refer(pointer, extent.held_blocks(block));
         }
         self.map_extent(extent, position, block);
     }
 }
 
-/// Returns the extent without its copies on `lost` members, or `None` if it has none there.
-fn remaining(extent: &Extent, lost: u32) -> Result<Option<Extent>, IoError> {
-    let is_kept = |pointer: &&Pointer| lost >> pointer.member & 1 == 0;
-    let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
-    if kept.len() == extent.pointers().len() || extent.state() == ExtentState::Poisoned {
-        return Ok(None);
-    }
-    let is_safe = kept.iter().any(|pointer| !pointer.cached);
-    if is_safe { Ok(Some(extent.with_pointers(&kept))) } else { Err(IoError::Medium) }
+/// Copies that a failed flush leaves in doubt.
+struct Doubt {
+    /// Ranges of blocks in ascending order, each with the members whose new copies are in doubt: a bit for each.
+    ranges: Vec<(u32, Range<u64>)>,
+    /// Length of the longest range.
+    longest: u64,
+    /// Members whose devices are there: a bit for each.
+    present: u32,
 }
 
-/// Returns records without the copies on `lost` members.
-fn remaining_records(records: &[u8], lost: u32) -> Result<Vec<u8>, IoError> {
-    let (mut rest, mut error) = (Vec::with_capacity(records.len()), None);
-    let decoded = Record::decode_all(records, |record| {
-        match record {
-            Record::Map(extent) => match remaining(&extent, lost) {
-                Ok(changed) => Record::encode_map(&changed.unwrap_or(extent), &mut rest),
-                Err(why) => error = Some(why),
-            },
-            record => record.encode(&mut rest),
+impl Doubt {
+    fn new(lost: u32, unflushed: &[(u32, Range<u64>)], present: u32) -> Doubt {
+        let in_doubt = unflushed.iter().map(|(members, range)| (members & lost, range.clone()));
+        let mut ranges: Vec<_> = in_doubt.filter(|(members, _)| *members != 0).collect();
+        ranges.sort_unstable_by_key(|(_, range)| range.start);
+        let longest = ranges.iter().map(|(_, range)| range.end - range.start).max().unwrap_or(0);
+        Doubt { ranges, longest, present }
+    }
+
+    /// Returns the members whose copies of a range are in doubt: a bit for each.
+    fn members(&self, live: &Range<u64>) -> u32 {
+        let first = self.ranges.partition_point(|(_, range)| range.start + self.longest <= live.start);
+        let near = self.ranges[first..].iter().take_while(|(_, range)| range.start < live.end);
+        near.filter(|(_, range)| range.end > live.start).fold(0, |members, (more, _)| members | more)
+    }
+
+    /// Returns the extent without its copies on `lost` members, or `None` if it has none there. Fails if no member that is
+    /// there has another copy.
+    fn remaining(&self, extent: &Extent, lost: u32) -> Result<Option<Extent>, IoError> {
+        let is_kept = |pointer: &&Pointer| lost >> pointer.member & 1 == 0;
+        let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
+        if kept.len() == extent.pointers().len() || extent.state() == ExtentState::Poisoned {
+            return Ok(None);
         }
-        Ok(())
-    });
-    decoded.expect("the engine encoded these records");
-    error.map_or(Ok(rest), Err)
+        let is_safe = kept.iter().any(|pointer| !pointer.cached && self.present >> pointer.member & 1 == 1);
+        if is_safe { Ok(Some(extent.with_pointers(&kept))) } else { Err(IoError::Medium) }
+    }
+
+    /// Returns records without the copies that are in doubt.
+    fn remaining_records(&self, records: &[u8]) -> Result<Vec<u8>, IoError> {
+        let (mut rest, mut error) = (Vec::with_capacity(records.len()), None);
+        let decoded = Record::decode_all(records, |record| {
+            match record {
+                Record::Map(extent) => match self.remaining(&extent, self.members(&extent.live())) {
+                    Ok(changed) => Record::encode_map(&changed.unwrap_or(extent), &mut rest),
+                    Err(why) => error = Some(why),
+                },
+                record => record.encode(&mut rest),
+            }
+            Ok(())
+        });
+        decoded.expect("the engine encoded these records");
+        error.map_or(Ok(rest), Err)
+    }
 }

@@ -23,6 +23,7 @@ mod open;
 mod read;
 mod rearrange;
 mod reconcile;
+mod reencode;
 mod rekey;
 mod room;
 mod scrub;
@@ -43,7 +44,7 @@ pub use threads::Threads;
 use crate::allocate::{Allocator, BucketUsage, Opened};
 use crate::encode::{Compressor, Encoding};
 use crate::extent::{Extent, ExtentState, Pointer};
-use crate::format::{ErrorCounts, MemberEntry, MemberState, Record, SealWith};
+use crate::format::{ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, Record, SealWith};
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
@@ -51,11 +52,10 @@ use codec::Codec;
 use commit::Journal;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Duration, Instant, fault};
-use futures_util::lock::Mutex as AsyncMutex;
 use gate::Gate;
 use health::Health;
 use statistics::{CacheReads, Statistics};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, Range};
@@ -102,11 +102,15 @@ struct Core {
     /// Number of requests of clients in flight.
     requests: AtomicU32,
     cache_reads: CacheReads,
+    /// Number of writes that have taken their space, and have not mapped their data yet.
+    stores: AtomicU32,
+    /// Wakes a request that waits for the end of such a write.
+    stored: tokio::sync::Notify,
     state: Mutex<State>,
-    /// The journal. Its lock is held during a commit.
-    journal: AsyncMutex<Journal>,
+    /// The journal. Its lock is held during a commit. Requests get it in the order in which they ask for it.
+    journal: tokio::sync::Mutex<Journal>,
     /// Held by the request that collects garbage for all requests that wait for space.
-    space: AsyncMutex<()>,
+    space: tokio::sync::Mutex<()>,
 }
 
 impl Deref for Inner {
@@ -137,8 +141,14 @@ struct State {
     promotions: VecDeque<Extent>,
     /// Ranges of blocks whose extents lost copies in a commit, and may get other ones.
     lost_copies: Vec<Range<u64>>,
+    /// Buckets with data that a garbage collection could not read, with their generations.
+    stuck: BTreeSet<(u8, u32, u32)>,
     /// Number of commits in which extents lost copies.
     losses: u64,
+    /// Members of which a flush failed since the last commit began: a bit for each.
+    doubt: u32,
+    /// Number of flushes that failed, and its value after the last one of each member.
+    flush_failures: (u64, [u64; MEMBERS_MAX]),
     /// Error of a flush or of the journal. It is final.
     failed: Option<IoError>,
 }
@@ -250,7 +260,7 @@ impl Volume {
         let (mut mapped, mut poisoned) = (0, 0);
         for extent in map.iter() {
             let logical = u64::from(extent.length()) * block;
-            let one = u64::from(extent.stored_blocks(layout.block)) * block;
+            let one = u64::from(extent.held_blocks(layout.block)) * block;
             mapped += logical;
             poisoned += if extent.state() == ExtentState::Poisoned { logical } else { 0 };
             let sums: &mut (u64, u64) = by_compression.entry(extent.compression().name()).or_default();
@@ -405,10 +415,29 @@ impl State {
         Record::Open { member, bucket, generation }.encode(&mut pending.records);
     }
 
-    /// Notes that the data of an extent is not flushed.
-    fn touch(&mut self, extent: &Extent) {
-        let members = extent.pointers().iter().fold(0, |members, pointer| members | 1 << pointer.member);
-        self.unflushed.push((members, extent.live()));
+    /// Notes that the copies of an extent on some members are new, and not flushed.
+    fn touch(&mut self, extent: &Extent, members: u32) {
+        if members != 0 {
+            self.unflushed.push((members, extent.live()));
+        }
+    }
+
+    /// Notes a failed flush of a member.
+    fn flush_failed(&mut self, member: u8) {
+        self.doubt |= 1 << member;
+        let (count, last) = &mut self.flush_failures;
+        *count += 1;
+        last[usize::from(member)] = *count;
+    }
+
+    /// Returns the members whose flushes failed since their number was `since`: a bit for each. Data that was written before
+    /// such a flush may be lost.
+    fn doubtful_since(&self, since: u64) -> u32 {
+        let (count, last) = &self.flush_failures;
+        if *count == since || fault("volume-trusts-writes-in-flight") {
+            return 0;
+        }
+        last.iter().zip(0..).filter(|(last, _)| **last > since).fold(0, |members, (_, n)| members | 1 << n)
     }
 
     /// Maps an extent as a part of the change `position`. The allocation counted its own references already.
@@ -419,12 +448,17 @@ impl State {
     }
 }
 
+/// Returns the members of copies: a bit for each.
+fn members_of(pointers: &[Pointer]) -> u32 {
+    pointers.iter().fold(0, |members, pointer| members | 1 << pointer.member)
+}
+
 /// Moves the references of an extent to the parts that remain of it.
 fn replace(allocator: &mut Allocator, old: &Extent, left: &[Extent], position: u64, block: u32) {
     for part in left {
-        part.pointers().iter().for_each(|pointer| allocator.refer(pointer, part.stored_blocks(block)));
+        part.pointers().iter().for_each(|pointer| allocator.refer(pointer, part.held_blocks(block)));
     }
-    old.pointers().iter().for_each(|pointer| allocator.unrefer(pointer, old.stored_blocks(block), position));
+    old.pointers().iter().for_each(|pointer| allocator.unrefer(pointer, old.held_blocks(block), position));
 }
 
 impl BlockDevice for Volume {

@@ -8,7 +8,7 @@ use super::statistics::{CacheReads, Statistics};
 use super::unlock::unlock;
 use super::{Core, Inner, Pending, State, Volume};
 use crate::extent::{Extent, ExtentState};
-use crate::format::{MemberEntry, MemberState, Record, Root, Seen, Superblock};
+use crate::format::{MEMBERS_MAX, MemberEntry, MemberState, Record, Root, Seen, Superblock};
 use crate::keys::{EpochSalt, Keyring, MAC_LEN, Passphrase, WrappedKey};
 use crate::layout::{self, Layout};
 use crate::member::{self, Member};
@@ -17,9 +17,8 @@ use crate::recover::{Recovered, recover};
 use crate::{MissingMember, NewMember, Options, VolumeError};
 use flashlab_block::{BlockDevice, Context, IoError};
 use flashlab_sim::fault;
-use futures_util::lock::Mutex as AsyncMutex;
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -446,7 +445,10 @@ impl Inner {
             salts,
             promotions: VecDeque::new(),
             lost_copies: Vec::new(),
+            stuck: BTreeSet::new(),
             losses: 0,
+            doubt: 0,
+            flush_failures: (0, [0; MEMBERS_MAX]),
             failed: None,
         };
         let core = Core {
@@ -457,11 +459,13 @@ impl Inner {
             codec: options.codec.map(Codec::new),
             read_only,
             failing: AtomicU32::new(0),
+            stores: AtomicU32::new(0),
+            stored: tokio::sync::Notify::new(),
             requests: AtomicU32::new(0),
             cache_reads: CacheReads::default(),
             state: Mutex::new(state),
-            journal: AsyncMutex::new(journal),
-            space: AsyncMutex::new(()),
+            journal: tokio::sync::Mutex::new(journal),
+            space: tokio::sync::Mutex::new(()),
         };
         let inner = Inner {
             layout,

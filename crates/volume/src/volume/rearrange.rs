@@ -3,9 +3,9 @@
 //! A change commits only in the parts of the extent that the map still has with the same copies: data that was
 //! overwritten meanwhile never returns.
 
-use super::{Inner, State};
+use super::{Inner, State, members_of};
 use crate::allocate::{NoRoom, Stream, Want};
-use crate::extent::{Extent, ExtentState, Pointer};
+use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer};
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 
@@ -45,12 +45,14 @@ impl Inner {
             taken: &taken,
             prefer: self.layout.foreground,
             only: false,
-            within: None,
+            within: 0,
             evict: false,
         };
         let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
         match self.allocate_now(&want) {
-            Ok((places, _)) => self.copy_to(cx, extent, &extent.pointers(), (&places, stored)).await,
+            Ok((places, _)) => {
+                self.copy_to(cx, extent, (&extent.pointers(), missing), (&places, stored)).await
+            }
             Err(_) => Ok(Rearranged::NoSpace),
         }
     }
@@ -65,36 +67,49 @@ impl Inner {
         want: Option<Want<'_>>,
     ) -> Result<Rearranged, IoError> {
         let Some(want) = want else {
-            self.swap_copies(extent, keep, &[])?;
+            self.swap_copies(extent, keep, (&[], 0))?;
             return Ok(Rearranged::Done);
         };
         let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
         match self.take_space(cx, &want).await? {
-            Some((places, _)) => self.copy_to(cx, extent, keep, (&places, stored)).await,
+            Some((places, _)) => self.copy_to(cx, extent, (keep, want.copies), (&places, stored)).await,
             None => Ok(Rearranged::NoSpace),
         }
     }
 
-    /// Writes copies of an extent to `places`, and maps the extent with these and the copies `keep`.
+    /// Writes copies of an extent to `places`, and maps the extent with these and the copies `keep`. If the new copies are
+    /// less durable than `wanted`, because the allocator found fewer members or writes failed, no old copy is dropped.
     async fn copy_to(
         &self,
         cx: &Context,
         extent: &Extent,
-        keep: &[Pointer],
+        (keep, wanted): (&[Pointer], usize),
         (places, stored): (&[Pointer], Vec<u8>),
     ) -> Result<Rearranged, IoError> {
         let (copy, blocks) = (extent.with_pointers(places), extent.stored_blocks(self.layout.block));
+        let since = self.flush_failures();
         let failed = self.write_copies(cx, &copy, &stored.into()).await;
-        self.lock().allocator.cached_written(places, blocks);
+        let is_complete = {
+            let mut state = self.lock();
+            state.allocator.cached_written(places, blocks);
+            failed == 0 && (places[0].cached || state.allocator.durability(places) >= wanted)
+        };
         let is_good = |pointer: &&Pointer| failed >> pointer.member & 1 == 0;
         let good: Vec<Pointer> = places.iter().filter(is_good).copied().collect();
-        if good.is_empty() {
-            self.unrefer_all(places, blocks);
-            return Ok(Rearranged::Failed);
-        }
-        let swapped = self.swap_copies(extent, keep, &good);
+        let keep = match is_complete || fault("volume-trades-copies-for-fewer") {
+            true => keep.to_vec(),
+            false => extent.pointers().iter().filter(|pointer| !pointer.cached).copied().collect(),
+        };
+        let is_swapped = match good.is_empty() || keep.len() + good.len() > POINTERS_MAX {
+            true => Ok(false),
+            false => self.swap_copies(extent, &keep, (&good, since)),
+        };
         self.unrefer_all(places, blocks);
-        swapped.map(|()| if good.len() == places.len() { Rearranged::Done } else { Rearranged::Failed })
+        Ok(match is_swapped? {
+            true if is_complete => Rearranged::Done,
+            _ if failed == 0 => Rearranged::NoSpace,
+            _ => Rearranged::Failed,
+        })
     }
 
     /// Takes space for the copies of an extent. Evicts cached copies if `want` permits it. Returns `None` if there is
@@ -137,9 +152,18 @@ impl Inner {
         places.iter().for_each(|place| state.allocator.unrefer(place, blocks, position));
     }
 
-    /// Replaces the copies of an extent by `keep` and `added`, in every part of it that the map still has.
-    fn swap_copies(&self, extent: &Extent, keep: &[Pointer], added: &[Pointer]) -> Result<(), IoError> {
+    /// Replaces the copies of an extent by `keep` and `added`, in every part of it that the map still has. Returns false,
+    /// without a change, if the flush of a member with an added copy failed after the flush failure number `since`.
+    fn swap_copies(
+        &self,
+        extent: &Extent,
+        keep: &[Pointer],
+        (added, since): (&[Pointer], u64),
+    ) -> Result<bool, IoError> {
         let mut state = self.lock();
+        if state.doubtful_since(since) & members_of(added) != 0 {
+            return Ok(false);
+        }
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
         let position = state.change()?;
         for part in parts {
@@ -152,11 +176,11 @@ impl Inner {
             let pointers: Vec<Pointer> = keep.iter().filter(is_kept).chain(added).map(place).collect();
             let same = if revives { extent } else { &part };
             let changed = same.with_pointers(&pointers);
-            state.touch(&changed);
+            state.touch(&changed, members_of(added));
             state.remap(changed, position, self.layout.block);
         }
         state.end_group();
-        Ok(())
+        Ok(true)
     }
 }
 

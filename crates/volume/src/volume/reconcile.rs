@@ -5,16 +5,14 @@
 //! the requests of clients, and keeps to a limit of bytes per second, if the context has an executor.
 
 use super::rearrange::Rearranged;
-use super::write::Part;
 use super::{Inner, State, Volume};
 use crate::allocate::{Stream, Want};
-use crate::encode::{Encoding, compress};
 use crate::extent::Extent;
 use crate::format::MemberState;
 use crate::map::Map;
 use crate::reconcile::{Goal, Reason, View, Wanted, Work, want};
 use flashlab_block::{Context, IoError};
-use flashlab_sim::{Duration, fault};
+use flashlab_sim::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::repeat_n;
 use std::sync::Arc;
@@ -225,7 +223,7 @@ impl Inner {
     }
 
     /// Returns the logical bytes of an extent.
-    fn bytes(&self, extent: &Extent) -> u64 {
+    pub(super) fn bytes(&self, extent: &Extent) -> u64 {
         u64::from(extent.length()) * u64::from(self.layout.block)
     }
 
@@ -244,6 +242,7 @@ impl Inner {
             present: mask(&|n| self.members[n].present),
             writable: state.allocator.writable(),
             roomy: state.allocator.roomy(),
+            failing: mask(&|n| state.health[n].is_failing()),
             evacuating: mask(&|n| state.health[n].state == MemberState::Evacuating),
             durability: self.members.iter().map(|member| member.entry.durability).collect(),
         }
@@ -293,8 +292,17 @@ impl Inner {
         match self.next_step(&view, extent) {
             Wanted::Nothing => Ok(Ok(())),
             Wanted::Pending(_, reason) => Ok(Err(reason)),
-            Wanted::Recompress => self.recompress(cx, extent, result).await,
+            Wanted::Recompress => {
+                let (done, written) = self.recompress(cx, extent).await?;
+                result.moved_bytes += written;
+                Ok(done)
+            }
             Wanted::Copies { keep, add, prefer, only, .. } => {
+                let is_shed = add > 0 && extent.is_wasteful(self.layout.block);
+                if is_shed && self.shed(cx, extent, (prefer, 0)).await? == Rearranged::Done {
+                    result.moved_bytes += self.bytes(extent);
+                    return Ok(Ok(()));
+                }
                 let pointers = extent.pointers();
                 let durable = pointers.iter().filter(|pointer| !pointer.cached);
                 let taken: Vec<u8> = durable.map(|pointer| pointer.member).collect();
@@ -308,7 +316,7 @@ impl Inner {
                     taken,
                     prefer,
                     only,
-                    within: None,
+                    within: 0,
                     evict: true,
                 };
                 let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
@@ -321,71 +329,6 @@ impl Inner {
                 })
             }
         }
-    }
-
-    /// Encodes the live range of an extent with the background compression. If this saves no block, the extent is
-    /// marked, so that the attempt is not repeated.
-    async fn recompress(
-        &self,
-        cx: &Context,
-        extent: &Extent,
-        result: &mut Reconciled,
-    ) -> Result<Result<(), Reason>, IoError> {
-        let buffer = vec![0; self.bytes(extent) as usize];
-        let data = match self.read_extent(cx, extent, extent.live(), buffer).await {
-            Ok(Some((_, data))) => data,
-            Ok(None) => return Ok(Ok(())),
-            Err(_) => return Ok(Err(Reason::Unreadable)),
-        };
-        let compressor = self.layout.background_compression;
-        let how = Encoding { compressor, ..(*self.encoding).clone() };
-        let Some(compressed) = compress(&data, &how) else {
-            self.swap_extent(extent, extent.incompressible())?;
-            return Ok(Ok(()));
-        };
-        let prefer =
-            if self.layout.background != 0 { self.layout.background } else { self.layout.foreground };
-        let blocks = (compressed.len() as u32).div_ceil(self.layout.block);
-        let want = Want {
-            stream: Stream::Collect,
-            blocks,
-            exact: true,
-            copies: self.layout.replicas.into(),
-            taken: &[],
-            prefer,
-            only: false,
-            within: None,
-            evict: true,
-        };
-        let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(Err(Reason::NoSpace)) };
-        let (blocks_of, compression) = (extent.live(), compressor.compression());
-        let part = Part { blocks: blocks_of, places: places.clone(), bytes: compressed.into(), compression };
-        let (new, bytes) = self.seal(part);
-        let failed = self.write_copies(cx, &new, &bytes).await;
-        let swapped = match failed {
-            0 => self.swap_extent(extent, new),
-            _ => Ok(()),
-        };
-        self.unrefer_all(&places, blocks);
-        swapped?;
-        if failed != 0 {
-            return Ok(Err(Reason::WriteFailed));
-        }
-        result.moved_bytes += bytes.len() as u64 * places.len() as u64;
-        Ok(Ok(()))
-    }
-
-    /// Replaces an extent in the map by `new`, unless it changed meanwhile.
-    fn swap_extent(&self, extent: &Extent, new: Extent) -> Result<(), IoError> {
-        let mut state = self.lock();
-        let is_current = state.map.overlapping(extent.live()).any(|other| other == extent);
-        if is_current || fault("volume-recompression-revives-old-data") {
-            let position = state.change()?;
-            state.touch(&new);
-            state.remap(new, position, self.layout.block);
-            state.end_group();
-        }
-        Ok(())
     }
 
     /// Notes an extent that was read, so that it gets a cached copy.
@@ -426,7 +369,7 @@ impl Inner {
             taken: &taken,
             prefer: self.layout.promote,
             only: true,
-            within: None,
+            within: 0,
             evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)

@@ -1,10 +1,13 @@
 //! Scrub: reads every copy, replaces bad copies with good ones, and poisons extents of which every copy is bad.
 
-use super::Volume;
 use super::collect::Moved;
-use crate::extent::Pointer;
+use super::{Inner, Volume};
+use crate::extent::{Extent, Pointer};
 use flashlab_block::{Context, IoError};
 use std::fmt;
+
+/// Number of times that a scrub examines blocks again because their extent changed meanwhile.
+const AGAIN_MAX: u32 = 16;
 
 /// Result of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,17 +61,14 @@ impl Volume {
             return Err(IoError::ReadOnly);
         }
         let mut scrubbed = Scrubbed::default();
-        let map = self.gate.current().lock().map.clone();
-        let mut goes_on = true;
-        for extent in map.iter() {
-            if !goes_on {
-                break;
-            }
+        // The extents may change meanwhile, so each one is looked up in the present map.
+        let (mut at, mut again, mut goes_on) = (0, 0, true);
+        while goes_on {
             self.gate.current().give_way(cx).await;
             let inner = self.gate.pass().await;
-            if !inner.has(extent) {
-                continue;
-            }
+            let Some(extent) = inner.next_extent(at) else { break };
+            let extent = &extent;
+            at = extent.end();
             let (mut there, mut bad) = (0, Vec::new());
             for pointer in &*extent.pointers() {
                 let is_void = pointer.cached && !inner.lock().allocator.is_current(pointer);
@@ -83,9 +83,15 @@ impl Volume {
                     bad.push(*pointer);
                 }
             }
-            if bad.is_empty() || !inner.has(extent) {
+            if bad.is_empty() {
+                again = 0;
                 continue;
             }
+            if !inner.has(extent) && again < AGAIN_MAX {
+                (at, again) = (extent.start(), again + 1);
+                continue;
+            }
+            again = 0;
             let has_good = bad.len() < there;
             for pointer in bad {
                 if pointer.cached && has_good {
@@ -95,7 +101,12 @@ impl Volume {
                     scrubbed.repaired += 1;
                     continue;
                 }
-                match inner.move_extent(cx, extent, (pointer.member, pointer.bucket)).await? {
+                let from = (pointer.member, pointer.bucket);
+                let mut moved = inner.move_extent(cx, extent, from, false).await?;
+                if moved == Moved::NoSpace && inner.make_space_beside(cx, extent, pointer.member).await {
+                    moved = inner.move_extent(cx, extent, from, false).await?;
+                }
+                match moved {
                     Moved::Done => scrubbed.repaired += 1,
                     Moved::Unreadable => scrubbed.unreadable += 1,
                     Moved::NoSpace | Moved::Failed(_) => scrubbed.pending += 1,
@@ -111,5 +122,12 @@ impl Volume {
         let position = inner.lock().position;
         inner.commit(cx, position).await?;
         Ok(scrubbed)
+    }
+}
+
+impl Inner {
+    /// Returns the first extent of the map that ends after a block.
+    fn next_extent(&self, block: u64) -> Option<Extent> {
+        self.lock().map.overlapping(block..u64::MAX).next().cloned()
     }
 }

@@ -1,7 +1,7 @@
 //! Writes, discards and zeroes.
 
 use super::threads::compress_ns;
-use super::{Inner, State};
+use super::{Inner, State, members_of};
 use crate::allocate::{NoRoom, Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
 use crate::extent::{Extent, Pointer, Writer};
@@ -21,6 +21,23 @@ pub(super) struct Part {
     /// The bytes, compressed with `compression`.
     pub(super) bytes: Payload,
     pub(super) compression: Compression,
+}
+
+/// A write that has taken its space, and has not mapped its data yet.
+struct Storing<'a>(&'a Inner);
+
+impl Storing<'_> {
+    fn begin(inner: &Inner) -> Storing<'_> {
+        inner.stores.fetch_add(1, Ordering::SeqCst);
+        Storing(inner)
+    }
+}
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        self.0.stores.fetch_sub(1, Ordering::SeqCst);
+        self.0.stored.notify_waiters();
+    }
 }
 
 impl Inner {
@@ -70,32 +87,44 @@ impl Inner {
     /// Seals the parts of a write, writes their data to the members, and maps their extents as one change. Returns its
     /// position.
     async fn store(&self, cx: &Context, parts: Vec<Part>) -> Result<u64, IoError> {
+        let _storing = Storing::begin(self);
         let layout = self.layout;
         let numbered = parts.into_iter().map(|part| (self.next_identity(&part.blocks), part)).collect();
         let ns = |(_, part): &(Identity, Part)| self.cipher_ns(part.bytes.len());
         let seal = move |(identity, part), how: &Encoding| seal_part(part, &identity, &layout, how);
         let mut extents = self.compute_all(numbered, ns, seal).await;
+        let mut since = self.flush_failures();
         let mut writes = extents.iter().map(async |(extent, bytes)| {
             let lengths = (u32::from(extent.whole()) * self.layout.block, extent.stored());
             self.spend(cx, lengths, extent.compression(), true).await;
             self.write_copies(cx, extent, bytes).await
         });
-        let failed = match extents.len() {
+        let mut failed = match extents.len() {
             1 => vec![writes.next().expect("one write").await],
             _ => join_all(writes).await,
         };
-        for n in (0..extents.len()).filter(|n| failed[*n] != 0) {
-            let (extent, bytes) = &extents[n];
-            match self.replace_failed(cx, extent.clone(), bytes, failed[n]).await {
-                Ok(replaced) => extents[n].0 = replaced,
-                Err((rest, error)) => {
-                    extents[n].0 = rest;
-                    self.drop_extents(&extents);
-                    return Err(error);
+        loop {
+            let again = self.flush_failures();
+            for n in (0..extents.len()).filter(|n| failed[*n] != 0) {
+                let (extent, bytes) = &extents[n];
+                match self.replace_failed(cx, extent.clone(), bytes, failed[n]).await {
+                    Ok(replaced) => extents[n].0 = replaced,
+                    Err((rest, error)) => {
+                        extents[n].0 = rest;
+                        self.drop_extents(&extents);
+                        return Err(error);
+                    }
                 }
             }
+            let mut state = self.lock();
+            let doubtful = state.doubtful_since(since);
+            failed = extents.iter().map(|(extent, _)| members_of(&extent.pointers()) & doubtful).collect();
+            if failed.iter().all(|failed| *failed == 0) {
+                return state.map_all(extents, self.layout.block);
+            }
+            // A member whose flush failed meanwhile may have lost the data. The copies that replace these are newer.
+            since = again;
         }
-        self.lock().map_all(extents, self.layout.block)
     }
 
     /// Writes further copies of a new extent in place of those on the `failed` members, as long as writable members are
@@ -149,7 +178,7 @@ impl Inner {
             taken: &[],
             prefer: self.layout.foreground,
             only: false,
-            within: None,
+            within: 0,
             evict: true,
         }
     }
@@ -353,7 +382,7 @@ impl State {
     fn map_all(&mut self, extents: Vec<(Extent, Payload)>, block: u32) -> Result<u64, IoError> {
         let position = self.change()?;
         for (extent, _) in extents {
-            self.touch(&extent);
+            self.touch(&extent, members_of(&extent.pointers()));
             self.map_extent(extent, position, block);
             if fault("volume-splits-a-write") {
                 self.end_group();

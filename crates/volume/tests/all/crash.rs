@@ -510,3 +510,31 @@ fn contents(shape: Shape, images: Vec<Image>) -> Result<Vec<u8>, String> {
     let volume = open(&disks).map_err(|error| format!("the volume does not open: {error}"))?;
     Ok(read(&volume, 0, (shape.blocks * BLOCK) as usize))
 }
+
+/// Nobody has the changes of a commit that is dropped before its end, so no later flush may succeed.
+#[test]
+fn a_commit_that_is_dropped_ends_the_volume() {
+    let disks = disks_of(vec![Image::new(MEMBER)]);
+    format(&disks, &options()).expect("a disk of the right size");
+    let (mut executor, given, opening) = (Executor::new(1), devices(&disks), options_for(&disks));
+    let cx = executor.context();
+    let volume = executor.block_on(async move { Volume::open(&cx, &given, opening).await });
+    let volume = volume.expect("a new volume");
+    let (cx, writing) = (executor.context(), volume.clone());
+    executor.block_on(async move {
+        let write = |block: u64, durable: bool| {
+            let data = vec![block as u8 + 1; BLOCK as usize].into();
+            writing.start(&cx, Io::Write { offset: block * BLOCK, data, durable })
+        };
+        assert!(answer(write(0, true)).await && answer(write(1, false)).await);
+        match writing.start(&cx, Io::Flush) {
+            Started::Pending(future) => drop(future),
+            Started::Done(_) => panic!("a flush waits for the disk"),
+        }
+        assert!(!answer(write(2, true)).await && !answer(writing.start(&cx, Io::Flush)).await);
+    });
+    assert!(volume.failure().is_some());
+    drop(volume);
+    let volume = open(&disks).expect("a volume after a power loss");
+    assert_eq!(read(&volume, 0, BLOCK as usize)[0], 1, "the first write was durable");
+}

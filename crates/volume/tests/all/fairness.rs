@@ -8,15 +8,25 @@ use flashlab_volume::{Options, Volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of tasks that write at the same time.
-const TASKS: u64 = 8;
-/// Number of writes of each task, each of one extent.
-const WRITES: u64 = 400;
+/// Writes that several tasks repeat.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    tasks: u64,
+    /// Length of each write in blocks.
+    blocks: u64,
+    /// Number of copies.
+    replicas: u8,
+    /// Number of writes of all tasks together.
+    writes: u64,
+    /// Each write is made durable.
+    durable: bool,
+}
 
 /// Overwrites a full volume at random from several tasks. Returns the largest number of other writes that ended during one.
-fn most_overtaken(seed: u64) -> u64 {
-    let disks = disks_of(vec![Image::new(MEMBER); 2]);
-    format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
+fn most_overtaken(load: Load, seed: u64) -> u64 {
+    let Load { tasks, blocks, replicas, writes, durable } = load;
+    let disks = disks_of(vec![Image::new(MEMBER); replicas.into()]);
+    format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
     let devices = crate::pool::devices(&disks);
     let mut executor = Executor::new(seed);
     let cx = executor.context();
@@ -24,37 +34,55 @@ fn most_overtaken(seed: u64) -> u64 {
         .block_on(async move { Volume::open(&cx, &devices, open_options()).await })
         .expect("a volume");
     let (ended, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let tasks: Vec<_> = (0..TASKS)
-        .map(|task| {
-            let (cx, volume) = (executor.context(), volume.clone());
-            let (ended, most) = (ended.clone(), most.clone());
-            let mut rng = Rng::for_purpose(seed, task);
-            async move {
-                let extents = volume.geometry().capacity / (8 * BLOCK);
-                for _ in 0..WRITES {
-                    let (offset, began) = (rng.below(extents) * 8 * BLOCK, ended.load(Ordering::Relaxed));
-                    let data = vec![task as u8; 8 * BLOCK as usize].into();
-                    let outcome = match volume.start(&cx, Io::Write { offset, data, durable: false }) {
-                        Started::Done(outcome) => outcome,
-                        Started::Pending(future) => future.await,
-                    };
-                    outcome.expect("garbage collection finds space");
-                    let during = ended.fetch_add(1, Ordering::Relaxed) - began;
-                    most.fetch_max(during, Ordering::Relaxed);
-                }
+    for task in 0..tasks {
+        let (cx, volume) = (executor.context(), volume.clone());
+        let (ended, most) = (ended.clone(), most.clone());
+        let mut rng = Rng::for_purpose(seed, task);
+        executor.spawn(async move {
+            let length = blocks * BLOCK;
+            let extents = volume.geometry().capacity / length;
+            while ended.load(Ordering::Relaxed) < writes {
+                let (offset, began) = (rng.below(extents) * length, ended.load(Ordering::Relaxed));
+                let data = vec![task as u8; length as usize].into();
+                let outcome = match volume.start(&cx, Io::Write { offset, data, durable }) {
+                    Started::Done(outcome) => outcome,
+                    Started::Pending(future) => future.await,
+                };
+                outcome.expect("garbage collection finds space");
+                let during = ended.fetch_add(1, Ordering::Relaxed) - began;
+                most.fetch_max(during, Ordering::Relaxed);
             }
-        })
-        .collect();
-    tasks.into_iter().for_each(|task| executor.spawn(task));
+        });
+    }
     executor.run_until_idle();
-    assert_eq!(ended.load(Ordering::Relaxed), TASKS * WRITES, "seed {seed}: every write ended");
+    assert!(ended.load(Ordering::Relaxed) >= writes, "{load:?}, seed {seed}: every task goes on");
     most.load(Ordering::Relaxed)
+}
+
+/// Checks that no write waits while each task writes more than `rounds` times.
+fn is_fair(load: Load, rounds: u64) {
+    for seed in 0..4 {
+        let most = most_overtaken(load, seed);
+        assert!(
+            most <= rounds * load.tasks,
+            "{load:?}, seed {seed}: {most} writes ended before one that began earlier"
+        );
+    }
 }
 
 #[test]
 fn a_write_that_waits_for_space_is_not_overtaken_for_long() {
-    for seed in 0..10 {
-        let most = most_overtaken(seed);
-        assert!(most < 20 * TASKS, "seed {seed}: {most} writes ended before one that began earlier");
+    let load = Load { tasks: 8, blocks: 8, replicas: 2, writes: 3_200, durable: false };
+    is_fair(load, 20);
+    // Each write needs as much as a collection frees at once, or more.
+    for (tasks, blocks) in [(8, 8), (16, 8), (8, 16), (12, 32)] {
+        is_fair(Load { tasks, blocks, replicas: 1, ..load }, 8);
+    }
+}
+
+#[test]
+fn a_durable_write_is_not_overtaken_for_long() {
+    for tasks in [2, 3, 4, 8] {
+        is_fair(Load { tasks, blocks: 1, replicas: 1, writes: 2_000, durable: true }, 2);
     }
 }

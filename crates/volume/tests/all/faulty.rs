@@ -4,12 +4,13 @@ use crate::members::open_switched;
 use crate::pool::{BLOCK, MEMBER, Switched, disks, format, open, open_options, options, run, switched};
 use crate::tiers::{data as data_of, is_filled, is_sound};
 use flashlab_block::conformance::{execute, read};
-use flashlab_block::crash::{Contract, Disk, History};
+use flashlab_block::crash::{Contract, Disk, History, Image};
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Rng;
 use flashlab_volume::{Options, Scrubbed, Volume};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A disk that fails one flush.
 struct FailingFlush {
@@ -223,4 +224,116 @@ fn a_scrub_without_a_device_keeps_the_data_of_the_device() {
     let volume = open(&disks).expect("both devices");
     assert!(is_filled(&volume, 32));
     assert_eq!(scrub(&volume), Scrubbed { copies: 32, ..Scrubbed::default() });
+}
+
+/// A disk some of whose blocks cannot be read until they are written.
+#[derive(Clone)]
+struct BadBlocks {
+    disk: Disk,
+    bad: Arc<Mutex<BTreeSet<u64>>>,
+    failed: Arc<AtomicU64>,
+}
+
+impl BlockDevice for BadBlocks {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn features(&self) -> Features {
+        self.disk.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let mut bad = self.bad.lock().expect("no test panics here");
+        match &io {
+            Io::Read { offset, buffer } => {
+                if bad.range(*offset..offset + buffer.len() as u64).next().is_some() {
+                    self.failed.fetch_add(1, Ordering::SeqCst);
+                    return Started::Done(Err(IoError::Medium));
+                }
+            }
+            Io::Write { offset, data, .. } => {
+                let written = *offset..offset + data.len() as u64;
+                bad.retain(|at| !written.contains(at));
+            }
+            _ => {}
+        }
+        drop(bad);
+        self.disk.start(cx, io)
+    }
+}
+
+/// A bucket with data that cannot be read has the fewest blocks to move, but moving them fails each time.
+#[test]
+fn collections_do_not_begin_with_blocks_that_could_not_be_read() {
+    let disk = Disk::new(Image::new(4 << 20), BLOCK);
+    format(std::slice::from_ref(&disk), &options()).expect("a disk of the right size");
+    let device = BadBlocks { disk: disk.clone(), bad: Arc::default(), failed: Arc::default() };
+    let given: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(device.clone())];
+    let volume =
+        run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
+    let writes = volume.geometry().capacity / 2048;
+    let mut rng = Rng::new(7);
+    let write = |n: u64| {
+        let io = Io::Write { offset: n * 2048, data: data_of(n).into(), durable: false };
+        execute(&volume, io).expect("space");
+    };
+    (0..writes).for_each(write);
+    (0..writes).for_each(|_| write(rng.below(writes)));
+    let image = disk.image().to_vec();
+    for data in (0..16).map(data_of) {
+        for at in (0..image.len() - 2048).step_by(BLOCK as usize) {
+            if image[at..at + 2048] == data[..] {
+                device.bad.lock().expect("no test panics here").insert(at as u64);
+            }
+        }
+    }
+    (0..3 * writes).for_each(|_| write(100 + rng.below(writes - 100)));
+    let failed = device.failed.load(Ordering::SeqCst);
+    assert!(failed > 0 && failed < 100, "{failed} failed reads");
+}
+
+/// A disk whose next read returns other bytes than it has.
+#[derive(Clone)]
+struct NoisyBus {
+    disk: Disk,
+    noisy: Arc<AtomicU64>,
+}
+
+impl BlockDevice for NoisyBus {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn features(&self) -> Features {
+        self.disk.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let is_noisy = matches!(io, Io::Read { .. })
+            && self
+                .noisy
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+                .is_ok();
+        match self.disk.start(cx, io) {
+            Started::Done(Ok(Answer::Read(mut bytes))) if is_noisy => {
+                bytes[100] ^= 1;
+                Started::Done(Ok(Answer::Read(bytes)))
+            }
+            started => started,
+        }
+    }
+}
+
+#[test]
+fn data_that_a_bus_changed_once_is_not_poisoned() {
+    let disk = disks(1).remove(0);
+    format(std::slice::from_ref(&disk), &options()).expect("a disk of the right size");
+    let device = NoisyBus { disk, noisy: Arc::default() };
+    let given: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(device.clone())];
+    let volume =
+        run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
+    crate::tiers::fill(&volume, 20);
+    // The first read of the scrub, and the first read of the repair.
+    device.noisy.store(2, Ordering::SeqCst);
+    let scrubbing = volume.clone();
+    let scrubbed = run(|cx| async move { scrubbing.scrub(&cx).await }).expect("a disk that works");
+    assert_eq!((scrubbed.repaired, scrubbed.poisoned), (1, 0), "{scrubbed}");
+    assert!(is_filled(&volume, 20));
 }

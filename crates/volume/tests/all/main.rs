@@ -16,6 +16,7 @@ mod members;
 mod nonces;
 mod pool;
 mod reconcile;
+mod redundancy;
 mod rekey;
 mod reserve;
 mod room;

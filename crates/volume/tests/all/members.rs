@@ -171,6 +171,28 @@ fn a_member_that_failed_and_was_then_used_alone_diverged() {
     assert_eq!(open(&disks).map(drop), Err(VolumeError::Diverged { members: (0, 1) }));
 }
 
+/// The same if the journal moved from the dead member to a third one: the others still know the dead one as absent (I11).
+#[test]
+fn a_member_whose_journal_moved_away_when_it_failed_diverged() {
+    let disks = mirror(3);
+    let switches: Vec<Switched> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    for n in 0..16 {
+        write(&volume, 2 * n, 1);
+    }
+    switches[1].die();
+    for n in 0..16 {
+        write(&volume, 2 * n, 2);
+    }
+    let metadata: Vec<bool> = volume.usage().members.iter().map(|member| member.metadata).collect();
+    assert_eq!(metadata, [true, false, true]);
+    drop(volume);
+    let alone = open_degraded(&disks[1..2], Degraded::Very).expect("an old state");
+    write(&alone, 100, 3);
+    drop(alone);
+    assert_eq!(open(&disks).map(drop), Err(VolumeError::Diverged { members: (0, 1) }));
+}
+
 /// A member from a backup is never used (I11).
 #[test]
 fn a_member_in_an_older_state_is_refused() {

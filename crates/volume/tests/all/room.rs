@@ -1,10 +1,13 @@
 //! The room of a volume: changes that would leave less room than its size are refused, with the ways out.
 
-use crate::pool::{BLOCK, open, open_options, options, run};
-use crate::tiers::{is_sound, labelled, reconcile, set};
-use flashlab_block::conformance::execute;
+use crate::pool::{BLOCK, encryption, open, open_options, options, run};
+use crate::tiers::{data, fill, is_sound, is_written, labelled, reconcile, set};
+use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{BlockDevice, Io};
+use flashlab_sim::{Rng, mix};
+use flashlab_volume::encode::Compressor;
+use flashlab_volume::keys::Cipher;
 use flashlab_volume::{
     Change, Degraded, Growth, MemberState, NewMember, OpenOptions, Options, Volume, VolumeError,
 };
@@ -105,4 +108,91 @@ fn a_member_added_in_the_place_of_a_lost_one_gives_no_room_twice() {
     reconcile(&volume);
     remove(&volume, 1).expect("the new member has its room");
     assert_eq!(open(&present).expect("two members").geometry().capacity, size);
+}
+
+/// What later writes leave of a compressed extent, or of one with large checksum units, keeps its stored bytes until a
+/// collection encodes it anew.
+#[test]
+fn random_overwrites_of_a_full_volume_find_space_for_ever() {
+    for (compression, checksum_block, cipher) in [
+        (Compressor::None, 1024, None),
+        (Compressor::Lz4, 1024, None),
+        (Compressor::None, 4096, None),
+        (Compressor::Zstd(1), 2048, None),
+        (Compressor::None, 4096, Some(Cipher::Aes256Gcm)),
+        (Compressor::Lz4, 2048, Some(Cipher::ChaCha20Poly1305)),
+    ] {
+        for replicas in [1, 2] {
+            let encryption = cipher.map(encryption);
+            let options = Options { compression, checksum_block, replicas, encryption, ..options() };
+            let disks = labelled(&vec![("", 1); replicas.into()], &options);
+            let volume = open(&disks).expect("a new volume");
+            let blocks = volume.geometry().capacity / BLOCK;
+            // Half of each 4 KiB is noise.
+            let contents = |block: u64, version: u64| -> Vec<u8> {
+                let is_noise = block % 8 < 4;
+                let byte = |at: u64| if is_noise { mix(version << 40 | block << 16 | at) as u8 } else { 0 };
+                (0..BLOCK).map(byte).collect()
+            };
+            for first in (0..blocks / 8 * 8).step_by(8) {
+                let data: Vec<u8> = (first..first + 8).flat_map(|block| contents(block, 0)).collect();
+                let write = Io::Write { offset: first * BLOCK, data: data.into(), durable: false };
+                execute(&volume, write).expect("space");
+            }
+            let (mut rng, mut versions) = (Rng::new(9), vec![0; blocks as usize]);
+            for n in 1..4 * blocks {
+                let block = rng.below(blocks / 8 * 8);
+                versions[block as usize] = n;
+                let data = contents(block, n).into();
+                let write = Io::Write { offset: block * BLOCK, data, durable: false };
+                execute(&volume, write).unwrap_or_else(|error| {
+                    panic!(
+                        "{compression:?}, {checksum_block}, {cipher:?}, {replicas} copies, write {n}: {error}"
+                    )
+                });
+            }
+            for block in 0..blocks / 8 * 8 {
+                let found = read(&volume, block * BLOCK, BLOCK as usize);
+                assert!(found == contents(block, versions[block as usize]), "block {block}");
+            }
+            is_sound(&volume);
+        }
+    }
+}
+
+/// Repairs take space only for a while, and leave the reserve of garbage collection alone.
+#[test]
+fn a_scrub_of_a_full_mirror_repairs_everything_and_leaves_space_for_writes() {
+    for bad in [60, 200] {
+        let disks = labelled(&[("a", 1), ("b", 1)], &Options { replicas: 2, ..options() });
+        let volume = open(&disks).expect("a new volume");
+        let writes = volume.geometry().capacity / 2048;
+        fill(&volume, writes);
+        let mut rng = Rng::new(4);
+        let overwrite = |n: u64| {
+            let write = Io::Write { offset: n * 2048, data: data(n).into(), durable: false };
+            execute(&volume, write).expect("space");
+        };
+        (0..3 * writes).for_each(|_| overwrite(rng.below(writes)));
+        execute(&volume, Io::Flush).expect("disks that work");
+        let image = disks[0].image().to_vec();
+        let mut damaged = 0;
+        for n in (0..bad).map(|n| n * 7 % writes) {
+            let data = data(n);
+            for at in (0..image.len() - 2048).step_by(BLOCK as usize) {
+                if image[at..at + 2048] == data[..] {
+                    disks[0].flip(at as u64 + 100, 1);
+                    damaged += 1;
+                }
+            }
+        }
+        assert!(damaged > 40, "{damaged} copies");
+        let scrubbing = volume.clone();
+        let scrubbed = run(|cx| async move { scrubbing.scrub(&cx).await }).expect("disks that work");
+        assert!(scrubbed.repaired > 40 && scrubbed.copies >= 2 * writes, "{scrubbed}");
+        assert_eq!((scrubbed.poisoned, scrubbed.unreadable, scrubbed.pending), (0, 0, 0), "{scrubbed}");
+        is_sound(&volume);
+        (0..200).for_each(|_| overwrite(rng.below(writes)));
+        assert!((0..writes).all(|n| is_written(&volume, n)));
+    }
 }

@@ -1,0 +1,155 @@
+//! Data that is encoded anew and takes the place of an extent: with the background compression, or without the blocks that
+//! later writes replaced.
+
+use super::rearrange::Rearranged;
+use super::write::Part;
+use super::{Inner, members_of};
+use crate::allocate::{Stream, Want};
+use crate::encode::{Compression, Compressor, Encoding, compress};
+use crate::extent::{Extent, Pointer};
+use crate::reconcile::Reason;
+use flashlab_block::{Context, IoError, Payload};
+use flashlab_sim::fault;
+
+impl Inner {
+    /// Encodes the live range of an extent with the background compression. If this saves no block, the extent is marked, so
+    /// that the attempt is not repeated. Also returns the number of bytes written.
+    pub(super) async fn recompress(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+    ) -> Result<(Result<(), Reason>, u64), IoError> {
+        let buffer = vec![0; self.bytes(extent) as usize];
+        let data = match self.read_extent(cx, extent, extent.live(), buffer).await {
+            Ok(Some((_, data))) => data,
+            Ok(None) => return Ok((Ok(()), 0)),
+            Err(_) => return Ok((Err(Reason::Unreadable), 0)),
+        };
+        let compressor = self.layout.background_compression;
+        let how = Encoding { compressor, ..(*self.encoding).clone() };
+        let Some(compressed) = compress(&data, &how) else {
+            self.swap_extent(extent, extent.incompressible(), (0, 0))?;
+            return Ok((Ok(()), 0));
+        };
+        let prefer =
+            if self.layout.background != 0 { self.layout.background } else { self.layout.foreground };
+        let compressed = (compressed.into(), compressor.compression());
+        let (done, written) = self.store_anew(cx, extent, compressed, (prefer, 0)).await?;
+        let done = match done {
+            Rearranged::Done => Ok(()),
+            Rearranged::NoSpace => Err(Reason::NoSpace),
+            Rearranged::Unreadable => Err(Reason::Unreadable),
+            Rearranged::Failed => Err(Reason::WriteFailed),
+        };
+        Ok((done, written))
+    }
+
+    /// Stores the live range of an extent without the blocks around it that each copy still contains. `prefer` and `within`
+    /// are those of the space for it. The copies stay as they are if that is not possible.
+    pub(super) async fn shed(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        space: (u32, u32),
+    ) -> Result<Rearranged, IoError> {
+        let buffer = vec![0; self.bytes(extent) as usize];
+        let Ok(Some((_, data))) = self.read_extent(cx, extent, extent.live(), buffer).await else {
+            return Ok(Rearranged::Unreadable);
+        };
+        if extent.compression() == Compression::None && self.encoding.keyring.is_none() {
+            self.narrow(extent, data)?;
+            return Ok(Rearranged::Done);
+        }
+        let known = [self.encoding.compressor, self.layout.background_compression];
+        let same = known.into_iter().find(|compressor| compressor.compression() == extent.compression());
+        let how = Encoding { compressor: same.unwrap_or(Compressor::None), ..(*self.encoding).clone() };
+        let encoded = match compress(&data, &how) {
+            Some(compressed) => (compressed.into(), how.compressor.compression()),
+            None => (data.into(), Compression::None),
+        };
+        self.store_anew(cx, extent, encoded, space).await.map(|(done, _)| done)
+    }
+
+    /// Replaces an extent, which is neither compressed nor encrypted, by one of its live range `data`. The copies are a part of
+    /// the old ones, under a checksum of their own, so nothing is written to the members.
+    fn narrow(&self, extent: &Extent, data: Vec<u8>) -> Result<(), IoError> {
+        let skip = u32::from(extent.skip());
+        let place = |pointer: &Pointer| Pointer { offset: pointer.offset + skip, ..*pointer };
+        let places = extent.pointers().iter().map(place).collect();
+        let part = Part { blocks: extent.live(), places, bytes: data.into(), compression: Compression::None };
+        let (new, _) = self.seal(part);
+        self.swap_extent(extent, new.with_live(extent.length(), 0, extent.state()), (0, 0)).map(drop)
+    }
+
+    /// Stores the live range of an extent, encoded as `bytes`, in place of all of its copies, unless it changes meanwhile. The
+    /// new copies are at least as durable as the old ones, up to the number of replicas. Also returns the number of bytes
+    /// written.
+    async fn store_anew(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        (bytes, compression): (Payload, Compression),
+        (prefer, within): (u32, u32),
+    ) -> Result<(Rearranged, u64), IoError> {
+        let blocks = (bytes.len() as u32).div_ceil(self.layout.block);
+        let want = Want {
+            stream: Stream::Collect,
+            blocks,
+            exact: true,
+            copies: self.layout.replicas.into(),
+            taken: &[],
+            prefer,
+            only: false,
+            within,
+            evict: true,
+        };
+        let Some((places, _)) = self.take_space(cx, &want).await? else {
+            return Ok((Rearranged::NoSpace, 0));
+        };
+        let is_enough = {
+            let state = self.lock();
+            let have = state.allocator.durability(&extent.pointers());
+            state.allocator.durability(&places) >= have.min(self.layout.replicas.into())
+        };
+        if !is_enough && !fault("volume-trades-copies-for-fewer") {
+            // Fewer members take data than hold it.
+            self.unrefer_all(&places, blocks);
+            return Ok((Rearranged::NoSpace, 0));
+        }
+        let part = Part { blocks: extent.live(), places: places.clone(), bytes, compression };
+        let (new, bytes) = self.seal(part);
+        let since = self.flush_failures();
+        let failed = self.write_copies(cx, &new, &bytes).await;
+        let is_swapped = match failed {
+            0 => self.swap_extent(extent, new, (members_of(&places), since)),
+            _ => Ok(false),
+        };
+        self.unrefer_all(&places, blocks);
+        Ok(match is_swapped? {
+            true => (Rearranged::Done, bytes.len() as u64 * places.len() as u64),
+            false => (Rearranged::Failed, 0),
+        })
+    }
+
+    /// Replaces an extent in the map by `new`, whose copies on the `written` members are new, unless it changed meanwhile.
+    /// Returns false, without a change, if the flush of one of these members failed after the flush failure number `since`.
+    fn swap_extent(
+        &self,
+        extent: &Extent,
+        new: Extent,
+        (written, since): (u32, u64),
+    ) -> Result<bool, IoError> {
+        let mut state = self.lock();
+        if state.doubtful_since(since) & written != 0 {
+            return Ok(false);
+        }
+        let is_current = state.map.overlapping(extent.live()).any(|other| other == extent);
+        if is_current || fault("volume-recompression-revives-old-data") {
+            let position = state.change()?;
+            state.touch(&new, written);
+            state.remap(new, position, self.layout.block);
+            state.end_group();
+        }
+        Ok(true)
+    }
+}

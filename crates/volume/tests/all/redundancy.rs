@@ -1,0 +1,233 @@
+//! Work on an extent never leaves it with fewer copies than it had: recompression, evacuation and the loss of members. A
+//! flush that fails puts in doubt what was written before it, and nothing else.
+
+use crate::members::{close, findings, mirror, open_degraded, open_switched};
+use crate::pool::{Switched, disks, format, open, open_options, options, run, switched};
+use crate::tiers::{data, fill, is_filled, labelled, live, reconcile, set};
+use flashlab_block::conformance::execute;
+use flashlab_block::crash::Disk;
+use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Outcome, Started};
+use flashlab_sim::{Duration, Instant, Rng};
+use flashlab_volume::encode::Compressor;
+use flashlab_volume::{Change, Degraded, MemberState, Options, Targets, Volume};
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{self, Poll, Waker};
+
+async fn outcome(started: Started) -> Outcome {
+    match started {
+        Started::Done(outcome) => outcome,
+        Started::Pending(future) => future.await,
+    }
+}
+
+/// Returns the least number of copies that data of the volume has.
+fn fewest_copies(volume: &Volume) -> usize {
+    *volume.usage().by_copies.keys().next().expect("data")
+}
+
+#[test]
+fn recompression_keeps_copies_on_members_that_take_no_new_data() {
+    let options = Options { replicas: 2, background_compression: Compressor::Zstd(3), ..options() };
+    let disks = labelled(&[("a", 1), ("b", 1)], &options);
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 40);
+    set(&volume, Change { states: vec![(1, MemberState::Ro)], ..Change::default() }).expect("a state");
+    reconcile(&volume);
+    assert_eq!(fewest_copies(&volume), 2);
+    set(&volume, Change { states: vec![(1, MemberState::Rw)], ..Change::default() }).expect("a state");
+    close(&volume);
+    // The same with a member that is missing.
+    let volume = open_degraded(&disks[..1], Degraded::Yes).expect("all data");
+    reconcile(&volume);
+    close(&volume);
+    let volume = open(&disks).expect("both members");
+    assert_eq!(fewest_copies(&volume), 2);
+    reconcile(&volume);
+    assert_eq!((fewest_copies(&volume), is_filled(&volume, 40)), (2, true));
+}
+
+#[test]
+fn an_evacuation_with_a_failed_write_keeps_the_old_copies() {
+    let targets = Targets { foreground: "a".into(), ..Targets::default() };
+    let options = Options { replicas: 2, size: 256 << 10, targets, ..options() };
+    let disks = labelled(&[("a.1", 1), ("a.2", 1), ("b.1", 1), ("b.2", 1)], &options);
+    let switches: Vec<Switched> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    fill(&volume, 40);
+    assert_eq!(live(&volume), [160, 160, 0, 0]);
+    let states = vec![(0, MemberState::Evacuating), (1, MemberState::Evacuating)];
+    set(&volume, Change { states, ..Change::default() }).expect("states");
+    switches[3].fail_change(0, true);
+    reconcile(&volume);
+    assert!(fewest_copies(&volume) >= 2, "{:?}", volume.usage().by_copies);
+}
+
+#[test]
+fn an_evacuation_does_not_count_on_a_member_that_fails() {
+    let disks = disks(3);
+    format(&disks, &Options { replicas: 3, ..options() }).expect("disks of the right size");
+    for dead in [0, 2] {
+        let disks = crate::pool::disks_of(disks.iter().map(Disk::image).collect());
+        let switches: Vec<Switched> = disks.iter().map(switched).collect();
+        let volume = open_switched(&switches).expect("a new volume");
+        fill(&volume, 60);
+        switches[dead].die();
+        // The writes find out that the member fails.
+        let write = Io::Write { offset: 60 * 2048, data: data(60).into(), durable: true };
+        execute(&volume, write).expect("two members");
+        set(&volume, Change { replicas: Some(2), ..Change::default() }).expect("fewer copies");
+        reconcile(&volume);
+        let left = live(&volume);
+        assert_eq!(left[dead], 0, "the copies on the dead member go first: {left:?}");
+        assert!(is_filled(&volume, 60));
+    }
+}
+
+/// Garbage collection writes to the present member only, so it does not touch the copies on the other one.
+#[test]
+fn a_missing_member_keeps_its_state_and_the_copies_that_nobody_overwrote() {
+    let disks = mirror(2);
+    let volume = open(&disks).expect("a new volume");
+    let writes = volume.geometry().capacity / 2048;
+    fill(&volume, writes);
+    close(&volume);
+    let volume = open_degraded(&disks[..1], Degraded::Yes).expect("all data");
+    let mut executor = Executor::new(3);
+    let (cx, writing) = (executor.context(), volume.clone());
+    let overwritten = executor.block_on(async move {
+        let (mut rng, mut overwritten) = (Rng::new(4), BTreeSet::new());
+        for _ in 0..40 {
+            for _ in 0..10 {
+                let n = rng.below(writes / 4) * 4;
+                overwritten.insert(n);
+                let write = Io::Write { offset: n * 2048, data: data(n).into(), durable: false };
+                outcome(writing.start(&cx, write)).await.expect("space");
+            }
+            outcome(writing.start(&cx, Io::Flush)).await.expect("a member that works");
+            cx.sleep_until(cx.now() + Duration::from_secs(1)).await;
+        }
+        overwritten.len() as u64
+    });
+    close(&volume);
+    let volume = open(&disks).expect("both members");
+    let usage = volume.usage();
+    assert_eq!((usage.members[1].state, usage.members[1].errors.write), (MemberState::Rw, 0));
+    assert_eq!(usage.by_copies[&1], overwritten * 2048);
+}
+
+/// A disk that loses its unflushed writes when a flush fails.
+#[derive(Clone)]
+struct Dropping {
+    disk: Disk,
+    /// Offsets of unflushed writes, with the bytes that they replaced.
+    unflushed: Arc<Mutex<Vec<(u64, Vec<u8>)>>>,
+    /// The next flush waits for this to be cleared, and fails.
+    holds_flush: Arc<AtomicBool>,
+    /// Answers to writes wait for this to be cleared.
+    holds_answers: Arc<AtomicBool>,
+}
+
+impl Dropping {
+    fn new(disk: &Disk) -> Dropping {
+        let flag = Arc::<AtomicBool>::default;
+        Dropping { disk: disk.clone(), unflushed: Arc::default(), holds_flush: flag(), holds_answers: flag() }
+    }
+
+    async fn wait_while(flag: Arc<AtomicBool>) {
+        poll_fn(|_| if flag.load(Ordering::SeqCst) { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
+
+    async fn fail_flush(self, cx: Context) -> Outcome {
+        Dropping::wait_while(self.holds_flush.clone()).await;
+        let unflushed = std::mem::take(&mut *self.unflushed.lock().expect("no task panics"));
+        for (offset, old) in unflushed.into_iter().rev() {
+            let undo = Io::Write { offset, data: old.into(), durable: false };
+            outcome(self.disk.start(&cx, undo)).await.expect("a disk");
+        }
+        Err(IoError::Medium)
+    }
+}
+
+impl BlockDevice for Dropping {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn features(&self) -> Features {
+        self.disk.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        match &io {
+            Io::Write { offset, data, .. } => {
+                let mut old = vec![0; data.len()];
+                self.disk.image().read(*offset, &mut old);
+                self.unflushed.lock().expect("no task panics").push((*offset, old));
+                if self.holds_answers.load(Ordering::SeqCst) {
+                    let (started, flag) = (self.disk.start(cx, io), self.holds_answers.clone());
+                    return Started::Pending(Box::pin(async move {
+                        Dropping::wait_while(flag).await;
+                        outcome(started).await
+                    }));
+                }
+            }
+            Io::Flush if self.holds_flush.load(Ordering::SeqCst) => {
+                return Started::Pending(Box::pin(self.clone().fail_flush(cx.clone())));
+            }
+            Io::Flush => self.unflushed.lock().expect("no task panics").clear(),
+            _ => {}
+        }
+        self.disk.start(cx, io)
+    }
+}
+
+/// Polls a request until it ends.
+fn end(mut future: Pin<Box<dyn Future<Output = Outcome> + Send>>) -> Outcome {
+    let mut task = task::Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(outcome) = future.as_mut().poll(&mut task) {
+            return outcome;
+        }
+    }
+}
+
+/// Writes that end beside a flush that fails: before it fails, or afterwards.
+#[test]
+fn a_failed_flush_puts_all_writes_before_it_in_doubt() {
+    for are_held in [false, true] {
+        let devices: Vec<Dropping> = mirror(3).iter().map(Dropping::new).collect();
+        let given: Vec<_> = devices.iter().map(|d| Arc::new(d.clone()) as Arc<dyn BlockDevice>).collect();
+        let volume =
+            run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
+        let cx = Context::new(Instant::ZERO);
+        let start =
+            |n: u64| volume.start(&cx, Io::Write { offset: n * 2048, data: data(n).into(), durable: false });
+        for n in 0..20 {
+            run(|_| outcome(start(n))).expect("disks that work");
+        }
+        devices[2].holds_flush.store(true, Ordering::SeqCst);
+        let Started::Pending(flush) = volume.start(&cx, Io::Flush) else { panic!("the flush waits") };
+        devices[2].holds_answers.store(are_held, Ordering::SeqCst);
+        let (mut waiting, mut ended) = (Vec::new(), 0);
+        for n in 20..40 {
+            match start(n) {
+                Started::Done(outcome) => {
+                    outcome.expect("disks that work");
+                    ended += 1;
+                }
+                Started::Pending(future) => waiting.push(future),
+            }
+        }
+        assert!(if are_held { waiting.len() > 5 } else { ended == 20 }, "{} wait", waiting.len());
+        devices[2].holds_flush.store(false, Ordering::SeqCst);
+        end(flush).expect("the other members have all data");
+        devices[2].holds_answers.store(false, Ordering::SeqCst);
+        waiting.into_iter().for_each(|write| drop(end(write).expect("the other members work")));
+        execute(&volume, Io::Flush).expect("members that work");
+        assert_eq!(findings(&volume), [""; 0], "answers held: {are_held}");
+        assert!(is_filled(&volume, 40));
+        assert_eq!(fewest_copies(&volume), 2);
+    }
+}
