@@ -317,14 +317,15 @@ impl Allocator {
     }
 
     /// Takes free buckets of a member for a checkpoint; `None` if it has fewer. An eviction would come too late: the
-    /// commit has already begun.
+    /// commit has already begun. Each bucket gets a new generation, so that reads of its old data look the data up again. No
+    /// record has this generation, because no extent refers to a checkpoint.
     pub(crate) fn allocate_metadata(&mut self, member: u8, buckets: u32) -> Option<VecDeque<u32>> {
         let member = &mut self.members[usize::from(member)];
         if member.free.len() < buckets as usize {
             return None;
         }
         let taken: VecDeque<u32> = member.free.drain(..buckets as usize).collect();
-        taken.iter().for_each(|bucket| member.buckets[*bucket as usize].state = State::Metadata);
+        taken.iter().for_each(|bucket| member.reuse(*bucket, State::Metadata));
         Some(taken)
     }
 

@@ -263,10 +263,15 @@ impl MemberSpace {
         let bucket = self.free.pop_front().expect("the caller checked that the stream may open a bucket");
         let unused = self.close(stream as usize);
         self.open[stream as usize] = Some(OpenBucket { bucket, used: 0 });
-        let opened = &mut self.buckets[bucket as usize];
-        opened.state = State::Open;
-        opened.generation += 1;
-        Some((bucket, opened.generation, unused))
+        self.reuse(bucket, State::Open);
+        Some((bucket, self.buckets[bucket as usize].generation, unused))
+    }
+
+    /// Begins another use of a free bucket, with a new generation. The free buckets have a further one.
+    pub(super) fn reuse(&mut self, number: u32, state: State) {
+        let bucket = &mut self.buckets[number as usize];
+        bucket.state = state;
+        bucket.generation += 1;
     }
 
     /// Takes blocks of the open bucket of a stream, and holds them.

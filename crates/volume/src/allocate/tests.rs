@@ -213,6 +213,39 @@ fn a_member_that_gets_the_journal_makes_room_for_a_checkpoint() {
 }
 
 #[test]
+fn a_bucket_of_a_checkpoint_has_none_of_its_old_copies() {
+    let mut allocator = allocator(1);
+    let old = take(&mut allocator, Stream::Foreground, 0, true).expect("an empty member");
+    fill(&mut allocator);
+    allocator.unrefer(&old, BLOCKS / 2, 1);
+    allocator.unrefer(&Pointer { offset: BLOCKS / 2, ..old }, BLOCKS / 2, 1);
+    allocator.release(1);
+    assert!(allocator.is_current(&old));
+    let free = allocator.usage()[0].free;
+    let taken = allocator.allocate_metadata(0, free).expect("free buckets");
+    assert!(taken.contains(&old.bucket) && !allocator.is_current(&old));
+    taken.iter().for_each(|bucket| allocator.release_metadata(0, *bucket));
+    let new = std::iter::from_fn(|| take(&mut allocator, Stream::Collect, 0, true).ok());
+    let new: Vec<Pointer> = new.filter(|new| new.bucket == old.bucket).collect();
+    assert_eq!(new.iter().map(|new| new.generation).collect::<Vec<_>>(), [old.generation + 2; 2]);
+}
+
+/// An image can contain the last generation, which no use of a bucket may exceed.
+#[test]
+fn a_bucket_with_the_last_generation_takes_one_checkpoint_at_most() {
+    let mut allocator = allocator(1);
+    for (bucket, generation) in [(4, u32::MAX - 1), (5, u32::MAX)] {
+        allocator.set_generation(0, bucket, generation);
+    }
+    allocator.find_free();
+    let all = BUCKETS - 4 - 1;
+    let taken = allocator.allocate_metadata(0, all).expect("all buckets but one");
+    assert!(!taken.contains(&5) && !allocator.has_free(0, 1));
+    taken.iter().for_each(|bucket| allocator.release_metadata(0, *bucket));
+    assert!(allocator.has_free(0, all - 1) && !allocator.has_free(0, all));
+}
+
+#[test]
 fn recovery_counts_cached_copies_apart() {
     let mut recovered = allocator(1);
     let pointer = |bucket, offset, cached| Pointer { member: 0, cached, bucket, offset, generation: 0 };

@@ -16,7 +16,7 @@ const RUN_BYTES_MAX: usize = 1 << 20;
 
 /// The reason why a copy of an extent cannot be read.
 enum CopyError {
-    /// The bucket was reused after the extent was looked up.
+    /// The bucket was reused after the extent was looked up, or the copy is bad and the map no longer has the extent.
     Moved,
     /// The copy is bad.
     Bad,
@@ -331,7 +331,7 @@ impl Inner {
             return match self.read_copy(cx, extent, pointer, wanted, buffer.take()).await {
                 Ok(bytes) => Ok(Some((*pointer, bytes))),
                 Err(CopyError::Moved) => Ok(None),
-                Err(CopyError::Bad) => Err(IoError::Medium),
+                Err(CopyError::Bad) => self.unreadable(extent),
             };
         }
         for pointer in self.in_reading_order(cx.random(), extent) {
@@ -341,7 +341,13 @@ impl Inner {
                 Err(CopyError::Moved | CopyError::Bad) => {}
             }
         }
-        Err(IoError::Medium)
+        self.unreadable(extent)
+    }
+
+    /// Returns the error for an extent without a good copy, or `None` if the map no longer has the extent: its data may
+    /// have moved away from a member that fails.
+    fn unreadable<T>(&self, extent: &Extent) -> Result<Option<T>, IoError> {
+        if self.has(extent) { Err(IoError::Medium) } else { Ok(None) }
     }
 
     /// Counts the read of an extent from a copy, if there may be cached ones. Returns its bytes.
@@ -460,7 +466,8 @@ impl Inner {
         }
     }
 
-    /// Returns blocks `wanted` of decoded bytes; `None` stands for bad ones.
+    /// Returns blocks `wanted` of decoded bytes; `None` stands for bad ones, which are an error of the member only if the
+    /// map still has the extent.
     async fn finish(
         &self,
         cx: &Context,
@@ -470,6 +477,9 @@ impl Inner {
         decoded: Option<Vec<u8>>,
     ) -> Result<Vec<u8>, CopyError> {
         let Some(decoded) = decoded else {
+            if !self.has(extent) {
+                return Err(CopyError::Moved);
+            }
             self.checksum_failed(pointer.member);
             return Err(CopyError::Bad);
         };

@@ -78,7 +78,7 @@ fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
 }
 
 /// Finds the bytes of `data` on the data part of a disk.
-fn find(disk: &Disk, data: &[u8]) -> u64 {
+pub(crate) fn find(disk: &Disk, data: &[u8]) -> u64 {
     let bytes = disk.image().to_vec();
     let at =
         (0..MEMBER as usize - data.len()).step_by(BLOCK as usize).find(|at| bytes[*at..].starts_with(data));

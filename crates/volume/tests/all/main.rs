@@ -15,6 +15,7 @@ mod journal;
 mod members;
 mod nonces;
 mod pool;
+mod reads;
 mod reconcile;
 mod redundancy;
 mod rekey;

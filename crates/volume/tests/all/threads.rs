@@ -42,10 +42,10 @@ impl Gate {
 }
 
 /// A request in flight.
-struct Polled(Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>, Option<Outcome>);
+pub(crate) struct Polled(Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>, Option<Outcome>);
 
 impl Polled {
-    fn start(volume: &Volume, io: Io) -> Polled {
+    pub(crate) fn start(volume: &Volume, io: Io) -> Polled {
         match volume.start(&Context::new(Instant::ZERO), io) {
             Started::Done(outcome) => Polled(None, Some(outcome)),
             Started::Pending(future) => Polled(Some(future), None),
@@ -63,7 +63,7 @@ impl Polled {
         self.1.is_some()
     }
 
-    fn answer(mut self) -> Answer {
+    pub(crate) fn answer(mut self) -> Answer {
         assert!(self.poll(), "the request waits");
         self.1.expect("polled").expect("members that work")
     }
