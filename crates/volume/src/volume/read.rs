@@ -189,7 +189,7 @@ impl Inner {
         let random = if has_choice { cx.random() } else { 0 };
         let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end().min(blocks.end);
         let wanted: Vec<Wanted<'_>> =
-            extents.iter().map(|extent| self.wanted(random, extent, part(extent))).collect();
+            extents.iter().map(|extent| self.wanted(cx, random, extent, part(extent))).collect();
         let runs = runs(&wanted);
         if runs.len() == 1 && self.are_whole_units(&wanted, length) {
             match self.read_in_place(cx, &wanted, buffer).await {
@@ -250,10 +250,10 @@ impl Inner {
     }
 
     /// Returns the part of an extent that a read needs, with the place of the copy that is drawn first.
-    fn wanted<'a>(&self, random: u64, extent: &'a Extent, blocks: Range<u64>) -> Wanted<'a> {
+    fn wanted<'a>(&self, cx: &Context, random: u64, extent: &'a Extent, blocks: Range<u64>) -> Wanted<'a> {
         let pointer = match &*extent.pointers() {
             [pointer] => Some(*pointer),
-            _ => self.in_reading_order(random, extent).first().copied(),
+            _ => self.in_reading_order(cx, random, extent).first().copied(),
         };
         let fetch = pointer.map(|pointer| (pointer, self.fetch(extent, &pointer, stored(extent, &blocks))));
         Wanted { extent, blocks, fetch }
@@ -334,7 +334,7 @@ impl Inner {
                 Err(CopyError::Bad) => self.unreadable(extent),
             };
         }
-        for pointer in self.in_reading_order(cx.random(), extent) {
+        for pointer in self.in_reading_order(cx, cx.random(), extent) {
             match self.read_copy(cx, extent, &pointer, wanted.clone(), buffer.take()).await {
                 Ok(bytes) => return Ok(Some((pointer, bytes))),
                 Err(CopyError::Moved) if !pointer.cached => return Ok(None),
@@ -359,20 +359,23 @@ impl Inner {
     }
 
     /// Returns the copies of an extent that exist, in the order in which a read tries them. The first one is drawn with
-    /// `random`, as in bcachefs: a member that takes twice as long as another one is first in one of five reads, so that its
-    /// average stays current.
-    fn in_reading_order(&self, random: u64, extent: &Extent) -> Vec<Pointer> {
+    /// `random`, as in bcachefs: a member that takes twice as long as another one is first in one of five reads, so
+    /// that its average stays current. Members that are absent, or whose last read failed, are last.
+    fn in_reading_order(&self, cx: &Context, random: u64, extent: &Extent) -> Vec<Pointer> {
         let mut pointers: Vec<Pointer> = {
             let state = self.lock();
             let is_current = |pointer: &&Pointer| state.allocator.is_current(pointer) || !pointer.cached;
             extent.pointers().iter().filter(is_current).copied().collect()
         };
-        let ns = |pointer: &Pointer| self.statistics[usize::from(pointer.member)].read_ns();
+        let now = cx.now();
+        let statistics = |pointer: &Pointer| &self.statistics[usize::from(pointer.member)];
+        let ns = |pointer: &Pointer| statistics(pointer).read_ns();
         let is_absent = |pointer: &Pointer| !self.members[usize::from(pointer.member)].present;
-        pointers.sort_by_key(|pointer| (is_absent(pointer), ns(pointer), !pointer.cached));
+        let is_last = |pointer: &Pointer| is_absent(pointer) || !statistics(pointer).reads_work(now);
+        pointers.sort_by_key(|pointer| (is_absent(pointer), is_last(pointer), ns(pointer), !pointer.cached));
         let mut first = 0;
         for n in 1..pointers.len() {
-            if !is_absent(&pointers[n]) && is_drawn(ns(&pointers[n]), ns(&pointers[first]), random) {
+            if !is_last(&pointers[n]) && is_drawn(ns(&pointers[n]), ns(&pointers[first]), random) {
                 first = n;
             }
         }
@@ -515,7 +518,7 @@ impl Inner {
     /// Reads and verifies the stored bytes of an extent from its first good copy, with their padding.
     pub(super) async fn read_stored(&self, cx: &Context, extent: &Extent) -> Result<Vec<u8>, Unread> {
         let mut why = Unread::Bad;
-        for pointer in self.in_reading_order(cx.random(), extent) {
+        for pointer in self.in_reading_order(cx, cx.random(), extent) {
             match self.read_stored_copy(cx, extent, &pointer).await {
                 Ok(stored) => return Ok(stored),
                 Err(Unread::Failed) => why = Unread::Failed,

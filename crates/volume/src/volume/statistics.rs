@@ -3,11 +3,14 @@
 use super::Inner;
 use crate::member;
 use flashlab_block::{Context, IoError, Payload};
-use flashlab_sim::Duration;
+use flashlab_sim::{Duration, Instant};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Weight of a new time in the moving average: one eighth.
 const WEIGHT: u64 = 8;
+
+/// Time for which a member is read last after a failed read, as between two attempts to write to a failing member.
+const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
 
 /// Counters of the requests to a member.
 #[derive(Debug, Default)]
@@ -19,6 +22,8 @@ pub(super) struct Statistics {
     flushes: AtomicU64,
     read_ns: AtomicU64,
     write_ns: AtomicU64,
+    /// Time of the next attempt after a failed read; zero if the last read succeeded.
+    next_attempt_ns: AtomicU64,
 }
 
 /// Counters of the extents that requests read while the volume has a promote target.
@@ -53,7 +58,7 @@ pub struct Requests {
     pub written_bytes: u64,
     /// Number of flushes.
     pub flushes: u64,
-    /// Moving average of the time of a read. Zero if the contexts of the requests have no clock.
+    /// Moving average of the time of a read that succeeds. Zero if the contexts of the requests have no clock.
     pub read_ns: u64,
     /// Moving average of the time of a write. Zero if the contexts of the requests have no clock.
     pub write_ns: u64,
@@ -76,6 +81,20 @@ impl Statistics {
     /// Returns the expected time of a read.
     pub(super) fn read_ns(&self) -> u64 {
         self.read_ns.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the last read succeeded, or if another attempt is due.
+    pub(super) fn reads_work(&self, now: Instant) -> bool {
+        now.as_ns() >= self.next_attempt_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes the result of a read. A failed one may take no time, so it says nothing about the speed of the member.
+    fn note_read(&self, began: Instant, now: Instant, is_good: bool) {
+        let next_attempt = if is_good { Instant::ZERO } else { now + ATTEMPT_EVERY };
+        self.next_attempt_ns.store(next_attempt.as_ns(), Ordering::Relaxed);
+        if is_good {
+            average(&self.read_ns, now.saturating_since(began));
+        }
     }
 
     fn add(&self, counts: [(&AtomicU64, u64); 2]) {
@@ -107,7 +126,7 @@ impl Inner {
         let device = &*self.members[usize::from(member)].device;
         let read = member::read(device, cx, offset, buffer).await;
         statistics.add([(&statistics.reads, 1), (&statistics.read_bytes, length as u64)]);
-        average(&statistics.read_ns, cx.now().saturating_since(began));
+        statistics.note_read(began, cx.now(), read.is_ok());
         if read.is_err() {
             self.read_failed(member);
         }

@@ -161,6 +161,11 @@ impl Switched {
         self.faults().dead = true;
     }
 
+    /// Makes requests succeed again.
+    pub(crate) fn revive(&self) {
+        self.faults().dead = false;
+    }
+
     /// Makes the write or flush after `n` further ones fail, and all later ones if `for_ever`.
     pub(crate) fn fail_change(&self, n: u64, for_ever: bool) {
         let mut faults = self.faults();

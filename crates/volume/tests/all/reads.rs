@@ -1,13 +1,16 @@
-//! Reads beside moves of their data.
+//! Reads beside moves of their data and beside failing members, and the choice of copies.
 
 use crate::faulty::find;
-use crate::pool::{open_options, options, run};
+use crate::pool::{Switched, disks, format, open_options, options, run, switched};
 use crate::threads::Polled;
 use crate::tiers::{data, fill, labelled, reconcile, set};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::Disk;
-use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Promise, Started};
-use flashlab_volume::{Change, MemberState, Options, Targets, Volume};
+use flashlab_block::{
+    Answer, BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Promise, Started,
+};
+use flashlab_sim::Duration;
+use flashlab_volume::{Change, MemberState, Options, Requests, Targets, Volume};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -117,4 +120,100 @@ fn a_slow_read_from_a_failing_member_reads_the_evacuated_data() {
         assert_first_write(read);
         assert_eq!(volume.usage().members[0].errors.checksum, 0);
     }
+}
+
+/// The members of a volume whose disks answer after a time.
+struct Slow {
+    executor: Executor,
+    switches: Vec<Switched>,
+    volume: Volume,
+}
+
+/// Writes that [`Slow::read_all`] reads.
+const WRITES: u64 = 32;
+
+impl Slow {
+    /// Opens a volume that has a copy of each write on every member.
+    fn new(latencies_us: &[u64]) -> Slow {
+        let disks = disks(latencies_us.len());
+        let replicas = latencies_us.len() as u8;
+        format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+        let slow = |(disk, us): (Disk, &u64)| switched(&disk.with_latency(Duration::from_us(*us)));
+        let switches: Vec<Switched> = disks.into_iter().zip(latencies_us).map(slow).collect();
+        let given: Vec<Arc<dyn BlockDevice>> =
+            switches.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn BlockDevice>).collect();
+        let mut executor = Executor::new(3);
+        let cx = executor.context();
+        let volume = executor.block_on(async move {
+            let volume = Volume::open(&cx, &given, open_options()).await.expect("a new volume");
+            for n in 0..WRITES {
+                let io = Io::Write { offset: n * 2048, data: data(n).into(), durable: n + 1 == WRITES };
+                drop(answer(volume.start(&cx, io)).await);
+            }
+            volume
+        });
+        Slow { executor, switches, volume }
+    }
+
+    /// Reads all writes a few times. Returns the number of reads of each member.
+    fn read_all(&mut self, times: u64) -> Vec<u64> {
+        let reads = |volume: &Volume| requests(volume).iter().map(|n| n.reads).collect::<Vec<_>>();
+        let before = reads(&self.volume);
+        let (cx, volume) = (self.executor.context(), self.volume.clone());
+        self.executor.block_on(async move {
+            for n in (0..times).flat_map(|_| 0..WRITES) {
+                let io = Io::Read { offset: n * 2048, buffer: vec![0; 2048] };
+                let Answer::Read(bytes) = answer(volume.start(&cx, io)).await else { panic!("a read") };
+                assert!(bytes == data(n));
+            }
+        });
+        reads(&self.volume).iter().zip(before).map(|(after, before)| after - before).collect()
+    }
+
+    fn wait(&mut self, time: Duration) {
+        let cx = self.executor.context();
+        self.executor.block_on(async move { cx.sleep_until(cx.now() + time).await });
+    }
+}
+
+async fn answer(started: Started) -> Answer {
+    let outcome = match started {
+        Started::Done(outcome) => outcome,
+        Started::Pending(future) => future.await,
+    };
+    outcome.expect("a member that works")
+}
+
+fn requests(volume: &Volume) -> Vec<Requests> {
+    volume.usage().members.iter().map(|member| member.requests).collect()
+}
+
+/// A dead disk answers faster than any other one. Its times do not count.
+#[test]
+fn a_member_whose_reads_fail_is_read_last_apart_from_one_attempt_per_second() {
+    let mut slow = Slow::new(&[100, 100]);
+    slow.read_all(4);
+    let time_ns = requests(&slow.volume)[1].read_ns;
+    slow.switches[1].die();
+    assert_eq!(slow.read_all(4), [4 * WRITES, 1]);
+    let member = slow.volume.usage().members[1].clone();
+    assert_eq!((member.errors.read, member.requests.read_ns), (1, time_ns));
+    slow.wait(Duration::from_secs(1));
+    assert_eq!(slow.read_all(4), [4 * WRITES, 1]);
+    slow.switches[1].revive();
+    assert_eq!(slow.read_all(4), [4 * WRITES, 0]);
+    slow.wait(Duration::from_secs(1));
+    let reads = slow.read_all(4);
+    assert!(reads[0] + reads[1] == 4 * WRITES && reads[1] > WRITES, "{reads:?}");
+}
+
+#[test]
+fn a_member_whose_reads_fail_is_read_if_no_other_one_works() {
+    let mut slow = Slow::new(&[100, 100]);
+    slow.switches[1].die();
+    slow.read_all(1);
+    slow.switches[1].revive();
+    slow.switches[0].die();
+    let reads = slow.read_all(1);
+    assert_eq!(reads[1], WRITES, "{reads:?}");
 }
