@@ -93,10 +93,27 @@ fn stored(extent: &Extent, blocks: &Range<u64>) -> Range<u32> {
     from..from + (blocks.end - blocks.start) as u32
 }
 
-/// Returns true if a member whose reads take `slow` nanoseconds is drawn before one whose reads take `fast`. The odds
-/// are those of the squares of their speeds.
-fn is_drawn(slow: u64, fast: u64, random: u64) -> bool {
-    let [slow, fast] = [slow, fast].map(|ns| u128::from((ns >> 10).min(u32::MAX.into())).pow(2));
+/// Draws one of the members whose reads take these times in nanoseconds, shortest first, with the odds of the squares
+/// of their speeds. Returns its place. The random number selects it by the cumulative odds from the slowest member on.
+fn drawn(times_ns: &[u64], random: u64) -> usize {
+    let squares: Vec<u128> = times_ns.iter().map(|ns| square(*ns)).collect();
+    let is_at_or_behind = |n: &usize| is_drawn(combined(&squares[*n..]), combined(&squares[..*n]), random);
+    (1..squares.len()).rev().find(is_at_or_behind).unwrap_or(0)
+}
+
+/// Returns the square of a time in units of 64 ns, with at most 64 bits. The time is a multiple of 1024 ns; the smaller
+/// units are the precision of [`combined`].
+fn square(ns: u64) -> u128 {
+    u128::from((ns >> 10).min((1 << 28) - 1) << 4).pow(2)
+}
+
+/// Returns the square of the time of one member that has the odds of all of these together: the reciprocals add up.
+fn combined(squares: &[u128]) -> u128 {
+    squares.iter().copied().reduce(|a, b| a * b / (a + b).max(1)).unwrap_or(0)
+}
+
+/// Returns true if a member is drawn before another one, by the squares of the times that their reads take.
+fn is_drawn(slow: u128, fast: u128, random: u64) -> bool {
     u128::from(random >> 32) * (slow + fast) < fast << 32
 }
 
@@ -373,12 +390,8 @@ impl Inner {
         let is_absent = |pointer: &Pointer| !self.members[usize::from(pointer.member)].present;
         let is_last = |pointer: &Pointer| is_absent(pointer) || !statistics(pointer).reads_work(now);
         pointers.sort_by_key(|pointer| (is_absent(pointer), is_last(pointer), ns(pointer), !pointer.cached));
-        let mut first = 0;
-        for n in 1..pointers.len() {
-            if !is_last(&pointers[n]) && is_drawn(ns(&pointers[n]), ns(&pointers[first]), random) {
-                first = n;
-            }
-        }
+        let times_ns: Vec<u64> = pointers.iter().filter(|pointer| !is_last(pointer)).map(ns).collect();
+        let first = drawn(&times_ns, random);
         if let Some(tried) = pointers.get_mut(..=first) {
             tried.rotate_right(1);
         }
@@ -573,18 +586,52 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use super::is_drawn;
+    use super::drawn;
     use flashlab_sim::Rng;
+
+    /// Returns the part of the draws for each member.
+    fn shares<const N: usize>(times_ns: [u64; N]) -> [f64; N] {
+        let (mut rng, mut shares) = (Rng::new(1), [0.0; N]);
+        (0..10_000).for_each(|_| shares[drawn(&times_ns, rng.next_u64())] += 1e-4);
+        shares
+    }
 
     #[test]
     fn a_slow_member_is_drawn_by_the_square_of_its_speed_and_an_unknown_one_first() {
-        let mut rng = Rng::new(1);
-        let mut share = |slow: u64, fast: u64| {
-            (0..10_000).filter(|_| is_drawn(slow, fast, rng.next_u64())).count() as f64 / 1e4
-        };
+        let share = |slow: u64, fast: u64| shares([fast, slow])[1];
         assert!((share(2 << 20, 1 << 20) - 0.2).abs() < 0.02);
         assert!((share(1 << 20, 1 << 20) - 0.5).abs() < 0.02);
         assert!((share(30 << 20, 1 << 20) - 1.0 / 901.0).abs() < 0.002);
         assert_eq!((share(1 << 20, 0), share(0, 0), share(u64::MAX, 1 << 20)), (0.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn each_of_several_members_is_drawn_by_the_square_of_its_speed() {
+        let ms = |n: u64| n << 20;
+        for times_ns in [[1, 1, 1, 1], [1, 2, 3, 4], [1, 1, 4, 4], [2, 3, 3, 50]] {
+            let odds = times_ns.map(|n| 1.0 / (n * n) as f64);
+            // A member that takes microseconds is drawn with the same odds.
+            for shares in [shares(times_ns.map(ms)), shares(times_ns.map(|n| n << 10))] {
+                for (share, odds_of) in shares.iter().zip(odds) {
+                    let expected = odds_of / odds.iter().sum::<f64>();
+                    assert!((share - expected).abs() < 0.02, "{times_ns:?}: {shares:?}");
+                }
+            }
+        }
+        assert_eq!(shares([0, 0, ms(1)])[1..], [0.0, 0.0]);
+        assert_eq!((drawn(&[], 0), drawn(&[7], 0), drawn(&[u64::MAX; 4], u64::MAX)), (0, 0, 0));
+    }
+
+    /// The closed form for two members, whose draws decide the results of simulated mirrors.
+    #[test]
+    fn the_slower_one_of_two_members_is_drawn_below_its_part_of_all_random_numbers() {
+        let mut rng = Rng::new(2);
+        for _ in 0..10_000 {
+            let [a, b] = [rng.next_u64() >> 30, rng.next_u64() >> 30].map(|ns| ns >> rng.below(34));
+            let (fast, slow, random) = (a.min(b), a.max(b), rng.next_u64());
+            let [fast_units, slow_units] = [fast, slow].map(|ns| u128::from(ns >> 10).pow(2));
+            let below = u128::from(random >> 32) * (fast_units + slow_units) < fast_units << 32;
+            assert_eq!(drawn(&[fast, slow], random) == 1, below, "{fast} ns and {slow} ns");
+        }
     }
 }

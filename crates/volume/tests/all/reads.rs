@@ -217,3 +217,19 @@ fn a_member_whose_reads_fail_is_read_if_no_other_one_works() {
     let reads = slow.read_all(1);
     assert_eq!(reads[1], WRITES, "{reads:?}");
 }
+
+#[test]
+fn each_of_several_copies_is_read_by_the_square_of_the_speed_of_its_member() {
+    for (latencies_us, odds) in [
+        (&[100, 200][..], &[4, 1][..]),
+        (&[400, 100, 200], &[1, 16, 4]),
+        (&[200, 200, 100, 200], &[1, 1, 4, 1]),
+    ] {
+        let all = odds.iter().sum::<u64>();
+        let reads = Slow::new(latencies_us).read_all(2 * all);
+        for (reads, odds) in reads.into_iter().zip(odds) {
+            let expected = 2 * WRITES * odds;
+            assert!(reads.abs_diff(expected) <= expected / 4, "{latencies_us:?}: {reads} of {expected}");
+        }
+    }
+}
