@@ -305,15 +305,33 @@ impl Allocator {
         if !chosen.iter().all(has_room) {
             return Err(NoRoom::Cached);
         }
-        let targeted = || self.members.iter().zip(0u8..).filter(|(_, n)| in_target(*n));
-        let total: i64 = targeted().map(|(member, _)| member.weight(blocks)).sum();
-        for (member, n) in self.members.iter_mut().zip(0u8..).filter(|(_, n)| in_target(*n)) {
-            member.credit += member.weight(blocks);
-            if chosen.contains(&n) {
-                member.credit -= total / chosen.len() as i64;
-            }
-        }
+        self.update_credits(&chosen, |member, n| member.writable && counts(member) > 0 && in_target(n));
         Ok(chosen)
+    }
+
+    /// Gives the members that compete for new data credit by their weights, for which the chosen ones among them pay.
+    ///
+    /// Members that are never chosen, such as full ones, earn up to a limit. If there are none, the sum of the credits
+    /// is zero, and none is below minus the total weight, so the limit changes nothing.
+    fn update_credits(&mut self, chosen: &[u8], competes: impl Fn(&MemberSpace, u8) -> bool) {
+        let blocks = self.layout.bucket_blocks();
+        let members = self.members.iter_mut().zip(0u8..);
+        let mut competing: Vec<_> = members.filter(|(member, n)| competes(member, *n)).collect();
+        let payers = competing.iter().filter(|(_, n)| chosen.contains(n)).count() as i64;
+        if payers == 0 {
+            return;
+        }
+        let total: i64 = competing.iter().map(|(member, _)| member.weight(blocks)).sum();
+        let limit = total * competing.len() as i64;
+        let earners = competing.iter_mut().filter(|(member, _)| member.credit < limit);
+        let mut earned = 0;
+        for (member, _) in earners {
+            let weight = member.weight(blocks);
+            (member.credit, earned) = (member.credit + weight, earned + weight);
+        }
+        for (member, _) in competing.into_iter().filter(|(_, n)| chosen.contains(n)) {
+            member.credit -= earned / payers;
+        }
     }
 
     /// Takes free buckets of a member for a checkpoint; `None` if it has fewer. An eviction would come too late: the

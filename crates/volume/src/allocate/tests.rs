@@ -193,6 +193,75 @@ fn data_stays_in_its_target_while_cached_copies_can_give_way() {
     assert_eq!(take(&mut allocator, Stream::Foreground, 1, true).expect("room").member, 0);
 }
 
+/// Takes half a bucket `count` times and gives each back. Returns how often the second member gave it.
+fn takes_of_second(allocator: &mut Allocator, count: usize) -> usize {
+    let mut takes = 0;
+    for _ in 0..count {
+        let pointer = take(allocator, Stream::Foreground, 0, true).expect("a member with room");
+        allocator.unrefer(&pointer, BLOCKS / 2, 1);
+        allocator.close_empty(1);
+        allocator.release(1);
+        takes += usize::from(pointer.member == 1);
+    }
+    takes
+}
+
+#[test]
+fn a_member_that_was_full_or_took_no_data_gets_its_share_of_new_data_again() {
+    let mut allocator = allocator(2);
+    assert_eq!(takes_of_second(&mut allocator, 100), 50);
+    // The first member is full, and takes nothing.
+    let mut on_first = Vec::new();
+    while let Ok(pointer @ Pointer { member: 0, .. }) = take(&mut allocator, Stream::Foreground, 1, true) {
+        on_first.push(pointer);
+    }
+    assert_eq!(takes_of_second(&mut allocator, 1000), 1000);
+    on_first.iter().for_each(|pointer| allocator.unrefer(pointer, BLOCKS / 2, 1));
+    allocator.release(1);
+    let takes = takes_of_second(&mut allocator, 100);
+    assert!((45..=50).contains(&takes), "{takes} of 100");
+    allocator.set_writable(0, false);
+    assert_eq!(takes_of_second(&mut allocator, 1000), 1000);
+    allocator.set_writable(0, true);
+    let takes = takes_of_second(&mut allocator, 100);
+    assert!((49..=51).contains(&takes), "{takes} of 100");
+}
+
+/// The first of three members has more free space than the others together.
+#[test]
+fn credits_have_a_limit_although_a_member_is_always_chosen() {
+    let mut allocator = allocator(3);
+    for prefer in [2, 4] {
+        for _ in 0..40 {
+            take(&mut allocator, Stream::Foreground, prefer, true).expect("an empty member");
+        }
+    }
+    let weights: i64 = allocator.members.iter().map(|member| member.weight(BLOCKS)).sum();
+    let mut counts = [0u32; 3];
+    for _ in 0..10_000 {
+        let want = Want {
+            stream: Stream::Foreground,
+            blocks: BLOCKS,
+            exact: true,
+            copies: 2,
+            taken: &[],
+            prefer: 0,
+            only: false,
+            within: None,
+            evict: true,
+        };
+        let (pointers, _) = allocator.allocate(&want, 0, |_| {}).expect("members with room");
+        pointers.iter().for_each(|pointer| {
+            counts[usize::from(pointer.member)] += 1;
+            allocator.unrefer(pointer, BLOCKS, 1);
+        });
+        allocator.close_empty(1);
+        allocator.release(1);
+    }
+    assert!(counts[0] == 10_000 && counts[1].abs_diff(counts[2]) < 10, "{counts:?}");
+    assert!(allocator.members.iter().all(|member| member.credit.abs() < 9 * weights));
+}
+
 #[test]
 fn a_member_that_gets_the_journal_makes_room_for_a_checkpoint() {
     let mut allocator = allocator(1);

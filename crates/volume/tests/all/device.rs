@@ -1,12 +1,15 @@
 //! The volume as a block device: it reads like an array, also after it was opened again, and uses its space.
 
 use crate::pool::{BLOCK, devices, disks, encrypted, encryption, format, open, open_options, options, run};
+use crate::tiers::{fill, live, set};
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::{Answer, BlockDevice, Io, IoError};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::{Checksum, Compressor};
 use flashlab_volume::keys::Cipher;
-use flashlab_volume::{MissingMember, NewMember, OpenOptions, Options, Volume, VolumeError};
+use flashlab_volume::{
+    Change, MemberState, MissingMember, NewMember, OpenOptions, Options, Volume, VolumeError,
+};
 
 #[test]
 fn a_volume_reads_like_a_plain_array() {
@@ -87,6 +90,26 @@ fn data_is_striped_over_the_members_by_their_space() {
     assert_eq!(a + b, 64 * 16);
     assert!(a.abs_diff(b) <= 64, "{a} and {b} blocks");
     assert_eq!((usage.mapped, usage.stored), (64 * 8192, 64 * 8192));
+}
+
+/// A member has no claim to the data that was written while it took none.
+#[test]
+fn a_member_that_was_read_only_shares_new_data_with_the_others_again() {
+    let disks = disks(2);
+    format(&disks, &options()).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    let state = |state| set(&volume, Change { states: vec![(1, state)], ..Change::default() });
+    fill(&volume, 20);
+    state(MemberState::Ro).expect("a member");
+    (0..20).for_each(|_| fill(&volume, 20));
+    state(MemberState::Rw).expect("a member");
+    let before = live(&volume);
+    for offset in (20..60).map(|n| n * 2048) {
+        let write = Io::Write { offset, data: vec![1; 2048].into(), durable: false };
+        assert!(execute(&volume, write).is_ok());
+    }
+    let new: Vec<u64> = live(&volume).iter().zip(before).map(|(after, before)| after - before).collect();
+    assert!(new[0] + new[1] == 160 && new[0].abs_diff(new[1]) <= 32, "{new:?} blocks");
 }
 
 #[test]
