@@ -247,7 +247,7 @@ fn credits_have_a_limit_although_a_member_is_always_chosen() {
             taken: &[],
             prefer: 0,
             only: false,
-            within: None,
+            within: 0,
             evict: true,
         };
         let (pointers, _) = allocator.allocate(&want, 0, |_| {}).expect("members with room");

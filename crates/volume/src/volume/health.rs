@@ -85,7 +85,7 @@ impl Inner {
             self.failing.fetch_and(!(1 << member), Ordering::Relaxed);
         }
         if is_flush && result.is_err() {
-            state.flush_failed(member);
+            state.flush_failed(member, self.flush_failures.fetch_add(1, Ordering::SeqCst) + 1);
         }
         self.update_writable(&mut state, None);
         result

@@ -17,6 +17,7 @@ use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 impl Inner {
     /// Flushes members, given as bits. Returns those that failed.
@@ -72,7 +73,7 @@ impl Inner {
 
     /// Returns the number of flushes that failed.
     pub(super) fn flush_failures(&self) -> u64 {
-        self.lock().flush_failures.0
+        self.flush_failures.load(Ordering::SeqCst)
     }
 
     /// Returns the members whose devices are there: a bit for each.

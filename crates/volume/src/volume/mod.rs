@@ -102,6 +102,8 @@ struct Core {
     /// Number of requests of clients in flight.
     requests: AtomicU32,
     cache_reads: CacheReads,
+    /// Number of flushes of members that failed.
+    flush_failures: AtomicU64,
     /// Number of writes that have taken their space, and have not mapped their data yet.
     stores: AtomicU32,
     /// Wakes a request that waits for the end of such a write.
@@ -147,8 +149,8 @@ struct State {
     losses: u64,
     /// Members of which a flush failed since the last commit began: a bit for each.
     doubt: u32,
-    /// Number of flushes that failed, and its value after the last one of each member.
-    flush_failures: (u64, [u64; MEMBERS_MAX]),
+    /// Number of the last flush of each member that failed, counted over all members; zero without one.
+    last_flush_failures: [u64; MEMBERS_MAX],
     /// Error of a flush or of the journal. It is final.
     failed: Option<IoError>,
 }
@@ -422,22 +424,18 @@ impl State {
         }
     }
 
-    /// Notes a failed flush of a member.
-    fn flush_failed(&mut self, member: u8) {
+    /// Notes the failed flush number `count`, which is one of a member.
+    fn flush_failed(&mut self, member: u8, count: u64) {
         self.doubt |= 1 << member;
-        let (count, last) = &mut self.flush_failures;
-        *count += 1;
-        last[usize::from(member)] = *count;
+        self.last_flush_failures[usize::from(member)] = count;
     }
 
     /// Returns the members whose flushes failed since their number was `since`: a bit for each. Data that was written before
     /// such a flush may be lost.
     fn doubtful_since(&self, since: u64) -> u32 {
-        let (count, last) = &self.flush_failures;
-        if *count == since || fault("volume-trusts-writes-in-flight") {
-            return 0;
-        }
-        last.iter().zip(0..).filter(|(last, _)| **last > since).fold(0, |members, (_, n)| members | 1 << n)
+        let failed = self.last_flush_failures.iter().zip(0..).filter(|(last, _)| **last > since);
+        let members = failed.fold(0, |members, (_, n)| members | 1 << n);
+        if fault("volume-trusts-writes-in-flight") { 0 } else { members }
     }
 
     /// Maps an extent as a part of the change `position`. The allocation counted its own references already.

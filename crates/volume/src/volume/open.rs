@@ -448,7 +448,7 @@ impl Inner {
             stuck: BTreeSet::new(),
             losses: 0,
             doubt: 0,
-            flush_failures: (0, [0; MEMBERS_MAX]),
+            last_flush_failures: [0; MEMBERS_MAX],
             failed: None,
         };
         let core = Core {
@@ -459,6 +459,7 @@ impl Inner {
             codec: options.codec.map(Codec::new),
             read_only,
             failing: AtomicU32::new(0),
+            flush_failures: AtomicU64::new(0),
             stores: AtomicU32::new(0),
             stored: tokio::sync::Notify::new(),
             requests: AtomicU32::new(0),
