@@ -22,9 +22,32 @@ const SOCKET_BUFFER: usize = 2 << 20;
 /// Maximum number of slices per call (Linux's UIO_MAXIOV).
 const SLICES_MAX: usize = 1024;
 
-/// Maximum number of bytes to send in one blocking call. A batch of replies fits. For a longer reply, the limit makes
-/// the peer's progress visible.
-const SEND_MAX: usize = 2 << 20;
+/// Longest time until another attempt to send. Linux tells that a Unix socket has room when most of its buffer is empty, but it
+/// takes bytes earlier.
+const RETRY: Duration = Duration::from_ms(500);
+
+/// Work that goes on while a socket is full. A request in flight may hold a lock for which other connections wait.
+pub(crate) trait Meanwhile {
+    /// Returns a descriptor that is readable when there is work.
+    fn event(&self) -> Option<BorrowedFd<'_>>;
+    /// Returns the time until there is work in any case.
+    fn due(&self) -> Option<Duration>;
+    /// Does the work that there is.
+    fn go_on(&mut self);
+}
+
+/// No work.
+pub(crate) struct NoWork;
+
+impl Meanwhile for NoWork {
+    fn event(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn due(&self) -> Option<Duration> {
+        None
+    }
+    fn go_on(&mut self) {}
+}
 
 /// The two directions of a connection. A socket uses the same file for both.
 #[derive(Debug)]
@@ -76,7 +99,6 @@ impl Link {
             // The kernel enforces the times, so the number of system calls that move bytes stays the same.
             let time = |duration: Duration| Some(std::time::Duration::from_nanos(duration.as_ns()));
             sockopt::set_socket_timeout(&*self.input, Timeout::Recv, time(timeout))?;
-            sockopt::set_socket_timeout(&*self.output, Timeout::Send, time(least.window))?;
             (self.least_rate, self.timeout) = (Some(least), Some(timeout));
         }
         Ok(())
@@ -171,29 +193,51 @@ impl Link {
         }
     }
 
-    /// Sends all of `parts`, in one call if the socket accepts them.
-    pub(crate) fn send(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+    /// Sends all of `parts`, in one call if the socket accepts them. While a limited socket is full, `meanwhile` goes on.
+    pub(crate) fn send(
+        &mut self,
+        mut parts: &mut [IoSlice<'_>],
+        meanwhile: &mut dyn Meanwhile,
+    ) -> io::Result<()> {
         IoSlice::advance_slices(&mut parts, 0);
         let mut progress: Option<Progress> = None;
         while !parts.is_empty() || self.wants_to_send() {
             let (count, moved) = self.send_once(parts)?;
             IoSlice::advance_slices(&mut parts, count);
             let Some(least) = self.least_rate else { continue };
-            match &mut progress {
-                Some(progress) => progress.moved(moved)?,
-                // A batch that is sent in one call needs no clock.
-                None if parts.is_empty() && !self.wants_to_send() => {}
-                None if moved > 0 => progress = Some(Progress::new(least, Direction::Sending)),
-                None => return Err(Progress::stalled(least, Direction::Sending)),
+            // A batch that is sent in one call needs no clock.
+            if parts.is_empty() && !self.wants_to_send() {
+                break;
+            }
+            let progress = progress.get_or_insert_with(|| Progress::new(least, Direction::Sending));
+            progress.moved(moved)?;
+            if moved == 0 {
+                self.wait_for_room(meanwhile)?;
             }
         }
         Ok(())
     }
 
-    /// Sends once, after waiting for room. Returns the number of bytes taken from `parts`, and the number of bytes
-    /// that the socket accepted, which is zero after [`LeastRate::window`].
+    /// Waits until the socket accepts bytes, for [`RETRY`] at most, and lets `meanwhile` go on.
+    fn wait_for_room(&mut self, meanwhile: &mut dyn Meanwhile) -> io::Result<()> {
+        let timeout = meanwhile.due().map_or(RETRY, |left| left.min(RETRY));
+        let room = PollFd::new(&*self.output, PollFlags::OUT);
+        self.calls += 1;
+        match meanwhile.event() {
+            Some(event) => {
+                wait_for(&mut [room, PollFd::from_borrowed_fd(event, PollFlags::IN)], Some(timeout))?
+            }
+            None => wait_for(&mut [room], Some(timeout))?,
+        };
+        meanwhile.go_on();
+        Ok(())
+    }
+
+    /// Sends once. Only sockets without a limit, and pipes, wait for room. Returns the number of bytes taken from `parts`, and
+    /// the number of bytes that the socket accepted.
     fn send_once(&mut self, parts: &[IoSlice<'_>]) -> io::Result<(usize, u64)> {
-        let Link { output, tls, calls, least_rate, .. } = self;
+        let Link { output, tls, calls, least_rate, socket, .. } = self;
+        let mut now = NonBlocking(output, *socket);
         let mut output = &**output;
         let encrypted = match tls {
             Some(tls) if !parts.is_empty() && !tls.wants_to_send() => tls.encrypt(parts)?,
@@ -202,8 +246,9 @@ impl Link {
         loop {
             *calls += 1;
             let sent = match tls {
+                Some(tls) if least_rate.is_some() => tls.send(&mut now),
                 Some(tls) => tls.send(&mut output),
-                None if least_rate.is_some() => write_bounded(output, parts),
+                None if least_rate.is_some() => now.write_vectored(parts),
                 None => output.write_vectored(parts),
             };
             match sent {
@@ -338,19 +383,6 @@ impl Write for NonBlocking<'_> {
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Writes at most [`SEND_MAX`] bytes of `parts`, which are not empty.
-fn write_bounded(mut output: &File, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-    let mut bytes = 0;
-    let whole = parts.iter().take_while(|part| {
-        bytes += part.len();
-        bytes <= SEND_MAX
-    });
-    match whole.count() {
-        0 => output.write(&parts[0][..SEND_MAX]),
-        whole => output.write_vectored(&parts[..whole]),
     }
 }
 

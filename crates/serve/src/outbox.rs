@@ -2,7 +2,7 @@
 //! filled. One vectored send transmits them all.
 
 use crate::limits::{Reservation, SMALL};
-use crate::link::Link;
+use crate::link::{Link, Meanwhile};
 use std::io::{self, IoSlice};
 
 /// Number of bytes from which on replies are sent before the batch is complete. The limit bounds the memory, and a
@@ -56,7 +56,7 @@ impl<'a> Outbox<'a> {
     }
 
     /// Sends all queued replies.
-    pub(crate) fn send(&mut self, link: &mut Link) -> io::Result<()> {
+    pub(crate) fn send(&mut self, link: &mut Link, meanwhile: &mut dyn Meanwhile) -> io::Result<()> {
         if self.is_empty() {
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl<'a> Outbox<'a> {
             sent = *behind;
         }
         slices.push(IoSlice::new(&self.heads[sent..]));
-        let done = link.send(&mut slices);
+        let done = link.send(&mut slices, meanwhile);
         self.heads.clear();
         self.bytes = 0;
         for (_, buffer, _) in self.payloads.drain(..) {

@@ -23,6 +23,8 @@ pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 pub(crate) struct Pending<T> {
     requests: BTreeMap<u64, (T, AnswerFuture)>,
     next: u64,
+    /// Completed requests that nobody has taken yet.
+    ready: Vec<(T, Outcome)>,
     wake_queue: Option<Arc<WakeQueue>>,
 }
 
@@ -51,12 +53,12 @@ impl Wake for RequestWaker {
 impl<T> Pending<T> {
     /// Creates an executor without requests.
     pub(crate) fn new() -> Pending<T> {
-        Pending { requests: BTreeMap::new(), next: 0, wake_queue: None }
+        Pending { requests: BTreeMap::new(), next: 0, ready: Vec::new(), wake_queue: None }
     }
 
-    /// Returns the number of requests in flight.
+    /// Returns the number of requests in flight, and of completed ones that nobody has taken yet.
     pub(crate) fn len(&self) -> usize {
-        self.requests.len()
+        self.requests.len() + self.ready.len()
     }
 
     /// Adds a request. [`Pending::poll_completed`] polls it for the first time. All calls must come from the same
@@ -91,8 +93,13 @@ impl<T> Pending<T> {
         wake_queue.map(|wake_queue| wake_queue.event.as_fd())
     }
 
-    /// Returns true if [`Pending::poll_completed`] has requests to poll.
+    /// Returns true if [`Pending::poll_completed`] has requests to poll or to return.
     pub(crate) fn is_woken(&self) -> bool {
+        !self.ready.is_empty() || self.has_queued()
+    }
+
+    /// Returns true if [`Pending::poll_woken`] has requests to poll.
+    pub(crate) fn has_queued(&self) -> bool {
         let numbers = |wake_queue: &Arc<WakeQueue>| {
             !wake_queue.numbers.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
         };
@@ -109,21 +116,23 @@ impl<T> Pending<T> {
 
     /// Polls the woken requests, and returns the completed ones in the order in which they were woken.
     pub(crate) fn poll_completed(&mut self) -> Vec<(T, Outcome)> {
-        let Some(wake_queue) = self.wake_queue.clone().filter(|_| !self.requests.is_empty()) else {
-            return Vec::new();
-        };
+        self.poll_woken();
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Polls the woken requests, and keeps the completed ones for [`Pending::poll_completed`].
+    pub(crate) fn poll_woken(&mut self) {
+        let Some(wake_queue) = self.wake_queue.clone().filter(|_| !self.requests.is_empty()) else { return };
         let numbers = std::mem::take(&mut *wake_queue.numbers.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut completed = Vec::new();
         for number in numbers {
             // A device may keep a waker longer than its request.
             let Some((_, future)) = self.requests.get_mut(&number) else { continue };
             let waker = Waker::from(Arc::new(RequestWaker { number, wake_queue: wake_queue.clone() }));
             if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 let (request, _) = self.requests.remove(&number).expect("the polled request is in the map");
-                completed.push((request, outcome));
+                self.ready.push((request, outcome));
             }
         }
-        completed
     }
 }
 

@@ -21,13 +21,6 @@ impl Default for LeastRate {
     }
 }
 
-impl LeastRate {
-    fn bytes_per_window(self) -> u64 {
-        let bytes = u128::from(self.bytes_per_second) * u128::from(self.window.as_ns()) / 1_000_000_000;
-        u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
-    }
-}
-
 /// Direction of a transfer, as the server sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
@@ -53,11 +46,6 @@ impl Progress {
         Progress { least, direction, since: clock.now(), clock, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// Returns the error for a peer that moved no byte for a whole window.
-    pub(crate) fn stalled(least: LeastRate, direction: Direction) -> io::Error {
-        TooSlow { least, direction, waited: least.window, bytes: 0 }.into()
-    }
-
     /// Excludes the time since the last call, for which the peer is not responsible.
     pub(crate) fn resume(&mut self) {
         self.since = self.clock.now();
@@ -73,7 +61,9 @@ impl Progress {
         if self.waited < self.least.window {
             return Ok(());
         }
-        if self.bytes < self.least.bytes_per_window() {
+        // A wait may have lasted several windows.
+        let due = u128::from(self.least.bytes_per_second) * u128::from(self.waited.as_ns()) / 1_000_000_000;
+        if u128::from(self.bytes) < due.max(1) {
             let Progress { least, direction, waited, bytes, .. } = *self;
             return Err(TooSlow { least, direction, waited, bytes }.into());
         }

@@ -1,7 +1,7 @@
 //! One connection of a client: a socket, its session, and its buffers.
 
 use crate::Clock;
-use crate::link::{Link, wait_for};
+use crate::link::{Link, NoWork, wait_for};
 use crate::listener::connect;
 use crate::load::LoadError;
 use crate::tls::{self, Connection};
@@ -68,7 +68,7 @@ impl Session {
             let bytes = &self.batch[self.processed..self.filled];
             let Received { consumed, event } = self.client.receive(bytes, &mut self.heads);
             self.processed += consumed;
-            self.link.send(&mut [IoSlice::new(&self.heads)])?;
+            self.link.send(&mut [IoSlice::new(&self.heads)], &mut NoWork)?;
             self.heads.clear();
             match event {
                 Event::Ready => return Ok(()),
@@ -179,7 +179,7 @@ impl Session {
     pub(crate) fn close(mut self) {
         self.heads.clear();
         self.client.disconnect(&mut self.heads);
-        let _ = self.link.send(&mut [IoSlice::new(&self.heads)]);
+        let _ = self.link.send(&mut [IoSlice::new(&self.heads)], &mut NoWork);
     }
 }
 

@@ -235,7 +235,7 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     if view.durability_of(roomy) == 0 {
         return Wanted::Pending(work, Reason::NoSpace);
     }
-    let add = (goal.replicas - have).min(view.durability_of(roomy));
+    let add = (goal.replicas - have).min(view.durability_of(roomy)).min(POINTERS_MAX - good.len());
     let mut keep = good.clone();
     for pointer in leaving {
         // A copy on an evacuating member stays until others take its place.

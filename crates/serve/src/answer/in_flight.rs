@@ -18,16 +18,16 @@ pub(super) struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// Returns the number of bytes of memory that the request occupies while the device processes it.
+    /// Returns the number of bytes of memory that the request occupies while the device processes it, or that the parts of a
+    /// read will occupy.
     pub(super) fn memory_bytes(&self) -> u64 {
         match self.kind {
-            RequestKind::Read | RequestKind::Part { .. } | RequestKind::Piece(_) | RequestKind::Write => {
-                self.bytes
-            }
-            RequestKind::Holes { .. }
-            | RequestKind::Flush
-            | RequestKind::Other
-            | RequestKind::Status { .. } => 0,
+            RequestKind::Read
+            | RequestKind::Holes { .. }
+            | RequestKind::Part { .. }
+            | RequestKind::Piece(_)
+            | RequestKind::Write => self.bytes,
+            RequestKind::Flush | RequestKind::Other | RequestKind::Status { .. } => 0,
         }
     }
 }

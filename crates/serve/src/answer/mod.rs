@@ -10,8 +10,9 @@ pub(crate) use pieces::WriteInPieces;
 use crate::alarm::Alarm;
 use crate::counters::{Count, CounterValues, RequestType};
 use crate::limits::{Reservation, Share};
-use crate::link::Link;
+use crate::link::{Link, Meanwhile};
 use crate::outbox::Outbox;
+use crate::pace::Pace;
 use crate::pending::{AnswerFuture, Pending};
 use crate::record;
 use crate::server::Server;
@@ -19,12 +20,12 @@ use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Payload
 use flashlab_fio::iolog::Action;
 use flashlab_nbd::server::{Command, Replies, Token};
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
-use flashlab_sim::Instant;
+use flashlab_sim::{Duration, Instant};
 use in_flight::{InFlight, RequestKind};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::task::{self, Poll, Waker};
 use std::thread;
-use std::time::Duration;
 
 /// Minimum length in bytes of a read that first queries for holes, if the client supports sparse replies. Holes are
 /// not sent.
@@ -34,7 +35,36 @@ const HOLES_FROM: u64 = 64 << 10;
 const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
 /// Time between two looks at a request that no event descriptor announces.
-const UNATTENDED: Duration = Duration::from_millis(1);
+const UNATTENDED: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The requests in flight, which go on while the client takes no replies.
+struct InFlightMeanwhile<'a, 'b> {
+    pending: &'b mut Pending<InFlight<'a>>,
+    device: &'b dyn BlockDevice,
+    pace: &'b Pace,
+}
+
+impl Meanwhile for InFlightMeanwhile<'_, '_> {
+    fn event(&self) -> Option<BorrowedFd<'_>> {
+        self.pending.event()
+    }
+    fn due(&self) -> Option<Duration> {
+        let due = self.device.next_due().filter(|_| self.pending.event().is_some());
+        due.map(|due| self.pace.left(due))
+    }
+    fn go_on(&mut self) {
+        self.pending.clear_event();
+        if let Some(due) = self.device.next_due().filter(|_| self.pending.event().is_some()) {
+            if self.pace.left(due) == Duration::ZERO {
+                self.pace.reach(due);
+            }
+            self.device.advance(self.pace.now());
+        }
+        while self.pending.has_queued() {
+            self.pending.poll_woken();
+        }
+    }
+}
 
 /// Executes the requests of one connection and replies to them.
 pub(crate) struct RequestHandler<'a> {
@@ -286,7 +316,8 @@ impl<'a> RequestHandler<'a> {
             recorder.record(self.export, &self.arrived);
             self.arrived.clear();
         }
-        let sent = self.outbox.send(link);
+        let RequestHandler { outbox, pending, device, server, .. } = self;
+        let sent = outbox.send(link, &mut InFlightMeanwhile { pending, device: *device, pace: &server.pace });
         if !self.unsent_latencies.is_empty() {
             let now = self.server.clock.now();
             for (request_type, arrived_at) in self.unsent_latencies.drain(..) {

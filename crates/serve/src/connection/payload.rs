@@ -28,7 +28,7 @@ impl<'a> Connection<'a> {
         if length <= SMALL as u64 {
             let mut buffer = handler.outbox.buffer(length as usize);
             self.copy(&range, &mut buffer);
-            self.fill(&mut buffer[range.len()..], &mut progress)?;
+            self.fill(&mut buffer[range.len()..], &mut progress, handler)?;
             handler.write(token, offset, Payload::from(buffer), fua, None);
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl<'a> Connection<'a> {
         self.copy(&range, &mut buffer);
         let (mut filled, mut ready, mut reservation) = (range.len(), SMALL, None);
         loop {
-            self.fill(&mut buffer[filled..ready], &mut progress)?;
+            self.fill(&mut buffer[filled..ready], &mut progress, handler)?;
             filled = ready;
             if filled == buffer.len() {
                 break;
@@ -80,7 +80,7 @@ impl<'a> Connection<'a> {
             let mut buffer = handler.outbox.buffer((length - write.done).min(SMALL as u64) as usize);
             self.copy(&range, &mut buffer);
             progress.resume();
-            self.fill(&mut buffer[range.len()..], progress)?;
+            self.fill(&mut buffer[range.len()..], progress, handler)?;
             handler.write_piece(&mut write, buffer, &mut self.link)?;
         }
         Ok(())
@@ -91,11 +91,21 @@ impl<'a> Connection<'a> {
         buffer[..range.len()].copy_from_slice(&self.batch[range.clone()]);
     }
 
-    /// Fills `buffer` from the connection.
-    fn fill(&mut self, buffer: &mut [u8], progress: &mut Progress) -> Result<(), End> {
+    /// Fills `buffer` from the connection. Requests in flight go on meanwhile, because one of them may hold a lock for which
+    /// other connections wait.
+    fn fill(
+        &mut self,
+        buffer: &mut [u8],
+        progress: &mut Progress,
+        handler: &mut RequestHandler<'a>,
+    ) -> Result<(), End> {
         let mut filled = 0;
         while filled < buffer.len() {
             self.wait_unless_socket()?;
+            while handler.is_waiting() && !handler.wait(&mut self.link, true)? {
+                handler.collect_completed();
+                handler.send(&mut self.link)?;
+            }
             match self.link.receive(&mut buffer[filled..]) {
                 Ok(0) => return Err(End::Eof),
                 Ok(received) => {

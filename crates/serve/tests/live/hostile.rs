@@ -2,14 +2,17 @@
 //! server closes them in the end.
 
 use crate::server::{TestClient, TestServer, alone, memory};
-use flashlab_block::{Workers, layer};
+use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, Started, Workers, layer};
 use flashlab_nbd::client::{ClientConfig, Request};
 use flashlab_nbd::wire::{CommandFlags, CommandType, ErrorNumber, RequestHeader, RequestLayout};
 use flashlab_serve::{LeastRate, Limits};
 use flashlab_sim::Duration;
+use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 
 /// Larger than a socket's buffers.
 const SIZE: u64 = 8 << 20;
@@ -70,6 +73,97 @@ fn large_requests_complete_while_sixty_four_clients_stall() {
     assert_eq!(server.counters.read().connections().min(64), 64, "no connection was closed meanwhile");
     drop(stalled);
     server.wait_until_empty();
+}
+
+/// A device whose flushes take turns: each holds the turn until another thread has done its part.
+struct Turns {
+    inner: Arc<dyn BlockDevice>,
+    turn: Arc<Mutex<Turn>>,
+}
+
+#[derive(Default)]
+struct Turn {
+    is_taken: bool,
+    waiting: Vec<Waker>,
+}
+
+impl BlockDevice for Turns {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        if !matches!(io, Io::Flush) {
+            return self.inner.start(cx, io);
+        }
+        let turn = self.turn.clone();
+        let mut flush = Box::pin(async move {
+            let lock = || turn.lock().expect("no test panics here");
+            poll_fn(|task| {
+                let mut turn = lock();
+                if turn.is_taken {
+                    turn.waiting.push(task.waker().clone());
+                    return Poll::Pending;
+                }
+                turn.is_taken = true;
+                Poll::Ready(())
+            })
+            .await;
+            let (mut worker, is_done) = (None, Arc::<AtomicBool>::default());
+            poll_fn(|task| {
+                let (waker, done) = (task.waker().clone(), is_done.clone());
+                worker.get_or_insert_with(|| {
+                    std::thread::spawn(move || {
+                        std::thread::sleep(std::time::Duration::from_millis(50));
+                        done.store(true, Ordering::SeqCst);
+                        waker.wake();
+                    })
+                });
+                if is_done.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            let mut turn = lock();
+            turn.is_taken = false;
+            turn.waiting.drain(..).for_each(Waker::wake);
+            Ok(Answer::Done)
+        });
+        // A server polls it again when it has taken it over.
+        Started::Pending(Box::pin(poll_fn(move |task| flush.as_mut().poll(task))))
+    }
+}
+
+/// A client whose flush has the turn, and which then sends its next write slowly or takes no replies.
+#[test]
+fn a_client_that_stalls_does_not_keep_the_turn_from_others() {
+    for command in [CommandType::Write, CommandType::Read] {
+        let device = Turns { inner: memory(1 << 30), turn: Arc::default() };
+        let server = TestServer::with(alone(Arc::new(device)), limits(HOUR), None);
+        let mut stalled = simple_client(&server).stream;
+        let mut bytes = Vec::new();
+        let flush = RequestHeader {
+            flags: CommandFlags::NONE,
+            command: CommandType::Flush,
+            cookie: 1,
+            offset: 0,
+            length: 0,
+        };
+        flush.emit(RequestLayout::Compact, &mut bytes);
+        bytes.extend(header(command));
+        if command == CommandType::Write {
+            bytes.push(1);
+        }
+        stalled.write_all(&bytes).expect("the server reads");
+        let mut other = server.client();
+        // Only a hang takes this long.
+        let limit = Some(std::time::Duration::from_secs(60));
+        other.stream.set_read_timeout(limit).expect("a socket");
+        for _ in 0..3 {
+            other.flush();
+        }
+        drop(stalled);
+    }
 }
 
 #[test]

@@ -263,23 +263,24 @@ impl Inner {
     ) -> Result<Moved, IoError> {
         let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
         let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(Moved::Done) };
-        if extent.is_wasteful(self.layout.block) {
+        if !extent.is_wasteful(self.layout.block) {
+            return self.move_stored(cx, extent, from, is_collection).await;
+        }
+        if self.has(extent) {
             let within = if is_collection { members_of(&extent.pointers()) } else { 0 };
             match self.shed(cx, extent, (self.tier(source.member), within)).await? {
-                Rearranged::Done => {
-                    let mut moved = Moved::Done;
-                    for part in self.parts_in(extent, &source) {
-                        let of_part = self.move_stored(cx, &part, from, is_collection).await?;
-                        moved = if moved == Moved::Done { of_part } else { moved };
-                    }
-                    return Ok(moved);
-                }
+                Rearranged::Done => {}
                 // A move of all stored blocks may take more space than it frees.
                 Rearranged::NoSpace if is_collection => return Ok(Moved::NoSpace),
-                _ => {}
+                _ => return self.move_stored(cx, extent, from, is_collection).await,
             }
         }
-        self.move_stored(cx, extent, from, is_collection).await
+        let mut moved = Moved::Done;
+        for part in self.parts_in(extent, &source) {
+            let of_part = self.move_stored(cx, &part, from, is_collection).await?;
+            moved = if moved == Moved::Done { of_part } else { moved };
+        }
+        Ok(moved)
     }
 
     /// Returns the extents of the map that are parts of an extent and still have its copy `source`.

@@ -71,6 +71,13 @@ impl Inner {
         Ok(())
     }
 
+    /// Notes a failed flush of a member.
+    pub(super) fn flush_failed(&self, member: u8) {
+        let mut state = self.lock();
+        let count = self.flush_failures.fetch_add(1, Ordering::SeqCst) + 1;
+        state.flush_failed(member, count);
+    }
+
     /// Returns the number of flushes that failed.
     pub(super) fn flush_failures(&self) -> u64 {
         self.flush_failures.load(Ordering::SeqCst)
@@ -133,6 +140,10 @@ impl Inner {
         };
         let results = join_all(members.iter().map(write)).await;
         for (n, result) in members.iter().zip(&results) {
+            if result.is_err() && !fault("volume-trusts-data-before-a-superblock") {
+                // A superblock is written with flushes, one of which may have failed.
+                self.flush_failed(*n);
+            }
             if self.note_write(cx, *n, false, *result).is_ok() {
                 journal.seen[usize::from(*n)].clock = journal.superblocks[usize::from(*n)].clock;
             }

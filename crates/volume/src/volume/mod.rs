@@ -104,6 +104,8 @@ struct Core {
     cache_reads: CacheReads,
     /// Number of flushes of members that failed.
     flush_failures: AtomicU64,
+    /// Number of writes that have taken a part of their space, and wait for the rest.
+    holders: AtomicU32,
     /// Number of writes that have taken their space, and have not mapped their data yet.
     stores: AtomicU32,
     /// Wakes a request that waits for the end of such a write.
@@ -360,13 +362,13 @@ impl Inner {
     }
 }
 
-/// A request of a client in flight.
+/// Something that counts while this value lives, such as a request of a client in flight.
 struct Counted<'a>(&'a AtomicU32);
 
 impl Counted<'_> {
-    fn new(requests: &AtomicU32) -> Counted<'_> {
-        requests.fetch_add(1, Ordering::Relaxed);
-        Counted(requests)
+    fn new(count: &AtomicU32) -> Counted<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
     }
 }
 

@@ -460,6 +460,7 @@ impl Inner {
             read_only,
             failing: AtomicU32::new(0),
             flush_failures: AtomicU64::new(0),
+            holders: AtomicU32::new(0),
             stores: AtomicU32::new(0),
             stored: tokio::sync::Notify::new(),
             requests: AtomicU32::new(0),

@@ -1,7 +1,7 @@
 //! Writes, discards and zeroes.
 
 use super::threads::compress_ns;
-use super::{Inner, State, members_of};
+use super::{Counted, Inner, State, members_of};
 use crate::allocate::{NoRoom, Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
 use crate::extent::{Extent, Pointer, Writer};
@@ -62,13 +62,17 @@ impl Inner {
                         taken = self.next_part(cx, offset, &data, rest.clone(), &mut compressed)?.ok();
                         Ok(taken.is_some())
                     };
+                    let holding = (!parts.is_empty()).then(|| Counted::new(&self.holders));
                     let made = self.make_space(cx, take).await;
+                    drop(holding);
                     taken.into_iter().for_each(|next| add_part(next, &mut parts, &mut rest));
                     match made {
                         Ok(()) => {}
                         Err(IoError::NoSpace) if !parts.is_empty() => {
                             self.store(cx, std::mem::take(&mut parts)).await?;
                         }
+                        // Another write holds space, and stores its parts when it has its turn.
+                        Err(IoError::NoSpace) if self.holders.load(Ordering::SeqCst) > 0 => {}
                         Err(error) => {
                             self.drop_parts(&parts);
                             return Err(error);

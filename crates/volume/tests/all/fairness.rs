@@ -75,7 +75,7 @@ fn a_write_that_waits_for_space_is_not_overtaken_for_long() {
     let load = Load { tasks: 8, blocks: 8, replicas: 2, writes: 3_200, durable: false };
     is_fair(load, 20);
     // Each write needs as much as a collection frees at once, or more.
-    for (tasks, blocks) in [(8, 8), (16, 8), (8, 16), (12, 32)] {
+    for (tasks, blocks) in [(8, 8), (16, 8), (8, 16), (12, 32), (2, 256), (2, 512), (4, 128)] {
         is_fair(Load { tasks, blocks, replicas: 1, ..load }, 8);
     }
 }

@@ -6,7 +6,9 @@ use crate::pool::{Switched, disks, format, open, open_options, options, run, swi
 use crate::tiers::{data, fill, is_filled, labelled, live, reconcile, set};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::Disk;
-use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Outcome, Started};
+use flashlab_block::{
+    Answer, BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Outcome, Started,
+};
 use flashlab_sim::{Duration, Instant, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{Change, Degraded, MemberState, Options, Targets, Volume};
@@ -230,4 +232,89 @@ fn a_failed_flush_puts_all_writes_before_it_in_doubt() {
         assert!(is_filled(&volume, 40));
         assert_eq!(fewest_copies(&volume), 2);
     }
+}
+
+/// A disk of which one flush waits, and then fails and loses the unflushed writes.
+#[derive(Clone)]
+struct FailingOnce {
+    inner: Dropping,
+    /// Number of flushes before that one; `None` if all work.
+    left: Arc<Mutex<Option<u64>>>,
+    waits: Arc<AtomicBool>,
+}
+
+impl BlockDevice for FailingOnce {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        if matches!(io, Io::Flush) {
+            let mut left = self.left.lock().expect("no task panics");
+            let is_next = *left == Some(0);
+            *left = left.and_then(|left| left.checked_sub(1));
+            if is_next {
+                self.waits.store(true, Ordering::SeqCst);
+                self.inner.holds_flush.store(true, Ordering::SeqCst);
+            }
+        }
+        self.inner.start(cx, io)
+    }
+}
+
+/// The flushes of a change of the superblocks fail in turn, beside writes.
+#[test]
+fn a_failed_flush_of_a_superblock_puts_writes_in_doubt_too() {
+    let mut failures = 0;
+    for (replicas, nth) in [1, 2].into_iter().flat_map(|replicas| (0..12).map(move |nth| (replicas, nth))) {
+        let disks = disks(3);
+        format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+        let device =
+            |disk| FailingOnce { inner: Dropping::new(disk), left: Arc::default(), waits: Arc::default() };
+        let devices: Vec<FailingOnce> = disks.iter().map(device).collect();
+        let given: Vec<_> = devices.iter().map(|d| Arc::new(d.clone()) as Arc<dyn BlockDevice>).collect();
+        let volume =
+            run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
+        let cx = Context::new(Instant::ZERO);
+        let start =
+            |n: u64| volume.start(&cx, Io::Write { offset: n * 2048, data: data(n).into(), durable: false });
+        for n in 0..20 {
+            run(|_| outcome(start(n))).expect("disks that work");
+        }
+        let target = &devices[usize::from(replicas == 1)];
+        *target.left.lock().expect("no task panics") = Some(nth);
+        let (changing, of_change) = (volume.clone(), cx.clone());
+        let mut change = Box::pin(async move {
+            let changed = changing.set_member_state(&of_change, 2, MemberState::Rw).await;
+            changed.map(|()| Answer::Done).map_err(|_| IoError::Medium)
+        });
+        let mut task = task::Context::from_waker(Waker::noop());
+        let has_ended = (0..2_000)
+            .any(|_| change.as_mut().poll(&mut task).is_ready() || target.waits.load(Ordering::SeqCst))
+            && !target.waits.load(Ordering::SeqCst);
+        if has_ended {
+            continue;
+        }
+        failures += 1;
+        let mut waiting = Vec::new();
+        for n in 20..40 {
+            match start(n) {
+                Started::Done(outcome) => drop(outcome.expect("disks that work")),
+                Started::Pending(future) => waiting.push(future),
+            }
+        }
+        target.inner.holds_flush.store(false, Ordering::SeqCst);
+        let _ = end(change);
+        let written = waiting.into_iter().filter_map(|write| end(write).ok()).count();
+        let is_flushed = execute(&volume, Io::Flush).is_ok();
+        // What a flush acknowledges is there, with all copies; or the flush fails.
+        if is_flushed {
+            assert_eq!(findings(&volume), [""; 0], "{replicas} copies, flush {nth}, {written} writes waited");
+            assert!(is_filled(&volume, 40), "{replicas} copies, flush {nth}");
+        }
+        assert!(is_flushed || replicas == 1, "flush {nth}: the other members have all data");
+    }
+    assert!(failures > 8, "{failures} flushes failed");
 }
