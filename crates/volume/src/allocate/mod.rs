@@ -39,6 +39,12 @@ const COLLECT_MAX: usize = 64;
 /// Number of free buckets, in addition to the reserve, that cached copies leave to other data.
 const CACHED_LEAVES: u32 = 2;
 
+/// Largest credit of a member, as a multiple of the weights of all members that compete. A choice costs one multiple,
+/// so a member that was full is preferred for one or two thousand extents. With a small limit, the members of a full
+/// volume take turns, and garbage collection moves more data: a full stripe of two members in simulation wrote 6 % more
+/// with a limit of 2.
+const CREDIT_MAX: i64 = 1024;
+
 /// Space that an extent needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want<'a> {
@@ -310,9 +316,7 @@ impl Allocator {
     }
 
     /// Gives the members that compete for new data credit by their weights, for which the chosen ones among them pay.
-    ///
-    /// Members that are never chosen, such as full ones, earn up to a limit. If there are none, the sum of the credits
-    /// is zero, and none is below minus the total weight, so the limit changes nothing.
+    /// Members that are never chosen, because they are full, earn up to a limit.
     fn update_credits(&mut self, chosen: &[u8], competes: impl Fn(&MemberSpace, u8) -> bool) {
         let blocks = self.layout.bucket_blocks();
         let members = self.members.iter_mut().zip(0u8..);
@@ -322,8 +326,7 @@ impl Allocator {
             return;
         }
         let total: i64 = competing.iter().map(|(member, _)| member.weight(blocks)).sum();
-        let limit = total * competing.len() as i64;
-        let earners = competing.iter_mut().filter(|(member, _)| member.credit < limit);
+        let earners = competing.iter_mut().filter(|(member, _)| member.credit < CREDIT_MAX * total);
         let mut earned = 0;
         for (member, _) in earners {
             let weight = member.weight(blocks);
