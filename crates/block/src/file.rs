@@ -29,6 +29,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Largest read or write, in bytes.
 const REQUEST_MAX: u64 = 64 << 20;
@@ -62,7 +63,8 @@ pub struct File {
     shrunk: AtomicBool,
     can_punch: AtomicBool,
     can_zero: AtomicBool,
-    sync_failed: AtomicBool,
+    /// A flush failed. The lock is held during a flush, because Linux reports a lost write to one of several flushes only.
+    sync_failed: Mutex<bool>,
 }
 
 /// The reason why a file cannot be opened as a device.
@@ -173,7 +175,8 @@ impl File {
             return Err(FileError::Unaligned(path.to_owned()));
         }
         let regular = file.metadata().map_err(system)?.is_file();
-        let [can_punch, can_zero, shrunk, sync_failed] = [true, true, false, false].map(AtomicBool::new);
+        let [can_punch, can_zero, shrunk] = [true, true, false].map(AtomicBool::new);
+        let sync_failed = Mutex::new(false);
         Ok(File { file, size, access, read_only, regular, shrunk, can_punch, can_zero, sync_failed })
     }
 
@@ -317,13 +320,12 @@ impl File {
 
     fn flush(&self) -> io::Result<()> {
         self.check_size()?;
-        if self.sync_failed.load(Ordering::SeqCst) {
+        let mut failed = self.sync_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *failed {
             return Err(io::Error::other("an earlier flush failed"));
         }
         let synced = self.file.sync_data();
-        if synced.is_err() {
-            self.sync_failed.store(true, Ordering::SeqCst);
-        }
+        *failed = synced.is_err();
         synced
     }
 

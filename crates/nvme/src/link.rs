@@ -66,7 +66,7 @@ impl Generation {
 /// Overhead of a packet in bytes: a header of 16 with 64-bit addresses, a checksum of 4 (LCRC), and 4 more. Up to generation
 /// 2, these are a start symbol, 2 bytes of sequence number and an end symbol. From generation 3, they are the STP token,
 /// which contains the sequence number (clause 4.2.2.2).
-pub const PACKET_OVERHEAD: u64 = 24;
+pub(crate) const PACKET_OVERHEAD: u64 = 24;
 
 /// Parameters of the link, as given in a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -1,10 +1,12 @@
 //! A control socket for commands to a running server: one line in, one reply out, one caller at a time.
 
 use crate::link::wait_for;
-use crate::{Address, Listener, Stop};
-use flashlab_sim::Duration;
+use crate::{Address, Clock, Listener, Stop};
+use flashlab_sim::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
+use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -14,8 +16,10 @@ const LINE_MAX: u64 = 4096;
 const UNREAD_MAX: u64 = 1 << 20;
 /// Maximum length of a reply in bytes.
 const REPLY_MAX: u64 = 64 << 20;
-/// Time that a caller has to send its command and to receive the reply.
+/// Time that a caller has to send its command.
 const CALLER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that a caller has to receive the reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of a command: its output, or a message that explains why it failed.
 pub type ControlReply = Result<String, String>;
@@ -25,9 +29,12 @@ pub type ControlReply = Result<String, String>;
 pub struct Control(Listener);
 
 impl Control {
-    /// Listens on a Unix socket in the filesystem.
+    /// Listens on a Unix socket in the filesystem. Only its owner may connect, because commands can open and overwrite
+    /// devices.
     pub fn bind(path: &Path) -> io::Result<Control> {
-        Listener::bind(&Address::Unix(path.to_owned())).map(Control)
+        let listener = Listener::bind(&Address::Unix(path.to_owned()))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        Ok(Control(listener))
     }
 
     /// Executes commands with `execute` until `stop` is thrown.
@@ -47,10 +54,8 @@ impl Control {
     }
 }
 
-fn serve_one(mut stream: UnixStream, execute: impl Fn(&str) -> ControlReply) -> io::Result<()> {
-    let timeout = std::time::Duration::from_nanos(CALLER_TIMEOUT.as_ns());
-    stream.set_read_timeout(Some(timeout))?;
-    stream.set_write_timeout(Some(timeout))?;
+fn serve_one(stream: UnixStream, execute: impl Fn(&str) -> ControlReply) -> io::Result<()> {
+    let mut stream = Limited::new(&stream, CALLER_TIMEOUT);
     let mut line = Vec::new();
     Read::by_ref(&mut stream).take(LINE_MAX + 1).read_to_end(&mut line)?;
     let reply = match line.len() as u64 > LINE_MAX {
@@ -65,7 +70,47 @@ fn serve_one(mut stream: UnixStream, execute: impl Fn(&str) -> ControlReply) -> 
         Ok(text) => ("ok", text),
         Err(text) => ("no", text),
     };
-    stream.write_all(format!("{word}\n{text}").as_bytes())
+    Limited::new(stream.stream, REPLY_TIMEOUT).write_all(format!("{word}\n{text}").as_bytes())
+}
+
+/// A stream whose reads and writes together have to end in time, so that a caller that sends byte by byte holds up neither
+/// others nor the end of the server.
+struct Limited<'a> {
+    stream: &'a UnixStream,
+    clock: Clock,
+    limit: Duration,
+}
+
+impl Limited<'_> {
+    fn new(stream: &UnixStream, limit: Duration) -> Limited<'_> {
+        Limited { stream, clock: Clock::start(), limit }
+    }
+
+    /// Returns the time that is left.
+    fn left(&self) -> io::Result<Option<std::time::Duration>> {
+        let waited = self.clock.now().since(Instant::ZERO);
+        match self.limit.as_ns().saturating_sub(waited.as_ns()) {
+            0 => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(std::time::Duration::from_nanos(left))),
+        }
+    }
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(into)
+    }
+}
+
+impl Write for Limited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Sends a command to the server at `path`, and returns its reply.
@@ -85,6 +130,19 @@ pub fn send_command(path: &Path, line: &str) -> io::Result<ControlReply> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_caller_that_sends_byte_by_byte_runs_out_of_time() {
+        let (caller, server) = UnixStream::pair().expect("a pair of sockets");
+        let limit = Duration::from_ms(50);
+        let reading = std::thread::spawn(move || Limited::new(&server, limit).read_to_end(&mut Vec::new()));
+        // The server closes its end when the time is over, and not after a pause of the caller.
+        while (&caller).write_all(b"a").is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let error = reading.join().expect("no panic").expect_err("the time is over");
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+    }
 
     #[test]
     fn a_command_that_is_too_long_is_refused_and_not_cut() {

@@ -35,8 +35,9 @@ pub struct Replies {
 
 /// Maximum length of an extent in a 32-bit field that is still a multiple of every possible block size.
 const NARROW_MAX: u64 = 0xffff_0000;
-/// "Servers SHOULD NOT send more than 2^20 extents in a single reply chunk."
-const EXTENTS_MAX: usize = 1 << 20;
+/// Maximum number of extents in a reply, which take half a megabyte; a client asks again for the rest of its range. The
+/// specification permits 2^20.
+const EXTENTS_MAX: usize = 1 << 16;
 
 impl Replies {
     /// Creates replies of this style.

@@ -2,7 +2,9 @@
 //! server closes them in the end.
 
 use crate::server::{TestClient, TestServer, alone, memory};
-use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, Started, Workers, layer};
+use flashlab_block::{
+    Answer, BlockDevice, Context, Features, Geometry, Io, Outcome, Started, Workers, layer,
+};
 use flashlab_nbd::client::{ClientConfig, Request};
 use flashlab_nbd::wire::{CommandFlags, CommandType, ErrorNumber, RequestHeader, RequestLayout};
 use flashlab_serve::{LeastRate, Limits};
@@ -10,9 +12,9 @@ use flashlab_sim::Duration;
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::task::{self, Poll, Waker};
 
 /// Larger than a socket's buffers.
 const SIZE: u64 = 8 << 20;
@@ -99,7 +101,7 @@ impl BlockDevice for Turns {
             return self.inner.start(cx, io);
         }
         let turn = self.turn.clone();
-        let mut flush = Box::pin(async move {
+        let mut flush: Pin<Box<dyn Future<Output = Outcome> + Send>> = Box::pin(async move {
             let lock = || turn.lock().expect("no test panics here");
             poll_fn(|task| {
                 let mut turn = lock();
@@ -111,17 +113,18 @@ impl BlockDevice for Turns {
                 Poll::Ready(())
             })
             .await;
-            let (mut worker, is_done) = (None, Arc::<AtomicBool>::default());
+            let done = Arc::new(Mutex::new((false, None::<Waker>)));
+            let worker = done.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                let mut done = worker.lock().expect("no test panics here");
+                done.0 = true;
+                done.1.take().into_iter().for_each(Waker::wake);
+            });
             poll_fn(|task| {
-                let (waker, done) = (task.waker().clone(), is_done.clone());
-                worker.get_or_insert_with(|| {
-                    std::thread::spawn(move || {
-                        std::thread::sleep(std::time::Duration::from_millis(50));
-                        done.store(true, Ordering::SeqCst);
-                        waker.wake();
-                    })
-                });
-                if is_done.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+                let mut done = done.lock().expect("no test panics here");
+                done.1 = Some(task.waker().clone());
+                if done.0 { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
             let mut turn = lock();
@@ -129,8 +132,11 @@ impl BlockDevice for Turns {
             turn.waiting.drain(..).for_each(Waker::wake);
             Ok(Answer::Done)
         });
-        // A server polls it again when it has taken it over.
-        Started::Pending(Box::pin(poll_fn(move |task| flush.as_mut().poll(task))))
+        // As a volume does, it goes as far as it can at once.
+        match flush.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Started::Done(outcome),
+            Poll::Pending => Started::Pending(flush),
+        }
     }
 }
 

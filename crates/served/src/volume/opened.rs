@@ -51,8 +51,9 @@ impl fmt::Debug for OpenPool {
 impl Closing for OpenPool {
     fn close(&self) -> Result<(), String> {
         let closed = wait_on(self.volume.close(&Context::new(Instant::ZERO)), &self.volume);
-        closed.map_err(|error| format!("the volume cannot be closed: {error}"))?;
-        self.close_members()
+        let closed = closed.map_err(|error| format!("the volume cannot be closed: {error}"));
+        let members = self.close_members();
+        closed.and(members)
     }
 
     fn state_writers(&self) -> Vec<Arc<StateWriter>> {
@@ -130,7 +131,10 @@ impl OpenPool {
     /// # Errors
     /// Returns the reason, as a sentence for the user.
     pub fn close_members(&self) -> Result<(), String> {
-        self.state_writers().iter().try_for_each(|writer| writer.close().map_err(|error| error.to_string()))
+        let writers = self.state_writers();
+        let closed = writers.iter().map(|writer| writer.close().map_err(|error| error.to_string()));
+        // Every member ends, also after an error of another one.
+        closed.fold(Ok(()), Result::and)
     }
 
     /// Returns the sources of further members.

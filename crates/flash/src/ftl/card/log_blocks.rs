@@ -529,7 +529,10 @@ impl LogBlocks {
             // Of the pages in this block, only the last page of each open run has not been programmed in its final
             // place.
             let mut to = medium.take_worn(pool)?;
-            let time = medium.fold(&mut to, self.page);
+            let ends = self.open.iter().filter_map(|open| open.next.or(open.run.as_ref().map(|run| run.end)));
+            let bytes = ends.filter(|end| !end.is_multiple_of(self.page)).count().max(1) as u64 * self.page;
+            let time = medium.fold(&mut to, bytes);
+            medium.counters.leveling_bytes += bytes;
             self.partial = Some(to);
             medium.blocks.release(from);
             return Ok(time);

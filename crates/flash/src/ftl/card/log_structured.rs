@@ -154,6 +154,7 @@ impl LogStructured {
         let granule = self.granule;
         let mut granules = ranges.iter().flat_map(|r| r.start / granule..r.end.div_ceil(granule)).peekable();
         let (mut time, mut bytes, mut programs_time) = (Duration::ZERO, 0, Duration::ZERO);
+        let mut erases = Duration::ZERO;
         let of_page = self.page / granule;
         while granules.peek().is_some() {
             let mut open_block = self.open(stream, medium, &mut time)?;
@@ -166,10 +167,13 @@ impl LogStructured {
                 }
                 programs += 1;
             }
-            programs_time += medium.program(&mut open_block, programs).time();
+            let run = medium.program(&mut open_block, programs);
+            (programs_time, erases) = (programs_time + run.time(), erases + run.erase);
             *self.open_block_mut(stream) = Some(open_block);
         }
-        Ok(time + medium.copied_inside(bytes).unwrap_or_else(|| programs_time + medium.stream(bytes)))
+        // A copy inside the array does not include the erase of the blocks that it opens.
+        let inside = medium.copied_inside(bytes).map(|inside| inside + erases);
+        Ok(time + inside.unwrap_or_else(|| programs_time + medium.stream(bytes)))
     }
 
     /// Writes `range`, page by page.

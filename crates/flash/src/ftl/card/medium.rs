@@ -250,8 +250,7 @@ impl Medium {
             return Duration::ZERO;
         }
         if let Some(inside) = self.copied_inside(bytes) {
-            self.program(to, bytes.div_ceil(self.nand.page));
-            return inside;
+            return inside + self.program(to, bytes.div_ceil(self.nand.page)).erase;
         }
         self.stage(bytes) + self.fold(to, bytes)
     }

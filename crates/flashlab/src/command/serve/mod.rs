@@ -104,8 +104,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         stop.throw();
         http_stop.throw();
         code
-    })?;
-    end_devices(&served)?;
+    });
+    let ended = end_devices(&served);
+    let code = code?;
+    ended?;
     log_totals(&server);
     if options.stats {
         say(summary(&server));
@@ -163,17 +165,20 @@ fn limits(options: &Options) -> Limits {
     }
 }
 
-/// Writes the states of the devices for the last time, after their last requests.
+/// Writes the states of the devices for the last time, after their last requests. Every device ends, also after an error of
+/// another one. Returns the first error, and prints the others.
 pub(super) fn end_devices(served: &[Served]) -> Result<(), Failure> {
-    for state_writer in served.iter().filter_map(|served| served.state_writer.as_ref()) {
-        state_writer.close().map_err(Failure::failed)?;
-    }
-    for closing in served.iter().filter_map(|served| served.closing.as_ref()) {
-        closing.close().map_err(Failure::failed)?;
-    }
+    let state_writers = served.iter().filter_map(|served| served.state_writer.as_ref());
+    let states = state_writers.map(|writer| writer.close().map_err(|error| error.to_string()));
+    let closing = served.iter().filter_map(|served| served.closing.as_ref());
+    let errors: Vec<String> =
+        states.chain(closing.map(|device| device.close())).filter_map(Result::err).collect();
     let writers = served.iter().flat_map(Served::state_writers);
     writers.filter_map(|writer| writer.damage()).for_each(say);
-    Ok(())
+    let mut errors = errors.into_iter();
+    let first = errors.next();
+    errors.for_each(say);
+    first.map_or(Ok(()), |error| Err(Failure::failed(error)))
 }
 
 /// Writes the states of the devices and of the members of volumes every `every`, and when a journal has become long. Logs
