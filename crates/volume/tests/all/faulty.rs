@@ -244,11 +244,11 @@ impl BlockDevice for BadBlocks {
     fn start(&self, cx: &Context, io: Io) -> Started {
         let mut bad = self.bad.lock().expect("no test panics here");
         match &io {
-            Io::Read { offset, buffer } => {
-                if bad.range(*offset..offset + buffer.len() as u64).next().is_some() {
-                    self.failed.fetch_add(1, Ordering::SeqCst);
-                    return Started::Done(Err(IoError::Medium));
-                }
+            Io::Read { offset, buffer }
+                if bad.range(*offset..offset + buffer.len() as u64).next().is_some() =>
+            {
+                self.failed.fetch_add(1, Ordering::SeqCst);
+                return Started::Done(Err(IoError::Medium));
             }
             Io::Write { offset, data, .. } => {
                 let written = *offset..offset + data.len() as u64;

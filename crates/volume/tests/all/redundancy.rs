@@ -121,12 +121,15 @@ fn a_missing_member_keeps_its_state_and_the_copies_that_nobody_overwrote() {
     assert_eq!(usage.by_copies[&1], overwritten * 2048);
 }
 
+/// Offset of a write, and the bytes that it replaced.
+type Replaced = (u64, Vec<u8>);
+
 /// A disk that loses its unflushed writes when a flush fails.
 #[derive(Clone)]
 struct Dropping {
     disk: Disk,
-    /// Offsets of unflushed writes, with the bytes that they replaced.
-    unflushed: Arc<Mutex<Vec<(u64, Vec<u8>)>>>,
+    /// Unflushed writes.
+    unflushed: Arc<Mutex<Vec<Replaced>>>,
     /// The next flush waits for this to be cleared, and fails.
     holds_flush: Arc<AtomicBool>,
     /// Answers to writes wait for this to be cleared.

@@ -110,8 +110,8 @@ fn a_member_added_in_the_place_of_a_lost_one_gives_no_room_twice() {
     assert_eq!(open(&present).expect("two members").geometry().capacity, size);
 }
 
-/// What later writes leave of a compressed extent, or of one with large checksum units, keeps its stored bytes until a
-/// collection encodes it anew.
+/// The rest that later writes leave of a compressed extent, or of one with large checksum units, keeps its stored bytes until
+/// a collection encodes it anew.
 #[test]
 fn random_overwrites_of_a_full_volume_find_space_for_ever() {
     for (compression, checksum_block, cipher) in [
