@@ -130,7 +130,7 @@ impl VolumeError {
             VolumeError::Member { member, error } => format!("{}: {error}", name(*member)),
             VolumeError::TooSmall { member, needed } => {
                 let mib = needed.div_ceil(1 << 20);
-                format!("{} is too small: a member has at least {mib} MiB", name(*member))
+                format!("{} is too small: a member needs at least {mib} MiB", name(*member))
             }
             VolumeError::NoSuperblock { member, fault } => {
                 format!("{} has no valid superblock: {fault}", name(*member))

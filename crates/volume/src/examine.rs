@@ -37,7 +37,7 @@ impl fmt::Display for Damage {
             Damage::Unreadable => f.write_str("cannot be read"),
             Damage::Invalid(fault) => write!(f, "invalid: {fault}"),
             Damage::NoPlace => f.write_str("its place is missing or outside of the member"),
-            Damage::OtherRun => f.write_str("its place has another run"),
+            Damage::OtherRun => f.write_str("its place holds another run"),
         }
     }
 }

@@ -136,7 +136,7 @@ impl Journals {
         match self.rings.first() {
             Some(Ring { member, .. }) if self.rings.iter().all(may_hide) => {
                 Err(VolumeError::Damaged(format!(
-                    "a block in the journal of member {member} is unreadable, and may have entry {}",
+                    "a block in the journal of member {member} is unreadable, and may contain entry {}",
                     end.sequence + 1
                 )))
             }

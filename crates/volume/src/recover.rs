@@ -125,7 +125,7 @@ pub(crate) async fn recover(
     let journals = current.clone();
     // A member whose journal is older than the others know was left out as stale already; this is a second check.
     if current.is_empty() || newest < newest_checkpoint {
-        return Err(VolumeError::Damaged("no member that is there has a current journal".into()));
+        return Err(VolumeError::Damaged("no present member has a current journal".into()));
     }
     let mut incomplete = current.iter().any(|n| !is_metadata(n));
     let (mut loaded, mut checkpoint_buckets) = (None, Vec::new());
@@ -255,7 +255,7 @@ async fn load(
     let (mut next, mut buckets) = (root.first, Vec::new());
     for index in 0..root.runs {
         let Some(place) = next else {
-            return Err(format!("run {index} of {} has no place", root.runs));
+            return Err(format!("the place of run {index} of {} is missing", root.runs));
         };
         let at = layout.run_offset(place, members[member].entry.buckets);
         let at = at.ok_or_else(|| format!("run {index} lies outside of the member"))?;

@@ -111,7 +111,7 @@ impl Inner {
                 match count.checked_sub(extent.held_blocks(self.layout.block)) {
                     Some(rest) => *count = rest,
                     None => report.findings.push(format!(
-                        "bucket {} of member {} has more references than counted",
+                        "bucket {} of member {} has more references in the map than were counted",
                         pointer.bucket, pointer.member
                     )),
                 }

@@ -156,7 +156,7 @@ impl Volume {
         check_missing(&layout, &members, &recovered, options.degraded)?;
         if !options.read_only {
             let next = recovered.mount.checked_add(1);
-            let exhausted = || VolumeError::Damaged("there is no number for another mount".into());
+            let exhausted = || VolumeError::Damaged("the mount numbers are exhausted".into());
             recovered.mount = next.ok_or_else(exhausted)?;
         }
         let keyring = unlocked.map(|keyring| with_epochs(keyring, &recovered, &options)).transpose()?;

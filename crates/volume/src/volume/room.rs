@@ -118,7 +118,7 @@ impl Inner {
         let smaller = match room {
             0 => String::new(),
             room if end > room => format!(
-                "shrink the filesystem, discard what lies behind it (the volume has data up to {end} bytes), and make the volume \
+                "shrink the filesystem, discard everything after it (the volume has data up to {end} bytes), and make the volume \
                  smaller (`volume set --size {room}`), or "
             ),
             room => format!(

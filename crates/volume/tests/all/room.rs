@@ -43,7 +43,7 @@ fn a_removal_is_refused_if_the_others_have_no_room_and_a_smaller_size_is_the_way
     let last = of_three - 4 * BLOCK;
     assert!(execute(&volume, Io::Write { offset: last, data: vec![1; 2048].into(), durable: false }).is_ok());
     let text = refused(remove(&volume, 2));
-    assert!(text.contains("discard what lies behind it"), "{text}");
+    assert!(text.contains("discard everything after it"), "{text}");
     let smaller = Change { size: Some(of_two), ..Change::default() };
     let text = refused(set(&volume, smaller.clone()));
     assert!(text.contains(&format!("the volume has data up to {of_three} bytes")), "{text}");

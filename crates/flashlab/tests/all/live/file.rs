@@ -132,7 +132,7 @@ fn a_block_device_is_served_for_writing_only_if_nothing_else_uses_it() {
     ));
     let text = String::from_utf8_lossy(&output.stdout);
     let busy = format!(
-        "flashlab: {device}: the block device is mounted, or in use by another program; end its use first"
+        "flashlab: {device}: the block device is mounted, or in use by another program; unmount it or stop that program first"
     );
     assert!(text.starts_with(&busy), "{text}");
     let codes: Vec<&str> = text.lines().skip(1).collect();
