@@ -200,7 +200,7 @@ fn foreign_data_is_refused_without_force() {
          lost\n"
     );
     let (code, message) = fail(&folder, &["format", "/dev/null"]);
-    assert!(code == Some(1) && message.contains("is too small: a member has at least 18 MiB"), "{message}");
+    assert!(code == Some(1) && message.contains("is too small: a member needs at least 18 MiB"), "{message}");
     succeed(&folder, &["format", "--force", "disk.img"]);
     let (_, message) = fail(&folder, &["format", "disk.img"]);
     assert!(message.contains("a member of a flashlab volume"), "{message}");
