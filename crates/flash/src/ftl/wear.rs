@@ -149,10 +149,10 @@ mod tests {
                 "wear.pools is 500 for 112 erase blocks; a pool has at least two",
                 "wear.cycles is 0: no block could ever be erased; expected for example 3000, or none for blocks that \
                  never wear",
-                "wear.raw is 100 erase blocks of 4194304 B, of which 100 are good; a capacity of 419430400 B takes 104 \
-                 with what is open and spare",
-                "wear.raw is 106 erase blocks of 4194304 B, of which 101 are good; a capacity of 419430400 B takes 104 \
-                 with what is open and spare",
+                "wear.raw is 100 erase blocks of 4194304 B, of which 100 are good; a capacity of 419430400 B needs 104, \
+                 including open and reserve blocks",
+                "wear.raw is 106 erase blocks of 4194304 B, of which 101 are good; a capacity of 419430400 B needs 104, \
+                 including open and reserve blocks",
                 "wear.factory_bad is above 20 %; makers allow about 2 %",
             ]
         );
