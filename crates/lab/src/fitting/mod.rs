@@ -207,7 +207,7 @@ fn draft<'a>(
         for Rival { session, choice, .. } in rivals.iter_mut().filter(|rival| !rival.choice.is_complete) {
             session.extend(choice)?;
         }
-        // Those that explain the cells come first, and then those with low scores.
+        // Drafts that explain the cells come first, and among the others those with low scores.
         rivals.sort_by(|a, b| b.is_settled().cmp(&a.is_settled()).then(a.score().total_cmp(&b.score())));
         let Some(first) = rivals.first() else { return Err(FittingError::NothingToFit) };
         if first.is_settled() || rivals.iter().all(|rival| rival.choice.is_complete) {

@@ -261,8 +261,7 @@ impl Inner {
         from: (u8, u32),
         is_collection: bool,
     ) -> Result<Moved, IoError> {
-        let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
-        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(Moved::Done) };
+        let Some(source) = copy_in(extent, from) else { return Ok(Moved::Done) };
         if !extent.is_wasteful(self.layout.block) {
             return self.move_stored(cx, extent, from, is_collection).await;
         }
@@ -299,8 +298,7 @@ impl Inner {
         from: (u8, u32),
         is_collection: bool,
     ) -> Result<Moved, IoError> {
-        let is_source = |pointer: &&Pointer| (pointer.member, pointer.bucket) == from;
-        let Some(source) = extent.pointers().iter().find(is_source).copied() else { return Ok(Moved::Done) };
+        let Some(source) = copy_in(extent, from) else { return Ok(Moved::Done) };
         let mut stored = self.read_stored(cx, extent).await;
         if matches!(stored, Err(Unread::Bad)) {
             // A bus may have changed the data, and not the medium.
@@ -458,6 +456,11 @@ impl State {
         let generation = self.allocator.generation(member, bucket);
         self.stuck.insert((member, bucket, generation));
     }
+}
+
+/// Returns the copy of an extent in a bucket.
+fn copy_in(extent: &Extent, (member, bucket): (u8, u32)) -> Option<Pointer> {
+    extent.pointers().iter().find(|pointer| (pointer.member, pointer.bucket) == (member, bucket)).copied()
 }
 
 /// Returns true if a pointer lies within the copy of `blocks` blocks at `copy`.

@@ -188,6 +188,23 @@ impl BlockDevice for Dropping {
     }
 }
 
+/// Opens a new volume on devices, and writes the first twenty extents, which no flush covers.
+fn open_on<D: BlockDevice + Clone + 'static>(devices: &[D]) -> Volume {
+    let given: Vec<_> = devices.iter().map(|d| Arc::new(d.clone()) as Arc<dyn BlockDevice>).collect();
+    let volume =
+        run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
+    for n in 0..20 {
+        run(|_| outcome(start_write(&volume, n))).expect("disks that work");
+    }
+    volume
+}
+
+/// Starts write `n`.
+fn start_write(volume: &Volume, n: u64) -> Started {
+    let write = Io::Write { offset: n * 2048, data: data(n).into(), durable: false };
+    volume.start(&Context::new(Instant::ZERO), write)
+}
+
 /// Polls a request until it ends.
 fn end(mut future: Pin<Box<dyn Future<Output = Outcome> + Send>>) -> Outcome {
     let mut task = task::Context::from_waker(Waker::noop());
@@ -203,15 +220,8 @@ fn end(mut future: Pin<Box<dyn Future<Output = Outcome> + Send>>) -> Outcome {
 fn a_failed_flush_puts_all_writes_before_it_in_doubt() {
     for are_held in [false, true] {
         let devices: Vec<Dropping> = mirror(3).iter().map(Dropping::new).collect();
-        let given: Vec<_> = devices.iter().map(|d| Arc::new(d.clone()) as Arc<dyn BlockDevice>).collect();
-        let volume =
-            run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
-        let cx = Context::new(Instant::ZERO);
-        let start =
-            |n: u64| volume.start(&cx, Io::Write { offset: n * 2048, data: data(n).into(), durable: false });
-        for n in 0..20 {
-            run(|_| outcome(start(n))).expect("disks that work");
-        }
+        let (volume, cx) = (open_on(&devices), Context::new(Instant::ZERO));
+        let start = |n| start_write(&volume, n);
         devices[2].holds_flush.store(true, Ordering::SeqCst);
         let Started::Pending(flush) = volume.start(&cx, Io::Flush) else { panic!("the flush waits") };
         devices[2].holds_answers.store(are_held, Ordering::SeqCst);
@@ -277,15 +287,8 @@ fn a_failed_flush_of_a_superblock_puts_writes_in_doubt_too() {
         let device =
             |disk| FailingOnce { inner: Dropping::new(disk), left: Arc::default(), waits: Arc::default() };
         let devices: Vec<FailingOnce> = disks.iter().map(device).collect();
-        let given: Vec<_> = devices.iter().map(|d| Arc::new(d.clone()) as Arc<dyn BlockDevice>).collect();
-        let volume =
-            run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
-        let cx = Context::new(Instant::ZERO);
-        let start =
-            |n: u64| volume.start(&cx, Io::Write { offset: n * 2048, data: data(n).into(), durable: false });
-        for n in 0..20 {
-            run(|_| outcome(start(n))).expect("disks that work");
-        }
+        let (volume, cx) = (open_on(&devices), Context::new(Instant::ZERO));
+        let start = |n| start_write(&volume, n);
         let target = &devices[usize::from(replicas == 1)];
         *target.left.lock().expect("no task panics") = Some(nth);
         let (changing, of_change) = (volume.clone(), cx.clone());
@@ -312,7 +315,7 @@ fn a_failed_flush_of_a_superblock_puts_writes_in_doubt_too() {
         let _ = end(change);
         let written = waiting.into_iter().filter_map(|write| end(write).ok()).count();
         let is_flushed = execute(&volume, Io::Flush).is_ok();
-        // What a flush acknowledges is there, with all copies; or the flush fails.
+        // If the flush succeeds, all data is there with all of its copies.
         if is_flushed {
             assert_eq!(findings(&volume), [""; 0], "{replicas} copies, flush {nth}, {written} writes waited");
             assert!(is_filled(&volume, 40), "{replicas} copies, flush {nth}");
