@@ -16,7 +16,7 @@ const BLOCK: usize = 512;
 static SUPERBLOCK: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let disk = Disk::new(Image::new(1 << 20), BLOCK as u64);
     let member = NewMember::new(Arc::new(disk.clone()) as Arc<dyn BlockDevice>);
-    let options = Options { block: BLOCK as u32, bucket: 16 << 10, ..Options::new(VOLUME) };
+    let options = Options { block: BLOCK as u32, bucket: 16 << 10, extent_max: 4096, ..Options::new(VOLUME) };
     let mut executor = Executor::new(1);
     let cx = executor.context();
     executor.block_on(async move { Volume::format(&cx, &[member], &options).await.expect("a disk") });
