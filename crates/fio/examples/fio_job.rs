@@ -1,4 +1,4 @@
-//! Runs the fio job of the command line on a device that takes 250 us for each request, and prints its IOPS.
+//! Runs the fio job given on the command line on a device that takes 250 us for each request, and prints the IOPS.
 //!
 //! `cargo run -p flashlab-fio --example fio_job -- --rw=randread --bs=4k --size=1g --iodepth=8 --runtime=10`
 

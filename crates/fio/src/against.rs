@@ -9,7 +9,8 @@ use crate::stats::Report;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
 
-/// Maximum size of the file. fio's largest files (`json+` of hundreds of jobs) have a few megabytes.
+/// Maximum size of the file in bytes. The largest files that fio writes (`json+` of hundreds of jobs) take a few
+/// megabytes.
 pub const BYTES_MAX: usize = 64 << 20;
 
 /// The reasons why a file cannot be used for a comparison.
@@ -33,7 +34,7 @@ pub enum AgainstError {
     },
     /// The file is valid JSON, but a figure is missing or has the wrong type.
     Unexpected {
-        /// Path of the figure: `jobs[0].read.clat_ns.mean`.
+        /// Path of the figure, such as `jobs[0].read.clat_ns.mean`.
         path: String,
         /// Description of the expected value.
         expected: &'static str,
@@ -67,7 +68,7 @@ impl std::error::Error for AgainstError {}
 pub struct RealRun {
     /// Version of fio, such as `fio-3.33`.
     pub version: String,
-    /// True if flashlab wrote the file, so that the run is simulated too.
+    /// True if flashlab wrote the file, in which case this run is simulated, too.
     pub simulated: bool,
     /// Jobs of the run.
     pub jobs: Vec<RealJob>,
@@ -111,7 +112,7 @@ impl RealRun {
             return Err(AgainstError::TooLarge { bytes: bytes.len() });
         }
         let (lines_before, json) = object(bytes).ok_or(AgainstError::NoObject)?;
-        // After the object, fio may print notes or a second format; only the first value is read.
+        // fio may print notes or the results in a second format after the object; only the first value is read.
         let value = serde_json::Deserializer::from_slice(json).into_iter::<Value>().next();
         let value = value.ok_or(AgainstError::NoObject)?.map_err(|error| AgainstError::Syntax {
             line: lines_before + error.line(),
@@ -390,7 +391,7 @@ fn simulated_figures(report: &Report, direction: Direction) -> Figures {
 }
 
 impl Display for Comparison {
-    /// Writes a table, which names each job and direction once, then the notes.
+    /// Writes a table that names each job and direction once, followed by the notes.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut rows = vec![["job", "direction", "figure", "real", "simulated", "error"].map(str::to_owned)];
         let mut last = ("", "");

@@ -1,4 +1,4 @@
-//! Parser of fio's command line: jobs given as options, job files, and fio's program options.
+//! Parser for fio's command line: jobs given as options, job files, and fio's program options.
 //!
 //! The rules are those of fio 3.33. `--bs=4k`, `--bs 4k`, `-bs=4k` and unambiguous abbreviations are equivalent.
 //! Options before the first `--name` apply to all jobs. Options and job files may be mixed; the jobs given as options
@@ -259,7 +259,7 @@ impl Invocation {
         reader.run(loader)
     }
 
-    /// Returns the accepted options that have no effect here as written, each once.
+    /// Returns the accepted options that have no effect here. Each option is listed once, as it was written.
     pub fn without_effect(&self) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
         for irrelevant in &self.irrelevant {
@@ -448,7 +448,7 @@ impl Reader {
     }
 }
 
-/// Returns the name of a job file for messages. The loader interprets `-`, which is standard input to fio.
+/// Returns the name of a job file for messages. The loader interprets `-`, by which fio means standard input.
 fn shown(name: &str) -> &str {
     if name == "-" { "standard input" } else { name }
 }

@@ -34,7 +34,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns the place `characters` further on the same line.
+    /// Returns the place that lies `characters` further along the same line.
     pub(crate) fn advanced_by(&self, characters: usize) -> Place {
         let mut place = self.clone();
         match &mut place {
@@ -298,7 +298,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Writes the ways out for an option that is not modelled: no option, or an accepted value.
+/// Writes the corrections for an option that is not modelled: to remove it, or to set an accepted value.
 fn write_alternatives(
     f: &mut fmt::Formatter<'_>,
     option: &str,
@@ -311,10 +311,10 @@ fn write_alternatives(
     write!(f, "; remove it, or write {}", settings.join(" or "))
 }
 
-/// Maximum number of characters of foreign text in a message.
+/// Maximum number of characters of the input that a message quotes.
 const SHOWN_CHARS: usize = 60;
 
-/// Returns foreign text for a message: control characters are escaped, and long text is truncated.
+/// Returns text of the input in a form fit for a message: control characters are escaped, and long text is truncated.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN_CHARS).is_some() {

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use crate::cmdline::{Effect, PROGRAM};
 use crate::option::{self, Entry, Support, TABLE};
 
-/// Returns the description of an option by any of its names, with or without leading dashes, or `None` if no option has
-/// that name.
+/// Returns the description of the option that has this name or alias, or `None` if there is no such option. Leading
+/// dashes are ignored.
 /// [`option::suggest`] finds a similar name.
 ///
 /// ```
@@ -25,7 +25,7 @@ pub fn explain(name: &str) -> Option<String> {
     }
 }
 
-/// Returns the description of [`explain`] as JSON.
+/// Returns the same description as [`explain`], but as JSON.
 pub fn explain_json(name: &str) -> Option<Value> {
     let name = name.trim_start_matches('-');
     let name = name.split('=').next().unwrap_or(name);

@@ -7,7 +7,7 @@ use crate::number::{Fault, LARGEST, ValueError};
 
 /// Maximum nesting depth. Each level uses some stack.
 const DEPTH_MAX: u32 = 32;
-/// Bound of intermediate results. It keeps each operation from overflowing.
+/// Bound on intermediate results, which keeps each operation from overflowing.
 const BOUND: i128 = 1 << 100;
 
 /// Evaluates an expression. `factor` returns the multiplier of a number's suffix, which may be empty.

@@ -22,7 +22,7 @@ pub enum Fault {
     Empty,
     /// The text does not begin with a digit, nor with any other character that can begin a number.
     NotANumber,
-    /// A count with a `-` sign.
+    /// The number, or the result of the expression, is negative.
     Negative,
     /// The text after the number is not a valid suffix.
     Suffix {

@@ -32,7 +32,8 @@ pub struct Assignment {
     pub place: Place,
     /// Position of the value.
     pub value_place: Place,
-    /// True if the value is the text of the file, so that a position within the value is a position in the line.
+    /// True if the value is the unchanged text of the input, so that a position in the value is also a position in the
+    /// input.
     pub literal: bool,
 }
 
@@ -181,7 +182,7 @@ impl Reader<'_> {
     }
 }
 
-/// Decodes the bytes as UTF-8, without a byte order mark.
+/// Decodes the bytes as UTF-8 and skips a byte order mark.
 fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Error> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),

@@ -29,7 +29,7 @@ pub enum Mix {
     Write,
     /// Only trims.
     Trim,
-    /// Reads and writes, in `rwmixread` percent.
+    /// Reads and writes; `rwmixread` is the percentage of reads.
     ReadWrite,
     /// Trims each range, then writes it.
     TrimWrite,
@@ -129,12 +129,12 @@ pub enum SyncWrites {
     Data,
 }
 
-/// The advice on its pattern that a job gives for its files: `fadvise_hint=`.
+/// The advice on the access pattern that a job gives the page cache for its files: `fadvise_hint=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FadviseHint {
     /// No advice.
     None,
-    /// Advice by the job's pattern (fio's default): sequential or random.
+    /// Sequential or random, according to the job's pattern (fio's default).
     Pattern,
     /// Sequential access.
     Sequential,
@@ -196,7 +196,7 @@ pub struct Job {
     pub group_reporting: bool,
     /// `description=`
     pub description: Option<String>,
-    /// Options as written, as (name, value) in order, for the JSON object `job options`.
+    /// Options as written: (name, value) pairs in order, for the JSON object `job options`.
     pub options: Vec<(String, String)>,
 
     /// `rw=`
@@ -215,7 +215,7 @@ pub struct Job {
     pub io_size: Option<Extent>,
     /// `offset=`
     pub offset: Extent,
-    /// `offset_increment=`: bytes (or percent) per clone. The product with the clone's number is added to the offset.
+    /// `offset_increment=`: bytes (or percent) per clone. The clone's number times this value is added to the offset.
     pub offset_increment: Extent,
     /// `number_ios=`
     pub number_ios: Option<u64>,
@@ -298,7 +298,7 @@ pub struct Job {
     pub fallocate: Fallocate,
     /// `overwrite=`: the file is written once before the timed window.
     pub overwrite: bool,
-    /// `unlink=`: the job's files are removed after the job has ended.
+    /// `unlink=`: the job's files are removed after its wave has ended.
     pub unlink: bool,
     /// `read_iolog=`: the requests come from this file.
     pub read_iolog: Option<String>,
@@ -329,9 +329,9 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns true if the job has one request in flight, whatever `iodepth` says: under a synchronous engine, and under
-    /// libaio and posixaio with buffered I/O. `io_submit` of a buffered request returns after the request, and glibc has
-    /// one thread per file.
+    /// Returns true if the job has one request in flight, whatever `iodepth` says: under a synchronous engine, and
+    /// under libaio and posixaio with buffered I/O. For a buffered request, `io_submit` returns only after the request
+    /// has completed, and glibc's implementation of POSIX AIO has one thread per file.
     pub fn has_one_request_at_a_time(&self) -> bool {
         self.engine == Engine::Synchronous
             || (self.buffered && matches!(self.engine_name.as_str(), "libaio" | "posixaio"))
@@ -339,7 +339,7 @@ impl Job {
 }
 
 impl Default for Job {
-    /// Returns the defaults of fio 3.33: sequential 4 KiB reads, one at a time, by the engine `psync`.
+    /// Returns the defaults of fio 3.33: sequential 4 KiB reads, one at a time, with the engine `psync`.
     fn default() -> Self {
         Job {
             name: "job".to_string(),

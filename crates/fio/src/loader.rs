@@ -1,10 +1,10 @@
-//! Access of a job file to its surroundings: other files and environment variables.
+//! Access to the files and environment variables that a job file refers to.
 //!
 //! The parser itself opens nothing. Its caller provides a [`Loader`] and so decides which files can be read.
 
 /// Provides files and environment variables to the parser.
 pub trait Loader {
-    /// Returns the contents of the file `path`, as the job file or the command line names it.
+    /// Returns the contents of the file that the job file or the command line names `path`.
     ///
     /// # Errors
     /// Returns the reason if the file cannot be read.

@@ -182,7 +182,7 @@ pub fn extent(text: &str, base: KbBase) -> Result<Extent, ValueError> {
     }
 }
 
-/// Parses a time. A number without a suffix counts `unit`; in parentheses it counts microseconds, as in fio.
+/// Parses a time. A number without a suffix is in `unit`; inside parentheses it is in microseconds, as in fio.
 pub fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
     let text = text.trim_end();
     if text.starts_with('(') {
@@ -293,7 +293,7 @@ pub(crate) fn pieces<'a>(
     })
 }
 
-/// Moves the position of an error in a part to its position in `text`, where the part begins at byte `start`.
+/// Converts the position of an error in a part to its position in `text`, where the part begins at byte `start`.
 pub(crate) fn shifted<T>(result: Result<T, ValueError>, text: &str, start: usize) -> Result<T, ValueError> {
     result.map_err(|e| ValueError { at: e.at + text[..start].chars().count(), fault: e.fault })
 }

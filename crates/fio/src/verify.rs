@@ -1,7 +1,7 @@
 //! `verify=` and related options: the contents of each written block, so that its reader can verify them.
 //!
 //! A simulation of timing alone has no bytes and ignores these options. A device with contents fills and verifies
-//! blocks by them.
+//! blocks as they specify.
 
 use crate::fault::{Fault, ValueError};
 
@@ -122,7 +122,7 @@ pub struct Verify {
     pub pattern: Vec<PatternPart>,
     /// `verify_interval=`: size in bytes of a block that is verified by itself; `None` means one block per request.
     pub interval: Option<u64>,
-    /// `do_verify=`: after the job has written all its data, it reads them back.
+    /// `do_verify=`: after the job has written all its data, it reads the data back.
     pub reads_back: bool,
 }
 
@@ -134,7 +134,8 @@ impl Default for Verify {
 }
 
 impl Verify {
-    /// Returns the method of verification, if there is one. A pattern without `verify=` implies a method.
+    /// Returns the method of verification, if there is one. A pattern without `verify=` implies
+    /// [`Method::PatternHeader`].
     pub fn method(&self) -> Option<Method> {
         self.method.or((!self.pattern.is_empty()).then_some(Method::PatternHeader))
     }
@@ -179,7 +180,7 @@ fn part(text: &str) -> Option<(PatternPart, &str)> {
     if let Some(digits) = text.strip_prefix("0x") {
         let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
         let (digits, rest) = digits.split_at(end);
-        // An odd number of digits is padded with a zero in front, as in a number.
+        // An odd number of digits is padded with a leading zero, as in a number.
         let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_owned() };
         let byte = |n: usize| u8::from_str_radix(&padded[2 * n..2 * n + 2], 16).ok();
         let bytes: Option<Vec<u8>> = (0..padded.len() / 2).map(byte).collect();
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn patterns_equal_those_that_fio_writes() {
-        // Each text is followed by the first bytes of a block that fio 3.33 wrote at 4096.
+        // Each text is followed by the first bytes of a block that fio 3.33 wrote at offset 4096.
         for (text, bytes) in [
             ("0xdeadbe", "deadbedeadbe"),
             ("0xabc", "0abc0abc0abc"),

@@ -1,4 +1,4 @@
-//! Errors of iologs, with their position.
+//! Errors in iologs, with their position.
 
 use std::fmt;
 

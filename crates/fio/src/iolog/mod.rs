@@ -2,8 +2,9 @@
 //!
 //! Version 3, which fio 3.33 writes, begins every line with a time in microseconds. A replay preserves the differences
 //! between these times, even if it is late. (This was measured on fio; its manual does not name the unit.) Version 2
-//! has `wait` lines instead. The manual describes their number as microseconds since the previous one. fio 3.33 was
-//! measured to wait until that many *milliseconds* have passed since the start, and a replay does the same here.
+//! has `wait` lines instead. The manual describes the number on such a line as microseconds since the previous `wait`.
+//! Measurements show that fio 3.33 waits until that many *milliseconds* have passed since the start, and so does a
+//! replay here.
 
 mod error;
 mod read;
@@ -34,7 +35,7 @@ impl Version {
     }
 }
 
-/// The action of a line. Opening and closing files takes no time here; a read iolog does not contain these actions.
+/// The action of a line. Opening and closing files takes no time here, so an [`Iolog`] does not contain these actions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Read the range.
@@ -72,7 +73,8 @@ impl Action {
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Recorded time since the first line. In version 2: earliest time of the request since the start of a replay.
+    /// In version 3: recorded time since the first line. In version 2: earliest time of the request, counted from the
+    /// start of a replay.
     pub at: Duration,
     /// Action of the request.
     pub action: Action,

@@ -1,4 +1,5 @@
-//! Parser of iologs, as a whole or line by line. Its time is proportional to their length.
+//! Parser for iologs, which reads a log as a whole or line by line. Its run time is proportional to the length of the
+//! log.
 
 use super::error::excerpt;
 use super::{Action, Entry, Iolog, IologError, IologProblem, Version};
@@ -6,7 +7,7 @@ use flashlab_sim::Duration;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
 
-/// Maximum number of files for which a similar name is searched.
+/// Maximum number of files among which the parser looks for a similar name.
 const SUGGEST_FILES_MAX: usize = 64;
 const SUGGEST_NAME_MAX: usize = 256;
 
@@ -109,17 +110,17 @@ impl Iolog {
     }
 }
 
-/// Longest line of an iolog that is read line by line, in bytes.
+/// Maximum length in bytes of a line that [`IologReader`] accepts.
 const LINE_MAX: u64 = 1 << 20;
 
-/// Reads an iolog line by line, so that memory depends on the number of its files only. The iterator ends after the
-/// first error.
+/// Reads an iolog line by line, so that the memory it needs depends only on the number of files. The iterator ends
+/// after the first error.
 #[derive(Debug)]
 pub struct IologReader<R> {
     from: R,
-    /// State of the parser; `None` before the header was read and after the end.
+    /// State of the parser; `None` until the header has been read.
     parser: Option<Parser>,
-    /// Number of the last line.
+    /// Number of the last line read.
     line: usize,
     text: Vec<u8>,
     ended: bool,
@@ -136,7 +137,7 @@ impl<R: BufRead> IologReader<R> {
         self.parser.as_ref().map_or(&[], |parser| &parser.files)
     }
 
-    /// Returns the number of the line of the last entry, from 1.
+    /// Returns the line number of the last entry, from 1.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -193,7 +194,7 @@ struct Parser {
     version: Version,
     files: Vec<String>,
     numbers: BTreeMap<String, u32>,
-    /// Time on the first line of version 3.
+    /// Time on the first line after the header, in version 3.
     first_us: Option<u64>,
     at: Duration,
 }

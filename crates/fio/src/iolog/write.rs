@@ -1,4 +1,4 @@
-//! Writer of iologs, line for line as in fio.
+//! Writer for iologs that equal those of fio line for line.
 
 use super::{Action, Version};
 use crate::job::Direction;
@@ -77,7 +77,8 @@ struct JobLog {
 }
 
 impl<R: Record> IologRecorder<R> {
-    /// Returns a recorder in front of `inner`. `files` are the files of each job with their names in the logs.
+    /// Returns a recorder that forwards all events to `inner`. `files` lists, for each job, its files and their names
+    /// in the logs.
     pub fn new(version: Version, files: Vec<Vec<(FileId, String)>>, inner: R) -> IologRecorder<R> {
         let new_log = |files: Vec<(FileId, String)>| JobLog {
             writer: IologWriter::new(version),

@@ -1,11 +1,11 @@
-//! Options of engines, queue depth and durability.
+//! Options for engines, queue depth and durability.
 
 use super::{Entry, Kind, irrelevant, modelled, nearest, refused};
 use crate::job::{Engine, SyncWrites};
 use crate::number::{Fault, ValueError};
 
 const U32: u64 = u32::MAX as u64;
-/// Maximum queue depth; an NVMe queue has as many entries.
+/// Maximum queue depth, which is also the maximum number of entries of an NVMe queue.
 const DEPTH_MAX: u64 = 65_536;
 
 const SYNCHRONOUS: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2"];

@@ -1,4 +1,4 @@
-//! Options of files, devices and traces of requests.
+//! Options for files, devices and request traces.
 
 use super::{Entry, Kind, form, irrelevant, modelled, refused};
 use crate::job::{FadviseHint, Fallocate};

@@ -6,7 +6,7 @@ use crate::number::{self, Fault, KbBase, LARGEST, ValueError, each_direction, pi
 
 const SPLIT_MAX: usize = 64;
 const ZONES_MAX: usize = 256;
-/// Maximum number of names. `numjobs` makes at most as many clones.
+/// Maximum number of names, which is also the maximum number of clones that `numjobs` can make.
 const NAMES_MAX: usize = 4096;
 
 /// Returns the index of `text` in `words`.
@@ -166,7 +166,8 @@ pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, Val
     }
 }
 
-/// Parses zones such as `60/10:30/20:10/70`: percentages of the accesses over percentages of the range, or over bytes.
+/// Parses zones such as `60/10:30/20:10/70`. Each zone has a percentage of the accesses, and a percentage of the range
+/// or a size in bytes.
 fn zones(text: &str, base: KbBase, relative: bool) -> Result<Vec<(u32, u64)>, ValueError> {
     let expected = if relative { "a zone such as 60/10" } else { "a zone such as 60/20G" };
     let most = if relative { 100 } else { LARGEST };

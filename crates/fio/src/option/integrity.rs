@@ -1,4 +1,4 @@
-//! Options of verification, of trimming within it, of errors and of zoned devices.
+//! Options for verification and its trims, for errors, and for zoned devices.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::LARGEST;

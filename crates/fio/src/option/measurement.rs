@@ -1,4 +1,4 @@
-//! Options of reports and logs.
+//! Options for reports and logs.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::{Fault, fractions};

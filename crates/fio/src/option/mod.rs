@@ -1,4 +1,4 @@
-//! The table of fio's options, from which the parser, `flashlab explain` and docs/fio-options.md are made.
+//! The table of fio's options, which the parser, `flashlab explain` and docs/fio-options.md share.
 //!
 //! The table lists every option of fio 3.33 as *modelled*, *irrelevant* (accepted and listed in the output, since it
 //! cannot change a result here) or *refused* (it changes results and is not modelled). To add an option, add an
@@ -19,7 +19,7 @@ use crate::number::{self, Fault, TimeUnit, ValueError};
 use flashlab_sim::Duration;
 use settings::Settings;
 
-/// The support of an option.
+/// The extent to which an option is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Support {
     /// The option has the same effect as in fio.
@@ -69,7 +69,7 @@ pub struct Entry {
     pub default: &'static str,
     /// Support of the option.
     pub support: Support,
-    /// Meaning of the option, or the reason why it is not modelled.
+    /// Meaning of a modelled option; for any other option, the reason why it is irrelevant or refused.
     pub meaning: &'static str,
     pub(crate) kind: Kind,
 }
@@ -135,8 +135,8 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// Maximum time of an option in days. Simulated time ends after 584 years, and a job can add four such times to its
-/// current time.
+/// Maximum value of a time option, in days. Simulated time ends after 584 years, and a job can add four such
+/// values to its current time.
 const DAYS_MAX: u64 = 36_500;
 
 /// Parses the time of an option, which is at most [`DAYS_MAX`].
@@ -173,7 +173,7 @@ impl Entry {
         matches!(self.kind, Kind::Switch(_) | Kind::IgnoredSwitch)
     }
 
-    /// Describes the form of a value.
+    /// Returns a description of the form of the option's value.
     pub fn form(&self) -> String {
         match &self.kind {
             Kind::Text(_) => "text".to_string(),
@@ -191,7 +191,7 @@ impl Entry {
         }
     }
 
-    /// Returns false if the option is refused and `value` is not one of its values without effect.
+    /// Returns false if the option is refused and `value` is not one of its accepted values.
     pub fn is_accepted(&self, value: Option<&str>) -> bool {
         match (self.support, value) {
             (Support::Refused { accepted_values }, Some(value)) => accepted_values.contains(&value.trim()),

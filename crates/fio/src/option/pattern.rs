@@ -1,4 +1,4 @@
-//! Options of the access pattern, the block sizes, and the amount and region of I/O.
+//! Options for the access pattern, the block sizes, and the amount and region of I/O.
 
 use super::{Entry, Kind, form, irrelevant, modelled, refused};
 use crate::number::{KbBase, LARGEST, each_direction, range};

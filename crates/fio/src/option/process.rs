@@ -1,4 +1,4 @@
-//! Options of units, names, buffers, processes and the machine that fio runs on.
+//! Options for units, names, buffers, processes and the machine that fio runs on.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::KbBase;

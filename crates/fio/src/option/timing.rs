@@ -1,4 +1,4 @@
-//! Options of start, end and speed of jobs.
+//! Options for the start, the end and the speed of jobs.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::{self, Fault, LARGEST, TimeUnit, each_direction};

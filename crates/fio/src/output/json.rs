@@ -21,16 +21,16 @@ pub const FORMAT: &str = "fio-3.33";
 pub enum Bins {
     /// Percentiles only.
     Without,
-    /// The occupied buckets of each histogram, too.
+    /// Percentiles, and the occupied buckets of each histogram.
     With,
 }
 
-/// Returns the text of `--output-format=json` or `json+`, with a line end.
+/// Returns the text of `--output-format=json` or `json+`, which ends with a newline.
 pub fn text(run: &Run<'_>, bins: Bins) -> String {
     layout(&document(run, bins))
 }
 
-/// Formats a document with the layout of fio's JSON, with a line end.
+/// Formats a document with the layout of fio's JSON. The text ends with a newline.
 pub fn layout(document: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, document, 0);

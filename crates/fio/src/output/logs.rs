@@ -1,5 +1,5 @@
 //! The files of `write_bw_log`, `write_iops_log` and `write_lat_log`. Each line contains `time, value, direction, block
-//! size, priority`, with the time in milliseconds since the start of the job.
+//! size, priority`, with the time in milliseconds since the start of the job, or since the end of its ramp.
 
 use crate::job::Job;
 use crate::stats::{JobStats, Log};

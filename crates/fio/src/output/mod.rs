@@ -12,12 +12,12 @@ pub(crate) use number::{Base, Unit, bytes, count, rate, short};
 
 use crate::stats::Report;
 
-/// The data of an output.
+/// The data from which the outputs are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     /// Version of the program, such as `flashlab-0.1.0`.
     pub version: &'a str,
-    /// Entries in order.
+    /// Entries of the output, in order.
     pub reports: &'a [Report],
     /// Options of `[global]` as written, for JSON.
     pub global_options: &'a [(String, String)],
@@ -26,7 +26,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns the number of whole seconds from the start to the end, plus the second that has begun.
+    /// Returns the time from the start to the end in whole seconds, rounded down, plus one.
     fn elapsed_s(&self) -> u64 {
         let end = self.reports.iter().map(|report| report.stats.finished).max().unwrap_or_default();
         end.as_ns() / 1_000_000_000 + 1

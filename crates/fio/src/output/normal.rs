@@ -1,8 +1,8 @@
 //! fio's normal output, with the same structure line by line.
 //!
 //! The version of this program replaces fio's, the process id is 0, and neither a date nor disk statistics are printed.
-//! `cpu` contains the simulated part: `sys` is the host's own work. Data that fio does not have is in separate lines:
-//! the time per mechanism, and the tail of the write latencies.
+//! The `cpu` line contains only the simulated part: `sys` is the host's own work. Data that fio does not have is on
+//! separate lines: the time per mechanism, and the tail of the write latencies.
 
 use super::{Base, Run, Unit, bytes, count, rate, short};
 use crate::job::{Direction, Job};
@@ -13,7 +13,7 @@ use crate::stats::{
 use flashlab_sim::{Histogram, Mechanism, Moments};
 use std::fmt::{self, Display, Formatter};
 
-/// The text for `run`. `jobs` are all jobs that ran, for the lines before the first result.
+/// The normal output of `run`. The lines before the first result describe `jobs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Normal<'a> {
     /// All jobs, clones included.
@@ -164,7 +164,7 @@ fn direction_lines(
     iops_line(f, &stats.iops)
 }
 
-/// Returns the unit in which fio prints a spread: nanoseconds, or a larger unit for large numbers.
+/// Returns the unit, in nanoseconds and by name, in which fio prints latencies from `least_ns` to `greatest_ns`.
 ///
 /// fio scales only if the deviation also exceeds a thousandth of the unit, which is always true of measured latencies.
 /// Simulated latencies may all be equal; they are scaled regardless.
@@ -334,7 +334,7 @@ fn group_line(f: &mut Formatter<'_>, line: &GroupLine) -> fmt::Result {
     )
 }
 
-/// Writes the mean time of a request per mechanism, which fio does not have.
+/// Writes the mean time that requests and flushes spend in each mechanism, which fio does not report.
 fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     for &(direction, name) in report.shown() {
         let stats = report.stats.direction(direction);
@@ -343,7 +343,7 @@ fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     mechanism_line(f, "sync", &report.stats.sync, report.stats.sync_mechanisms_ns())
 }
 
-/// Writes the mean time of a call per mechanism, unless the calls took no time.
+/// Writes the mean time per mechanism of one kind of request, unless these requests took no time.
 fn mechanism_line(
     f: &mut Formatter<'_>,
     name: &str,
@@ -362,7 +362,7 @@ fn mechanism_line(
     writeln!(f, "  {name} time, mean (usec): {}", parts.join(", "))
 }
 
-/// Writes the tail of the write latencies, which fio does not have.
+/// Writes the tail of the write latencies, which fio does not report.
 fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt::Result {
     let base = Base::from_kb_base(job.kb_base).0;
     if stats.direction(Direction::Write).runtime_ms == 0 {

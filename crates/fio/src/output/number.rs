@@ -20,8 +20,8 @@ pub(crate) enum Base {
     Decimal,
 }
 
-/// Formats `number` with at most `digits` digits. With four digits, 8850 is `8850B` and 9999999 is `9.54MiB`; three
-/// digits or more have no fraction.
+/// Formats `number` with at most `digits` digits. With four digits, 8850 is `8850B` and 9999999 is `9.54MiB`; a whole
+/// part of three or four digits has no fraction.
 pub(crate) fn short(number: u64, digits: usize, base: Base, unit: Unit) -> String {
     let (thousand, prefixes) = match base {
         Base::Binary => (1_024, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),

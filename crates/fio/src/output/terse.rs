@@ -13,7 +13,7 @@ use std::fmt::{self, Write};
 /// Number of percentile fields of each direction, regardless of the number of percentiles of a job.
 const PERCENTILES: usize = 20;
 
-/// Returns the lines of `reports`, each with a line end.
+/// Returns the lines for `reports`, each of which ends with a newline.
 pub fn text(reports: &[Report], version: TerseVersion) -> String {
     let groups = groups(reports);
     let mut out = String::new();
@@ -109,7 +109,7 @@ fn percentiles(out: &mut String, latencies: &Histogram, list: &[f64]) -> fmt::Re
     (list.len()..PERCENTILES).try_for_each(|_| write!(out, ";0%=0"))
 }
 
-/// Writes the percentages of the latencies per bin, in microseconds and in milliseconds. The first bin contains all
+/// Writes the percentage of the latencies in each microsecond and millisecond bin. The first bin also contains all
 /// latencies below 1 us.
 fn latencies(out: &mut String, table: &LatencyTable, total: u64) -> fmt::Result {
     let below: u64 = table.ns().iter().sum();

@@ -4,14 +4,14 @@
 //!   with the zeta sum truncated at ten million ranks.
 //! - pareto: `n u^(ln h / ln (1 - h))`.
 //! - normal: as measured on fio 3.33, which differs slightly from the option's description: the mean of twelve uniform
-//!   numbers over the range (deviation n / 12), plus one uniform number as wide as the percentage of the range. The
-//!   variance is therefore (n / 12)^2 + (percent n)^2 / 12.
+//!   numbers over the range (deviation n / 12), plus one uniform number whose width is the given percentage of the
+//!   range. The variance is therefore (n / 12)^2 + (percent n)^2 / 12.
 //! - zoned: percentages of the accesses over parts of the range, each part uniform.
 //!
 //! fio spreads the ranks of the first three distributions over the range. Rank r becomes `(r g + rotation) mod n` in
 //! 64-bit arithmetic, where g is 2^64 times (3 - sqrt 5) / 2 and the rotation is random. This is a permutation only if
 //! n is a power of two. Otherwise several ranks share a block and some blocks are never used, in fio as here. Recorded
-//! iologs confirm it.
+//! iologs confirm this.
 
 use crate::job::Distribution;
 use flashlab_sim::Rng;
@@ -19,7 +19,7 @@ use libm::{ceil, log, pow};
 
 /// 2^64 (3 - sqrt 5) / 2.
 const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
-/// Number of ranks that fio sums exactly for zipf.
+/// Maximum number of ranks that fio includes in the zeta sum for zipf.
 const ZETA_RANKS_MAX: u64 = 10_000_000;
 
 /// Draws slots from `0..n`.
@@ -195,7 +195,7 @@ mod tests {
                 2
             }] += 1;
         }
-        // Binomial deviations: 155, 145 and 95. The limits are five deviations.
+        // The binomial deviations are 155, 145 and 95. The limits are five deviations.
         assert!(counts[0].abs_diff(60_000) < 775, "{counts:?}");
         assert!(counts[1].abs_diff(30_000) < 725, "{counts:?}");
     }

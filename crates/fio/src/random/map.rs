@@ -1,7 +1,7 @@
 //! fio's random map for blocks of several sizes: the set of blocks that were accessed in this pass.
 //!
 //! The map has a bit per block. Above these bits, a tree of bits marks the full words, so that the search for the next
-//! free block takes as many steps as the tree has levels. 4 Mi blocks need 520 KiB and four levels.
+//! free block takes at most two steps per level of the tree. 4 Mi blocks need 520 KiB and four levels.
 
 /// A set of blocks from `0..n`.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl BlockMap {
         *self = BlockMap::new(self.n);
     }
 
-    /// Returns true if `block` is in the set. Blocks beyond the end are in the set.
+    /// Returns true if `block` is in the set. Blocks beyond the end count as members.
     pub fn contains(&self, block: u64) -> bool {
         block >= self.n || self.levels[0][(block / 64) as usize] & (1 << (block % 64)) != 0
     }

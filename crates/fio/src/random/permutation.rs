@@ -3,8 +3,8 @@
 //! The permutation is a Feistel network of four rounds over the smallest power of two that holds `n`. Its halves are
 //! unequal if the number of bits is odd. (Luby and Rackoff: three rounds of a random function give a pseudorandom
 //! permutation; four rounds also resist queries of the inverse.) Values beyond `n` are handled by cycle walking (Black
-//! and Rogaway, "Ciphers with arbitrary finite domains", 2002). The domain is smaller than twice `n`, so that an
-//! element takes fewer than two steps on average.
+//! and Rogaway, "Ciphers with arbitrary finite domains", 2002). For `n` above 2, the domain is smaller than twice `n`,
+//! so that an element takes fewer than two steps on average.
 
 use flashlab_sim::mix;
 

@@ -24,7 +24,8 @@ pub struct DirectionStats {
     pub bandwidth: Samples,
     /// Requests a second, in the same windows.
     pub iops: Samples,
-    /// clat over the time since the start of the job, or since the end of its ramp, if the settings ask for it.
+    /// clat over time, counted from the start of the job or from the end of its ramp; `None` unless the settings
+    /// request it.
     pub timeline: Option<Box<Timeline>>,
     /// Nanoseconds per mechanism, over all requests.
     spent_ns: [u64; Mechanism::ALL.len()],
@@ -39,7 +40,7 @@ struct DelayedLatencies {
 }
 
 impl DelayedLatencies {
-    /// Returns the latencies for the case that no request has waited.
+    /// Returns the latencies of requests that were all submitted when they were made.
     fn without_delays(clat: &Histogram) -> DelayedLatencies {
         DelayedLatencies { slat: Histogram::zeros(clat.count()), lat: clat.clone() }
     }
@@ -81,7 +82,8 @@ impl DirectionStats {
     pub fn total_ios(&self) -> u64 {
         self.clat.count()
     }
-    /// Returns the moments of slat, from a request's making to its submission. They are empty for synchronous engines.
+    /// Returns the moments of slat, the time from the making of a request to its submission. They are empty for
+    /// synchronous engines.
     pub fn slat(&self) -> Moments {
         match &self.delayed {
             _ if !self.asynchronous => Moments::default(),
@@ -89,7 +91,7 @@ impl DirectionStats {
             None => Moments::zeros(self.clat.count()),
         }
     }
-    /// Returns the moments of lat, from a request's making to its completion.
+    /// Returns the moments of lat, the time from the making of a request to its completion.
     pub fn lat(&self) -> Moments {
         *self.delayed.as_ref().map_or(&self.clat, |delayed| &delayed.lat).moments()
     }
@@ -148,7 +150,7 @@ fn merge_timelines(mine: &mut Option<Box<Timeline>>, theirs: &Option<Box<Timelin
     }
 }
 
-/// Returns the amount a second over `ms` milliseconds, rounded down. The result is zero if `ms` is zero.
+/// Returns the rate per second of `amount` over `ms` milliseconds, rounded down. The result is zero if `ms` is zero.
 pub(crate) fn per_second(amount: u64, ms: u64) -> u64 {
     if ms == 0 {
         return 0;
@@ -205,7 +207,8 @@ pub struct JobStats {
     pub directions: [DirectionStats; 3],
     /// Latencies of `fsync` and `fdatasync`.
     pub sync: Histogram,
-    /// Latencies of these calls over the time since the start of the job, if the settings ask for it.
+    /// Latencies of these calls over time, counted from the start of the job or from the end of its ramp; `None` unless
+    /// the settings request it.
     pub sync_timeline: Option<Box<Timeline>>,
     /// Nanoseconds per mechanism, over all calls of `fsync` and `fdatasync`.
     pub sync_spent_ns: [u64; Mechanism::ALL.len()],
@@ -259,8 +262,8 @@ impl JobStats {
         if ran == 0 { 0.0 } else { (100.0 * host as f64 / ran as f64).min(100.0) }
     }
 
-    /// Adds the statistics of a later phase of the same job. The runtimes of the two phases are summed. If a direction
-    /// or the synchronization has windows or latencies over time in both phases, those of the first phase remain.
+    /// Adds the statistics of a later phase of the same job. The runtimes of the two phases are summed. If both phases
+    /// have rate windows or latencies over time for a direction or for flushes, those of the first phase remain.
     pub(super) fn append(&mut self, later: &JobStats) {
         let logs = std::mem::take(&mut self.logs);
         let before = self.directions.each_ref().map(|way| {

@@ -65,7 +65,7 @@ impl Log {
         self.entries.push(Entry { time_ms, value, direction, bytes: 0 });
     }
 
-    /// Ends the log with the job, and adds the averages of unfinished windows.
+    /// Adds the averages of the unfinished windows at the end of the job.
     pub(super) fn finish(&mut self, time_ms: u64) {
         for direction in Direction::ALL {
             if self.windows[direction as usize].count > 0 {
@@ -91,9 +91,9 @@ impl Log {
 /// The logs of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
-    /// Rates in KiB/s (per request: in kB/s, as in fio).
+    /// Rates in KiB/s; in a log of each request, in kB/s, as in fio.
     pub bandwidth: Option<Log>,
-    /// Requests a second (per request: 1, as in fio).
+    /// Requests a second; in a log of each request, the value 1, as in fio.
     pub iops: Option<Log>,
     /// Latencies.
     pub latency: Option<LatencyLogs>,
@@ -102,11 +102,11 @@ pub struct Logs {
 /// The three files of `write_lat_log`.
 #[derive(Clone, Debug)]
 pub struct LatencyLogs {
-    /// Time from a request's making to its submission; empty for synchronous engines.
+    /// Time from the making of a request to its submission; empty for synchronous engines.
     pub slat: Log,
     /// Time from a request's submission to its completion.
     pub clat: Log,
-    /// Time from a request's making to its completion.
+    /// Time from the making of a request to its completion.
     pub lat: Log,
 }
 

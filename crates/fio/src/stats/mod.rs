@@ -36,10 +36,11 @@ use std::ops::Range;
 /// Settings of statistics that fio does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Producers' data rates, in bytes a second, for which a buffer size is computed. Empty by default, since each rate
-    /// costs time at every write.
+    /// Data rates of producers, in bytes a second; a buffer size is computed for each. Empty by default, since each
+    /// rate costs CPU time at every write.
     pub logger_rates: Vec<u64>,
-    /// Collects the latencies over time, for a page. Not by default, since it costs time at every request.
+    /// True if the latencies over time are collected, for a page. False by default, since this costs CPU time at every
+    /// request.
     pub timeline: bool,
 }
 
@@ -63,8 +64,8 @@ impl Statistics {
         WaveRecorder(&mut self.recorders[jobs])
     }
 
-    /// Adds the statistics of a later, separate phase of `job`. In `later`, the statistics of that phase alone, the job
-    /// has the number `job_of_later`.
+    /// Adds the statistics of a later, separate phase of `job`. `later` contains the statistics of that phase alone,
+    /// in which the job has the number `job_of_later`.
     ///
     /// # Panics
     /// Panics if one of the statistics has no such job.

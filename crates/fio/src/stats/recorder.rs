@@ -30,7 +30,7 @@ impl Sampler {
         self.last_totals = [0; 3];
     }
 
-    /// Closes the window that ended before `now`. Returns its end, and the amount a second of each direction that
+    /// Closes the window that ended before `now`. Returns its end, and the rate per second of each direction that
     /// completed requests. Later windows up to `now` are empty, and fio takes no sample in an empty window.
     fn close(&mut self, now: Instant, totals: [u64; 3]) -> (Instant, impl Iterator<Item = (Direction, u64)>) {
         let end = self.end;
@@ -82,11 +82,11 @@ impl Batch {
 pub(super) struct Recorder {
     stats: JobStats,
     began: Instant,
-    /// End of the earliest sampling window.
+    /// End of the sampling window that ends first.
     next_sample: Instant,
     bandwidth: Option<Sampler>,
     iops: Option<Sampler>,
-    /// True if a completion has to be recorded beyond the histograms.
+    /// True if a completion updates more than the histograms: logs, loggers, timelines or batches.
     records_details: bool,
     submits: Batch,
     completes: Batch,

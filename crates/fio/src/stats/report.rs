@@ -1,5 +1,5 @@
-//! The entries of the output: a job, or the jobs of a group with `group_reporting`. Also the summary of a run status
-//! group.
+//! The entries of the output, each of which is a job or a group of jobs with `group_reporting`, and the summaries of
+//! the run status groups.
 
 use super::job::{JobStats, per_second};
 use crate::job::{BlockSize, Direction, Job};
@@ -23,13 +23,13 @@ impl Report {
         if self.job.unified_rw_reporting { &[(Direction::Read, "mixed")] } else { &SEPARATE }
     }
 
-    /// Returns the minimum and maximum block of a direction in bytes.
+    /// Returns the minimum and maximum block size of a direction in bytes.
     pub fn block_sizes(&self, direction: Direction) -> (u64, u64) {
         block_sizes(&self.job, direction)
     }
 }
 
-/// Returns the minimum and maximum block of a direction of `job` in bytes.
+/// Returns the minimum and maximum block size of a direction of `job` in bytes.
 pub(crate) fn block_sizes(job: &Job, direction: Direction) -> (u64, u64) {
     match &job.block_size[direction as usize] {
         BlockSize::Fixed(bytes) => (*bytes, *bytes),
@@ -135,7 +135,7 @@ pub fn groups(reports: &[Report]) -> Vec<(u32, Vec<GroupLine>)> {
     groups
 }
 
-/// Returns the share of its group's rate that an entry had in its windows, in percent (fio's `per=` and `bw_agg`).
+/// Returns the mean rate of an entry's windows as a percentage of its group's rate (fio's `per=` and `bw_agg`).
 pub(crate) fn share_of_group(groups: &[(u32, Vec<GroupLine>)], report: &Report, direction: Direction) -> f64 {
     let aggregate = groups
         .iter()

@@ -45,7 +45,7 @@ const OCTAVES: [Octave; 64] = {
     octaves
 };
 
-/// fio's `lat (nsec)`, `lat (usec)` and `lat (msec)` lines: counts of latencies below each bound.
+/// fio's `lat (nsec)`, `lat (usec)` and `lat (msec)` lines: counts of latencies between successive bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LatencyTable([u64; BOUNDS_NS.len() + 1]);
 
@@ -79,15 +79,16 @@ impl LatencyTable {
         add(&mut self.0, &other.0);
     }
 
-    /// Returns the counts below 2, 4, ..., 1000 nanoseconds.
+    /// Returns the counts of the bins that end at 2, 4, ..., 1000 nanoseconds.
     pub fn ns(&self) -> &[u64] {
         &self.0[..10]
     }
-    /// Returns the counts from 1 microsecond to below 2, 4, ..., 1000 microseconds.
+    /// Returns the counts of the bins that end at 2, 4, ..., 1000 microseconds. The first one begins at 1 microsecond.
     pub fn us(&self) -> &[u64] {
         &self.0[10..20]
     }
-    /// Returns the counts from 1 millisecond to below 2, 4, ..., 2000 milliseconds, and of longer latencies.
+    /// Returns the counts of the bins that end at 2, 4, ..., 2000 milliseconds, and of the bin of longer latencies. The
+    /// first one begins at 1 millisecond.
     pub fn ms(&self) -> &[u64] {
         &self.0[20..]
     }
@@ -158,8 +159,8 @@ fn add(mine: &mut [u64], theirs: &[u64]) {
     }
 }
 
-/// Returns `count` of `total` in percent, and at least `least` if `count` is not zero: fio prints no zero for a small
-/// count.
+/// Returns `count` as a percentage of `total`, but at least `least` if `count` is not zero: fio prints no zero for a
+/// small count.
 pub(crate) fn share(count: u64, total: u64, least: f64) -> f64 {
     if count == 0 || total == 0 { 0.0 } else { (100.0 * count as f64 / total as f64).max(least) }
 }

@@ -33,11 +33,11 @@ const NS_PER_S: u128 = 1_000_000_000;
 /// While the device works on writes, the producer adds `rate` bytes a second. The bytes of a write leave the buffer
 /// when the write completes. Time without an in-flight write does not count (a logger would have waited for data), and
 /// the backlog never falls below zero (the logger would have written less). The required size of the buffer is the
-/// maximum backlog. The block that is being filled comes in addition.
+/// maximum backlog. The block that the producer is filling needs space in addition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggerBuffer {
     rate: u64,
-    /// Backlog in bytes times nanoseconds a second, so that it is exact.
+    /// Backlog in bytes multiplied by 10^9 (nanoseconds per second), so that it is an exact integer.
     backlog: u128,
     backlog_max: u128,
     busy_ns: u128,
@@ -82,7 +82,8 @@ impl LoggerBuffer {
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.backlog_max.div_ceil(NS_PER_S)).unwrap_or(u64::MAX)
     }
-    /// Returns true if the writes were at least as fast as the producer. If not, no buffer is large enough for long.
+    /// Returns true if the writes were at least as fast as the producer. If not, the backlog grows without limit, and
+    /// no buffer is large enough.
     pub fn is_fast_enough(&self) -> bool {
         self.bytes * NS_PER_S >= self.busy_ns * u128::from(self.rate)
     }
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn one_long_write_needs_rate_times_its_latency() {
-        // Each write has 4 KiB and takes 1 ms; the 50th takes 300 ms.
+        // Each write transfers 4 KiB and takes 1 ms; the 50th takes 300 ms.
         let mut buffer = LoggerBuffer::new(2_000_000);
         let mut now = 0;
         for i in 0..100 {

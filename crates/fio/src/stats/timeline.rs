@@ -6,7 +6,7 @@
 
 use flashlab_sim::Duration;
 
-/// Greatest number of intervals.
+/// Maximum number of intervals.
 pub const COLUMNS_MAX: usize = 240;
 /// Width of an interval before the first doubling.
 const INTERVAL_MIN: Duration = Duration::from_us(10);
@@ -66,8 +66,8 @@ impl Column {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Returns the middle of the row that holds the given percentile, within the least and the greatest latency. Returns
-    /// `None` without requests.
+    /// Returns the middle of the row that holds the given percentile, within the least and the greatest latency.
+    /// Returns `None` without requests.
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -131,7 +131,7 @@ impl Timeline {
         self.columns[column].record(latency, bytes);
     }
 
-    /// Returns the index of the interval at a time, after as many doublings as it takes.
+    /// Returns the index of the interval that contains `at`. Doubles the width as often as needed.
     fn column_of(&mut self, at: Duration) -> usize {
         loop {
             let column = at.as_ns() / self.interval.as_ns();
@@ -155,7 +155,7 @@ impl Timeline {
             .collect();
     }
 
-    /// Adds the requests of a job that ran in parallel. The wider intervals of the two remain.
+    /// Adds the requests of a job that ran in parallel. The result has the wider intervals of the two.
     pub(super) fn merge(&mut self, other: &Timeline) {
         let mut other = other.clone();
         while self.interval < other.interval {

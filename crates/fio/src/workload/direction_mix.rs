@@ -2,14 +2,14 @@
 //!
 //! fio draws a direction for each request. After a change of direction, however, the new direction continues without a
 //! draw until the number of its requests has reached its share of the number that the other direction had at the
-//! change. A rare direction therefore hardly ever falls short of its share. An even mix is drawn freely, because the
-//! bound is half of the expected number.
+//! change. A rare direction therefore hardly ever falls short of its share. An even mix is in effect drawn freely,
+//! because the bound is only half of the other direction's number.
 
 use crate::job::Direction;
 use crate::random::{Purpose, Seed};
 use flashlab_sim::Rng;
 
-/// The mix of reads and writes in their shares.
+/// The state of a mix of reads and writes.
 #[derive(Clone, Debug)]
 pub(crate) struct DirectionMix {
     /// Share of the reads in percent.
@@ -43,7 +43,7 @@ impl DirectionMix {
         self.current
     }
 
-    /// Counts a request. Its direction may differ from the last draw because of a rate.
+    /// Counts a request. Its direction may differ from the last draw if a rate delays the drawn direction.
     #[inline]
     pub(crate) fn count(&mut self, direction: Direction) {
         self.current = direction;

@@ -1,8 +1,8 @@
 //! A wave of jobs as one workload.
 //!
-//! The earliest request is submitted first; jobs with requests at the same instant go in their order. A request needs
-//! no allocation (except a write under `sync=1`): outstanding requests are stored in a slab, and the index there is the
-//! request's id.
+//! The earliest request is submitted first; jobs with requests at the same instant submit them in the order of the
+//! jobs. A request needs no allocation (except a write under `sync=1`): outstanding requests are stored in a slab, and
+//! the index in the slab is the request's id.
 
 use crate::iolog::Iolog;
 use crate::job::{Direction, Job, SyncWrites};
@@ -17,13 +17,13 @@ use std::collections::{BinaryHeap, VecDeque};
 /// A job and the files that it runs on.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
-    /// One clone of a job.
+    /// The job to run. Each clone is a task of its own.
     pub job: &'a Job,
     /// Files of the job, or the device alone.
     pub files: Vec<File>,
     /// Position in the whole job file, clones counted, from 0. Jobs at different positions have different offsets.
     pub number: u32,
-    /// A number of this run, for the offsets under `randrepeat=0`.
+    /// A number specific to this run, which determines the offsets under `randrepeat=0`.
     pub entropy: u64,
     /// Contents of the `read_iolog=` file.
     pub iolog: Option<Iolog>,
@@ -69,15 +69,14 @@ enum Outstanding {
     Io(Io),
     /// A completed write with its outstanding flush.
     Durable(Box<(Io, Spent)>),
-    /// A flush, as a write of no bytes behind the previous request.
+    /// A flush, represented as a write of zero bytes at the offset of the previous request.
     Flush(Io),
-    /// Cached pages are dropped.
+    /// A request that drops cached pages.
     Invalidate,
 }
 
 impl<R: Record> Jobs<R> {
-    /// Returns the wave of the jobs of `tasks`, which start at `start`. The calls to `record` identify a job by its
-    /// index in `tasks`.
+    /// Returns a wave that runs `tasks` from `start` on. The calls to `record` identify a job by its index in `tasks`.
     ///
     /// # Errors
     /// Returns an error if a job cannot run on its files.
@@ -195,7 +194,7 @@ impl<R: Record> Jobs<R> {
         self.slots.len() as u32 - 1
     }
 
-    /// Handles the completions that are more than a successful request.
+    /// Handles the completions that need more than the recording of a successful request.
     #[cold]
     fn handle_special_completion(&mut self, completion: &Completion) {
         let Completion { id, at, status, ref spent } = *completion;
@@ -230,7 +229,7 @@ impl<R: Record> Jobs<R> {
         self.vacate(id, job, had_next);
     }
 
-    /// Frees a slot. Its job may have something to submit since.
+    /// Frees a slot. Schedules its job if the completion has given it something to submit.
     #[inline]
     fn vacate(&mut self, slot: RequestId, job: u32, had_next: bool) {
         self.free.push(slot.0 as u32);

@@ -53,8 +53,8 @@ impl Lengths {
         match self {
             Lengths::Fixed(bytes) => Some(*bytes),
             Lengths::Range { min, max } => {
-                // fio draws from `min..min + max` and rounds down to a multiple. The remainder of `max` above a
-                // multiple is the share of `max`.
+                // fio draws from `min..min + max` and rounds down to a multiple of `min`. If `max` is not a multiple,
+                // its share is the remainder, `max % min` of `max` draws.
                 let fitting = if room >= *max { *max } else { room - room % min };
                 (fitting > 0).then(|| (min * (1 + rng.below(fitting) / min)).min(*max))
             }

@@ -5,8 +5,8 @@
 //!
 //! - `submitter` is the loop of a job in simulated time.
 //! - `stream` generates the requests of a job, and `direction_mix` their directions.
-//! - `offsets` chooses the offsets in one file. `prefetch` draws random offsets in advance, and `series` groups requests
-//!   that differ only in their offset.
+//! - `offsets` chooses the offsets in one file. `prefetch` draws random offsets in advance, and `series` groups
+//!   requests that differ only in their offset.
 //! - `region` is the part of a file that a job covers.
 //! - `length` chooses the size of a request.
 //! - `pace` limits the rate.

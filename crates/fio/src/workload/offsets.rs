@@ -30,7 +30,7 @@ pub(crate) struct FileOffsets {
     pub(crate) done: bool,
     /// True if a time-based job began the region again since the last call of [`FileOffsets::take_wrapped`].
     wrapped: bool,
-    /// The last trim of `trimwrite`, until its write.
+    /// Offset and length of the last trim of `trimwrite`, until the range is written.
     pub(crate) trimmed: Option<(u64, u64)>,
 }
 
@@ -83,7 +83,7 @@ impl FileOffsets {
         }
     }
 
-    /// Returns true if the last request is the first one of another pass of a time-based job.
+    /// Returns true if a time-based job began another pass since the last call.
     pub(crate) fn take_wrapped(&mut self) -> bool {
         std::mem::take(&mut self.wrapped)
     }
@@ -236,7 +236,7 @@ impl FileOffsets {
         Some(group)
     }
 
-    /// Returns the last `count` offsets of a group, so that they are used again.
+    /// Puts the last `count` offsets of a group back, so that they are used again.
     pub(crate) fn put_back(&mut self, count: usize) {
         self.prefetch.put_back(count);
         self.prefetch_left += count as u64;
@@ -265,8 +265,8 @@ impl FileOffsets {
                 loop {
                     let drawn = offsets.below(slots[d]) * align / unit;
                     let block = map.next_free(drawn)?;
-                    // If the directions differ in their alignment, a free block may lie inside a slot that is partly
-                    // done. The whole slot is then requested again.
+                    // If the directions differ in their alignment, a free block may lie inside a slot that was partly
+                    // accessed. The whole slot is then requested again.
                     let relative = block * unit - block * unit % align;
                     map.insert(block);
                     let room = end.saturating_sub(start + relative);
@@ -275,7 +275,7 @@ impl FileOffsets {
                     };
                     let first = relative / unit;
                     if first == block {
-                        // As in fio, a request is truncated before a block that is done.
+                        // As in fio, a request is truncated before a block that was already accessed in this pass.
                         let wanted = length.div_ceil(unit);
                         let free = (1..wanted).find(|&i| map.contains(block + i)).unwrap_or(wanted);
                         length = length.min(free * unit);
@@ -293,7 +293,8 @@ impl FileOffsets {
 }
 
 impl Order {
-    /// Draws offsets in advance, counted from `start`. Offsets after the last one of a pass are not used.
+    /// Draws a group of offsets in advance. `start` is the offset of the first slot. Offsets after the last one of a
+    /// pass are not used.
     fn fill(&mut self, group: &mut [u64; GROUP], start: u64, direction: Direction, offsets: &mut Rng) {
         let d = direction as usize;
         match self {

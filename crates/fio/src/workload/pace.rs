@@ -1,8 +1,8 @@
 //! `rate=` and `rate_iops=`: the earliest time of the next request.
 //!
 //! The pacing is fio's linear one. The next request of a direction may be made when the bytes requested so far would
-//! have passed at the rate, counted from the start of the job (or the end of its ramp). A job that is behind catches
-//! up, even after a think time. `rate_iops` counts requests as bytes of the smallest block size.
+//! have been transferred at the rate, counted from the start of the job (or the end of its ramp). A job that is behind
+//! catches up, even after a think time. `rate_iops` counts requests as bytes of the smallest block size.
 
 use crate::job::{Direction, Job, Mix};
 use crate::workload::region::block_bounds;

@@ -12,8 +12,9 @@ pub(crate) struct OffsetPrefetch {
     group: [u64; GROUP],
     used_count: usize,
     next: [u64; GROUP],
-    /// True if `next` is drawn. `is_reported` is true if `next` was reported as upcoming.
+    /// True if `next` has been drawn.
     is_drawn: bool,
+    /// True if there is nothing to report: `next` was reported as upcoming, or has not been drawn.
     is_reported: bool,
 }
 
@@ -46,7 +47,7 @@ impl OffsetPrefetch {
         Some(&self.group)
     }
 
-    /// Returns the last `count` offsets of the group, so that they are used again.
+    /// Puts the last `count` offsets of the group back, so that they are used again.
     pub(crate) fn put_back(&mut self, count: usize) {
         self.used_count -= count;
     }
@@ -88,7 +89,7 @@ mod tests {
             assert_eq!(offset, n);
             reported.extend_from_slice(prefetch.report_upcoming());
             assert!(prefetch.report_upcoming().is_empty(), "reported twice");
-            // All groups but the first were reported, and none of the current group.
+            // The reports so far cover every group from the second one to the one after the current group.
             let group = n / GROUP as u64;
             assert!(
                 reported.iter().copied().eq(GROUP as u64..(group + 2) * GROUP as u64),

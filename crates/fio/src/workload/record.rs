@@ -33,9 +33,9 @@ pub enum Cause {
     Flush(Status),
     /// The request took longer than `max_latency=` allows.
     MaxLatency {
-        /// Time from the request's making to its completion.
+        /// Time from the making of the request to its completion.
         took: Duration,
-        /// Limit of the option.
+        /// Limit that the option sets.
         limit: Duration,
     },
 }

@@ -23,7 +23,7 @@ pub struct Region {
     pub start: u64,
     /// Length of the region in bytes.
     pub length: u64,
-    /// Size of the file in bytes, where patterns with a skip wrap.
+    /// Size of the file in bytes. A pattern with a skip wraps at the end of the file.
     pub file_size: u64,
 }
 
@@ -107,7 +107,7 @@ fn share_of(job: &Job, size: u64, file: usize, files: usize) -> u64 {
 }
 
 /// Returns the size in bytes of file number `file` of `files` after the job has laid it out. Returns `None` if the job
-/// has neither `size=` nor `filesize=` in bytes, so that the file must exist before.
+/// has neither `size=` nor `filesize=` in bytes, so that the file must already exist.
 pub fn file_bytes(job: &Job, file: usize, files: usize) -> Option<u64> {
     if let Some(bytes) = job.file_size {
         return Some(bytes);

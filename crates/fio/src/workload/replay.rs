@@ -17,8 +17,9 @@ pub(crate) struct Replay {
     files: Vec<FileId>,
     stall: bool,
     version: Version,
-    /// Time and offset of the previous entry.
+    /// Time of the previous entry.
     last_at: Duration,
+    /// Offset of the previous read, write or trim, which a flush repeats.
     last_offset: u64,
 }
 
@@ -59,8 +60,8 @@ impl Replay {
     }
 
     /// Returns the next request and its earliest time, for a replay that began at `start` and submitted its last
-    /// request at `last`. As in fio, the lines of version 3 preserve their distance to the previous line, however late
-    /// that was.
+    /// request at `last`. As in fio, an entry of version 3 keeps its recorded interval from the previous entry, however
+    /// late that entry was.
     pub(crate) fn next(&mut self, start: Instant, last: Instant) -> Option<(Instant, Replayed)> {
         let entry = self.entries.next()?;
         let at = match self.version {

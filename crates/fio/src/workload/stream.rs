@@ -1,10 +1,11 @@
 //! The requests of a job in order, without time: directions, offsets, lengths, flushes, loops and limits.
 //!
 //! The rules are those of fio 3.33. A loop ends when the next offset would lie outside the region (or all blocks of the
-//! random map are done), or at the limit of `io_size` (without it: `size`) times `loops`, whichever is first. The
+//! random map were accessed), or at the limit of `io_size` (without it: `size`) times `loops`, whichever is first. The
 //! number of loops is `loops`; with `io_size`, further loops follow until it is reached. A time-based job loops
-//! forever. A buffered job drops the cached pages of its files before each loop but the first, because fio closes them
-//! there; a time-based one does so if `invalidate=1`.
+//! forever. A buffered job drops the cached pages of its files before each loop but the first, because fio closes the
+//! files between loops. A time-based job, which begins a file again without another loop, drops them only with
+//! `invalidate=1`.
 
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
@@ -36,7 +37,7 @@ pub(crate) struct Flush {
 }
 
 impl Flush {
-    /// Returns the flush as a write of no bytes that was submitted at `at`.
+    /// Returns the flush as a write of zero bytes that was submitted at `at`.
     pub(crate) fn io(&self, at: Instant) -> Io {
         let Flush { file, offset, .. } = *self;
         Io { direction: Direction::Write, file, offset, length: 0, ready: at, issued: at }
@@ -91,8 +92,8 @@ pub(crate) struct Stream {
     /// File and offset of the last request.
     last: (FileId, u64),
 
-    /// Remaining bytes and requests, at whose end no loop continues. The bytes of trims that are followed by writes do
-    /// not count.
+    /// Remaining bytes and requests. When either is used up, the job ends. The bytes of trims that are followed by
+    /// writes do not count.
     bytes_left: u64,
     requests_left: u64,
     /// Initial limits; `requests_left_before` is the value of `requests_left` at the start of the loop.
@@ -106,7 +107,7 @@ pub(crate) struct Stream {
     loops_left: u64,
     /// Bytes of the trims that are followed by writes.
     trimmed: u64,
-    /// True if the requests go through a page cache, which loses the pages of a file between two loops.
+    /// True if the requests go through a page cache. The pages of a file are dropped there between two loops.
     buffered: bool,
     /// True if a time-based job drops cached pages when it begins a file again.
     invalidates: bool,
@@ -320,7 +321,7 @@ impl Stream {
         if is_trimmed { Direction::Write } else { Direction::Trim }
     }
 
-    /// Returns true if writes follow the trims of their ranges.
+    /// Returns true if each range is trimmed before it is written.
     #[inline]
     fn trims_first(&self) -> bool {
         matches!(self.direction_choice, DirectionChoice::TrimWrite)
@@ -464,8 +465,8 @@ impl Stream {
         self.io_size_given && left > 0 && left >= self.block_max
     }
 
-    /// Ends the ramp. From here fio counts writes for `fsync`, and requests for `number_ios`. The `unreaped` requests in
-    /// flight are included.
+    /// Ends the ramp. From here on, fio counts the writes for `fsync` and the requests for `number_ios`. The latter
+    /// include the `unreaped` requests in flight.
     pub(crate) fn ramp_over(&mut self, unreaped: u64) {
         self.writes = 0;
         if let DirectionChoice::Mixed(mix) = &mut self.direction_choice {

@@ -5,7 +5,8 @@
 //! has a depth of one. The host takes no time here; a model may add it.
 //!
 //! As in fio, a job that is about to sleep (`rate`, `thinktime`) first waits for all its requests in flight. Only a
-//! replay sleeps with requests in flight, so everything that another job does during its sleep can be computed at once.
+//! replay sleeps with requests in flight. For any other job nothing happens during the sleep, so the step after the
+//! sleep is computed in advance.
 
 mod reap;
 
@@ -91,9 +92,10 @@ pub(crate) struct Submitter {
     started: bool,
     /// Time at which the job ends; [`Instant::MAX`] during the ramp and without `runtime=`.
     deadline: Instant,
-    /// Estimate of the deadline, from the start on; `None` for a job without `runtime=`.
+    /// Estimate of the deadline, which is known from the start on; `None` for a job without `runtime=`.
     expected_end: Option<Instant>,
-    /// End of a ramp that no completion has passed; otherwise [`Instant::MAX`].
+    /// End of the ramp; [`Instant::MAX`] without a ramp, and once the ramp is over. The first completion at or after
+    /// this time ends the ramp.
     ramp_end: Instant,
 
     goal: Goal,
@@ -103,12 +105,12 @@ pub(crate) struct Submitter {
     has_upcoming: bool,
     /// A direction that was drawn, but had to wait for the rate.
     delayed_direction: Option<Direction>,
-    /// Requests that are made and not submitted.
+    /// Requests that were made but not yet submitted.
     batch: VecDeque<Io>,
-    /// Number of requests that are made and not reaped. They count against the depth.
+    /// Number of requests that were made but not yet reaped. They count against the depth.
     unreaped: usize,
     completed_ios: VecDeque<CompletedIo>,
-    /// Number of requests that are completed and recorded, but not reaped.
+    /// Number of requests that have completed and were recorded, but not yet reaped.
     recorded_count: usize,
     end_flushes: Vec<Flush>,
     reaped_count: u64,
@@ -387,8 +389,8 @@ impl Submitter {
         }
     }
 
-    /// Continues like [`Submitter::continue_after_submission`] where completed requests are already recorded. If the depth
-    /// is used up, the job reaps them.
+    /// Continues like [`Submitter::continue_after_submission`] where completed requests are already recorded. If the
+    /// depth is used up, the job reaps them.
     #[inline]
     fn continue_in_series(&mut self, now: Instant, record: &mut impl Record) {
         if self.unreaped >= self.depth {

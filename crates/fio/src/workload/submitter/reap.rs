@@ -1,5 +1,5 @@
-//! Completion and end of a job: how it handles completed, failed and flushed requests, when it reaps them, and how it
-//! ends.
+//! Completions and the end of a job: how it handles flushes and requests that complete or fail, when it reaps requests,
+//! and how it ends.
 
 use super::{Goal, Next, Source, Submitter};
 use crate::job::Direction;
@@ -188,7 +188,7 @@ impl Submitter {
         }
     }
 
-    /// Handles a flush that the device rejected. It ends the job, as an error of `fsync` does in fio.
+    /// Handles a flush that the device rejected. The rejection ends the job, as an error of `fsync` does in fio.
     pub(crate) fn flush_rejected(
         &mut self,
         flush: &Io,

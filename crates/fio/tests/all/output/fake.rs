@@ -69,7 +69,7 @@ pub(crate) fn run_with(
     statistics.reports(jobs)
 }
 
-/// Returns a time that one mechanism took alone.
+/// Attributes `time` to one mechanism.
 pub(crate) fn spent_in(mechanism: Mechanism, time: Duration) -> Spent {
     let mut spent = Spent::default();
     spent[mechanism] = time;

@@ -14,7 +14,8 @@ use flashlab_sim::{Duration, FileId, Instant, Mechanism};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Names of the recorded runs of one job. `usec` and `msec` are slow enough for these units; a signal stopped `msec`.
+/// Names of the recorded runs of one job. The latencies of `usec` and `msec` are long enough to be printed in these
+/// units. A signal ended the run `msec`.
 pub(crate) const NAMES: [&str; 6] = ["depth", "fsync", "usec", "msec", "trim", "unified"];
 
 fn read(file: &str) -> String {
@@ -190,7 +191,8 @@ fn comparable(text: &str, name: &str) -> Vec<String> {
     text.lines().filter(|line| !skipped(line)).map(without_date).collect()
 }
 
-/// Returns true if the lines are equal, apart from the last digit of means and deviations, where fio's sums round.
+/// Returns true if the lines are equal, apart from the last digit of means and deviations, since fio's sums are
+/// rounded.
 fn same_line(real: &str, ours: &str) -> bool {
     let number = |word: &str| {
         let (name, value) = word.split_once('=')?;
@@ -226,7 +228,7 @@ fn the_same_latencies_give_the_same_terse_line_as_fio() {
     let fields = |line: &'_ str| line.trim_end().split(';').map(str::to_owned).collect::<Vec<_>>();
     let (real, ours) = (fields(&real), fields(&ours));
     assert_eq!(real.len(), ours.len());
-    // Each direction has 48 fields. Its last 11 fields are of windows, which the log does not contain. The CPU usage
+    // Each direction has 48 fields. The last 11 of them describe windows, which the log does not contain. The CPU usage
     // follows the directions.
     let skipped = |field: usize| match field.wrapping_sub(5) {
         n @ 0..144 => n % 48 >= 37,

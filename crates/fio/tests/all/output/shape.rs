@@ -6,7 +6,8 @@ use flashlab_fio::output::{Run, json};
 use flashlab_fio::workload::Record;
 use serde_json::Value;
 
-/// Returns each path with the type of its value, in order. Lists of job options and of bins have their own names.
+/// Returns each path with the type of its value, in order. The members of options and bins are left out, since their
+/// names differ from run to run.
 pub(crate) fn shape(value: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     walk(value, "", &mut lines);

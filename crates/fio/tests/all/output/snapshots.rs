@@ -9,9 +9,9 @@ use flashlab_fio::stats::{Report, Settings};
 use flashlab_fio::workload::{Cause, Record};
 use flashlab_sim::{Duration, Mechanism, Spent, Status};
 
-/// Returns a run of two clones, then a reader, then a job that fails. The clones write 4 KiB every 452 us for a second;
-/// each 64th write takes 20 ms longer because of a merge, and an fsync follows each tenth. The reader reads 1 MiB in 25
-/// ms at depth 2. The device rejects the write of the last job.
+/// Returns a run of two clones, and then of a reader and a job that fails. The clones write 4 KiB every 452 us for a
+/// second; each 64th write takes 20 ms longer because of a merge, and an fsync follows each tenth. The reader reads
+/// 1 MiB in 25 ms at depth 2. The device rejects the write of the last job.
 fn known() -> (Vec<Job>, Vec<Report>) {
     let mut logger = fake::job("logger", Mix::Write, true, 4_096);
     logger.group_reporting = true;

@@ -169,7 +169,7 @@ fn a_log_of_each_request_replaces_the_windows_as_in_fio() {
         to.finished(0, ms(2_000));
     });
     let write = reports[0].stats.direction(Direction::Write);
-    // fio's 4,096 bytes in 100,000 ns are 40,960 a millisecond.
+    // As in fio, 4,096 bytes in 100,000 ns are 40,960 bytes a millisecond.
     assert_eq!((write.bandwidth.min(), write.bandwidth.count()), (40_960, 1));
     assert_eq!((write.iops.min(), write.iops.count()), (1, 1));
 }

@@ -229,7 +229,7 @@ pub(crate) fn run_stopped(jobs: &[Job], at: Instant) -> (EventLog, Instant, Inst
     (events, stopped.expect("it runs for longer"), last)
 }
 
-/// Returns the fractions of the work that are done, over the whole run.
+/// Returns the fraction of the work that is done at each step of the run.
 pub(crate) fn shares_of(jobs: &[Job]) -> Vec<f64> {
     let mut shares = Vec::new();
     run_watched(jobs, |wave, now| shares.push(wave.share_done(now)));

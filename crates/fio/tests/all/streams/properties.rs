@@ -81,7 +81,7 @@ fn a_sequence_draws_an_offset_every_so_many_requests() {
     let offsets = offsets("--rw=randread:8 --bs=4k --size=16m");
     let jumps = offsets.windows(2).filter(|pair| pair[1] != pair[0] + 4096).count();
     assert_eq!(offsets.len(), 4_096);
-    // 512 groups. A few groups follow their neighbour, or meet the end of the file.
+    // There are 512 groups. A few begin where the previous group ended, or reach the end of the file.
     assert!((500..=530).contains(&jumps), "{jumps}");
 }
 
@@ -208,7 +208,7 @@ fn is_of_one_size(size: &BlockSize) -> bool {
 }
 
 proptest! {
-    /// A rate that never delays a job excludes the fast paths of jobs without a rate. Nothing else may differ.
+    /// A rate that never delays a job disables the fast paths of jobs without a rate. Nothing else may differ.
     #[test]
     fn a_rate_that_is_never_reached_changes_nothing(
         (depth, depth_low) in (1u32..12, 0u32..12),

@@ -48,7 +48,7 @@ fn recorded(text: &str, clones: usize) -> Vec<Vec<Line>> {
     let mut parts: Vec<Option<Vec<Line>>> = vec![None; clones];
     let mut undecided = Vec::new();
     for part in text.split(header).skip(1) {
-        // A log adds a file that clones share only once.
+        // A file that several clones share has only one `add` line in the whole log.
         let added = if part.contains(" add\n") { String::new() } else { "\n0 file add".to_string() };
         let log = Iolog::read(format!("{header}{added}{part}").as_bytes()).expect("fio writes iologs");
         let lines = log.entries.iter().map(|e| (e.action, e.file, e.offset, e.length)).collect();

@@ -35,7 +35,7 @@ fn iops_are_depth_over_latency() {
         let job = deep(depth, "--time_based --runtime=1");
         let mut model = FixedLatency::new(Duration::from_us(250));
         let events = run_jobs(&[job], None, &mut model);
-        // 4,000 rounds. The requests of the last round are made before the second is over.
+        // There are 4,000 rounds. The requests of the last round are made before the runtime of 1 s is over.
         assert_eq!(events.completions(0).len() as u64, u64::from(depth) * 4_000);
         assert_eq!(model.depth_max, depth as usize);
         assert_eq!(events.finished(0), Instant::from_ns(1_000_000_000));
@@ -103,7 +103,7 @@ fn a_rate_is_respected() {
         let job = deep(depth, "--rate=1m --time_based --runtime=4");
         let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
         assert_eq!(events.requests(0).len(), 4 * 256, "depth {depth}: 256 blocks of 4 KiB a second");
-        // The next request may be submitted when the bytes before it have passed at the rate.
+        // A request may be submitted when the bytes before it would have been transferred at the rate.
         for (number, io) in events.requests(0).iter().enumerate() {
             let due = number as u64 * 1_000_000_000 / 256;
             assert!(io.issued.as_ns() >= due, "depth {depth}, request {number} at {:?}", io.issued);
@@ -311,7 +311,8 @@ fn a_rejected_request_ends_its_job_and_no_other() {
 #[test]
 fn a_rejected_flush_ends_its_job() {
     let base = "--rw=write --bs=4k --size=64k";
-    // The flush is the second request under sync=1 and fsync=1, the fifth under fdatasync=4, and the last at the end.
+    // The first flush is rejected. It is the second request with fsync=1, or with sync=1 at depth 1; the fifth with
+    // fdatasync=4, or with sync=1 at depth 4; and the 17th with end_fsync=1.
     for (options, reject_from, completed) in [
         ("--sync=1", 1, 0),
         ("--sync=1 --iodepth=4", 4, 0),
@@ -355,7 +356,7 @@ fn a_buffered_job_drops_its_cached_pages_before_each_loop_but_the_first() {
         let line = format!("--ioengine=psync --rw=read --bs=4k --size=16k {options}");
         run_options(&line, 10).finished(0).as_ns() / 1_000
     };
-    // Four requests a loop; the drop of the pages takes the time of a request and is none of them.
+    // There are four requests a loop. Dropping the pages takes as long as a request, but does not count as one.
     assert_eq!(end_us("--loops=3 --direct=1"), 120);
     assert_eq!(end_us("--loops=3"), 120 + 2 * 10);
     assert_eq!(end_us("--loops=3 --invalidate=0"), 120 + 2 * 10, "fio closes the file all the same");
@@ -373,7 +374,7 @@ fn a_buffered_job_drops_its_cached_pages_before_each_loop_but_the_first() {
 fn a_stopped_job_completes_only_its_requests_in_flight() {
     for options in [
         "--iodepth=1 --ioengine=psync --direct=1",
-        // Buffered: cached pages are dropped before every third request.
+        // Buffered: cached pages are dropped after every second request.
         "--ioengine=psync --size=8k",
         "--iodepth=16",
         "--iodepth=16 --iodepth_batch_submit=4 --iodepth_batch_complete_min=4",
