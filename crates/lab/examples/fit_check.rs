@@ -1,5 +1,5 @@
-//! The closed loop of `fit`: draws virtual cards, measures them with 2 % noise, fits them, and compares the estimates
-//! with the truth.
+//! Runs `fit` in a closed loop: draws virtual cards, measures them with 2 % noise, fits them, and compares the
+//! estimates with the truth.
 //!
 //! `cargo run --release -p flashlab-lab --example fit_check -- [--seed N] [--cards N] [--verbose]`
 

@@ -1,4 +1,4 @@
-//! The Rust side of `python/benchmarks/overhead.py`: prints the seconds of the same calls and the same single requests.
+//! The Rust side of `python/benchmarks/overhead.py`: makes the same calls or single requests, and prints their seconds.
 //!
 //! `python_peer calls` runs a job of 10,000 requests 1,000 times on one bench. `python_peer batches` submits 10,000 reads
 //! one after the other to a model, 200 times.
@@ -24,7 +24,7 @@ fn main() {
     let device = Device::open(DEVICE, &library).expect("the device exists");
     let seconds = match std::env::args().nth(1).as_deref() {
         Some("batches") => batches(&device),
-        // Without an argument, as a test of the example, one of each.
+        // Without an argument, the example only checks that the job runs.
         None => run(&mut Bench::with(&device, 1), &parse(JOB)) as f64 * 0.0,
         Some(_) => calls(&device),
     };

@@ -43,7 +43,7 @@ impl Compared {
 
 /// Runs `jobs` on each of `devices`. `prepare` creates the bench of a device. The devices are independent of each
 /// other. With `write_first`, the ranges that the jobs read are written to each new device before the jobs begin.
-/// `settings` are those of the statistics.
+/// `settings` configures the statistics.
 pub fn compare(
     devices: &[Device],
     library: &Library,

@@ -27,7 +27,7 @@ pub struct DeviceFigures {
     pub error: Option<String>,
 }
 
-/// Name of the calls of `fsync` and `fdatasync` in the place of a direction.
+/// Name of the calls of `fsync` and `fdatasync` where other figures have a direction.
 pub const SYNC: &str = "sync";
 
 /// The figures of one direction of one job or group, or of its calls of `fsync` and `fdatasync`.
@@ -49,7 +49,7 @@ pub struct JobFigures {
     pub bytes_per_second: u64,
     /// Completion latency.
     pub latency: Latency,
-    /// Nanoseconds of the mean request by mechanism; they sum to the mean latency.
+    /// Mean nanoseconds per request by mechanism; they sum to the mean latency.
     pub mechanisms_ns: Mechanisms,
     /// True if most of these reads addressed data that was never written, and therefore touched no flash.
     pub unwritten: bool,
@@ -59,7 +59,7 @@ pub struct JobFigures {
 }
 
 impl JobFigures {
-    /// Returns the mechanism that took most of the time, and its share from 0 to 1; `None` if no request took time.
+    /// Returns the mechanism that took the most time, and its share from 0 to 1; `None` if no request took time.
     pub fn most(&self) -> Option<(&'static str, f64)> {
         let sum: f64 = self.mechanisms_ns.0.iter().map(|(_, ns)| ns).sum();
         let most = self.mechanisms_ns.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -92,8 +92,7 @@ impl Latency {
 }
 
 /// Returns the figures of each direction of `report` in which a request completed, and those of its calls of `fsync`
-/// and `fdatasync` if they took time. `t_read` is the read time of the
-/// device's array, if the device has one.
+/// and `fdatasync` if they took time. `t_read` is the read time of the device's array, if the device has one.
 pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
     let unwritten = t_read.is_some_and(|t_read| reads_unwritten(report, t_read));
     let figure = |(direction, name): &(Direction, &'static str)| {
@@ -128,7 +127,7 @@ fn syncs_per_second(stats: &JobStats) -> f64 {
     if runtime_ms == 0 { 0.0 } else { 1_000.0 * stats.sync.count() as f64 / runtime_ms as f64 }
 }
 
-/// Returns the runtime of a job in both directions.
+/// Returns the runtime of a job: the longest of its directions.
 fn runtime_ms(stats: &JobStats) -> u64 {
     stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! Files on a bare device: the meaning of `directory=` without a filesystem.
 //!
-//! Files follow one another, each from a multiple of [`ALIGNMENT`] on, and have no metadata. A file that grows moves to
-//! the end, behind the last file. [`FileId::DEVICE`] still names the whole device.
+//! Files follow one another, each starts at a multiple of [`ALIGNMENT`], and they have no metadata. A file that grows
+//! moves to the end, behind the last file. [`FileId::DEVICE`] still names the whole device.
 
 use flashlab_sim::{Completion, FileId, Geometry, Instant, Model, Observer, PowerCut, Request, RestoreError};
 use std::ops::Range;
@@ -42,9 +42,10 @@ impl Files {
     /// Reserves `size` bytes for file `number`, behind all other files.
     ///
     /// # Errors
-    /// The number of free bytes, if it is less than `size`.
+    /// Returns the number of free bytes if it is less than `size`.
     pub(crate) fn create(&mut self, number: usize, size: u64) -> Result<(), u64> {
-        // The size is rounded down to whole units because files are written in requests of this alignment.
+        // The free space is rounded down to whole multiples of the alignment, because files are written in requests of
+        // this size.
         let left = self.device.geometry().capacity.saturating_sub(self.end) / ALIGNMENT * ALIGNMENT;
         if size > left {
             return Err(left);

@@ -1,4 +1,4 @@
-//! The iologs that jobs replay with `read_iolog=`, read through the caller.
+//! The iologs that jobs replay with `read_iolog=`. The caller provides the function that reads the files.
 
 use flashlab_fio::iolog::{Iolog, IologError};
 use flashlab_fio::job::Job;
@@ -39,8 +39,8 @@ impl fmt::Display for IologFileError {
 
 impl std::error::Error for IologFileError {}
 
-/// Returns the iologs that `jobs` replay, each once, with their paths. `read` returns the bytes of a file, or the reason
-/// why it cannot be read.
+/// Returns the iologs that `jobs` replay, each once, with their paths. `read` returns the bytes of a file, or the
+/// reason why it cannot be read.
 pub fn read_all(
     jobs: &[Job],
     read: &dyn Fn(&str) -> Result<Vec<u8>, String>,

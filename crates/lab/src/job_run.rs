@@ -114,8 +114,8 @@ fn per_second(count: u64, milliseconds: u64) -> f64 {
     if milliseconds == 0 { 0.0 } else { 1_000.0 * count as f64 / milliseconds as f64 }
 }
 
-/// Returns a note that files lie on the bare device, if a job has `directory=`, or that buffered clones share a region of
-/// the device. It is meant for devices without a filesystem.
+/// Returns a note that files lie on the bare device, if a job has `directory=`, or that buffered clones share a region
+/// of the device. The note is meant for devices without a filesystem.
 pub fn files_on_bare_device(invocation: &Invocation) -> Option<String> {
     let Some(directory) = invocation.jobs.iter().find_map(|job| job.directory.as_ref()) else {
         return clones_on_one_region(&invocation.jobs);
@@ -126,8 +126,8 @@ pub fn files_on_bare_device(invocation: &Invocation) -> Option<String> {
     ))
 }
 
-/// Returns a note on buffered clones that use the same region of the device. Each of them would have files of its own in
-/// fio, and its own pages in the cache.
+/// Returns a note on buffered clones that use the same region of the device. In fio, each clone would have files of its
+/// own, and pages of its own in the cache.
 fn clones_on_one_region(jobs: &[Job]) -> Option<String> {
     let has_twin = |job: &&Job| {
         let twins = jobs.iter().filter(|other| other.name == job.name && other.wave == job.wave);

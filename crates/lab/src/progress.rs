@@ -73,12 +73,12 @@ impl Progress {
         lock(&self.0.news).push(line.into());
     }
 
-    /// Requests the run to stop: no further request is submitted, and requests in flight complete.
+    /// Asks the run to stop: no further request is submitted, and requests in flight complete.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the run has been requested to stop.
+    /// Returns true if the run has been asked to stop.
     pub fn is_stopped(&self) -> bool {
         if self.0.stop_check.as_ref().is_some_and(|check| check()) {
             self.stop();

@@ -1,7 +1,7 @@
 //! Rank correlation: agreement of two series in the order of their values.
 
-/// Returns Spearman's rank correlation of two series of equal length. Equal values share the mean of their ranks. None if a
-/// series has fewer than two different values.
+/// Returns Spearman's rank correlation of two series of equal length. Equal values share the mean of their ranks.
+/// Returns `None` if a series has fewer than two different values.
 ///
 /// # Panics
 /// If the series differ in length.

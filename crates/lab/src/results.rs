@@ -92,14 +92,15 @@ pub struct Choice {
 }
 
 impl Answer {
-    /// Returns the choice with the smallest median of the slowdowns, of all or of those that a power cut does not damage.
+    /// Returns the choice with the smallest median slowdown. Considers the choices that a power cut may damage only if
+    /// `fragile_too` is true.
     fn fastest(&self, fragile_too: bool) -> Option<&Choice> {
         let candidates = self.choices.iter().filter(|choice| fragile_too || !choice.fragile);
         candidates.min_by(|a, b| a.times_fastest.total_cmp(&b.times_fastest))
     }
 
-    /// Returns the choice under which the flash lasts for the most repetitions, of those that a power cut does not
-    /// damage.
+    /// Returns, of the choices that a power cut does not damage, the one under which the flash lasts for the most
+    /// repetitions.
     fn longest_lived(&self) -> Option<&Choice> {
         let known = self.choices.iter().filter(|choice| choice.repetitions.is_some() && !choice.fragile);
         known.max_by(|a, b| a.repetitions.unwrap_or(0.0).total_cmp(&b.repetitions.unwrap_or(0.0)))
@@ -227,7 +228,7 @@ pub enum Published {
 pub struct Reference {
     /// The origin of the figure.
     pub kind: ReferenceKind,
-    /// The closed form with its arguments, `G1, rho 0.9346`, the publication, or the measurement.
+    /// Name of the closed form with its arguments (`G1, rho 0.9346`), of the publication, or of the measurement.
     pub name: String,
     /// The figure.
     pub mean: f64,

@@ -1,5 +1,4 @@
-//! Statistics of a device in the terms of reports: write amplification, wear, garbage collection, hits of the map,
-//! lifetime.
+//! Statistics of a device in the terms of reports: write amplification, wear, garbage collection, map hits, lifetime.
 //!
 //! All of them come from [`Model::observe`]. A figure that the device does not count is absent, not zero.
 

@@ -13,9 +13,9 @@ use flashlab_sim::{FileId, Geometry, Op};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Returns the ranges in whole blocks, sorted and disjoint. Jobs of one wave run concurrently, so none of them can rely
-/// on the writes of another. `written` contains the ranges that were written before; the function adds those that the
-/// jobs write completely.
+/// Returns the ranges that `jobs` read before any of them writes, in whole blocks, sorted and disjoint. Jobs of one
+/// wave run concurrently, so none of them can rely on the writes of another. `written` contains the ranges that were
+/// written before; the function adds those that the jobs write completely.
 pub(crate) fn ranges(
     jobs: &[Job],
     traces: &BTreeMap<String, Trace>,
@@ -58,8 +58,8 @@ fn reads(job: &Job) -> bool {
     matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite)
 }
 
-/// Returns an upper limit of the bytes that the job reads of its region: all of them, unless the job passes through the
-/// region once and ends early.
+/// Returns an upper limit of the bytes that the job reads from each of its regions. The limit matters only if the job
+/// passes through the region once and ends early.
 fn most_read(job: &Job) -> u64 {
     if job.pattern.random || job.pattern.sequence_skip != 0 || job.time_based || job.loops > 1 {
         return u64::MAX;
@@ -104,8 +104,9 @@ fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
 /// Size of the regions in which a recording's reads are noted.
 const REGION: u64 = 1 << 20;
 
-/// Adds the regions that a recording reads and that were not written before the recording, so that memory depends on
-/// the size of the device only. A fault of the recording ends them; the run reports it.
+/// Adds the regions that a recording reads and that were not written before the recording. Whole regions are noted, so
+/// that the memory use depends on the size of the device only. At a fault in the recording, the search ends; the run
+/// reports the fault.
 fn recorded(source: &Source, capacity: u64, written: &Ranges, read: &mut Ranges) {
     let mut regions = vec![0_u64; capacity.div_ceil(REGION * 64) as usize];
     for step in source.steps().into_iter().flatten() {

@@ -108,7 +108,7 @@ pub(crate) fn job(of: &Job, ran: Duration) -> Job {
 }
 
 impl<R> WriteRecorder<R> {
-    /// Creates a recorder for a wave of `jobs` jobs that forwards to `inner`.
+    /// Creates a recorder that forwards to `inner`, for a wave of `jobs` jobs.
     pub(crate) fn new(jobs: usize, inner: R) -> WriteRecorder<R> {
         WriteRecorder { inner, jobs: (0..jobs).map(|_| WrittenRanges::default()).collect() }
     }

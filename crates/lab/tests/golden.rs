@@ -39,7 +39,7 @@ fn name(cell: &Cell) -> String {
 }
 
 /// Formats a figure with eight significant digits: more precision than any of its inputs has, and enough to reveal a
-/// change. A deviation has as many decimals as its mean, and a single run has none.
+/// change. A deviation has as many decimals as its mean, and a single run has no deviation.
 fn simulated(cell: &Cell) -> String {
     let (mean, sd) = (cell.simulated.mean, cell.simulated.sd);
     let before_the_point = mean.abs().max(1.0).log10().floor() as usize + 1;
@@ -259,7 +259,7 @@ fn a_seed_is_a_run_and_another_seed_another() {
     assert_eq!(paths(&other), paths(at91), "a seed is no parameter");
 }
 
-/// Experiments that take about a minute; they run with a second seed in the full form only.
+/// Experiments that take about a minute; they run with a second seed only if FLASHLAB_FULL is set.
 const LONG: &[&str] = &["endurance", "gc", "hmb", "wear"];
 
 #[test]

@@ -16,8 +16,8 @@ use flashlab_sim::Duration;
 use flashlab_sim::{Geometry, Observer};
 use host_delays::{HostDelays, Load};
 
-/// Seeds beside the one of the exact comparison.
-/// Seed 27 once gave a wrong program unit, and seed 48 a second level of the map cache.
+/// Seeds in addition to the one of the exact comparison. Seed 27 once gave a wrong program unit, and seed 48 a second
+/// level of the map cache.
 const SEEDS: [u64; 8] = [2, 3, 5, 6, 16, 21, 27, 48];
 
 const DESTROY: Options = Options { destroy: true, whole_device: false };
@@ -104,7 +104,7 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     } else {
         bytes(mapping.program_unit)
     };
-    // So short programs differ by less than a microsecond between erase blocks.
+    // Programs this short differ by less than a microsecond between erase blocks.
     let allocation_unit = Value::Bytes(nand.erase_block);
     let allocation_unit = if nand.t_prog <= Duration::from_us(20) {
         Truth::ExactOrNone(allocation_unit)
@@ -122,7 +122,7 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
         (Name::Capacity, bytes(card.capacity)),
         (Name::QueueDepth, depth),
         (Name::MapCoverage, coverage),
-        // The bus hides it: the array streams faster than the wires transfer.
+        // The bus hides the page: the array streams faster than the wires transfer.
         (Name::ReadPage, Truth::None),
         (Name::ProgramUnit, program_unit),
         (Name::OpenUnits, seen(Value::Count(mapping.open_units.into()))),
@@ -185,7 +185,8 @@ fn the_probe_finds_the_numbers_of_the_shipped_ssds() {
     }
 }
 
-/// A wrong answer with high confidence breaks the rule of the probe, whatever the seed of the medium and of the offsets.
+/// A wrong answer with high confidence breaks the rule of the probe, whatever the seed of the medium and of the
+/// offsets.
 #[test]
 fn no_seed_gives_a_wrong_answer_with_high_confidence() {
     let library = Library::built_in().expect("the library is sound");
@@ -203,8 +204,8 @@ fn no_seed_gives_a_wrong_answer_with_high_confidence() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Loads of a host: mean delays up to four times the access time of a card, with stalls of the scheduler, and with phases
-/// that begin and end within a pattern.
+/// Loads of a host: mean delays up to four times the access time of a card, with stalls of the scheduler, and with
+/// phases that begin and end within a pattern.
 fn loads() -> Vec<Load> {
     let load = |mean_us, stall_each, phase_s| Load {
         mean: Duration::from_us(mean_us),
@@ -257,7 +258,7 @@ fn a_busy_host_gives_no_wrong_answer_with_high_confidence() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Returns the frame of findings that come from elsewhere.
+/// Returns the `Findings` of a device with an empty list, which the caller replaces.
 fn empty(device: &Device) -> Findings {
     Findings {
         target: device.argument.clone(),
@@ -317,7 +318,7 @@ fn counterfeit_capacity_is_found() {
     }
 }
 
-/// A target that fails on anything but a read.
+/// A target that panics on any action except reads and idle times.
 struct ReadOnly(VirtualTarget);
 
 impl Target for ReadOnly {

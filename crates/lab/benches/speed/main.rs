@@ -5,14 +5,15 @@
 //! All measurements use the same parts as a user: profiles, fio jobs, full statistics, exact scheduling. "count only"
 //! is the translation layer alone, without time. The drive is `nvme/reference` (8 channels of 4 dies, pages of 16 KiB
 //! with four 4 KiB units each, 256 pages per block). It is written once sequentially before reads are measured; before
-//! writes are measured, six times its capacity is written at random. Spare is that of the closed forms of write
-//! amplification: (T - U) / U, where T is the raw pages without the reserve that garbage collection keeps free, and U
-//! the mapped pages. CPU seconds are those of the process, on one core except for experiments, which use all cores.
+//! writes are measured, six times its capacity is written at random. The spare is (T - U) / U, as in the closed forms
+//! of write amplification: T is the number of raw pages without the reserve that garbage collection keeps free, and U
+//! the number of mapped pages. CPU seconds are those of the process, on one core except for experiments, which use all
+//! cores.
 //!
 //! The yardstick is MQSim on one core with a device of the same shape: 46 to 53 thousand 4 KiB random reads and 88 to
 //! 104 thousand steady random writes per CPU second. Each row names the workload, the device and the number of
-//! requests, so that MQSim can run the same. With `MQSIM=PROGRAM`, the benchmark also runs MQSim. Figures of different
-//! machines are not comparable. The benchmark prints figures and asserts none.
+//! requests, so that MQSim can run the same. With `MQSIM=PROGRAM`, the benchmark also runs MQSim. Figures from
+//! different machines are not comparable. The benchmark prints figures and asserts none.
 
 mod mqsim;
 
@@ -40,7 +41,7 @@ static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
 const REPEATS: usize = 5;
 const MILLION: f64 = 1e6;
 const GIB: u64 = 1 << 30;
-/// Number of capacities written at random before random writes are in a steady state.
+/// Number of drive writes at random addresses after which random writes are in a steady state.
 const DRIVE_WRITES: u64 = 6;
 /// Size in bytes of a program operation of the reference drive.
 const PAGE: u64 = 16 << 10;
@@ -200,7 +201,8 @@ fn writes(library: &Library) {
         drop(bench);
         count_only(&opened, spare, &device).print();
         println!("  effective spare, without the reserve of garbage collection: {effective:.2} %");
-        // Look-ups: the map entry when a unit is accepted, programmed and moved, and the valid bit of its old copy.
+        // Look-ups of a write: the map entry when the unit is accepted and each time that it is programmed, and the
+        // valid bit of its old copy.
         let look_ups = 2.0 + exact.amplification.unwrap_or_default();
         println!(
             "  {:.0} ns a write; its {look_ups:.1} look-ups in large tables take {:.0} ns on this machine where sixteen wait together",
@@ -210,8 +212,8 @@ fn writes(library: &Library) {
     }
 }
 
-/// Measures a random look-up, in nanoseconds, in a table as large as the map of 64 GiB, with sixteen look-ups in
-/// parallel.
+/// Returns the nanoseconds of a random look-up in a table as large as the map of a 64 GiB drive, if sixteen look-ups
+/// run in parallel.
 fn look_up_ns() -> f64 {
     const TOGETHER: usize = 16;
     const ROUNDS: u64 = 500_000;
@@ -221,7 +223,8 @@ fn look_up_ns() -> f64 {
     let mut sum = 0;
     let start = ProcessTime::now();
     for _ in 0..ROUNDS {
-        // The next sixteen look-ups depend on the values found, so they cannot begin before these have ended.
+        // The addresses of the next sixteen look-ups depend on the values of these sixteen, so the two groups cannot
+        // overlap.
         let places: [u64; TOGETHER] = std::array::from_fn(|_| rng.below(units) ^ (sum & 1));
         sum += places.iter().map(|place| u64::from(table[*place as usize])).sum::<u64>();
     }

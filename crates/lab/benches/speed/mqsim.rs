@@ -1,20 +1,21 @@
 //! Runs MQSim for comparison with SSDs, if `MQSIM` names its program (built from github.com/CMU-SAFARI/MQSim, MIT).
 //!
-//! MQSim simulates an array of the same shape with the same times. Its reads run with the whole map in memory, as in
-//! flashlab, or with 2 MiB of the map, its default, for which its speed is about that of the yardstick. Its map has one
-//! entry per page and no write buffer packs pages: a write of 4 KiB programs 16 KiB, and reads them first if they are
-//! mapped. Its writes run on a smaller drive, with 17 GiB of pages, the same spare and greedy garbage collection.
-//! Writes are measured between two numbers of writes, at which garbage collection is already active. About at the
-//! second number, or later, MQSim stops by itself with all requests in flight (commit 7ec40e3); the measurement counts
-//! the requests serviced by then.
+//! MQSim simulates an array of the same shape with the same times. Its reads run either with the whole map in memory,
+//! as in flashlab, or with 2 MiB of the map in memory, which is MQSim's default and gives about the speed of the
+//! yardstick. Its map has one entry per page, and no write buffer collects small writes into pages: a write of 4 KiB
+//! programs a whole page of 16 KiB, after reading this page if it is mapped. Its writes run on a smaller drive with
+//! 17 GiB of pages, the same spare and greedy garbage collection. The measurement of writes begins and ends at two
+//! given numbers of writes, and garbage collection is active at both. MQSim stops by itself near the second number or
+//! later, with all requests in flight (commit 7ec40e3); the measurement counts the requests serviced by then.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const READS: u64 = 300_000;
-/// Numbers of writes between which MQSim is measured, and the least difference for a valid measurement.
+/// Numbers of writes between which MQSim is measured.
 const WRITES: [u64; 2] = [1_500_000, 2_250_000];
+/// Minimum number of writes in a valid measurement.
 const WRITES_LEAST: u64 = 250_000;
 /// Clock ticks per second of the CPU times in /proc, as on every Linux architecture that runs MQSim.
 const TICKS: f64 = 100.0;

@@ -1,4 +1,4 @@
-//! Buffered jobs: the page cache above the device, and the jobs that have no model.
+//! Buffered jobs: the page cache above the device, and the checks for jobs that the model does not cover.
 
 use super::runner::{Runner, run_wave};
 use super::stoppable::{Wave, WaveProgress};
@@ -8,30 +8,30 @@ use flashlab_host::page_cache::{Advice, Counters, PAGE, PageCache};
 use flashlab_sim::{FileId, Instant};
 use std::fmt;
 
-/// The reason why a buffered job has no model.
+/// The reason why the model does not cover a buffered job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unmodelled {
     /// The job runs on a filesystem, whose metadata is written back too.
     Filesystem,
-    /// The host of the device has no page cache in its profile.
+    /// The profile of the device's host describes no page cache.
     Host,
-    /// The device moves bytes.
+    /// The device moves bytes, so it has no host with a page cache.
     Bytes,
     /// The device's blocks are larger than pages.
     Blocks,
-    /// io_uring with several requests in flight.
+    /// The job uses io_uring with several requests in flight.
     IoUring,
-    /// Trims.
+    /// The job trims.
     Trim,
-    /// `verify=`
+    /// The job sets `verify=`.
     Verify,
-    /// `sync_file_range=`
+    /// The job sets `sync_file_range=`.
     SyncFileRange,
-    /// `invalidate=0` on files, which the layout leaves in the cache.
+    /// The job sets `invalidate=0` and has files, whose pages remain in the cache after the layout.
     Invalidate,
-    /// Another job at the same time has `direct=1`.
+    /// Another job that runs at the same time has `direct=1`.
     Direct,
-    /// Another job at the same time gives the kernel other advice on its pattern.
+    /// Another job that runs at the same time gives the kernel different advice about its pattern.
     Advice,
 }
 
@@ -77,7 +77,8 @@ impl fmt::Display for Unmodelled {
     }
 }
 
-/// Returns the error of a buffered job without a model, with the command that records the job under a real kernel.
+/// Returns the error of a buffered job that the model does not cover, with the command that records the job under a
+/// real kernel.
 pub(super) fn refused(job: &Job, filesystem: Option<&str>, why: Unmodelled) -> BenchError {
     let filesystem = filesystem.unwrap_or(if job.directory.is_some() { "ext4" } else { "none" });
     let record = why
@@ -97,7 +98,7 @@ fn advice(job: &Job) -> Advice {
     }
 }
 
-/// Returns the first reason for which a job alone has no model.
+/// Returns the first reason why the model does not cover a job, regardless of the other jobs.
 fn unmodelled(job: &Job) -> Option<Unmodelled> {
     let is_io_uring = job.engine == Engine::Asynchronous && !job.has_one_request_at_a_time();
     [
@@ -112,7 +113,8 @@ fn unmodelled(job: &Job) -> Option<Unmodelled> {
 }
 
 impl Bench {
-    /// Checks the buffered jobs of a wave, and makes the page cache that they use. Returns false if the wave has none.
+    /// Checks the buffered jobs of a wave, and creates the page cache that they use. Returns false if the wave has no
+    /// buffered job.
     pub(super) fn prepare_cache(&mut self, wave: &[Job]) -> Result<bool, BenchError> {
         let is_buffered = |job: &&Job| job.buffered && !self.replays_recording(job);
         let Some(first) = wave.iter().find(is_buffered) else { return Ok(false) };
@@ -162,7 +164,7 @@ impl Bench {
         ran
     }
 
-    /// Writes back the dirty pages that buffered jobs left, as the close of their files does on a raw device.
+    /// Writes back the dirty pages that buffered jobs left, as closing their files does on a raw device.
     pub(super) fn close_cache(&mut self) {
         if let Some(mut cache) = self.cache.take() {
             let now = self.now;

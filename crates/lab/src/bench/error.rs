@@ -17,7 +17,7 @@ pub enum BenchError {
         /// The job.
         job: String,
     },
-    /// A job trims files, which the filesystem cannot do.
+    /// A job trims files, which the filesystem does not support.
     NoTrim {
         /// The job.
         job: String,
@@ -72,7 +72,7 @@ pub enum BenchError {
         /// The job.
         job: String,
     },
-    /// A job sets `write_iolog=` in a wave that has `verify=`.
+    /// A job sets `write_iolog=` in a wave in which a job sets `verify=`.
     IologOfVerify {
         /// The job.
         job: String,
@@ -245,9 +245,9 @@ fn reason_of_rejected_flush(status: Status) -> &'static str {
 pub enum RecordingError {
     /// The job sets an option that does not apply to a recording.
     Option(&'static str),
-    /// The recording has to run together with other jobs.
+    /// The recording would run together with other jobs, but must run alone.
     NotAlone,
-    /// The recording has to run on a device with a filesystem or files.
+    /// The recording would run on a device with a filesystem or files, but needs the bare device.
     OnFiles,
     /// The recording reaches beyond the end of the device.
     TooLarge {
@@ -258,7 +258,7 @@ pub enum RecordingError {
         /// Capacity of the device in bytes.
         capacity: u64,
     },
-    /// The recording cannot be read or replayed. The text has the place and kind of the fault.
+    /// The recording cannot be read or replayed. The text states the place and kind of the fault.
     Faulty(String),
 }
 
@@ -286,7 +286,7 @@ impl fmt::Display for RecordingError {
     }
 }
 
-/// Returns the first request that failed or took too long as an error; the job that made it ended there.
+/// Returns, as an error, the first request that failed or took too long. The job of this request ended with it.
 pub fn refusal(reports: &[Report]) -> Option<BenchError> {
     let failed = reports.iter().find_map(|report| Some((report, report.stats.failure?)));
     failed.map(|(report, failure)| match failure.cause {

@@ -60,7 +60,7 @@ pub struct Bench {
     /// it prepared did.
     written: Ranges,
     progress: Progress,
-    /// Page cache of the host, as its profile describes it.
+    /// Parameters of the host's page cache, from the host's profile.
     page_cache: PageCacheParameters,
     /// The page cache of buffered jobs. Between two waves it holds no pages.
     cache: Option<Box<PageCache>>,
@@ -476,7 +476,7 @@ impl Bench {
         })
     }
 
-    /// Returns the wear of the device's erase blocks, or `None` if its model has none.
+    /// Returns the wear of the device's erase blocks, or `None` if its model reports no erase blocks.
     pub fn wear(&self) -> Option<Wear> {
         Wear::of(self.device())
     }
@@ -635,13 +635,13 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
 
 /// Name of the phase that writes the ranges that jobs read later.
 const PRECONDITION_PHASE: &str = "writing data that is read later";
-/// Bytes of a request in this phase.
+/// Length in bytes of the requests of the precondition phase.
 const PRECONDITION_REQUEST_BYTES: u64 = 1 << 20;
-/// Idle time after this phase.
+/// Idle time after the precondition phase.
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
-/// No job runs beyond this instant. An [`Instant`] has room for the delay, ramp, runtime and pause of a job (at most a
-/// hundred years each) beyond it.
+/// No job runs beyond this instant. An [`Instant`] has room beyond it for the delay, ramp, runtime and pause of a job
+/// (at most a hundred years each).
 const END: Instant = Instant::from_ns(YEARS * 365 * 86_400 * 1_000_000_000);
 const YEARS: u64 = 150;
 
@@ -662,7 +662,7 @@ fn is_read_or_overwritten(job: &Job) -> bool {
     matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite) || job.overwrite || job.read_iolog.is_some()
 }
 
-/// Returns the ranges of jobs that run together.
+/// Returns the index ranges of the jobs that run together.
 pub(crate) fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
     let mut waves: Vec<Range<usize>> = Vec::new();
     for (n, job) in jobs.iter().enumerate() {

@@ -20,7 +20,7 @@ pub(super) fn run_wave<W: Wave>(
     Ok((workload, last))
 }
 
-/// Connects a device and a workload from an instant on, and returns the instant of the last event.
+/// A way to run a workload on a device from the instant `begin` on. Running returns the instant of the last event.
 pub(super) trait Runner {
     fn run(self, model: &mut dyn Model, workload: &mut impl Workload, begin: Instant) -> Instant;
 }

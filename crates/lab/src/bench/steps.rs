@@ -11,11 +11,12 @@ pub struct Steps {
     bench: Bench,
     next_id: u64,
     in_flight: u64,
-    /// Completions that happened before the last submission and were not collected yet.
+    /// Completions that happened before the last submission and have not been collected yet.
     completed: VecDeque<Completion>,
 }
 
-/// Requests are in flight, so jobs cannot run and the device cannot be saved.
+/// The error of an operation that needs an idle bench, with the number of requests in flight. With requests in flight,
+/// jobs cannot run and the device cannot be saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InFlight(pub u64);
 
@@ -32,7 +33,7 @@ impl fmt::Display for InFlight {
 impl std::error::Error for InFlight {}
 
 impl Steps {
-    /// Returns `bench` without requests in flight.
+    /// Wraps `bench`. At first, no request is in flight.
     pub fn new(bench: Bench) -> Steps {
         Steps { bench, next_id: 0, in_flight: 0, completed: VecDeque::new() }
     }
@@ -71,8 +72,8 @@ impl Steps {
         self.completed.pop_front().or_else(|| self.complete(Instant::MAX))
     }
 
-    /// Advances the time to `limit`, and passes the completions up to that instant to `completed`. The device works in
-    /// the background if no request is in flight.
+    /// Advances the time to `limit`, and passes the completions up to that instant to `completed`. A device without
+    /// requests in flight can use the time for background work.
     pub fn advance(&mut self, limit: Instant, mut completed: impl FnMut(Completion)) {
         self.completed.drain(..).for_each(&mut completed);
         while let Some(completion) = self.complete(limit) {
@@ -117,7 +118,7 @@ impl Steps {
         }
     }
 
-    /// Returns the next completion up to `limit`, at whose instant the time then is.
+    /// Advances the time to the next completion and returns it. Returns `None` if there is none up to `limit`.
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         if self.in_flight == 0 {
             return None;

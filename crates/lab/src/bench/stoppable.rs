@@ -6,7 +6,7 @@ use flashlab_fio::workload::{Jobs, Record};
 use flashlab_recording::{ReadStep, ReplayJob};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Request, Workload};
 
-/// Number of events between two checks of the stop flag and reports of progress.
+/// Number of events between two checks of the stop flag. Each check also reports the progress.
 const EVENTS_PER_CHECK: u32 = 1_024;
 
 /// A workload that can end early.

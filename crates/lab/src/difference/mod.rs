@@ -164,7 +164,7 @@ pub struct FigureDifference {
     pub b: f64,
     /// 100 (B - A) / A; `None` if A is zero.
     pub percent: Option<f64>,
-    /// |B - A| in standard deviations of the difference; `None` if no file states a deviation above zero.
+    /// |B - A| in standard deviations of the difference; `None` if neither file states a deviation above zero.
     pub deviations: Option<f64>,
 }
 
@@ -221,7 +221,7 @@ impl LineDifference {
     }
 }
 
-/// Returns the mechanisms of two lines, or nothing if only one of them has any.
+/// Returns the mechanisms of two lines, or nothing unless both lines have mechanisms.
 fn mechanisms(a: &Line, b: &Line) -> Vec<MechanismDifference> {
     if a.mechanisms.is_empty() || b.mechanisms.is_empty() {
         return Vec::new();
@@ -248,8 +248,8 @@ fn mechanisms(a: &Line, b: &Line) -> Vec<MechanismDifference> {
 impl Difference {
     /// Compares B with A.
     ///
-    /// Lines are paired by their names, lines of equal name in order. If each file has only one device, or only one job,
-    /// these names may differ, as between a run on hardware and a simulation.
+    /// Lines are paired by their names. Several lines with the same name are paired in order. If each file has only one
+    /// device, or only one job, these names may differ, as between a run on hardware and a simulation.
     ///
     /// # Errors
     /// Returns an error if the results have no line in common.
@@ -308,7 +308,7 @@ fn nothing_in_common(a: &ResultFile, b: &ResultFile) -> DifferenceError {
     DifferenceError::NothingInCommon { a: first(a), b: first(b) }
 }
 
-/// Returns the names whose values differ or exist on one side only, first in the order of A.
+/// Returns the values that differ or exist on one side only: those of A in its order, then those that only B has.
 fn changed<N: AsRef<str> + PartialEq, T: PartialEq + Clone>(a: &[(N, T)], b: &[(N, T)]) -> Vec<Changed<T>> {
     let of = |all: &[(N, T)], name: &N| {
         all.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())

@@ -28,7 +28,7 @@ pub enum ReadError {
         /// Message of the parser.
         message: String,
     },
-    /// The text is no measurement in a known format.
+    /// The text is not a measurement in a known format.
     Import(ImportError),
 }
 
@@ -84,7 +84,7 @@ fn limit_percentiles(line: &mut Line) {
     line.figures.iter_mut().filter(is_percentile).for_each(|figure| figure.value = figure.value.min(limit));
 }
 
-/// The members by which a file is recognised.
+/// The members of a JSON file that identify its format.
 #[derive(Deserialize, Default)]
 struct Head {
     #[serde(default, deserialize_with = "exists")]
@@ -291,14 +291,14 @@ fn figure_of(quantity: Quantity, value: f64) -> Figure {
 /// Job, direction and mechanisms of a line of `bench --output-format=json`.
 type JobMechanisms = (String, String, Vec<(String, f64)>);
 
-/// Returns the time per request by mechanism that flashlab adds to fio's JSON; nothing for a file of fio itself.
+/// Returns the time per request by mechanism that flashlab adds to fio's JSON; nothing for a file that fio wrote.
 fn mechanisms_of_jobs(text: &str) -> Vec<JobMechanisms> {
     #[derive(Deserialize)]
     struct Document {
         #[serde(default)]
         jobs: Vec<Value>,
     }
-    // The importer has read the document. Text of fio may precede it.
+    // The importer has read the document. Messages of fio may precede it.
     let start = text.find('{').unwrap_or(0);
     let document = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Document>().next();
     let Some(Ok(document)) = document else { return Vec::new() };
@@ -353,7 +353,7 @@ fn of_measurements(measurements: &Measurements, mechanisms: &[JobMechanisms]) ->
     }
 }
 
-/// Returns the mechanisms of the only job of this name; clones of a job have none.
+/// Returns the mechanisms of the job with this name; none if several jobs share the name, as the clones of a job do.
 fn take(mechanisms: &[JobMechanisms], job: &str, direction: &str) -> Vec<(String, f64)> {
     let mut found = mechanisms.iter().filter(|(name, of, _)| name == job && of == direction);
     match (found.next(), found.next()) {

@@ -174,7 +174,7 @@ fn a_damaged_file_is_refused_with_its_place() {
     let foreign = message(b"{\"cats\": 3}");
     assert!(!foreign.is_empty());
     ResultFile::parse(b"{\"devices\": [{\"device\": 1}]}").expect_err("no name");
-    // Every shorter text is refused, and none ends in a panic.
+    // Every shorter text is refused, and none causes a panic.
     let whole = br#"{"devices":[{"device":"d","jobs":[]}]}"#;
     for length in 0..whole.len() {
         ResultFile::parse(&whole[..length]).expect_err("a part of a file");

@@ -129,8 +129,8 @@ impl Experiment {
         }
     }
 
-    /// Returns true if a number of the cell's device was fitted on this table of an experiment, in whichever column: the
-    /// profile of a fit may stand in a column of another name.
+    /// Returns true if a number of the cell's device was fitted on the table and row of the cell in an experiment, in
+    /// any column: the column that shows a fitted profile may have another name than the column that it was fitted on.
     fn is_measured_by(&self, cell: &MeasuredCell, outcome: &Outcome) -> bool {
         let table = cell_name(&cell.table, &cell.row, "");
         let is_of_table = |fitted: &String| {

@@ -6,7 +6,7 @@
 //! | `percent` | each cell is within this many percent of its published mean or reference, or of `expected` |
 //! | `apart_percent` | each cell is at least this many percent away from `expected = { row = figure }` |
 //! | `sd` | each cell is within this many published standard deviations of its published mean |
-//! | `against`, `at_least` | at least this many cells are above or below the cell of the other table as published |
+//! | `against`, `at_least` | at least this many cells lie above or below the other table's cell as in the publication |
 //! | `below`, `at_least`, `at_most` | each figure lies within these limits |
 //! | `ratio_to`, `at_least`, `at_most` | the ratio of each cell to the cell in that row lies within these limits |
 //! | `equal_percent` | the cells of each row differ by at most this many percent of their mean |
@@ -45,7 +45,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// Returns the distance of `value` from the interval; at most 0 inside.
+    /// Returns the distance of `value` from the interval; zero or negative inside.
     fn beyond(self, value: f64) -> f64 {
         (self.least - value).max(value - self.most)
     }
@@ -319,7 +319,7 @@ fn error_of(cell: &Cell, expected: Option<f64>) -> f64 {
     expected.map_or(f64::INFINITY, |expected| 100.0 * (cell.simulated.mean - expected) / expected)
 }
 
-/// Counts the columns in which the simulated figures have the same order between both tables as the published figures.
+/// Counts the columns in which the simulated figures of the two tables are in the same order as the published ones.
 fn same_side(
     bound: &BoundDefinition,
     bounded: &[&Cell],

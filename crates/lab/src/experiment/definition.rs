@@ -60,9 +60,9 @@ pub struct Definition {
     /// Requirements on the results.
     #[serde(default, rename = "bound")]
     pub bounds: Vec<BoundDefinition>,
-    /// Sources of the numbers that columns, rows and filesystems set by key, by the path of the number. Their form is
-    /// that of `[source]` in profiles; `condition` is for numbers that the publication states. A number without an
-    /// entry counts as set by hand.
+    /// Sources of the numbers that columns, rows and filesystems set, by the path of the number. Their form is that of
+    /// `[source]` in profiles; `condition` is for numbers that the publication states. A number without an entry counts
+    /// as set by hand.
     #[serde(default)]
     pub sources: BTreeMap<String, Source>,
     /// Limit for the free parameters of the model.
@@ -92,7 +92,7 @@ pub enum Kind {
     Recorded,
     /// Recorded boots from root images.
     Rootfs,
-    /// Volumes on timed devices, and the bare devices beside them.
+    /// Volumes on timed devices, compared with the bare devices.
     Volume,
     /// Volumes over a fast and a slow drive with several sets of targets.
     Tiering,
@@ -144,7 +144,7 @@ pub struct Endurance {
     pub job: String,
     /// Number of seeds; each seed draws one medium.
     pub seeds: u32,
-    /// Wear is steady if an estimate differs by at most this much from the one for half the history.
+    /// Wear is steady if all estimates since the midpoint of the history lie within this many percent of each other.
     pub steady_percent: f64,
 }
 
@@ -238,7 +238,7 @@ pub struct BoundDefinition {
     pub from: Option<String>,
     /// Largest error in percent of the published mean, or of `expected`.
     pub percent: Option<f64>,
-    /// Smallest error in percent of `expected`, whose figures the cells must miss.
+    /// Smallest error in percent of `expected`: the cells must miss these figures.
     pub apart_percent: Option<f64>,
     /// Figures by row that `percent` refers to instead of the published means, and that `apart_percent` refers to.
     pub expected: Option<toml::Table>,
@@ -254,14 +254,14 @@ pub struct BoundDefinition {
     pub ratio_to: Option<String>,
     /// The row after which a curve has its largest relative fall.
     pub knee: Option<String>,
-    /// Number of rows by which the knee may lie elsewhere.
+    /// Maximum number of rows between `knee` and the largest relative fall.
     #[serde(default)]
     pub rows_away: usize,
-    /// Minimum of a figure or a ratio; with `against`, of the columns that agree.
+    /// Minimum of a figure or a ratio; with `against`, of the number of cells that agree.
     pub at_least: Option<f64>,
     /// Maximum of a figure or a ratio.
     pub at_most: Option<f64>,
-    /// Upper limit that a figure must be below.
+    /// Exclusive maximum of a figure.
     pub below: Option<f64>,
 }
 

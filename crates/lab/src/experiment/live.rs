@@ -58,7 +58,7 @@ pub struct LiveRow {
     pub name: String,
     /// Backend of the block device: `loop`, `lio-file`, `lio-ramdisk`, `ours`, `nbdkit`, `qemu-storage-daemon`.
     pub path: String,
-    /// Way to the backend: `device` (a block device with a filesystem) or `in-process`.
+    /// Access to the backend: `device` (a block device with a filesystem) or `in-process`.
     #[serde(default = "device")]
     pub how: String,
     /// Number of connections to a server.

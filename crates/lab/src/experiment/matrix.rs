@@ -28,9 +28,9 @@ struct ReadyStep<'a> {
 /// The steps of a place that a run executes.
 #[derive(Clone, Copy)]
 pub(super) enum Extent {
-    /// All steps, with the buffers of loggers.
+    /// All steps, and the measurement of logger buffers.
     Whole,
-    /// The first steps, without the buffers of loggers.
+    /// The first steps, without the measurement of logger buffers.
     #[cfg(feature = "fit")]
     Steps(usize),
 }
@@ -183,7 +183,8 @@ fn writes(jobs: &[Job]) -> bool {
     jobs.iter().any(|job| job.pattern.mix != Mix::Read)
 }
 
-/// Repeats the first run with a logger at half the rate that this run reached, and returns the largest buffer in bytes.
+/// Repeats the first run with loggers that write at half the rate of that run, and returns the largest logger buffer in
+/// bytes.
 fn logger_bytes(mut bench: Bench, jobs: &[Job], first: &Measured) -> Result<Option<u64>, BenchError> {
     if first.writes.count() == 0 || first.runtime_ms == 0 {
         return Ok(None);

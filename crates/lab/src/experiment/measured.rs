@@ -159,7 +159,7 @@ impl Measured {
 /// Returns the number of bytes in the first part of a unit such as `MiB/s`.
 ///
 /// # Panics
-/// The unit is none of bytes; definitions of experiments are refused if they have another one.
+/// Panics if the unit is not a unit of bytes. Definitions of experiments are refused if they have another unit.
 pub(super) fn bytes_of(unit: &str) -> f64 {
     match unit.split('/').next() {
         Some("B") => 1.0,

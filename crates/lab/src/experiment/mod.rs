@@ -72,7 +72,7 @@ pub struct Experiment {
     other_value: Option<OtherValue>,
 }
 
-/// Names of cells that an error lists.
+/// Maximum number of cell names that an error lists.
 const CELLS_SHOWN: usize = 12;
 
 /// The result of running an experiment of any kind.
@@ -81,7 +81,7 @@ struct Outcome {
     /// The devices and the cells that each of them determines.
     devices: Vec<Place>,
     filesystems: Vec<Filesystem>,
-    /// Free parameters that the experiment has beside those of its devices.
+    /// Free parameters that the experiment has in addition to those of its devices.
     parameters: Vec<Parameter>,
     cells: Vec<MeasuredCell>,
     /// Figures from theory, by the name of the cell that is compared with them.
@@ -152,7 +152,7 @@ impl Experiment {
     /// user's.
     ///
     /// # Panics
-    /// If the experiment is of another kind.
+    /// Panics if the experiment is of another kind.
     pub fn set_endurance(&mut self, settings: EnduranceSettings) {
         assert_eq!(
             self.kind(),
@@ -180,8 +180,8 @@ impl Experiment {
         self.check_matches(patterns, &names)
     }
 
-    /// Rejects the first bound that matches no cell of a run. The cells of a run with the user's own devices may lack
-    /// those of a bound.
+    /// Rejects the first bound that matches no cell of a run. Skips runs with the user's own devices, which may lack
+    /// the cells of a bound.
     fn check_bounds(&self, outcome: &Outcome) -> Result<(), ExperimentError> {
         if self.endurance.devices.is_some() {
             return Ok(());
@@ -281,7 +281,7 @@ impl Experiment {
         columns.map(|column| Ok((column.clone(), self.device(column, "", library)?))).collect()
     }
 
-    /// Returns the inputs of a run, for the hash of inputs, that neither the experiment's files nor the devices'
+    /// Returns further inputs of a run for the hash of inputs: those that neither the two TOML files nor the devices'
     /// numbers contain.
     fn further_inputs(&self, devices: &[&Device]) -> Vec<String> {
         let states = devices.iter().filter_map(|device| device.state.as_ref()).map(|state| state.checksum());
@@ -308,7 +308,7 @@ fn with_keys(argument: &str, keys: &str) -> String {
     format!("{argument}{separator}{keys}")
 }
 
-/// Returns the argument of a device with the relative paths of profiles and of a state put below `base`.
+/// Returns the argument of a device. Resolves relative paths of profiles and of a state from `base`.
 fn relative_to(base: &Path, argument: &str) -> String {
     let below = |path: &str| base.join(path).display().to_string();
     let is_profile = |path: &str| path.ends_with(".toml");

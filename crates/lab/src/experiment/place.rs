@@ -1,7 +1,7 @@
 //! The places of a matrix, each of which runs alone and with other numbers than its profiles have.
 //!
-//! A search over the numbers of an experiment's profiles needs the cells of few places at many points. A cell that a place
-//! gives here is the one that [`Experiment::run`] gives with these numbers.
+//! A search over the numbers of an experiment's profiles needs the cells of a few places for many sets of numbers.
+//! These cells equal those that [`Experiment::run`] gives with the same numbers.
 
 use super::matrix::{self, Extent, Matrix};
 use super::pattern::cell_name;
@@ -38,7 +38,7 @@ pub(crate) struct MatrixPlace {
 }
 
 impl Experiment {
-    /// Returns the places that have cells; none if the experiment is no matrix.
+    /// Returns the places that have cells; none if the experiment is not a matrix.
     pub(crate) fn matrix_places(&self, library: &Library) -> Result<Vec<MatrixPlace>, ExperimentError> {
         if self.kind() != Kind::Matrix {
             return Ok(Vec::new());

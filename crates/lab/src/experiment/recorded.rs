@@ -19,17 +19,17 @@
 //! | table | cell | unit |
 //! |---|---|---|
 //! | `NAME: elapsed` | time of the first replay | `s` |
-//! | `NAME: p99` | 99th percentile of the operations that the user waits for, in the first replay | `ms` |
+//! | `NAME: p99` | 99th percentile of the latency of operations that the user waits for, in the first replay | `ms` |
 //! | `NAME: flash writes` | programmed bytes per byte that the host wrote, in the second half of the replays | `ratio` |
 //! | `NAME: life` | days until the first erase block fails, if the workload repeats without a pause | `days` |
 //!
-//! Each device is new, and is first written up to the capacity of the recorded disk; the rest of it is empty. The days
-//! assume that the erases of the second half spread evenly over all blocks; the block with the lowest limit ends the
-//! life.
+//! Each device is new, and is first written up to the capacity of the recorded disk; the rest of the device is empty.
+//! The days assume that the erases of the second half spread evenly over all blocks; the block with the lowest limit
+//! ends the life.
 //!
-//! The answers of the results compare the filesystems of each workload by the medians over the devices. They also state the
-//! bytes of the recording's writes per byte of the payload, which do not depend on the device. A device that is smaller than
-//! the recorded disk has no cells.
+//! The answers of the results compare the filesystems of each workload by the medians over the devices. They also state
+//! the bytes of the recording's writes per byte of the payload, a ratio that does not depend on the device. A device
+//! that is smaller than the recorded disk has no cells.
 
 use super::error::ExperimentError;
 use super::map_parallel::map_parallel;
@@ -110,8 +110,9 @@ struct Replayed {
     p99_ns: u64,
     /// Bytes of the recording's writes.
     written_bytes: u64,
-    /// Programmed and written bytes in the second half of the replays.
+    /// Programmed bytes in the second half of the replays.
     programmed_late: u64,
+    /// Bytes that the host wrote in the second half of the replays.
     written_late: u64,
     /// Days until the first block fails.
     days: Option<f64>,
@@ -122,7 +123,7 @@ struct Replayed {
 }
 
 impl Replayed {
-    /// Returns the repetitions until the first block fails.
+    /// Returns the number of replays until the first block fails.
     fn repetitions(&self) -> Option<f64> {
         let each_s = self.late_ns as f64 / 1e9 / f64::from(self.late);
         Some(self.days? * 86_400.0 / each_s)
@@ -251,7 +252,8 @@ fn replay(recording: &Recording<'_>, device: &Device, seed: u64, repeats: u32) -
     })
 }
 
-/// Returns the days until the block with the lowest limit fails, if `programmed` bytes in `ns` spread evenly.
+/// Returns the days until the block with the lowest limit fails, if the device programs `programmed` bytes in every
+/// `ns` nanoseconds, spread evenly over its blocks.
 fn days(wear: &Wear, programmed: u64, ns: u64) -> Option<f64> {
     let lowest = f64::from(*wear.limits.iter().min()?);
     let whole = lowest * wear.erase_counts.len() as f64 * wear.bytes as f64;
@@ -302,7 +304,7 @@ fn cell(metric: Metric, recording: &Recording<'_>, column: &str, found: &Replaye
     Some(MeasuredCell::of_one_run((&table, &recording.filesystem.name, column), unit, figure))
 }
 
-/// Compares the filesystems of a workload. `found` has filesystem, column and measurement.
+/// Compares the filesystems of a workload. An element of `found` has filesystem, column and measurement.
 fn answer(settings: &Settings, workload: &RecordedWorkload, found: &[(&str, &str, &Replayed)]) -> Answer {
     let best = |column: &str| {
         found.iter().filter(|(_, there, _)| *there == column).map(|(.., r)| r.elapsed_ns).min().unwrap_or(0)

@@ -1,4 +1,5 @@
-//! Experiments of kind `rootfs`: recorded boots from root images, replayed on each card, beside published boot times.
+//! Experiments of kind `rootfs`: recorded boots from root images, replayed on each card and compared with published
+//! boot times.
 //!
 //! ```toml
 //! kind = "rootfs"
@@ -8,7 +9,7 @@
 //! published_on = "kthn-16gb"         # column of the published boot times
 //! fitted_on = ["EROFS", "SquashFS (xz)"]   # a row with little processor time, and one with much
 //! uncompressed_bytes = 324_000_000   # base of the compression ratios: the "uncompressed filesystem size" of mksquashfs
-//! unlike = ["EROFS (lzma)"]          # rows whose published ratio the published options cannot have
+//! unlike = ["EROFS (lzma)"]          # rows whose published ratio cannot result from the published options
 //! [[rootfs.image]]
 //! name = "EROFS"
 //! recording = "erofs"                # the file is recordings/erofs.rec; it may be missing
@@ -18,13 +19,14 @@
 //!
 //! | table | cell | unit |
 //! |---|---|---|
-//! | `boot time` | boot on the card of the publication: the fixed part and the replay | `s` |
+//! | `boot time` | time of the boot on the card of the publication: the fixed part plus the replay | `s` |
 //! | `compression ratio` | size of the image over the uncompressed size; in the column of the publication, although the card has no effect | `%` |
 //! | `boot on each card` | the same boot on every card | `s` |
 //!
-//! The fixed part is the time of firmware, kernel and drivers, which the recordings lack. A recording counts instructions;
-//! the time of an instruction converts them. Both numbers are fitted in each run on the published times of the two rows of
-//! `fitted_on`: the time of an instruction on their difference, the fixed part on the first. All other rows are predicted.
+//! The fixed part is the time of firmware, kernel and drivers, which the recordings lack. A recording counts
+//! instructions; the time of an instruction converts their number to time. Both numbers are fitted in each run on the
+//! published times of the two rows of `fitted_on`: the time of an instruction on their difference, the fixed part on
+//! the first. All other rows are predicted.
 //!
 //! Each card is new, and is first written up to the end of the recorded disk. Sleeps of the boot count as instructions.
 
@@ -55,7 +57,7 @@ pub struct Settings {
     pub fitted_on: [String; 2],
     /// Size of all files without compression in bytes.
     pub uncompressed_bytes: u64,
-    /// Images whose published compression ratio the published options cannot have.
+    /// Images whose published compression ratio cannot result from the published options.
     #[serde(default)]
     pub unlike: Vec<String>,
     /// Images, one row each.
@@ -108,7 +110,8 @@ struct Boot<'a> {
 struct Fit {
     /// Time of an instruction in picoseconds.
     instruction_ps: u64,
-    /// Time of firmware, kernel and drivers in nanoseconds. Less than 0 if the replay alone is longer than the boot.
+    /// Time of firmware, kernel and drivers in nanoseconds. Negative if the replay alone is longer than the published
+    /// boot.
     fixed_ns: i64,
 }
 
@@ -269,8 +272,9 @@ fn fit(
     })
 }
 
-/// Finds both numbers from two boots, each with its published nanoseconds and a function from the time of an instruction to
-/// the nanoseconds of the replay; none if no time of an instruction gives the published difference.
+/// Finds both numbers from two boots. Each boot has its published nanoseconds, and a function that returns the
+/// nanoseconds of the replay for a time of an instruction. Returns `None` if no time of an instruction gives the
+/// published difference.
 fn solve<E>(
     (light_ns, light): (i64, impl Fn(u64) -> Result<i64, E>),
     (heavy_ns, heavy): (i64, impl Fn(u64) -> Result<i64, E>),
@@ -280,8 +284,8 @@ fn solve<E>(
     Ok(Some(Fit { instruction_ps, fixed_ns: light_ns - light(instruction_ps)? }))
 }
 
-/// Returns the first number from `low` to `high` for which `holds` is false, by bisection; none if it holds for all. `holds`
-/// is true for small numbers and false for large ones.
+/// Returns the first number from `low` to `high` for which `holds` is false, by bisection, or `None` if `holds` is true
+/// for all of them. `holds` is true for small numbers and false for large ones.
 fn first_false<E>(
     mut low: u64,
     high: u64,
@@ -305,7 +309,7 @@ fn published_s(experiment: &Experiment, table: &str, row: &str, column: &str) ->
     }
 }
 
-/// Compares the cells with the publication in sentences.
+/// Returns sentences that compare the cells with the publication.
 fn notes(experiment: &Experiment, settings: &Settings, fit: Fit, cells: &[MeasuredCell]) -> Vec<String> {
     let column = &settings.published_on;
     let pairs = |table: &str| -> Vec<(&str, f64, f64)> {

@@ -21,10 +21,10 @@
 //!
 //! The names of cells are `table value unit/column`: `randread 1 GiB/HMB 64 MiB`. Each step starts from a prepared
 //! device and runs the values of the range in order; each point starts from the state after the previous point. The
-//! steps of all columns run in parallel, as many as fit in memory. Each of them prepares a device of its own, which is
-//! the same by construction, because a copy would take as much memory as the device. Published figures
-//! are in `published.toml` under the same table and row. Verbal descriptions of curves are in `[[shape]]`, with `table`
-//! and `text`.
+//! steps of all columns run in parallel, as many as fit in memory. Each of them prepares its own device instead of
+//! copying a prepared one: the result is the same, and a copy would save no memory. Published figures are in
+//! `published.toml` under the same table and row. Verbal descriptions of curves are in `[[shape]]`, with `table` and
+//! `text`.
 
 use super::definition::{Range, Step};
 use super::error::ExperimentError;
@@ -246,8 +246,8 @@ fn hits(x: f64, look_ups: &[(&'static str, u64)]) -> Option<MapHits> {
         let count = look_ups.iter().find(|(known, _)| *known == place).map_or(0, |(_, count)| *count);
         count as f64 / all as f64
     };
-    // The table of the whole map is in host memory, because the map may not fit into the drive's. The directory of map
-    // pages is in the drive's memory.
+    // The table of the whole map is in host memory, because the map may not fit into the drive's memory. The directory
+    // of map pages is in the drive's memory.
     let (sram, hmb) = (share("sram") + share("directory"), share("hmb") + share("table"));
     (all > 0).then(|| MapHits { x, sram, hmb, miss: share("miss") })
 }

@@ -23,8 +23,8 @@ fn differs(simulated: f64, other: f64) -> bool {
     (simulated - other).abs() > simulated.abs().max(other.abs()) * DIFFERENCE
 }
 
-/// Returns the names of cells, each given with its column. In the kinds [`Kind::Recorded`] and [`Kind::Rootfs`], whose
-/// columns have hundreds of cells, returns their number instead.
+/// Returns the names of `cells`, which are pairs of a name and a column. In the kinds [`Kind::Recorded`] and
+/// [`Kind::Rootfs`], whose columns have hundreds of cells, returns the number of cells in each column instead.
 fn list(kind: Kind, cells: &[(String, String)]) -> String {
     if !matches!(kind, Kind::Recorded | Kind::Rootfs) {
         return cells.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");

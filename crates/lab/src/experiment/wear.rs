@@ -27,10 +27,10 @@
 //! | `erases-mean`, `-min`, `-max`, `-sd`, `-range` | erases of the blocks in use; `-range` is maximum minus minimum | `erases` | |
 //! | `erases-cv` | standard deviation of the erases divided by the mean | `%` | |
 //! | `blocks-erased-at-least` | number of blocks with this many erases or more | `blocks` | `erases` |
-//! | `most-erases-of-others` | maximum erases among the blocks with fewer erases | `erases` | `erases` |
-//! | `identity-error` | relative difference between the erases in the iterations and programmed bytes per block size | `%` | |
+//! | `most-erases-of-others` | maximum erases among the blocks with fewer than `erases` erases | `erases` | `erases` |
+//! | `identity-error` | relative difference between the erases in the iterations and the programmed bytes divided by the block size | `%` | |
 //! | `failures` | blocks that failed in the iterations | `blocks` | |
-//! | `first-failure` | time of the first failure, to the iteration; no cell if no block failed | `min`, `h`, `days`, `iterations` | |
+//! | `first-failure` | time up to the end of the first iteration with a failure; no cell if no block failed | `min`, `h`, `days`, `iterations` | |
 //!
 //! Each pair of step and column is a new device with one history; the pairs run in parallel. A device that becomes
 //! read-only ends its iterations. The results also contain, for each step and column, the erase counts of all blocks,
@@ -421,8 +421,8 @@ impl History {
         })
     }
 
-    /// Returns the figure of a measure; `None` if the device lacks a counter that the measure needs, or if no block
-    /// failed.
+    /// Returns the figure of a measure; `None` if the device lacks a counter that the measure needs, or if the measure
+    /// is the first failure and no block failed.
     fn figure(&self, measure: &Measure, now: &Counters, wear: Option<&Wear>) -> Option<f64> {
         let since = |name| now.since(&self.at_begin, name) as f64;
         let erases = wear.map(Wear::erases);

@@ -7,10 +7,10 @@ use flashlab_fio::job::Direction;
 use flashlab_fit::estimate::Candidate;
 use flashlab_fit::observation::{Observation, Quantity, State, Step};
 
-/// Deviation that a measurement is expected to have, as a share of its value.
+/// Expected standard deviation of a measurement, as a share of its value.
 const SHARE: f64 = 0.02;
 
-/// Name, fio options beyond the block size and the direction's `rw`, and the state before, of each candidate.
+/// Candidates: name, observed direction, fio options, and the state of the area before the job.
 const CANDIDATES: [(&str, Direction, &str, State); 15] = [
     (
         "512 B random reads",
@@ -84,7 +84,7 @@ const CANDIDATES: [(&str, Direction, &str, State); 15] = [
     ),
 ];
 
-/// Bytes that a candidate accesses, and the range of the wide random reads.
+/// Size of the area of a candidate whose options state no other size, in bytes.
 const AREA: u64 = 256 << 20;
 
 /// Returns the candidates and the steps that predict them, each on a new device.
@@ -125,6 +125,6 @@ pub(super) fn candidates(
     Ok((candidates, steps))
 }
 
-/// A read that changes nothing.
+/// Job that begins a new history: a read that changes nothing.
 const FRESH: [&str; 6] =
     ["--name=new", "--direct=1", "--rw=read", "--bs=512", "--number_ios=1", "--size=512"];

@@ -14,7 +14,7 @@ use flashlab_sim::Rng;
 /// Standard deviation of the noise, as a share of the value.
 const NOISE: f64 = 0.02;
 
-/// The closed loop of one card.
+/// The result of the closed loop for one card.
 #[derive(Clone, Debug)]
 pub struct CheckedCard {
     /// The fit.
@@ -35,7 +35,7 @@ impl CheckedCard {
     }
 }
 
-/// The closed loop of several cards.
+/// The results of the closed loop for several cards.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     /// The cards.
@@ -43,7 +43,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Returns the numbers of estimates whose interval contains the truth, and of all that have an interval.
+    /// Returns two counts: the estimates whose interval contains the truth, and all estimates with an interval.
     pub fn covered(&self) -> (usize, usize) {
         let estimates = || self.estimates().filter(|(e, _)| e.determined != Determined::No);
         let inside = estimates().filter(|(e, truth)| e.low <= *truth && *truth <= e.high).count();
@@ -54,8 +54,8 @@ impl Checked {
         self.cards.iter().flat_map(|card| card.fit.estimate.numbers.iter().zip(card.truths.iter().copied()))
     }
 
-    /// Returns the optional numbers that the cards have and the fits estimate, that the cards have, and that the fits
-    /// estimate although the cards lack them.
+    /// Returns three counts of optional numbers: those that the cards have and the fits estimate, all that the cards
+    /// have, and those that the fits estimate although the cards lack them.
     pub fn mechanisms(&self) -> [usize; 3] {
         let has = |card: &&CheckedCard, name: &str| card.drawn.contains(&name);
         let count = |right: bool| {
@@ -65,7 +65,7 @@ impl Checked {
         [count(true), self.cards.iter().map(|card| card.drawn.len()).sum(), count(false)]
     }
 
-    /// Returns the errors of the determined numbers, ascending, as shares.
+    /// Returns the absolute errors of the determined numbers as shares of the truth, in ascending order.
     pub fn determined_errors(&self) -> Vec<f64> {
         let determined = self.estimates().filter(|(e, _)| {
             e.determined == Determined::Yes && 0.5 * (e.high - e.low) <= DETERMINED_SHARE * e.value
@@ -73,7 +73,7 @@ impl Checked {
         sorted(determined.map(|(e, truth)| (e.value / truth - 1.0).abs()).collect())
     }
 
-    /// Returns the errors of the predicted jobs, ascending, as shares.
+    /// Returns the absolute errors of the predicted jobs as shares of the truth, in ascending order.
     pub fn prediction_errors(&self) -> Vec<f64> {
         sorted(
             self.cards
@@ -89,7 +89,7 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Returns the value below which a share of ascending values lies.
+/// Returns the value below which the given share of the ascending values lies.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(0.0)
@@ -147,15 +147,15 @@ pub fn check_card(seed: u64, number: u64, library: &Library) -> Result<CheckedCa
 const CAPACITY: u64 = 16_000_000_000 / MIB * MIB;
 const MIB: u64 = 1 << 20;
 
-/// Draws the numbers of a card: each uniform on a logarithmic scale over the range of public cards. Later numbers of one
-/// path replace earlier ones.
+/// Draws the numbers of a card, each uniformly on a logarithmic scale over the range of published cards. A later number
+/// replaces an earlier one with the same path.
 fn draw(rng: &mut Rng) -> Vec<Setting> {
     let mut between = |low: f64, high: f64| low * (high / low).powf(rng.unit());
     let time = |ns: f64| format!("{}ns", ns as u64);
     let (t_read, t_prog) = (between(120e3, 900e3), between(200e3, 900e3));
     let (t_commit, rate) = (between(150e3, 5e6), between(25.0, 150.0));
     let (unit, cache) = (between(1.0, 24.0).round(), between(256.0, 2048.0));
-    // Every other card has a busy time of each write command.
+    // On average, every second card has a busy time for each write command.
     let t_write = between(200e3, 2.5e6);
     let has_t_write = between(1.0, 4.0) > 2.0;
     let mut numbers = vec![
@@ -173,7 +173,7 @@ fn draw(rng: &mut Rng) -> Vec<Setting> {
     numbers
 }
 
-/// Draws a further mechanism: six of eight cards have one.
+/// Draws a further mechanism, which six of eight cards have on average.
 fn draw_mechanism(rng: &mut Rng) -> Vec<Setting> {
     let kind = rng.below(8);
     let mut between = |low: f64, high: f64| low * (high / low).powf(rng.unit());
@@ -223,7 +223,7 @@ fn step(name: &str, direction: Direction, before: State, options: &str) -> Step 
     Step { name: name.to_owned(), job, before, observations: vec![observation], ..Step::default() }
 }
 
-/// Returns the steps of the standard plan, each with an observation whose value is still open.
+/// Returns the steps of the standard plan. Each step that measures has one observation, whose value is a placeholder.
 fn plan() -> Vec<Step> {
     let area = Area { capacity: CAPACITY, block: 512, is_writable: true, discards: true };
     let plan = Plan::new(Scale::Standard, &area).expect("the card is large enough");
@@ -262,7 +262,7 @@ fn other_jobs() -> Vec<Step> {
 }
 
 impl CardFit {
-    /// Predicts the observations of further steps on a fitted card, from a new device on.
+    /// Predicts the observations of further steps on a fitted card that starts as a new device.
     pub fn predict(
         &self,
         card: usize,

@@ -1,11 +1,11 @@
 //! The choice of the mechanisms that the cells need.
 //!
-//! The choice is a forward selection: each mechanism is tried from closed-form starts, and the one with the largest gain
-//! enters, until none gains enough. A mechanism that a later one makes superfluous leaves again.
+//! The choice is a forward selection: each mechanism is tried from closed-form starts, and the one with the largest
+//! gain enters, until none gains enough. A mechanism that a later one makes superfluous is removed again.
 //!
-//! The gain is the fall of chi-squared minus the rise of a penalty: that of AICc (Burnham and Anderson, "Model Selection
-//! and Multimodel Inference", 2002) with 8 instead of 2 for each number, because many mechanisms are tried. A card whose
-//! base model explains the cells within their deviations tries none.
+//! The gain is the decrease of chi-squared minus the increase of a penalty. The penalty is that of AICc (Burnham and
+//! Anderson, "Model Selection and Multimodel Inference", 2002) with 8 instead of 2 for each number, because many
+//! mechanisms are tried. If the base model explains the cells within their deviations, no mechanism is tried.
 
 use super::mechanisms::{Facts, MECHANISMS, Mechanism, Variant, starts};
 use super::session::{Free, Model, Session};
@@ -18,15 +18,16 @@ use std::collections::BTreeMap;
 
 /// Penalty of each number in units of chi-squared.
 const NUMBER_COST: f64 = 8.0;
-/// Chi-squared per degree of freedom up to which the base model explains the cells.
+/// Chi-squared per degree of freedom below which a model explains the cells.
 const EXPLAINED: f64 = 1.5;
-/// Fall of chi-squared in the first screening below which a mechanism is not screened again.
+/// Decrease of chi-squared that a mechanism must exceed in a screening to be searched further.
 const PROMISING: f64 = 2.0;
-/// Mechanisms that are searched further, and the iterations of their search.
+/// Number of mechanisms that are searched further after a screening.
 const FOLLOWED: usize = 2;
+/// Iterations of that search.
 const FOLLOWED_ITERATIONS: usize = 8;
 
-/// A mechanism that a model may take up: for one card, from certain starts.
+/// A mechanism that a model may take up for one card, with the starts of its search.
 #[derive(Clone)]
 struct Offer {
     mechanism: &'static Mechanism,
@@ -43,7 +44,7 @@ impl Offer {
 /// Card and name of a mechanism.
 type Key = (usize, &'static str);
 
-/// The best variant of each mechanism that was screened; `None` if the mechanism gains nothing.
+/// Index of the best variant of each screened mechanism; `None` if the mechanism gains too little.
 type Screened = BTreeMap<Key, Option<usize>>;
 
 /// A mechanism that a model has taken up.
@@ -58,9 +59,9 @@ pub(super) struct Choice {
     model: Model,
     taken: Vec<Taken>,
     screened: Screened,
-    /// Least chi-squared of the model, and the values there.
+    /// Minimum of the model's chi-squared, and the values of its numbers there.
     best: (f64, Vec<f64>),
-    /// No further mechanism gains enough.
+    /// True if no further mechanism gains enough.
     pub(super) is_complete: bool,
 }
 
@@ -83,8 +84,8 @@ impl Session<'_> {
         Ok(Choice { model, taken: Vec::new(), screened: Screened::new(), best, is_complete: false })
     }
 
-    /// Adds the mechanism with the largest gain, and removes those that it makes superfluous. The choice is complete if the
-    /// cells need no further one.
+    /// Adds the mechanism with the largest gain, and removes those that it makes superfluous. The choice is complete if
+    /// the cells need no further mechanism.
     pub(super) fn extend(&self, choice: &mut Choice) -> Result<(), FittingError> {
         let Choice { model, taken, screened, best, is_complete } = choice;
         *is_complete = model.numbers.len() >= self.cells.len() || self.is_explained(model, best.0);
@@ -98,13 +99,13 @@ impl Session<'_> {
         };
         *best = (chi2, found.starts.clone());
         taken.push(mechanism);
-        // One that gained nothing may gain something beside the new one.
+        // A mechanism that gained too little may gain more together with the new one.
         screened.retain(|_, best| best.is_some());
         *model = found;
         self.drop_superfluous(model, taken, best)
     }
 
-    /// Returns the score of a choice: chi-squared and the penalty.
+    /// Returns the score of a choice: chi-squared plus the penalty.
     pub(super) fn score(&self, choice: &Choice) -> f64 {
         choice.best.0 + penalty(choice.model.numbers.len(), self.cells.len())
     }
@@ -114,7 +115,7 @@ impl Session<'_> {
         self.is_explained(&choice.model, choice.best.0)
     }
 
-    /// Ends a choice. Returns its model, and the mechanisms that the cells do not need.
+    /// Ends a choice. Returns its model, and the numbers of the mechanisms that the cells do not need.
     pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Held>) {
         let model = Model { starts: choice.best.1, ..choice.model };
         let held = self.not_taken(&model);
@@ -142,8 +143,9 @@ impl Session<'_> {
         Ok(best.map(|(_, taken, model, chi2)| (taken, model, chi2)))
     }
 
-    /// Searches shortly from each variant of each mechanism. Returns chi-squared of the best variants, with their models.
-    /// `known` has the results of earlier calls, whose best variants alone are searched.
+    /// Runs a short search from each variant of each mechanism. Returns the mechanisms that gain enough, each with the
+    /// chi-squared and the model of its best variant. `known` holds the best variants of earlier calls; of a known
+    /// mechanism, only the best variant, if any, is searched.
     fn screen(
         &self,
         model: &Model,
@@ -162,7 +164,7 @@ impl Session<'_> {
                 if more.numbers.len() >= self.cells.len() {
                     continue;
                 }
-                // The simulator refuses cards that no one can build.
+                // The simulator rejects combinations of numbers that no card can have.
                 let Ok(found) = self.screened(&more, &slopes) else { continue };
                 if lowest.as_ref().is_none_or(|(least, ..)| found.0 < *least) {
                     lowest = Some((found.0, n, Model { starts: found.1, ..more }));
@@ -178,7 +180,7 @@ impl Session<'_> {
         Ok(screened)
     }
 
-    /// Removes earlier mechanisms without which the model is better, the one with the largest gain first.
+    /// Removes the earlier mechanisms without which the model is better, in the order in which the model took them up.
     fn drop_superfluous(
         &self,
         model: &mut Model,
@@ -210,7 +212,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Returns the gain of a model with `chi2` over a smaller one.
+    /// Returns the gain of the model `larger`, with its `chi2`, over the model `smaller`.
     fn gain(&self, smaller: &Model, chi2_smaller: f64, larger: &Model, chi2: f64) -> f64 {
         let penalty = |model: &Model| penalty(model.numbers.len(), self.cells.len());
         (chi2_smaller + penalty(smaller)) - (chi2 + penalty(larger))
@@ -243,7 +245,7 @@ impl Session<'_> {
                     continue;
                 }
                 let mut variants = (mechanism.variants)(&facts);
-                // A card with the mechanism may have other values of its numbers.
+                // If the card already has these numbers, the first start is their present values.
                 let present: Option<Vec<f64>> =
                     mechanism.numbers.iter().map(|path| self.value_in(model, card, path)).collect();
                 if let Some(present) = present.filter(|_| mechanism.replaces.is_empty()) {

@@ -30,7 +30,7 @@ pub enum FittingError {
     NoCells,
     /// No number of the base profile affects the cells.
     NothingToFit,
-    /// No number of an experiment's profiles is fitted on its cells.
+    /// No number of the profiles that an experiment uses is fitted on cells of that experiment.
     NothingToRefit(String),
     /// The measurements name no host.
     NoHost,
@@ -38,7 +38,7 @@ pub enum FittingError {
     Hosts(Vec<String>),
     /// The measurements of one card name different hosts, whose numbers cannot be fitted together.
     HostsOfOneCard(Vec<String>),
-    /// The hosts are neither one nor as many as the measurements.
+    /// The number of hosts is neither one nor the number of measurements.
     HostCount {
         /// Count of hosts.
         hosts: usize,

@@ -1,10 +1,12 @@
 //! The forward model of a fit: the steps of a measurement, run on a simulated device.
 //!
 //! Steps that share a history run in order on one bench; a step that starts from a new device begins another history.
-//! Histories and points run in parallel. Steps run in full: a minute of requests takes some hundredths of a second, so
-//! shortening them would save little and lose the changes of state that long steps cause.
+//! Histories and points run in parallel. Steps run in full: the simulation of a minute of requests takes a few
+//! hundredths of a second, so shortening the steps would save little and lose the changes of state that long steps
+//! cause.
 //!
-//! A device in a fit has no spread between erase blocks, since a fit looks for the means.
+//! Unless `FitSettings::exact` is set, a device in a fit has no spread between erase blocks, since a fit looks for the
+//! means.
 
 use super::FittingError;
 use crate::bench::{Bench, refusal};
@@ -19,7 +21,7 @@ use flashlab_host::FilesystemParameters;
 use flashlab_sim::{Duration, Mechanism};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A number of a device in a fit: path and value as in an argument.
+/// A number of a device in a fit: path and value as in a device argument.
 pub(super) type Setting = (&'static str, String);
 
 /// A step that can run: its jobs are parsed, and its filesystem is known.
@@ -34,7 +36,7 @@ pub(super) struct ReadyStep {
     filesystem: Option<FilesystemParameters>,
     /// Observations that the model predicts, in order.
     pub observations: Vec<Observation>,
-    /// Runs of the jobs, each with new files. A prediction is the mean over them.
+    /// Number of runs of the jobs, each with new files. A prediction is the mean over the runs.
     pub runs: u32,
 }
 
@@ -72,12 +74,12 @@ impl ReadyStep {
     }
 }
 
-/// The value of a step and its observation, with the time per request by mechanism.
+/// The predicted value of one observation of a step, with the time per request by mechanism.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Predicted {
     /// Value in the unit of the observation.
     pub value: f64,
-    /// Nanoseconds of the mean request by mechanism, in printing order.
+    /// Nanoseconds that the mean request spends in each mechanism, in printing order.
     pub mechanisms_ns: Vec<(&'static str, f64)>,
 }
 
@@ -93,7 +95,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// Returns the device with further settings. Later settings of one path replace earlier ones.
+    /// Opens the device with further settings. A later setting replaces an earlier one with the same path.
     pub(super) fn open(&self, settings: &[Setting], library: &Library) -> Result<Device, FittingError> {
         let mut all: Vec<&Setting> = Vec::new();
         for setting in self.settings.iter().chain(settings) {
@@ -133,8 +135,8 @@ pub(super) fn predict(
 
 /// The runs of a fit so far, by rig and settings.
 ///
-/// Points of a search differ from one another in the numbers of few cards. A card with the same numbers gives the same
-/// predictions, so it runs once.
+/// The points of a search differ from one another in the numbers of only a few cards. A card with the same numbers
+/// gives the same predictions, so it runs once.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
     progress: Progress,
@@ -142,7 +144,7 @@ pub(super) struct KnownRuns {
 }
 
 impl KnownRuns {
-    /// Returns no runs. `progress` can stop those to come.
+    /// Creates an empty collection of runs. `progress` can stop the runs to come.
     pub(super) fn new(progress: Progress) -> KnownRuns {
         KnownRuns { progress, known: BTreeMap::new() }
     }
@@ -153,8 +155,8 @@ impl KnownRuns {
         self.known.len()
     }
 
-    /// Predicts as [`predict`] does, and runs no rig twice with the same settings. All calls must pass the same rigs, seed
-    /// and library.
+    /// Predicts as [`predict`] does, and runs no rig twice with the same settings. All calls must pass the same rigs,
+    /// seed and library.
     pub(super) fn predict(
         &mut self,
         rigs: &[Rig],
@@ -234,8 +236,8 @@ pub(super) fn run_history(
     Ok(predicted)
 }
 
-/// Prepares the device and runs a step's jobs for the `run`-th time, from 0 on. Every run but the first lays out its
-/// files anew and keeps the state that the run before left.
+/// Prepares the device and runs a step's jobs. `run` counts the runs of the step from 0. Every run but the first lays
+/// out its files anew, on the device as the previous run left it.
 fn run_step(bench: &mut Bench, step: &ReadyStep, run: u32) -> Result<Statistics, crate::bench::BenchError> {
     if let Some(filesystem) = &step.filesystem {
         bench.format_once(filesystem)?;
@@ -262,8 +264,8 @@ fn run_step(bench: &mut Bench, step: &ReadyStep, run: u32) -> Result<Statistics,
     refusal(&statistics.reports(&step.jobs)).map_or(Ok(statistics), Err)
 }
 
-/// Returns a job that covers the addresses of `job` once: in ascending order and with large requests, or at random with
-/// requests of its size.
+/// Returns a job that covers the addresses of `job` once: in ascending order and with large requests, or in random
+/// order with requests of the job's own size.
 fn covering(job: &Job, mix: Mix, random: bool) -> Job {
     const LARGE: u64 = 1 << 20;
     Job {
@@ -286,8 +288,8 @@ fn covering(job: &Job, mix: Mix, random: bool) -> Job {
     }
 }
 
-/// Returns the statistics that an observation refers to: those of one job, or of all jobs, of which those of a wave
-/// overlap.
+/// Returns the statistics that an observation refers to: those of one job, or the merged ones of all jobs. The jobs of
+/// a wave run at the same time.
 fn observed(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> JobStats {
     let mut all = JobStats::default();
     for (n, job) in jobs.iter().enumerate() {
@@ -311,22 +313,22 @@ fn observe(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> 
     Some(Predicted { value, mechanisms_ns })
 }
 
-/// The pattern of an observed job, from which start values and candidates follow.
+/// Access pattern of an observed job, from which the starts of the search follow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Access {
     /// Direction of the requests.
     pub direction: Direction,
     /// True for random offsets.
     pub random: bool,
-    /// Bytes of a request.
+    /// Size of a request in bytes.
     pub block: u64,
     /// Number of requests in flight.
     pub depth: u32,
     /// Number of jobs that access separate areas in turn.
     pub streams: u32,
-    /// Bytes that each job accesses, if it states them.
+    /// Bytes that each job accesses; `None` if the job does not state them.
     pub area: Option<u64>,
-    /// Seconds of a request, as measured.
+    /// Measured time per request in seconds.
     pub seconds: f64,
 }
 

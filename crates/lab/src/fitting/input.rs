@@ -29,7 +29,8 @@ pub(super) struct Ready {
     pub(super) notes: Vec<String>,
 }
 
-/// Returns the measurements of a column of an experiment, with the host of its device: `sd-cards`, `kingston`.
+/// Returns the published cells of an experiment's column, such as `kingston` of `sd-cards`, as measurements that name
+/// the host of the column's device.
 pub fn measurements_of_experiment(
     experiment: &str,
     column: &str,
@@ -60,7 +61,7 @@ pub(super) fn hosts_of(
     let mut different = hosts.clone();
     different.sort();
     different.dedup();
-    // Cards on different hosts share no host's numbers; one card on several hosts leaves those hosts as they are.
+    // Cards on different hosts cannot be fitted together. One card on several hosts can, without the hosts' numbers.
     match different.len() {
         1 => Ok(hosts),
         _ if !settings.same_card => Err(FittingError::Hosts(different)),
@@ -69,7 +70,7 @@ pub(super) fn hosts_of(
     }
 }
 
-/// Rejects a host that does not exist or that has no place for the device.
+/// Rejects a host that does not exist or that is of another kind than the device needs.
 fn check_host(name: &str, device: Kind, library: &Library) -> Result<(), FittingError> {
     let kind = device.host().expect("a device has a host");
     let unknown = |did_you_mean| FittingError::UnknownHost {
@@ -86,9 +87,9 @@ fn check_host(name: &str, device: Kind, library: &Library) -> Result<(), Fitting
 }
 
 impl Input {
-    /// Reads the measurements that an argument names: a file, or the published cells of a device, `sd-cards:kingston`.
-    /// `base` is the profile that the user starts the fit from, if any. `read` returns the bytes of a file, or the reason
-    /// why it cannot be read.
+    /// Reads the measurements that an argument names: a file, or the published cells of an experiment's column, such as
+    /// `sd-cards:kingston`. `base` is the base profile that the user chose, if any. `read` returns the bytes of a file,
+    /// or the reason why it cannot be read.
     pub fn open(
         name: &str,
         base: Option<&str>,
@@ -99,8 +100,9 @@ impl Input {
             && !Path::new(name).exists()
         {
             let measurements = measurements_of_experiment(experiment, column, library)?;
-            // A refit of the column's own profile names the cells of the experiment, which then counts them as fitted.
-            // Any other profile must not, because it would be taken for a copy of the one that the experiment uses.
+            // If the base is the column's own profile, the sources of the new profile name the cells of the experiment,
+            // which then counts them as fitted. Any other profile must not name them, because it would be taken for a
+            // copy of the profile that the experiment uses.
             let label = if base == Some(measurements.target.name.as_str()) { column } else { name };
             return Ok(Input { label: label.to_owned(), measurements });
         }
@@ -116,7 +118,7 @@ impl Input {
         Ok(Input { label: stem, measurements })
     }
 
-    /// Returns true if the base profile is the profile of the measured device, so that the fit changes it.
+    /// Returns true if the base profile is the profile of the measured device, so that the fit updates this profile.
     pub(super) fn is_refit(&self, base: &str) -> bool {
         self.measurements.target.name == base
     }
@@ -161,13 +163,13 @@ impl Input {
             }
             ready.steps.push(ready_step);
         }
-        // Steps behind the last observation change nothing that is observed.
+        // Steps after the last observation change nothing that is observed.
         let last = ready.steps.iter().rposition(|step| !step.observations.is_empty());
         ready.steps.truncate(last.map_or(0, |last| last + 1));
         Ok(ready)
     }
 
-    /// Returns a sentence for each text that `of` finds in the steps, with the first step that has it.
+    /// Returns a sentence for each text that `of` finds in the steps. The sentence names the first step with the text.
     fn sentences(&self, before: &str, of: impl Fn(&Step) -> &Vec<String>) -> Vec<String> {
         let mut steps_of: Vec<(&String, Vec<&str>)> = Vec::new();
         for step in &self.measurements.steps {
@@ -209,7 +211,7 @@ impl Input {
         let job: Vec<&String> = step.job.iter().filter(|word| !word.starts_with("--name=")).collect();
         let state = format!("{job:?} {:?} {:?}", step.before, step.filesystem);
         let what = format!("{:?} {} {}", observation.job, observation.direction.name(), observation.quantity);
-        // A step that continues from the one before repeats nothing, even if its job is the same.
+        // A step that continues in the state that the step before left is no repetition, even if its job is the same.
         let repeats = (step.before != flashlab_fit::observation::State::AsLeft)
             .then(|| format!("{} {state} {what}", self.label));
         Cell {

@@ -1,7 +1,7 @@
 //! Mechanisms that a card may have beyond those of the base profile.
 //!
-//! A mechanism adds numbers to a fit, and possibly fixes others. The module `choice` selects those that the cells need, from
-//! the starts that this module derives from the cells in closed form.
+//! A mechanism adds numbers to a fit, and possibly fixes others. The module `choice` selects those that the cells need,
+//! from the starts that this module derives from the cells in closed form.
 
 use super::forward::{Access, Setting};
 use super::table::least;
@@ -22,7 +22,7 @@ pub(super) struct Mechanism {
     pub variants: fn(&Facts<'_>) -> Vec<Variant>,
 }
 
-/// The facts about the measurements of a card from which the starts follow.
+/// Facts about the measurements of a card, from which the starts follow.
 pub(super) struct Facts<'a> {
     /// Patterns and times of the measured jobs.
     pub cells: &'a [Access],
@@ -30,7 +30,7 @@ pub(super) struct Facts<'a> {
     pub modes: &'a [Mode],
     /// True if a host of the measurements has a command queue.
     pub has_queue: bool,
-    /// Bytes of a page of the array.
+    /// Size of a page of the array in bytes.
     pub page: f64,
 }
 
@@ -39,9 +39,9 @@ pub(super) struct Facts<'a> {
 pub(super) struct Variant {
     /// Starts of the mechanism's numbers, in their order.
     pub starts: Vec<f64>,
-    /// Numbers that are fixed.
+    /// Numbers that the mechanism sets to fixed values.
     pub fixed: Vec<Setting>,
-    /// Factors of the starts of other numbers, by path.
+    /// Factors by which the starts of other numbers are multiplied, by path.
     pub factors: Vec<(&'static str, f64)>,
 }
 
@@ -62,7 +62,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     mechanism("least program", &["flash.page"], |facts| {
         let small = |c: &Access| c.direction == Direction::Write && c.block <= 32 * KIB;
         let page = |bytes: u64| Variant {
-            // A long write programs as many bytes in the same time.
+            // The factor keeps the rate of a long write the same.
             factors: vec![("flash.t_prog", bytes as f64 / facts.page)],
             ..starts(&[bytes as f64])
         };
@@ -96,7 +96,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         blocks.dedup();
         let start = |block: u64| {
             let shortest = least(facts.cells, |c| c.direction == Direction::Write && c.block <= block);
-            // A write of this size goes there, and the next larger one does not.
+            // Writes of this size go to the area, and those of the next larger size do not.
             Some(starts(&[(block.next_power_of_two().max(KIB)) as f64, 0.5 * NS * shortest?]))
         };
         blocks.into_iter().filter_map(start).collect()
@@ -154,15 +154,16 @@ pub(super) fn starts(values: &[f64]) -> Variant {
     Variant { starts: values.to_vec(), ..Variant::default() }
 }
 
-/// Returns the start of a mode's access time. One of several modes shows no time of its own, because it is in `t_read`.
+/// Returns the start of the access time in `mode`; none if the card was measured in one mode only, because `t_read`
+/// then contains this time.
 fn time_of(facts: &Facts<'_>, mode: Mode) -> Vec<Variant> {
     let reads = facts.cells.iter().any(|c| c.direction == Direction::Read);
     let several = facts.modes.iter().any(|other| *other != mode);
     if reads && several && facts.modes.contains(&mode) { vec![starts(&[100e3])] } else { Vec::new() }
 }
 
-/// Returns cards of which each rewrite unit is an erase block with its own log, for the sizes and counts that interleaved
-/// writes suggest.
+/// Returns variants in which each rewrite unit is an erase block with its own log. The sizes of the units and the
+/// counts of open units are those that interleaved writes suggest.
 fn allocation_units(facts: &Facts<'_>) -> Vec<Variant> {
     let in_turn = || facts.cells.iter().filter(|c| c.direction == Direction::Write && c.streams > 1);
     let mut sizes: Vec<u64> =
@@ -176,7 +177,7 @@ fn allocation_units(facts: &Facts<'_>) -> Vec<Variant> {
         let fixed = ["flash.erase_block", "ftl.map_unit", "ftl.rewrite_unit"];
         let mut fixed: Vec<Setting> = fixed.iter().map(|path| (*path, format!("{size}B"))).collect();
         fixed.push(("ftl.overwrite", "log".to_owned()));
-        // The largest time beyond the smallest one of the same bytes is a copy.
+        // The slowest of these writes is taken for the time of a copy.
         let slowest = in_turn().map(|c| c.seconds).reduce(f64::max).unwrap_or(0.1);
         Variant { fixed, ..starts(&[NS * slowest, f64::from(count)]) }
     };

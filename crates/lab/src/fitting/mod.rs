@@ -1,11 +1,11 @@
-//! Fits: a profile from the measurements of a card, with the simulator as the forward model.
+//! Fits that derive a profile from the measurements of a card, with the simulator as the forward model.
 //!
 //! [`fit`] takes measurement files, a base profile and a host, and estimates the numbers of the table `TABLE` that the
 //! cells can determine. All other numbers stay as in the base profile. [`CardFit::profile`] writes the result as a
 //! profile whose numbers name the cells that they were fitted on.
 //!
 //! Cells are rates and mean latencies. Percentiles and maxima are not fitted: the model has no numbers for tails that
-//! could be estimated from them.
+//! they could determine.
 
 mod candidates;
 pub mod check;
@@ -32,11 +32,11 @@ use serde::Serialize;
 use session::{Model, Session};
 use table::TABLE;
 
-/// Typical cards: names and profiles. A fit without a base profile starts from the first one that explains the cells; if none
-/// does, from the one that explains them best with further mechanisms.
+/// Typical cards: names and profiles. A fit without a base profile starts from the first one that explains the cells;
+/// if none does, from the one that explains them best with further mechanisms.
 ///
-/// The first one predicts other hosts and other sizes better if the cells cannot tell: it collects 256 KiB before it
-/// programs them, and has an area for small writes.
+/// If the cells cannot tell the cards apart, the first one predicts other hosts and other request sizes better: it
+/// collects 256 KiB before it programs them, and has an area for small writes.
 pub const TYPICAL_CARDS: [(&str, &[u8]); 2] =
     [(BUFFERED, include_bytes!("typical-buffered.toml")), (TYPICAL, include_bytes!("typical.toml"))];
 
@@ -51,13 +51,14 @@ pub const BUFFERED: &str = "sd/typical-buffered";
 pub struct FitSettings {
     /// Profiles that may provide the numbers that are not fitted. The fit takes the one that explains the cells best.
     pub bases: Vec<String>,
-    /// Hosts of the measurements: one for each, or one for all; none for the hosts that they name.
+    /// Hosts of the measurements: one for each, or one for all. If empty, the hosts that the measurements name.
     pub hosts: Vec<String>,
     /// True if all measurements are of one card, on several hosts.
     pub same_card: bool,
     /// True if the numbers of the host are fitted too.
     pub fit_host: bool,
-    /// Paths of the numbers to fit, from their values in the base profile on; empty for all that the cells determine.
+    /// Paths of the numbers to fit; the search starts from their values in the base profile. If empty, the fit
+    /// estimates all numbers that the cells determine.
     pub numbers: Vec<String>,
     /// Names of the steps whose results are cells of the fit; empty for all.
     pub steps: Vec<String>,
@@ -97,7 +98,7 @@ pub struct CardFit {
     pub estimate: Estimate,
     /// Numbers that keep the value of the base profile, with the reason.
     pub held: Vec<Held>,
-    /// Nanoseconds of the mean request by mechanism, for each cell.
+    /// Nanoseconds that the mean request of each cell spends in each mechanism.
     pub mechanisms_ns: Vec<Vec<(&'static str, f64)>>,
     /// Remarks on the cells: what is not modelled and what was left out.
     pub notes: Vec<String>,
@@ -107,7 +108,8 @@ pub struct CardFit {
     /// Numbers of each card that a mechanism sets without an estimate.
     #[serde(skip)]
     companions: Vec<Vec<Companion>>,
-    /// Text of the base profile for each card whose own profile it is; a fit changes only its fitted numbers.
+    /// For each card, the text of the base profile if that is the card's own profile, in which a fit changes only the
+    /// fitted numbers.
     #[serde(skip)]
     own_texts: Vec<Option<String>>,
     /// True if cells are published figures of an experiment.
@@ -168,18 +170,18 @@ pub fn fit(
     })
 }
 
-/// The numbers that a fit estimates, from a base profile.
+/// A base profile, and the model whose numbers a fit estimates.
 struct Draft<'a> {
     base: &'a str,
     session: Session<'a>,
     model: Model,
-    /// Numbers that the cells cannot determine, and those of mechanisms that they do not need.
+    /// Numbers that the cells cannot determine, and numbers of mechanisms that the cells do not need.
     held: Vec<Held>,
     notes: Vec<String>,
 }
 
-/// Chooses the base profile and the numbers to estimate: the first profile that explains the cells; if none does, the one
-/// that explains them with further mechanisms, or else explains them best.
+/// Chooses the base profile and the numbers to estimate: the first profile that explains the cells; if none does, the
+/// one that explains them with further mechanisms, or else explains them best.
 fn draft<'a>(
     inputs: &[Input],
     settings: &'a FitSettings,
@@ -207,7 +209,7 @@ fn draft<'a>(
         for Rival { session, choice, .. } in rivals.iter_mut().filter(|rival| !rival.choice.is_complete) {
             session.extend(choice)?;
         }
-        // Drafts that explain the cells come first, and among the others those with low scores.
+        // Rivals that explain the cells come first; otherwise, lower scores come first.
         rivals.sort_by(|a, b| b.is_settled().cmp(&a.is_settled()).then(a.score().total_cmp(&b.score())));
         let Some(first) = rivals.first() else { return Err(FittingError::NothingToFit) };
         if first.is_settled() || rivals.iter().all(|rival| rival.choice.is_complete) {
@@ -219,8 +221,8 @@ fn draft<'a>(
     Ok(rivals.swap_remove(0).into_draft())
 }
 
-/// Ratio of its score to the best one, after as many mechanisms, above which a base profile is given up. Those of drawn
-/// cards that are wrong have 5 to 30 after the first mechanism.
+/// Ratio of a base profile's score to the best score, after the same number of mechanisms, above which the base profile
+/// is dropped. For cards drawn at random, the ratio of a wrong base profile is 5 to 30 after the first mechanism.
 const BEATEN: f64 = 3.0;
 
 /// A base profile, with its choice of mechanisms.
@@ -284,7 +286,7 @@ fn check_names(inputs: &[Input], settings: &FitSettings) -> Result<(), FittingEr
 /// Path of the spread between erase blocks.
 const SPREAD: &str = "flash.spread";
 
-/// Returns a quantity of a device in base units.
+/// Returns a quantity of a device in base units, or a count.
 fn value_of(device: &Device, path: &str) -> Option<f64> {
     let number = device.sourced_numbers().iter().find(|n| n.number.parameter.path == path)?;
     match number.number.value {
@@ -301,10 +303,11 @@ mod tests {
     use flashlab_fit::estimate::Settings;
     use flashlab_fit::observation::Step;
 
-    /// Four figures that people publish of a card: hdparm in MiB/s, dd in MB/s, random reads and writes of iozone in kB/s.
+    /// Four figures that people publish of a card: hdparm in MiB/s, dd in MB/s, random reads and writes of iozone in
+    /// kB/s.
     type Published = [f64; 4];
 
-    /// Returns the lines of the programs with these figures.
+    /// Returns the output of the programs with these figures.
     fn lines([hdparm, dd, reads, writes]: Published) -> String {
         format!(
             " Timing buffered disk reads:  66 MB in  {:.4} seconds =  {hdparm} MB/sec\n\
@@ -341,8 +344,8 @@ mod tests {
         found.expect("the steps run").into_iter().map(|cell| cell.value).collect()
     }
 
-    /// Cards of pidramble.com: a SanDisk Extreme, a Samsung Evo, which the array limits, and a SanDisk Ultra. The second row of
-    /// each is that of a Raspberry Pi 4.
+    /// Cards of pidramble.com: a SanDisk Extreme, a Samsung Evo, which the array limits, and a SanDisk Ultra. The
+    /// second four figures of each card are from a Raspberry Pi 4.
     #[test]
     fn four_published_cells_of_one_host_predict_another() {
         let cards: [(&str, Published, Published); 3] = [

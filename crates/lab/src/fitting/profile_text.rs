@@ -8,8 +8,8 @@ use flashlab_fit::estimate::{Determined, NumberEstimate};
 use std::fmt::Write;
 
 impl CardFit {
-    /// Returns the profile of a card as TOML, titled `title`. Its fitted numbers list their cells; all other numbers are
-    /// those of the base profile and say so.
+    /// Returns the profile of a card as TOML, titled `title`. Its fitted numbers list their cells; all other numbers
+    /// are those of the base profile and say so.
     pub fn profile(&self, card: usize, title: &str) -> Result<String, FittingError> {
         if let Some(text) = &self.own_texts[card] {
             return self.updated(card, text);
@@ -17,7 +17,7 @@ impl CardFit {
         let device = &self.devices[card];
         let mut own: Vec<&SourcedNumber> =
             device.sourced_numbers().iter().filter(|n| n.profile == self.base).collect();
-        // The table of parameters returns to a section; a file of TOML cannot.
+        // The table of parameters may return to an earlier section; a TOML file cannot.
         own.sort_by_key(|number| number.number.parameter.section());
         let mut text = format!(
             "# Written by `flashlab fit` from the measurements of {}; base profile {}.\n",
@@ -40,13 +40,13 @@ impl CardFit {
             let source = self.source(card, number);
             writeln!(text, "\"{path}\" = {source}").expect("a text takes everything");
         }
-        // A profile that does not parse would be a fault of this function, but the user must not lose the fit to it.
+        // A profile that does not parse is a bug in this function, but a panic would cost the user the whole fit.
         Profile::parse("fitted.toml", text.as_bytes()).map_err(|e| FittingError::Device(e.to_string()))?;
         Ok(text)
     }
 
-    /// Returns the card's own profile with the fitted numbers and their sources replaced, or added where it lacks them. All
-    /// other lines stay.
+    /// Returns the card's own profile with the fitted numbers and their sources replaced, or added where it lacks them.
+    /// All other lines stay.
     fn updated(&self, card: usize, profile: &str) -> Result<String, FittingError> {
         let mut sections = sections(profile);
         let is_companion = |path: &str| self.companions[card].iter().any(|companion| companion.path == path);
@@ -72,8 +72,8 @@ impl CardFit {
         Ok(text)
     }
 
-    /// Returns the cells of the fit that no number names. Every number of a profile that was fitted on an experiment names
-    /// them too, so that the experiment does not count them as predicted.
+    /// Returns the cells of the fit that no number names. In a fit on an experiment, every fitted number names these
+    /// cells too, so that the experiment does not count them as predicted; in any other fit, there are none.
     fn cells_of_no_number(&self) -> impl Iterator<Item = &String> {
         let named = |cell: &String| self.estimate.numbers.iter().any(|number| number.cells.contains(cell));
         self.estimate
@@ -151,7 +151,7 @@ fn sections(profile: &str) -> Vec<(String, Vec<String>)> {
     sections
 }
 
-/// Sets a key of a section, which gets a new line if it lacks the key. Returns false if there is no such section.
+/// Sets a key of a section. A section without the key gets a new line. Returns false if there is no such section.
 fn set(sections: &mut [(String, Vec<String>)], section: &str, key: &str, value: &str) -> bool {
     let Some((_, lines)) = sections.iter_mut().find(|(name, _)| name == section) else { return false };
     let line = format!("{key} = {value}");

@@ -145,7 +145,8 @@ impl<'a> Session<'a> {
         self.card_of.iter().position(|of| *of == card).expect("a card has a rig")
     }
 
-    /// Returns the model of the base profile without the numbers that the cells cannot determine, and these.
+    /// Returns the model of the base profile without the numbers that the cells cannot determine, and lists these
+    /// numbers.
     pub(super) fn determined(&self) -> Result<(Model, Vec<Held>), FittingError> {
         let model = self.model();
         let selection = self.select(&model)?;
@@ -158,7 +159,8 @@ impl<'a> Session<'a> {
         Ok((model, held))
     }
 
-    /// Returns the model of the base profile: the rows of the table that the base profile has and the cells may determine.
+    /// Returns the model of the base profile: the rows of the table that the base profile has and the cells may
+    /// determine.
     fn model(&self) -> Model {
         let chosen = &self.settings.numbers;
         let is_named = |row: &Row| chosen.iter().any(|path| path == row.path);
@@ -200,7 +202,7 @@ impl<'a> Session<'a> {
         (row.start)(&self.accesses[card], program)
     }
 
-    /// Returns the value of the base profile in base units.
+    /// Returns the value that the base profile of a card has at `path`, in base units.
     fn base_value(&self, card: usize, path: &str) -> Option<f64> {
         value_of(&self.bases[self.first_rig(card)], path)
     }
@@ -351,7 +353,7 @@ impl<'a> Session<'a> {
         Ok(self.with_problem(model, self.settings.search.clone(), true, estimate)?)
     }
 
-    /// Returns the least chi-squared of `model`, and the values there.
+    /// Returns the minimum of the chi-squared of `model`, and the values of its numbers there.
     pub(super) fn minimum(
         &self,
         model: &Model,
@@ -362,7 +364,8 @@ impl<'a> Session<'a> {
         Ok((found.chi2, found.values))
     }
 
-    /// Returns a low chi-squared of the cells that the numbers of `model` affect, and their count.
+    /// Searches for the minimum of chi-squared. Returns its share from the cells that the numbers of `model` affect,
+    /// and the count of these cells.
     pub(super) fn minimum_of_affected(
         &self,
         model: &Model,
@@ -378,7 +381,8 @@ impl<'a> Session<'a> {
         Ok(self.with_problem(model, self.settings.search.clone(), false, slopes)?)
     }
 
-    /// Returns a low chi-squared of `model`, an extension of the one with these derivatives, and the values there.
+    /// Runs a short search for `model`, which extends the model of `slopes`. Returns the chi-squared that the search
+    /// reaches, and the values there.
     pub(super) fn screened(&self, model: &Model, slopes: &Slopes) -> Result<(f64, Vec<f64>), FittingError> {
         let found =
             self.with_problem(model, self.settings.search.clone(), false, |problem| screen(problem, slopes))?;

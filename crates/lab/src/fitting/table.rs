@@ -1,7 +1,7 @@
 //! The numbers that a fit can estimate: one row each, in the order of their priority.
 //!
-//! A number enters a fit if the base profile has it and the cells depend on it. An optional number that the base profile
-//! lacks enters with a mechanism of [`super::mechanisms`] that the cells need.
+//! A number enters a fit if the base profile has it and the cells depend on it. An optional number that the base
+//! profile lacks enters with a mechanism of [`super::mechanisms`] that the cells need.
 
 use super::forward::Access;
 use flashlab_catalogue::units::Dimension;
@@ -15,16 +15,18 @@ pub(super) struct Row {
     pub dimension: Option<Dimension>,
     /// Least and greatest value, in base units.
     pub bounds: (f64, f64),
-    /// Factor of the numeric derivative's step, as a logarithm.
+    /// Step of the numeric derivative, as the logarithm of a factor.
     pub step: f64,
     /// Values that the number can have.
     pub grid: Grid,
     /// Paths of numbers that always have the same value.
     pub tied: &'static [&'static str],
-    /// Start from closed forms of the measured cells, and of the bytes that the base profile programs at a time; `None` if no
-    /// cell can determine the number. An optional number of a mechanism starts from the mechanism's values.
+    /// Computes the start in closed form from the measured cells and the number of bytes that the base profile programs
+    /// at a time; `None` if no cell can determine the number. An optional number of a mechanism starts from the
+    /// mechanism's values.
     pub start: fn(&[Access], f64) -> Option<f64>,
-    /// True if cards without the number exist. It enters a fit with a mechanism, or from a base profile that has it.
+    /// True if cards without the number exist. Such a number enters a fit with a mechanism, or from a base profile that
+    /// has it.
     pub optional: bool,
 }
 
@@ -64,7 +66,7 @@ pub(super) const TABLE: &[Row] = &[
     row("ftl.t_commit", (2e3, 1e9), |cells, _| {
         Some(0.6 * NS * least(cells, |c| c.direction == Direction::Write && c.random && c.block <= SMALL)?)
     }),
-    // A small overwrite of data in sequence copies a rewrite unit. The start is the most common size.
+    // A small overwrite of sequentially written data copies a rewrite unit. The start is the most common size.
     Row {
         step: 0.35,
         dimension: Some(Dimension::Size),
@@ -95,14 +97,14 @@ pub(super) const TABLE: &[Row] = &[
     row("host.t_block", (10.0, 1e6), |cells, _| least(cells, |_| true).map(|_| 1e3)),
     optional("ftl.t_write", (2e3, 1e9)),
     optional("ftl.t_switch", (2e3, 1e9)),
-    // The least program: a smaller write costs as much, and nothing of the page is left open.
+    // The smallest program: a smaller write costs as much, and leaves no part of the page to be programmed later.
     Row { tied: &["ftl.program_unit"], ..powers("flash.page", (4.0 * KIB, 64.0 * KIB)) },
     powers("flash.stripe", (16.0 * KIB, 1024.0 * KIB)),
     powers("card.write_buffer", (16.0 * KIB, 1024.0 * KIB)),
     powers("card.read_ahead", (4.0 * KIB, 1024.0 * KIB)),
     optional("card.t_command", (1e3, 10e6)),
     powers("ftl.small_max", (KIB, 64.0 * KIB)),
-    // A small random write takes a program of the area for small writes.
+    // A small random write takes one program in the area for small writes.
     Row {
         start: |cells, _| {
             let small = |c: &Access| c.direction == Direction::Write && c.random && c.block <= SMALL;
@@ -159,7 +161,7 @@ impl Row {
         self.path.starts_with("host.")
     }
 
-    /// Returns a value as in a profile.
+    /// Returns a value as a profile writes it.
     pub(super) fn print(&self, value: f64) -> String {
         let value = value.round() as u64;
         self.dimension.map_or(value.to_string(), |dimension| dimension.print(value))

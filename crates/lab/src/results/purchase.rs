@@ -3,12 +3,13 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Options of drives and targets for one size of the hot set. The first one is the one that others are compared with.
+/// Options of drives and targets for one size of the hot set. The first option is the one that the others are compared
+/// with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Purchase {
     /// Size of the hot set in GB.
     pub hot_gb: u64,
-    /// Share of the requests per second of the first option that is acceptable.
+    /// Smallest acceptable share of the first option's requests per second.
     pub acceptable_share: f64,
     /// Options, in the order of the experiment.
     pub options: Vec<PurchaseOption>,

@@ -3,7 +3,7 @@
 use flashlab_sim::{BlockState, BlockUse, DataStream, EraseBlocks, Model, Observer};
 use serde::Serialize;
 
-/// Most cells of a picture. A device with more blocks shows several blocks per cell.
+/// Largest number of cells in a picture. A device with more blocks shows several blocks per cell.
 const CELLS_MAX: usize = 4_096;
 
 /// The erase blocks, one or several per cell.
@@ -19,9 +19,9 @@ pub struct BlockPicture {
     pub erases: Vec<u32>,
     /// Share of valid data in each cell, as a letter: `a` for none up to `z` for all; empty if unknown.
     pub valid: String,
-    /// State or stream of each cell, as a letter: `.` free, `x` bad, `v` being emptied; open blocks in capitals, closed
-    /// ones in small letters: `h` host, `s` sequential, `g` garbage collection, `w` wear leveling, `m` map, `l` log,
-    /// `c` one bit per cell. Empty if unknown.
+    /// State or stream of each cell, as a letter: `.` free, `x` bad, `v` being emptied; open blocks in upper case,
+    /// closed ones in lower case: `h` host, `s` sequential, `g` garbage collection, `w` wear leveling, `m` map, `l`
+    /// log, `c` one bit per cell. Empty if unknown.
     pub uses: String,
     /// Smallest, mean and greatest erase count of the blocks that are not bad.
     pub wear: (u32, f64, u32),
@@ -102,7 +102,7 @@ impl Observer for Observed {
     }
 }
 
-/// Returns the order in which blocks represent a cell: open blocks and victims before closed ones.
+/// Returns the rank of a block among those of its cell; the block with the highest rank represents the cell.
 fn rank(of: &BlockUse) -> u8 {
     match of.state {
         BlockState::Free => 0,

@@ -10,7 +10,7 @@ pub enum Command {
     Pause,
     /// Continues simulated time.
     Resume,
-    /// Pauses, and completes this many requests.
+    /// Pauses, and simulates until this many further requests have completed.
     Step {
         /// Number of requests; 1 by default.
         #[serde(default)]
@@ -43,8 +43,8 @@ pub enum Command {
         /// Number of bytes.
         bytes: u64,
     },
-    /// Changes a number of a device's profile. A changed number of the host keeps the state of a card; any other
-    /// change starts with a new device.
+    /// Changes a number of a device's profile. If the number belongs to the host, a card keeps its state; after any
+    /// other change, the device starts as new.
     Set {
         /// Index of the device; all devices by default.
         device: Option<usize>,

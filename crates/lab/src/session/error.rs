@@ -44,7 +44,7 @@ pub enum SessionError {
         /// Bytes of a block.
         block: u64,
     },
-    /// A setting is not one that a page may change.
+    /// The page may not change this setting.
     Setting {
         /// The setting.
         setting: String,

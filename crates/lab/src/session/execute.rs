@@ -4,7 +4,7 @@ use super::station::Station;
 use super::{Command, DEVICES_MAX, SPEEDS, Session, SessionError, job};
 use std::ops::Range;
 
-/// Most requests of one step, so that a step takes seconds at most.
+/// Largest number of requests in one step, so that a step takes a few seconds at most.
 const STEP_MAX: u32 = 1_000_000;
 
 impl Session {

@@ -67,7 +67,7 @@ impl Interval {
         }
     }
 
-    /// Returns the interval with its times, after its last request.
+    /// Returns the interval with its times set. The caller has counted the last request of the interval.
     pub fn closed(mut self, begin: Instant, end: Instant, wall: Duration) -> Interval {
         (self.from_ns, self.to_ns, self.wall_ns) = (begin.as_ns(), end.as_ns(), wall.as_ns());
         self.latencies.sort_unstable();

@@ -1,10 +1,10 @@
-//! The job of a session, from fio's options or the text of a job file. It cannot name other files.
+//! The job of a session, from fio's options or the text of a job file. The job cannot name other files.
 
 use super::SessionError;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
 
-/// Most jobs of a session, clones included.
+/// Largest number of jobs in a session, clones included.
 pub(super) const JOBS_MAX: usize = 64;
 
 /// Parses `text`: options that begin with `--`, with words quoted as in a shell, or the lines of a job file.

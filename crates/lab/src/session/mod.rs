@@ -26,20 +26,20 @@ use flashlab_sim::{Duration, Instant};
 use station::Station;
 use std::collections::VecDeque;
 
-/// Most devices of a session.
+/// Largest number of devices in a session.
 const DEVICES_MAX: usize = 2;
 /// Number of intervals that a snapshot's history holds.
 pub const HISTORY: usize = 300;
 /// Number of events that a snapshot holds.
 pub const EVENTS: usize = 60;
-/// The controls of the page, as the commands behind them.
+/// Commands that the controls of the page send.
 const CONTROLS: &[&str] =
     &["pause", "step", "speed", "cut", "unplug", "plug", "fault", "discard", "set", "beside", "job"];
 /// Bounds of the ratio of simulated to wall-clock time.
 const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
-/// Simulated time ends here, long before an [`Instant`] overflows.
+/// End of simulated time, long before an [`Instant`] overflows.
 const END: Instant = Instant::from_ns(100 * 365 * 86_400 * 1_000_000_000);
-/// Events that a device simulates in one call of [`Session::work`].
+/// Largest number of events that a device simulates in one call of [`Session::work`].
 const EVENTS_PER_CALL: u32 = 4_096;
 
 /// Devices under a job, with the controls of the page.
@@ -91,7 +91,8 @@ impl Session {
     }
 
     /// Reports that `wall` of wall-clock time has passed, so that simulated time advances by `wall` times the speed. If
-    /// the devices have not reached the previous target, the time is dropped: the session is slower than its speed.
+    /// the devices have not reached the previous target, the time is dropped, because the session cannot keep up with
+    /// its speed.
     pub fn pass(&mut self, wall: Duration) {
         self.passed += wall;
         if !self.paused && self.stations.iter().all(|station| station.is_at(self.target)) {
@@ -142,7 +143,8 @@ impl Session {
         (0..self.stations.len()).for_each(|index| self.report(index));
     }
 
-    /// Returns the state of the session: the last interval alone, or the whole `history`.
+    /// Returns the state of the session, with the last interval alone or, if `history` is true, with all intervals of
+    /// the history.
     pub fn snapshot(&self, history: bool) -> Snapshot<'_> {
         let skip = if history { 0 } else { self.history.len().saturating_sub(1) };
         let of = |index: usize| {

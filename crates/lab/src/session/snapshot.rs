@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Snapshot<'a> {
     /// Version of flashlab.
     pub version: &'static str,
-    /// Number of the last interval. A reader that misses a number lacks an interval.
+    /// Number of the last interval. A reader that sees a gap in the numbers has missed an interval.
     pub tick: u64,
     /// Commands that apply here; the page shows their controls.
     pub controls: &'static [&'static str],

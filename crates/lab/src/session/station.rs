@@ -38,7 +38,7 @@ pub(super) struct Station {
     events: Vec<(Instant, String)>,
 }
 
-/// A wave of jobs that runs.
+/// A running wave of jobs.
 struct Running {
     workload: SessionWorkload,
     events: EventLoop,
@@ -46,8 +46,8 @@ struct Running {
 }
 
 impl Station {
-    /// Opens a device whose job begins at `now`. [`Station::advance`] writes the data that the job reads, because that
-    /// may take a while.
+    /// Opens a device whose job begins at `now`. The data that the job reads is not written here but in
+    /// [`Station::advance`], because that may take a while.
     pub(super) fn open(
         argument: &str,
         text: &str,
@@ -110,7 +110,7 @@ impl Station {
         true
     }
 
-    /// Advances until `requests` more requests have completed. Returns false if the jobs ended before.
+    /// Advances until `requests` more requests have completed. Returns false if the jobs ended earlier.
     pub(super) fn complete(&mut self, requests: u32) -> bool {
         if !self.is_prepared {
             self.prepare();

@@ -1,9 +1,9 @@
 //! The bus traffic while a host initializes a card: every command with its meaning, the meaning of the response, and
 //! its duration.
 //!
-//! The host stack of [`flashlab_host::driver::mmc`] runs on the card of a profile. Its log becomes [`Step`]s in words, and the
-//! lines that Linux would print. A command that repeats unchanged, such as ACMD41 until the card is ready, is one step
-//! with a count.
+//! The host stack of [`flashlab_host::driver::mmc`] runs on the card of a profile. Its log becomes [`Step`]s in words,
+//! and the lines that Linux would print. A command that repeats unchanged, such as ACMD41 until the card is ready, is
+//! one step with a count.
 
 mod words;
 
@@ -18,7 +18,7 @@ use serde::Serialize;
 pub struct Trace {
     /// The card as the argument names it.
     pub card: String,
-    /// Its full name.
+    /// Full name of the card.
     pub title: String,
     /// The controller's name.
     pub host: &'static str,

@@ -1,4 +1,5 @@
-//! Buffered jobs: the model of the page cache beside recordings under a real kernel, and the jobs without a model.
+//! Buffered jobs: compares the page-cache model with recordings under a real kernel, and checks the errors for jobs
+//! without a model.
 
 pub(crate) mod compare;
 
@@ -18,8 +19,8 @@ macro_rules! recordings {
     };
 }
 
-/// Recordings by `flashlab record --fs none --fio buffered/jobs/NAME.fio --latency TIME`. Their streams are equal to
-/// those of the model to the last request.
+/// Recordings by `flashlab record --fs none --fio buffered/jobs/NAME.fio --latency TIME`. The model reproduces their
+/// streams of requests to the last one.
 const RECORDINGS: [(&str, &[u8]); 10] = recordings![
     "end-fsync-100us",
     "end-fsync-4ms",
@@ -58,7 +59,7 @@ fn slow_reads_beside_fsync_hold_back_the_writes_as_long_as_in_linux() {
 fn the_timers_write_the_same_pages_in_three_bursts() {
     let run = Run::read(include_bytes!("buffered/recordings/timers-stride-4ms.rec"));
     let (simulated, _) = run.simulate();
-    // fio wakes late from its sleeps, so that it ends with one write more than the model.
+    // fio wakes late from its sleeps, so it ends with one write more than the model.
     assert_eq!(first_difference(&run.requests, &simulated), Some(840));
     assert_eq!((run.requests.len(), simulated.len()), (841, 840));
     let bursts = |requests: &[compare::Logged]| -> Vec<u64> {
@@ -67,7 +68,8 @@ fn the_timers_write_the_same_pages_in_three_bursts() {
     };
     let (was, is) = (bursts(&run.requests), bursts(&simulated));
     assert_eq!((was.len(), is.len()), (3, 3));
-    // The start of fio, and the place of the run on the grid of the timers, are up to 0.5 s.
+    // The start-up time of fio, and the position of the run relative to the ticks of the timers, account for up to 0.5
+    // s.
     assert!(was.iter().zip(&is).all(|(was, is)| was.abs_diff(*is) < 500_000_000), "{was:?} and {is:?}");
 }
 
@@ -75,7 +77,7 @@ fn the_timers_write_the_same_pages_in_three_bursts() {
 fn a_time_based_job_reads_its_file_from_the_device_in_each_pass() {
     let run = Run::read(include_bytes!("buffered/recordings/time-based-read-4ms.rec"));
     let (simulated, _) = run.simulate();
-    // The clock of the guest's fio began before its first request, so that the model has time for four more.
+    // The clock of the guest's fio began before its first request, so the model has time for four more.
     assert_eq!(first_difference(&run.requests, &simulated), Some(429));
     assert_eq!((run.requests.len(), simulated.len()), (429, 433));
 }
@@ -90,7 +92,7 @@ fn a_job_without_invalidation_reads_its_file_from_the_cache_from_the_second_pass
     let (dropped, kept) =
         (bytes_read("--time_based --runtime=4"), bytes_read("--time_based --runtime=4 --invalidate=0"));
     assert!(kept > 10.0 * dropped, "{kept} beside {dropped} bytes a second");
-    // The close of the device between two loops drops its pages all the same.
+    // Even with this option, the close of the device between two loops drops its pages.
     let loops = bytes_read("--loops=4 --invalidate=0");
     assert!((loops / dropped - 1.0).abs() < 0.1, "{loops} beside {dropped} bytes a second");
 }

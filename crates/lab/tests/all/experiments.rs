@@ -106,7 +106,7 @@ plain = { mean = 3.0 }
 chosen = { mean = 3.0 }
 "#;
 
-/// Returns the kind of a number that is set by key, and the role of the cell in its column.
+/// Checks the kind of a number that is set by key, and the role of the cell in its column.
 #[test]
 fn a_number_that_an_experiment_sets_by_key_counts_unless_it_is_a_condition() {
     let run = |name: &str, sources: &str| {
@@ -485,9 +485,10 @@ seeds = 4
 steady_percent = 2.0
 "#;
 
-/// Maximum error of an estimate that derives wear rates from part of a life. A count is exact to one erase of the 4 or
-/// more that the method requires, and errors average out over tens of blocks. A card without wear leveling wears few
-/// blocks, and each of its blocks is erased in turns that do not divide the history.
+/// Maximum error of an estimate that derives wear rates from part of a life. The method requires at least 4 erases of a
+/// block, each count is exact to one erase, and the errors average out over tens of blocks. A card without wear
+/// leveling wears few blocks, and the simulated part of its life is not a whole number of erase periods of these
+/// blocks.
 const CARRIED_ON_PERCENT: f64 = 4.0;
 
 #[test]

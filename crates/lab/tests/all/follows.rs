@@ -1,4 +1,4 @@
-//! Checks that the numbers that have no effect on an experiment, according to a profile, indeed have none.
+//! Checks that a number has no effect on an experiment if its profile says so.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;

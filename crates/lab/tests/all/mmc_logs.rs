@@ -2,8 +2,8 @@
 //!
 //! The comparison covers commands, block counts and stop commands (opcode, argument, flags), data (block size, blocks,
 //! flags, timeout), clock lines and the lines that Linux prints about the card, in order. docs/sd-commands.md lists the
-//! exceptions: the polls of the slot once a second, whose places depend on the timing of the recording machine, and the
-//! end of the VUB300 log.
+//! exceptions: the polls of the slot once a second, whose positions in the log depend on the timing of the recording
+//! machine, and the end of the VUB300 log.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -16,7 +16,7 @@ fn is_answer(text: &str) -> bool {
     ["req done", "req failed", "bytes transferred", "(CMD"].iter().any(|part| text.contains(part))
 }
 
-/// Returns the outcomes of requests with the response: its first word, or the CID or CSD without the checksum.
+/// Returns the outcomes of requests with the response: the first word, or the CID or CSD without the checksum.
 /// Responses to stop commands that an adapter sends by itself are specific to the adapter and excluded.
 fn answers<'a>(log: impl Iterator<Item = &'a str>) -> Vec<Line> {
     let texts = (1..).zip(log).filter_map(|(number, line)| Some((number, line.split_once("] ")?.1)));
@@ -45,8 +45,8 @@ enum Ask {
 }
 use Ask::{Discard, Read, Shutdown, Write};
 
-/// Returns the requests of a step, which the file system and the page cache made, as the logs show them. The queue of
-/// the PL181 is too small for 129 blocks in one request.
+/// Returns the block requests that the file system and the page cache made in a step, as the logs show them. The queue
+/// of the PL181 is too small for 129 blocks in one request.
 fn asked(step: &str, controller: &Controller) -> Vec<Ask> {
     match step {
         "sysfs registers" => vec![],

@@ -75,7 +75,7 @@ fn a_full_cache_shows_as_a_mechanism() {
     assert_eq!(writes.mechanism_ns(Mechanism::Program), 0, "the array works behind the cache");
 }
 
-/// A bench of a device that was saved with data in its cache continues as one that was idle.
+/// A device that is saved with data in its cache continues as if it had been idle until the cache was empty.
 #[test]
 fn a_saved_device_has_drained_its_cache() {
     let device = open(EMMC);

@@ -1,5 +1,6 @@
 //! The requests of the vfat model beside those of a real kernel: recordings by
-//! `flashlab record --fs vfat --fio vfat/JOB.fio --latency 1ms`. experiments/filesystems/README.md lists the differences.
+//! `flashlab record --fs vfat --fio vfat/JOB.fio --latency 1ms`. experiments/filesystems/README.md lists the
+//! differences.
 
 use crate::buffered::compare::{Logged, Run};
 use flashlab_catalogue::device::Filesystem;
@@ -33,7 +34,7 @@ impl Requests {
     }
 }
 
-/// Returns the recorded requests and those of the model of the volume that mkfs.fat makes on 512 MiB.
+/// Returns the recorded requests, and those of the model on a volume like the one that mkfs.fat makes on 512 MiB.
 fn both(recording: &[u8]) -> (Requests, Requests) {
     let run = Run::read(recording);
     let library = Library::built_in().expect("the repository's own library");
@@ -51,7 +52,7 @@ fn data_and_reads_of_the_fat_are_those_of_linux() {
     ] {
         let (recorded, simulated) = both(recording);
         assert_eq!(recorded.data, simulated.data, "{name}");
-        // Linux has the first sector of the FAT in its cache since the mount.
+        // Linux has had the first sector of the FAT in its cache since the mount.
         assert_eq!(simulated.fat_reads[0], 0, "{name}");
         assert_eq!(recorded.fat_reads, simulated.fat_reads[1..], "{name}");
     }
@@ -59,8 +60,8 @@ fn data_and_reads_of_the_fat_are_those_of_linux() {
 
 #[test]
 fn a_new_file_costs_two_more_metadata_writes_than_in_linux() {
-    // fsync writes the directory entry and both FATs. The model adds the entry when it creates the file, which Linux does
-    // not write yet, and FSINFO, which Linux leaves to the unmount.
+    // fsync writes the directory entry and both FATs. The model also writes the entry when it creates the file, where
+    // Linux writes nothing yet, and FSINFO, which Linux leaves to the unmount.
     let (recorded, simulated) = both(include_bytes!("vfat/seq.rec"));
     assert_eq!((recorded.metadata_writes, simulated.metadata_writes), (3, 5));
     assert_eq!((recorded.flushes, simulated.flushes), (1, 1));
@@ -73,6 +74,6 @@ fn random_writes_follow_the_same_layout_and_flush_as_often() {
     let random =
         |requests: &Requests| requests.data[32..].iter().filter(|r| (r.0, r.2) == (Op::Write, 4096)).count();
     assert_eq!((random(&recorded), random(&simulated)), (128, 128));
-    // After every 16th of the 128 writes but the last.
+    // A flush follows every 16th of the 128 writes except the last.
     assert_eq!((recorded.flushes, simulated.flushes), (7, 7));
 }

@@ -1,4 +1,4 @@
-//! A busy host in front of a device: each request waits for a drawn time before it reaches the device.
+//! A busy host in front of a device: each request waits for a random time before it reaches the device.
 //!
 //! The delays of requests in flight overlap, as those of threads do. Stalls and phases of load follow the seed and the
 //! simulated time, so that a run repeats exactly.
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 pub(crate) struct Load {
     /// Mean of the delays, which have an exponential distribution.
     pub(crate) mean: Duration,
-    /// One request of so many stalls; 0 for none.
+    /// Mean number of requests per stall; 0 if no request stalls.
     pub(crate) stall_each: u64,
     /// Longest stall.
     pub(crate) stall: Duration,
-    /// Duration of the phases that are loaded and idle in turn; zero if the host is always loaded.
+    /// Duration of each phase; loaded and idle phases alternate. Zero if the host is always loaded.
     pub(crate) phase: Duration,
 }
 

@@ -1,12 +1,12 @@
 //! Estimates of the lives of media that share a history, and their confidence intervals.
 //!
 //! A history is examined [`GRID`] times in each doubling of its length. Each examination gives an estimate of every
-//! medium's life; the first estimate needs five examinations. The interval of an estimate is the root of the sum of
-//! three squares: the deviation of the estimates of the last doubling, the 95 % confidence interval of the erase rate
-//! from batch means over the same examinations, and the resolution of the erase count that the estimate extrapolates.
-//! While estimates drift, or as long as too few erases were observed, the upper end is at least the life with even
-//! wear, which wear leveling cannot exceed. Lives simulated to their end were up to [`SHORT`] longer than extrapolated
-//! ones; the upper end includes this difference.
+//! medium's life; the first estimate needs five examinations. The relative error of an estimate is the square root of
+//! the sum of three squares: the largest deviation among the estimates of the last doubling, the 95 % confidence
+//! interval of the erase rate from batch means over the same examinations, and the resolution of the erase count that
+//! the estimate extrapolates. While estimates drift, or as long as too few erases were observed, the upper end of the
+//! interval is at least the life with even wear, which wear leveling cannot exceed. Lives simulated to their end were
+//! up to [`SHORT`] longer than extrapolated ones; the upper end includes this difference.
 
 use super::extrapolation::{Estimate, Medium, Rates, Snapshot};
 use flashlab_sim::Instant;
@@ -14,13 +14,13 @@ use std::collections::VecDeque;
 
 /// Number of estimates of a life in each doubling of a history.
 pub(super) const GRID: usize = 4;
-/// Minimum number of erases, in the time over which rates are taken, of the block that fails first.
+/// Minimum number of erases of the block that fails first, in the time over which rates are taken, for a reliable rate.
 const ERASES_LEAST: f64 = 4.0;
 /// Quantile of Student's t distribution for a two-sided interval of 95 % with GRID - 1 degrees of freedom.
 const STUDENT: f64 = 3.182;
 /// Relative amount by which extrapolated lives of cards were too short (experiments/endurance/README.md).
 const SHORT: f64 = 0.06;
-/// Relative difference between the estimates of a doubling below which they do not drift.
+/// Largest relative difference between the estimates of a doubling that does not count as drift.
 const STEADY: f64 = 0.05;
 /// Relative error if there are too few estimates to compute one.
 const UNKNOWN: f64 = 0.5;
@@ -85,7 +85,8 @@ impl<'a> Estimates<'a> {
 
     /// Returns true if the wear of every medium is steady. The estimates since the midpoint of the history must lie
     /// within `percent` of each other, and the block that fails first must have been erased a few times. Static wear
-    /// leveling, which begins at a difference of `threshold` erases, must have begun already or never begin.
+    /// leveling, which begins at a difference of `threshold` erases, must have begun already or not begin within the
+    /// life.
     pub(super) fn are_steady(&self, percent: f64, threshold: Option<u32>) -> bool {
         let is_steady = |estimates: &VecDeque<Option<Estimate>>| {
             let Some(estimates) = estimates.iter().copied().collect::<Option<Vec<Estimate>>>() else {

@@ -5,10 +5,10 @@
 //! rate of the most worn blocks, even if different blocks were the most worn ones before. A block that is always
 //! written keeps its own rate. Blocks that are written in turn share one rate. If wear leveling lets a pool of blocks
 //! wear ahead of the rest, the extrapolation continues the front of this pool, although blocks enter and leave the
-//! pool. Blocks with the same count have the same rate, the mean of their ranks.
+//! pool. Blocks with the same count have the same rate: the mean of the rates at their ranks.
 //!
-//! Each block has its own limit. The life ends when a block would exceed its limit with the next erase. Later changes
-//! of rank are not modelled; through them, a block with a lower limit may come to the front.
+//! Each block has its own limit. The life ends when a block would exceed its limit with the next erase. Changes of rank
+//! after the end of the history are not modelled, although they may bring a block with a lower limit to the front.
 
 use flashlab_sim::Instant;
 
@@ -39,14 +39,15 @@ pub(super) struct Estimate {
     /// Mean number of erases, in the time over which rates were taken, of the blocks with the same count as the first
     /// failing block.
     pub(super) erases: f64,
-    /// Difference of erases between the most and the least worn block, now and at the end of the life.
+    /// Difference in erases between the most and the least worn block, now.
     pub(super) gap_now: f64,
+    /// The same difference at the end of the life.
     pub(super) gap_at_end: f64,
 }
 
 /// Wear rates of blocks in the second half of a history.
 pub(super) struct Rates {
-    /// The distinct erase counts at the end, ascending, each with the erases since the midpoint that belong to it.
+    /// The distinct erase counts at the end, ascending, each with the mean growth since the midpoint at its ranks.
     places: Vec<(u32, f64)>,
     /// Mean erase count at the end, and its growth since the midpoint.
     mean: (f64, f64),
@@ -55,7 +56,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Computes the rates between the midpoint (`half`) and the `end` of a history, on a medium whose blocks `bad` are
+    /// Computes the rates between the midpoint (`half`) and the `end` of a history, on a medium whose `bad` blocks are
     /// out of use.
     pub(super) fn new(half: &Snapshot, end: &Snapshot, bad: &[u32]) -> Self {
         let sorted = |snapshot: &Snapshot| {
@@ -101,7 +102,7 @@ impl Rates {
         })
     }
 
-    /// Returns the erases since the midpoint that belong to a count.
+    /// Returns the mean growth since the midpoint of the blocks that have `count` erases at the end.
     fn grown(&self, count: u32) -> f64 {
         let place = self.places.binary_search_by_key(&count, |(count, _)| *count);
         self.places[place.expect("the counts are those of the history's end")].1
@@ -115,7 +116,7 @@ impl Medium {
     }
 }
 
-/// Selects from one number per block the numbers of the blocks in use.
+/// Selects the numbers of the blocks in use from `of`, which has one number per block.
 fn in_use(of: &[u32], bad: &[u32]) -> impl Iterator<Item = u32> {
     let mut bad = bad.iter().copied().peekable();
     (0..).zip(of).filter(move |(block, _)| bad.next_if_eq(block).is_none()).map(|(_, number)| *number)
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn blocks_that_take_turns_are_carried_on_at_the_mean_rate() {
-        // In each of two spans, one half was written.
+        // In each half of the history, one half of the blocks was written.
         let found = end(vec![10, 10, 0, 0], vec![10, 10, 10, 10], vec![999, 899, 999, 999]);
         let found = found.expect("the device wears out");
         assert_eq!((found.first_failure_ns, found.erases), (200.0 + 890.0 * 100.0 / 5.0, 5.0));

@@ -1,9 +1,9 @@
 //! The simulation of one device's media under a workload that repeats without end.
 //!
-//! The seed determines the number of erases that each block endures, and a few percent of each block's program time.
-//! The workload determines which blocks wear, and how fast. One history, on the first medium, therefore serves all
-//! seeds: the limits of each seed are applied to its erase counts. Two kinds of media need a history of their own:
-//! media with other factory bad blocks, and media of which a block fails before the history is long enough. The other
+//! The seed determines the number of erases that each block endures, and changes each block's program time by a few
+//! percent. The workload determines which blocks wear, and how fast. One history, on the first medium, therefore serves
+//! all seeds: the limits of each seed are applied to its erase counts. Two kinds of media need a history of their own:
+//! media with other factory bad blocks, and media with a block that fails before the history is long enough. The other
 //! media also need another history if a block of the first medium fails that early.
 //!
 //! A history continues until its wear is steady ([`Estimates::are_steady`]), or until its share of the
@@ -23,7 +23,7 @@ use flashlab_fio::job::Job;
 use flashlab_fio::stats::Settings;
 use flashlab_sim::{Instant, Model};
 
-/// Number of runs without an erase after which the workload counts as one that wears nothing.
+/// Number of runs without an erase after which the workload counts as one that causes no wear.
 const IDLE_RUNS: u64 = 64;
 /// Maximum number of simulated runs of the workload.
 const RUNS_MAX: u64 = 1 << 20;
@@ -34,8 +34,8 @@ const STEPS: u64 = 64;
 const PAGES_A_REQUEST: u64 = 32;
 /// Number of requests that take as long to simulate as the beginning and the end of a run.
 const REQUESTS_A_RUN: u64 = 128;
-/// Bytes of capacity per request between two examinations. The examination of a large device takes longer, so the
-/// interval grows with the capacity.
+/// Bytes of capacity that lengthen the interval between two examinations by one request. The examination of a large
+/// device takes longer, so the interval grows with the capacity.
 const LOOK_BYTES: u64 = 8 << 20;
 
 /// The simulated device with its workload and limits.
@@ -296,7 +296,7 @@ impl Life {
         }
     }
 
-    /// Returns the figures of a device whose history does not determine its life.
+    /// Returns a life with the measured figures of a device, but without a failure.
     fn measured(simulated_ns: u64, at_begin: &Counters, counters: &Counters) -> Self {
         let found = statistics(at_begin, counters, None);
         Life {

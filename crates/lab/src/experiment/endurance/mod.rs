@@ -37,7 +37,7 @@ use history::{EnduranceSetup, Life, Used};
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// Divisor of a budget: every device has a first estimate after this part of its budget.
+/// Every device has a first estimate after its budget divided by this number.
 const FIRST_FIGURE: u64 = 8;
 
 /// The user's replacements for parts of the experiment.

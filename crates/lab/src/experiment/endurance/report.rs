@@ -40,7 +40,8 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
     outcome.statistics.push(statistics);
 }
 
-/// Adds the lives that end with a failure, `ends`, shortest first, and the survival curve of all `media` media.
+/// Adds the cells of `ends`, the lives that end with a failure, shortest first, and the survival curve of `media`
+/// media.
 fn add_failures(outcome: &mut Outcome, column: &str, media: usize, ends: &[&Life]) {
     let median = ends[(ends.len() - 1) / 2];
     let all: Vec<f64> = ends.iter().map(|life| days(life)).collect();

@@ -1,4 +1,4 @@
-//! Experiments of kind `gc`: write amplification of garbage collection policies beside closed forms.
+//! Experiments of kind `gc`: write amplification of garbage collection policies, compared with closed forms.
 //!
 //! ```toml
 //! kind = "gc"
@@ -20,8 +20,8 @@
 //! columns = ["..."]             # the default is all columns
 //! ```
 //!
-//! The page-mapped layer of `flashlab-flash` runs on one die and counts: no request takes time. Each cell writes the
-//! whole device in order, then `warm_up` drive writes of the step's distribution, and reports the amplification of
+//! The page-mapped layer of `flashlab-flash` runs on one die and only counts: no request takes time. Each cell writes
+//! the whole device in order, then `warm_up` drive writes of the step's distribution, and reports the amplification of
 //! `measured` further drive writes. All policies of a table receive the same requests.
 //!
 //! A closed form is evaluated at the effective rho of the run: mapped units over the units that data can occupy, which
@@ -186,7 +186,7 @@ pub(super) fn run(
 }
 
 impl Experiment {
-    /// Returns the distribution of a step's writes. Rejects jobs with any other pattern than random writes of a unit.
+    /// Returns the distribution of a step's writes. Rejects jobs with any other pattern than random writes of one unit.
     fn distribution(&self, step: &Step) -> Result<Distribution, ExperimentError> {
         let wrong = |what: &str| ExperimentError::Wrong {
             path: self.folder.path_of("experiment.toml"),
@@ -212,7 +212,7 @@ impl Experiment {
     }
 }
 
-/// Returns the share of the writes and of the units of the first of two zones.
+/// Returns two shares of the first of two zones: its share of the writes, and its share of the units.
 fn zones(distribution: &Distribution) -> Option<(f64, f64)> {
     match distribution {
         Distribution::Zoned(zones) => match zones.as_slice() {
@@ -229,11 +229,11 @@ impl Scene<'_> {
     fn cell_name(&self) -> String {
         cell_name(&self.step.table, self.row, self.column)
     }
-    /// Number of units that the host can address.
+    /// Returns the number of units that the host can address.
     fn units(&self) -> u64 {
         u64::from(self.settings.blocks) * u64::from(self.fill.pages)
     }
-    /// Number of drive writes, including the first one in order.
+    /// Returns the number of drive writes, including the first one in order.
     fn drive_writes(&self) -> u64 {
         1 + self.settings.warm_up + self.settings.measured
     }
@@ -275,7 +275,7 @@ impl Scene<'_> {
         Ok(Simulated { cell, reference, rho: self.policy.pools.is_none().then(|| devices[0].rho()) })
     }
 
-    /// Runs a device for each of two zones. Returns their counts, and their shares of the writes.
+    /// Runs one device for each of the two zones. Returns the counts of the devices, and their shares of the writes.
     fn run_pools(&self, pools: Pools) -> Result<(Vec<Steady>, Vec<f64>), ExperimentError> {
         let (r, f) = zones(self.distribution).expect("checked before the first run");
         let units = self.units() as f64;
@@ -382,7 +382,7 @@ impl Scene<'_> {
     /// Returns the parts of the distribution: shares of the writes and of the units.
     fn parts(&self) -> Option<Vec<(f64, f64)>> {
         match self.distribution {
-            // fio's order of the ranks is a permutation only of a power of two.
+            // fio's order of the ranks is a permutation only if the number of units is a power of two.
             Distribution::Zipf(theta) if self.units().is_power_of_two() => {
                 Some(forms::zipf_parts(self.units(), *theta))
             }

@@ -15,9 +15,9 @@ pub(super) struct Policy {
 /// The split of the spare space between a pool of hot and a pool of cold units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pools {
-    /// Each pool has the same share of spare space.
+    /// Each pool has the same spare space relative to its units.
     Equal,
-    /// The split that the closed form finds best.
+    /// The split with the lowest write amplification by the closed form.
     Best,
 }
 

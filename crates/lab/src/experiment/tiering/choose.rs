@@ -1,4 +1,4 @@
-//! The choice of drives for each hot set, and the curves over the hot set.
+//! The choice of drives for each hot set, and the curves over the size of the hot set.
 
 use super::super::Experiment;
 use crate::results::{Cell, Curve, CurvePoint, CurveSeries};
@@ -16,7 +16,7 @@ const CHARTS: [(&str, &str, &str); 3] = [
     ("read p99", "99th percentile of the latency of reads", "ms"),
 ];
 
-/// Returns the charts over the hot set; none for experiments of other kinds.
+/// Returns the charts over the size of the hot set; none for experiments of other kinds.
 pub(in crate::experiment) fn curves(experiment: &Experiment, cells: &[Cell]) -> Vec<Curve> {
     let Some(settings) = &experiment.definition.tiering else { return Vec::new() };
     let written = [&settings.fast, &settings.slow].map(|drive| {

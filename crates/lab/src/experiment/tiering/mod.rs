@@ -49,11 +49,11 @@
 //! | `read mean`, `read p99`, `write mean`, `write p99` | ms | latencies of the requests with pauses |
 //! | `written to SSD`, `written to stick` | ratio | bytes that the volume writes to the drive per byte that clients write |
 //! | `programmed in SSD`, `programmed in stick` | ratio | bytes that the drive programs per byte that clients write |
-//! | `price` | USD | the sum over both drives of their size times the price per GB |
+//! | `price` | USD | sum over both drives of size times price per GB |
 //!
-//! The clients choose their requests at random: within the hot set, which is one range, and within the other data. Warm-up,
-//! requests with pauses and the burst follow one another, while the volume's background work runs as in a server. All other
-//! data is written first, and moved to the background. No figure is published.
+//! The clients choose their requests at random: within the hot set, which is one range, and within the other data.
+//! Warm-up, requests with pauses and the burst follow one another, while the volume's background work runs as in a
+//! server. Before the warm-up, all data is written and moved to the background. There are no published figures.
 
 mod choose;
 #[cfg(feature = "volume")]
@@ -80,7 +80,7 @@ pub struct Settings {
     pub fast: String,
     /// Column of the slow drive.
     pub slow: String,
-    /// Share of the requests per second of the first layout that a user accepts.
+    /// Smallest share of the first layout's requests per second that a user accepts.
     pub acceptable_share: f64,
     /// Prices.
     pub usd_per_gb: Prices,
@@ -140,7 +140,7 @@ pub struct Layout {
     /// Drive for new data: `fast`, `slow`, or nothing.
     #[serde(default)]
     pub foreground: String,
-    /// Drive on which data finally rests.
+    /// Drive to which data moves in the background.
     #[serde(default)]
     pub background: String,
     /// Drive for cached copies.
@@ -149,7 +149,7 @@ pub struct Layout {
     /// Drive for the journal and the checkpoints.
     #[serde(default)]
     pub metadata: String,
-    /// The fast drive has copies only, so that its loss loses no data.
+    /// True if the fast drive holds only copies, so that its failure loses no data.
     #[serde(default)]
     pub cache_only: bool,
 }
@@ -167,14 +167,14 @@ impl Settings {
         format!("{hot_gb} GB hot")
     }
 
-    /// Returns the simulated MiB of a size.
+    /// Returns the simulated size in MiB of a size in GB.
     #[cfg(feature = "volume")]
     fn mib(&self, gb: u64) -> u64 {
         gb / self.gb_per_mib
     }
 }
 
-/// Largest data of a volume that is simulated, in MiB: its bytes are in memory.
+/// Maximum amount of data on a simulated volume, in MiB. The simulation holds all of it in memory.
 const MIB_MAX: u64 = 4096;
 
 /// Checks the settings. The error text stands alone.

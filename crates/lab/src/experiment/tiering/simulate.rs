@@ -190,8 +190,8 @@ impl Server {
         })
     }
 
-    /// Runs clients until they sent `requests` together. Returns the latencies of reads and writes, the bytes written, and
-    /// the elapsed time.
+    /// Runs clients until they have sent `requests` requests in total. Returns the latencies of reads and writes, the
+    /// bytes written, and the elapsed time.
     fn clients(&mut self, clients: &Clients, requests: u64, purpose: u64, seed: u64) -> Phase {
         let phase = Arc::new(Mutex::new(Phase::default()));
         let (started, left) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(clients.load.clients)));
@@ -227,8 +227,9 @@ struct Phase {
 #[derive(Clone)]
 struct Clients {
     load: Load,
-    /// Requests that the hot set and the data hold.
+    /// Size of the hot set in requests.
     hot: u64,
+    /// Size of all data in requests.
     all: u64,
     /// Mean pause between two requests.
     think: Duration,
@@ -278,7 +279,7 @@ impl Clients {
         }
     }
 
-    /// Draws the number of a request's place.
+    /// Draws the place that a request addresses, in multiples of the request length.
     fn draw(&self, rng: &mut Rng) -> u64 {
         if self.hot == self.all || rng.below(100) < self.load.hot_percent {
             return rng.below(self.hot);
@@ -350,8 +351,8 @@ mod tests {
         assert!(tiers.burst_iops > stick.burst_iops, "{} and {}", tiers.burst_iops, stick.burst_iops);
         let [ssd_ns, tiers_ns, stick_ns] = [&ssd, &tiers, &stick].map(|run| run.reads.mean_ns());
         assert!(ssd_ns < stick_ns / 4.0);
-        // The SSD keeps cached copies of data that moved, and has room for all of it. A read still draws the copy on the stick
-        // once in a while, so that the average of its times stays current.
+        // The SSD keeps cached copies of data that moved, and has room for all of it. Occasionally, a read still goes
+        // to the copy on the stick, so that the average latency of the stick stays current.
         assert!((0.95..1.5).contains(&(tiers_ns / ssd_ns)), "{tiers_ns} and {ssd_ns}");
         assert_eq!((again.burst_iops, again.wear[0].written), (ssd.burst_iops, ssd.wear[0].written));
     }

@@ -1,4 +1,4 @@
-//! Space of a sample that is compressed at once, and again in the background.
+//! The space that a sample takes after its compression on write, and after its recompression in the background.
 
 use super::simulate::{create, in_memory, outcome};
 use super::{CompressionSettings, sample};

@@ -38,8 +38,8 @@ pub(super) fn measure(
     rates
 }
 
-/// Returns the label of a member. A target is a label or a prefix of labels, so that one set of members contains the other
-/// or has none of its members.
+/// Returns the label of a member. A target selects members by a label or by a prefix of labels: the background `all`
+/// contains the foreground `all.front`, while `front` and `back` have no member in common.
 fn label(layout: &LayoutSettings, column: &String) -> &'static str {
     match (layout.is_nested(), layout.foreground.contains(column)) {
         (true, true) => "all.front",
@@ -88,7 +88,7 @@ mod tests {
         measure(&layout, &columns, &settings, 1)
     }
 
-    /// Two members take twice as much as one, two copies need twice as much, and a slow foreground is slow.
+    /// Two members double the rates, two copies halve the rate of writes, and a slow foreground is slow.
     #[test]
     fn rates_follow_the_members_of_the_foreground() {
         let [one, two, copies] =

@@ -27,14 +27,14 @@
 //! |---|---|---|
 //! | `write 1M`, `read 1M` | none: the bare device; `volume`; the row of a codec | MiB/s of all jobs |
 //! | `write 1M`, `read 1M` | the row of a layout | the same, in the column of the first device of `stripe` |
-//! | `cipher` | `write`, `read`, with the end of the codec's row | CPU time of the cipher for each MiB that the jobs transfer, in ms |
+//! | `cipher` | `write`, `read`, then the rest of the codec's row | CPU time of the cipher for each MiB that the jobs transfer, in ms |
 //! | `stripe` | | size of the volume over the devices of `stripe`, in GiB, in the column of the first one |
 //! | `locked volume` | | 1 if opening without the passphrase fails with the text of ENOKEY |
 //! | `file names` | `volume`, `volume, encrypted` | occurrences of a known file name on the bare device |
 //! | `compressed` | `lz4`, `then zstd` | stored bytes in percent of the sample, at once and after the background work |
 //!
-//! The engine itself takes no simulated time, only its members and the cipher do. Background work runs beside the jobs of a
-//! layout, as in a server. The last three tables do not depend on time, and use a device in memory.
+//! Only the members and the cipher take simulated time; the engine itself takes none. Background work runs beside the
+//! jobs of a layout, as in a server. The last three tables do not depend on time, and use a device in memory.
 
 #[cfg(feature = "volume")]
 mod compressed;
@@ -79,7 +79,7 @@ pub struct CodecSettings {
     pub row: String,
     /// Number of cores.
     pub cores: u32,
-    /// Time for 1 KiB on one core.
+    /// Nanoseconds for 1 KiB on one core.
     pub cipher_ns_per_kib: u64,
     /// Origin of the time.
     pub source: String,

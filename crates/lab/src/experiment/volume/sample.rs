@@ -1,10 +1,10 @@
 //! A generated archive of C sources, for experiments with compression.
 //!
-//! The text has C's keywords and punctuation, indentation by tabs, identifiers of one or more words from a vocabulary whose
-//! frequencies follow Zipf's law, numbers, and comments of the same words. Each file uses a few words more often than others,
-//! as subsystems of a kernel do, and repeats earlier statements. The constants were chosen such that the text compresses about
-//! as well as the kernel's own sources. It stands for them, because no experiment may depend on an archive that a machine has
-//! or lacks.
+//! The text has C's keywords and punctuation, indentation by tabs, identifiers of one or more words, numbers, and
+//! comments of the same words. The frequencies of the words follow Zipf's law. Each file uses a few words more often
+//! than others, as subsystems of a kernel do, and repeats earlier statements. The constants were chosen such that the
+//! text compresses about as well as the kernel's own sources. The text replaces them, because an experiment must not
+//! depend on an archive that some machines lack.
 
 use flashlab_sim::Rng;
 use std::ops::Range;
@@ -17,11 +17,11 @@ const SYLLABLES: [&str; 48] = [
 ];
 const TYPES: [&str; 8] = ["int", "u32", "u64", "bool", "void", "size_t", "unsigned long", "const char *"];
 const WORDS: u64 = 6000;
-/// Words that a file prefers.
+/// Number of words that a file prefers.
 const LOCAL: u64 = 40;
-/// Share of the statements that repeat an earlier one, in percent, and the number of statements among which it is.
+/// Percentage of the statements that repeat an earlier one, and the number of latest statements that may be repeated.
 const REPEATED: (u64, usize) = (45, 256);
-/// Length of a file in bytes, on average a kernel source's.
+/// Mean length of a file in bytes, about that of a kernel source.
 const FILE: usize = 16 << 10;
 
 /// Returns a text of `length` bytes. The same seed gives the same text.
@@ -44,13 +44,13 @@ pub(super) fn sources(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// A text and the words of its present file.
+/// A text in progress, and the words of its current file.
 struct Writer {
     rng: Rng,
     text: String,
-    /// First of the words that the present file prefers.
+    /// Number of the first word that the current file prefers.
     first: u64,
-    /// Places of the statements of functions in the text.
+    /// Byte ranges of the functions' statements in the text.
     statements: Vec<Range<usize>>,
 }
 
@@ -66,7 +66,7 @@ impl Writer {
             0..6 => self.first + self.zipf(LOCAL),
             _ => self.zipf(WORDS),
         };
-        // A hash, so that similar numbers are different words.
+        // The number is hashed, so that adjacent numbers give unrelated words.
         let mut hash = Rng::for_purpose(number % WORDS, 0x574f_5244);
         for _ in 0..2 + hash.below(3) {
             self.text += SYLLABLES[hash.below(48) as usize];
@@ -137,7 +137,7 @@ impl Writer {
         self.text += ";\n}\n\n";
     }
 
-    /// Returns the place of a statement that the next one repeats, if it repeats one.
+    /// Draws the earlier statement that the next one repeats; `None` if the next one is new.
     fn earlier(&mut self) -> Option<Range<usize>> {
         let (percent, among) = REPEATED;
         if self.statements.len() < 8 || self.rng.below(100) >= percent {

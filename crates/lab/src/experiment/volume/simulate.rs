@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MIB: u64 = 1 << 20;
-/// File name of the test for readable metadata, and its occurrences in the data that is written.
+/// File name that is written to a volume and searched for on the bare device.
 const FILE_NAME: &[u8] = b"secret-file-name-of-usb-volume";
-/// Text of ENOKEY.
+/// Text of the error ENOKEY in Linux.
 const ENOKEY: &str = "required key not available";
 
 /// Data path of a row.
@@ -53,7 +53,7 @@ struct Rates {
     cipher_ns: [u64; 2],
 }
 
-/// Measures all data paths on all columns, and the statements that do not depend on time.
+/// Measures all data paths on all columns, and the figures that do not depend on time.
 pub(in crate::experiment) fn run(
     experiment: &Experiment,
     library: &Library,
@@ -131,7 +131,7 @@ impl Rates {
     }
 }
 
-/// Returns the cells of the statements that do not depend on time.
+/// Returns the cells that do not depend on time.
 fn timeless(settings: &Settings, columns: &[(String, Device)], seed: u64) -> Vec<MeasuredCell> {
     let first = &settings.stripe[0];
     let cell = |table, row, unit, figure| MeasuredCell::of_one_run((table, row, first), unit, figure);
@@ -142,7 +142,7 @@ fn timeless(settings: &Settings, columns: &[(String, Device)], seed: u64) -> Vec
         cells.push(cell("file names", row, "occurrences", occurrences(is_encrypted) as f64));
     }
     if let Some(compression) = settings.compression {
-        // The sample is no archive of the source.
+        // The sample is not the archive that the source compresses.
         let role = Some(RoleDefinition::Assumed);
         let figures = ["lz4", "then zstd"].into_iter().zip(compressed::measure(compression, seed));
         cells.extend(
@@ -152,7 +152,7 @@ fn timeless(settings: &Settings, columns: &[(String, Device)], seed: u64) -> Vec
     cells
 }
 
-/// Creates a device with its time and with bytes, which take memory when they are written.
+/// Creates a device that simulates the times of `device` and stores bytes. Bytes take memory once they are written.
 pub(in crate::experiment) fn timed(device: &Device, seed: u64) -> Arc<Timed> {
     let model = device.build(seed);
     let bytes = Memory::new(model.geometry().capacity, Pages::Small).expect("address space for a device");
@@ -247,7 +247,7 @@ pub(super) fn jobs(
     (settings.span_mib * u64::from(settings.jobs)) as f64 / (elapsed as f64 / 1e9)
 }
 
-/// Returns the outcome of a request when it has one.
+/// Waits for the outcome of a request and returns it.
 pub(in crate::experiment) async fn outcome(started: Started) -> IoOutcome {
     match started {
         Started::Done(outcome) => outcome,
@@ -271,7 +271,7 @@ pub(super) fn in_memory(mib: u64) -> Arc<dyn BlockDevice> {
     Arc::new(Memory::new(mib * MIB, Pages::Small).expect("some MiB of address space"))
 }
 
-/// Returns true if an encrypted volume does not open without its passphrase, and says so as Linux does.
+/// Returns true if opening an encrypted volume without its passphrase fails with the text of ENOKEY.
 fn is_refused() -> bool {
     let (mut executor, device) = (Executor::new(1), in_memory(64));
     let cx = executor.context();
@@ -283,7 +283,7 @@ fn is_refused() -> bool {
     })
 }
 
-/// Writes a block with a file name to a volume. Returns its occurrences on the bare device.
+/// Writes a block with a file name to a volume. Returns the occurrences of the name on the bare device.
 fn occurrences(is_encrypted: bool) -> usize {
     let (mut executor, device) = (Executor::new(1), in_memory(64));
     let cx = executor.context();

@@ -1,14 +1,14 @@
 //! Refits: the profiles of an experiment's devices, generated together from its published cells.
 //!
-//! A profile says of each fitted number which cells determine it. [`refit`] reads the problem from there: the numbers are
-//! those with the source `fitted`, and the cells are those that these sources name. All other cells stay predictions. A
-//! number that several profiles fit on the same cells is one number that these devices share, also across hosts and
-//! filesystems, so a refit never adds a free parameter.
+//! A profile states for each fitted number which cells determine it. [`refit`] reads the problem from these statements:
+//! the numbers are those with the source `fitted`, and the cells are those that these sources name. All other cells
+//! stay predictions. A number that several profiles fit on the same cells is one number that these devices share, also
+//! across hosts and filesystems, so a refit never adds a free parameter.
 //!
-//! The search starts from the values of the profiles and keeps only improvements; `search.rs` describes it. A refit of its
-//! own result changes nothing.
+//! The search starts from the values of the profiles and keeps only improvements; `search.rs` describes it. A refit of
+//! its own result changes nothing.
 //!
-//! Not refitted: counts, words, and sizes of which no unit is known. They are listed with the reason.
+//! A refit leaves counts, words, and sizes without a known unit as they are, and lists them with the reason.
 
 mod problem;
 mod search;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 /// Settings of a refit.
 #[derive(Clone, Debug)]
 pub struct RefitSettings {
-    /// Error of the model as a share of each cell's value, beside the deviation of the measurement.
+    /// Error of the model as a share of each cell's value, in addition to the deviation of the measurement.
     pub floor: f64,
     /// Seed of the medium.
     pub seed: u64,
@@ -49,11 +49,11 @@ pub struct Refit {
     pub cells: Vec<CellOfRefit>,
     /// Sum of the squared deviations of the fitted cells with the profiles as they are.
     pub sum_before: f64,
-    /// The same with the profiles of the refit.
+    /// The same sum with the profiles of the refit.
     pub sum_after: f64,
     /// Sum of the squared deviations of the predicted cells with the profiles as they are.
     pub predicted_before: f64,
-    /// The same with the profiles of the refit.
+    /// The same sum with the profiles of the refit.
     pub predicted_after: f64,
     /// Count of simulated devices.
     pub runs: usize,
@@ -71,7 +71,7 @@ pub struct NumberOfRefit {
     pub profiles: Vec<String>,
     /// Cells that determine the number.
     pub cells: Vec<String>,
-    /// Value of the profiles, as they write it.
+    /// Value in the profiles, as they write it.
     pub before: String,
     /// Value of the refit.
     pub after: String,
@@ -86,7 +86,8 @@ pub struct CellOfRefit {
     pub is_fitted: bool,
     /// Published mean.
     pub published: f64,
-    /// Deviation in units of which the sums count: the published one with the floor, in per cent.
+    /// Deviation by which the sums divide the cell's error, in per cent: the published deviation combined with the
+    /// floor.
     pub deviation_percent: f64,
     /// Error with the profiles as they are, in per cent.
     pub before_percent: f64,

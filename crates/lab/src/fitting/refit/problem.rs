@@ -1,5 +1,5 @@
-//! The problem of a refit, as the sources of the profiles state it: the places of the experiment, the cells of the fit, and
-//! the numbers with the cells that determine them.
+//! The problem of a refit, as the sources of the profiles state it: the places of the experiment, the cells of the fit,
+//! and the numbers with the cells that determine them.
 
 use super::super::table::Row;
 use super::super::{FittingError, Held};
@@ -23,18 +23,18 @@ pub(super) struct RefitCell {
     /// Index of the cell's step among the steps of the place.
     step: usize,
     pub(super) mean: f64,
-    /// Published deviation as a share of the mean, with the floor.
+    /// Published deviation as a share of the mean, combined with the floor.
     pub(super) share: f64,
     /// True if the source of a number names the cell.
     pub(super) is_fitted: bool,
-    /// True if the cell is the only one of a number.
+    /// True if the cell is the only one that determines some number.
     pub(super) is_own: bool,
 }
 
 /// Values that a number can have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Grid {
-    /// Values of four digits.
+    /// Values with four significant digits.
     Digits,
     /// Multiples of a unit.
     Multiples(f64),
@@ -57,9 +57,9 @@ pub(super) struct RefitNumber {
     is_of_filesystem: bool,
     /// Indices of the cells that determine the number.
     pub(super) cells: Vec<usize>,
-    /// Value of the profiles.
+    /// Value in the profiles.
     pub(super) before: f64,
-    /// Numbers that equal this one in some places because their sources say that they follow.
+    /// Numbers that equal this one in some places, and whose sources say that they follow from another number.
     pub(super) followers: Vec<Follower>,
 }
 
@@ -86,7 +86,8 @@ pub(super) struct Point {
     pub(super) figures: Vec<Option<Figure>>,
 }
 
-/// The numbers of the devices with the source `fitted`, by path and cells, each with its place.
+/// Numbers with the source `fitted`, by path and cells: the index of the place, true for a number of the filesystem,
+/// and the number.
 type Fitted = BTreeMap<(&'static str, Vec<String>), Vec<(usize, bool, SourcedNumber)>>;
 
 /// Places, cells and numbers of a refit, and the runs so far.
@@ -102,7 +103,8 @@ pub(super) struct RefitProblem<'a> {
 }
 
 impl<'a> RefitProblem<'a> {
-    /// Reads the problem of an experiment. The second result lists the fitted numbers that the refit leaves as they are.
+    /// Reads the problem of an experiment. The second result lists the fitted numbers that the refit leaves as they
+    /// are.
     pub(super) fn of(
         experiment: &str,
         settings: &RefitSettings,
@@ -248,7 +250,7 @@ impl<'a> RefitProblem<'a> {
         }
     }
 
-    /// Ties numbers to the one of which they are multiples, if a refit changes it.
+    /// Ties each number to the number of the refit that it is a multiple of, if there is one, and lists its followers.
     fn add_followers(&mut self) {
         let unit_of = |path: &str| Row::at(path).and_then(Row::multiple_of);
         for k in 0..self.numbers.len() {
@@ -315,7 +317,7 @@ impl<'a> RefitProblem<'a> {
         keys
     }
 
-    /// Simulates the cells that `needed` selects at a point, with those before them.
+    /// Simulates at a point the cells that `needed` selects, and the cells before them in the same places.
     pub(super) fn at(
         &mut self,
         values: Vec<f64>,
@@ -358,18 +360,18 @@ impl<'a> RefitProblem<'a> {
         self.known.extend(unknown.into_iter().zip(results));
     }
 
-    /// Returns the count of runs of a place.
+    /// Returns the number of runs so far. A run simulates one place with one choice of numbers.
     pub(super) fn runs(&self) -> usize {
         self.known.len()
     }
 
-    /// Returns the logarithm of the simulated by the measured value of a cell.
+    /// Returns the logarithm of the ratio of a cell's simulated value to its measured value.
     pub(super) fn error(&self, point: &Point, cell: usize) -> f64 {
         point.figures[cell].map_or(0.0, |figure| (figure.mean / self.cells[cell].mean).ln())
     }
 
-    /// Returns the error that a number cannot improve upon: a thirtieth of the cell's deviation, or twice the standard error
-    /// of the simulated mean if this is larger.
+    /// Returns the error of a cell that a number need not improve upon: a thirtieth of the cell's deviation, or twice
+    /// the standard error of the simulated mean if this is larger.
     pub(super) fn tolerance(&self, point: &Point, cell: usize) -> f64 {
         let runs = f64::from(self.experiment.runs());
         let noise = point.figures[cell].map_or(0.0, |figure| 2.0 * figure.sd / figure.mean / runs.sqrt());

@@ -1,32 +1,32 @@
 //! The search of a refit.
 //!
-//! A number with one cell is the solution of an equation: its simulated cell has the measured value. [`settle`] solves all
-//! these equations together, each by secants. The numbers with several cells cannot meet all of them; a coordinate search,
-//! from coarse steps to fine ones, looks for those with the least sum of squared deviations, while the other numbers are
-//! settled at each point. Both start from the values of the profiles. The search ends with a pass in which nothing improves
-//! the sum. The values of the profiles stay if they explain the cells as well as the best point, so a search that starts from
-//! its own result changes nothing.
+//! A number with one cell is the solution of an equation: its simulated cell has the measured value. [`settle`] solves
+//! all these equations together, each by secants. The numbers with several cells cannot meet all of them; a coordinate
+//! search, from coarse steps to fine ones, looks for the values with the least sum of squared deviations, while the
+//! other numbers are settled at each point. Both start from the values of the profiles. The search ends with a pass in
+//! which nothing improves the sum. The values of the profiles stay if they explain the cells as well as the best point,
+//! so a search that starts from its own result changes nothing.
 
 use super::super::FittingError;
 use super::problem::{Grid, Point, RefitCell, RefitProblem};
 use flashlab_catalogue::units::Dimension;
 
-/// Rounds in which the numbers with one cell are settled.
+/// Largest number of rounds in which the numbers with one cell are settled.
 const ROUNDS_MAX: usize = 8;
 /// Largest step of a number in a round, as a logarithm.
 const STEP_MAX: f64 = 0.7;
 /// Steps of the coordinate search, as logarithms.
 const STEPS: [f64; 3] = [0.3, 0.1, 0.03];
-/// Least share of the sum by which a step must lower it.
+/// Smallest relative decrease of the sum with which a step is kept.
 const IMPROVEMENT: f64 = 0.01;
 /// Rise of the sum at the ends of a 90 % interval: the square of the normal distribution's 95th percentile.
 const RISE_90: f64 = 2.705_543;
 /// Largest error, as a share of the cell's deviation, with which a number of a profile stays.
 const ERROR_MAX: f64 = 1.0 / 3.0;
-/// Passes of the coordinate search at most. Each must have lowered the sum.
+/// Largest number of passes of the coordinate search. A pass follows only if the previous one changed the values.
 const PASSES_MAX: usize = 20;
 
-/// Returns the best point from the values of the profiles on; these values themselves if they are as good.
+/// Returns the best point of a search from the values of the profiles, or these values if they are as good.
 pub(super) fn search(problem: &mut RefitProblem<'_>) -> Result<Point, FittingError> {
     let start = problem.at(problem.before(), is_fitted)?;
     let mut best = settle(problem, start.values.clone())?;
@@ -44,9 +44,9 @@ pub(super) fn search(problem: &mut RefitProblem<'_>) -> Result<Point, FittingErr
     Ok(if stays { start } else { best })
 }
 
-/// Returns true if the values of the profiles explain the cells as well as the best point: each number with one cell meets it
-/// within a third of the deviation, and the sum lies within the 90 % interval. Changes that the measurements cannot tell
-/// apart are not worth new figures of everything that depends on a profile.
+/// Returns true if the values of the profiles explain the cells as well as the best point: each number with one cell
+/// meets it within a third of the deviation, and the sum lies within the 90 % interval. A change that the measurements
+/// cannot tell from the present values does not justify new figures for everything that depends on a profile.
 fn is_as_good(problem: &RefitProblem<'_>, start: &Point, best: &Point) -> bool {
     let is_met = |k: usize| {
         let cell = problem.numbers[k].cells[0];
@@ -86,8 +86,8 @@ fn pass(problem: &mut RefitProblem<'_>, mut best: Point, step: f64) -> Result<Po
     Ok(best)
 }
 
-/// Returns the point with a number moved by `step` and the others settled, if its sum is smaller. A point at which the
-/// simulation fails is not.
+/// Returns the point with number `k` moved by `step` and the others settled; `None` if its sum is not smaller, or if
+/// the simulation fails at this point.
 fn moved_by(
     problem: &mut RefitProblem<'_>,
     from: &Point,
@@ -113,8 +113,8 @@ fn moved_by(
     Ok((sum(&point) < sum(from) * (1.0 - IMPROVEMENT)).then_some(point))
 }
 
-/// Returns the point at which each number with one cell meets it, within the tolerance of the cell, as far as the bounds and
-/// the grid of the number permit.
+/// Returns the point at which each number with one cell meets it, within the tolerance of the cell, as far as the
+/// bounds and the grid of the number permit.
 fn settle(problem: &mut RefitProblem<'_>, values: Vec<f64>) -> Result<Point, FittingError> {
     let from = problem.at(values, |cell| cell.is_own)?;
     let single = problem.numbers_with(|cells| cells == 1);
@@ -150,12 +150,13 @@ fn settle(problem: &mut RefitProblem<'_>, values: Vec<f64>) -> Result<Point, Fit
             best = point.clone();
         }
     }
-    // Less of an improvement would not end: a number that its cell hardly shows creeps along.
+    // With a weaker condition, the search might not end: a number on which its cell hardly depends would creep along.
     let is_better = excess(problem, &best, &single) < 0.9 * excess(problem, &from, &single);
     problem.at(if is_better { best.values } else { from.values }, is_fitted)
 }
 
-/// Returns the sum of the squared errors beyond the tolerance, of the cells of `single` numbers.
+/// Returns the sum of the squared errors beyond the tolerance, in units of the tolerance, over the cells of the numbers
+/// in `single`.
 fn excess(problem: &RefitProblem<'_>, point: &Point, single: &[usize]) -> f64 {
     let of = |k: &usize| {
         let cell = problem.numbers[*k].cells[0];

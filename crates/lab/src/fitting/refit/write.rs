@@ -1,4 +1,5 @@
-//! The profiles with the numbers of a refit. All other lines stay, and so do the sources: they state the cells of the fit.
+//! The profiles with the numbers of a refit. All other lines stay, and so do the sources: they state the cells of the
+//! fit.
 
 use super::super::FittingError;
 use super::problem::RefitProblem;
@@ -33,7 +34,7 @@ pub(super) fn profiles(
     numbers.into_iter().map(text).collect()
 }
 
-/// Returns the text of a profile with other values of these numbers.
+/// Returns the text of a profile with the values of these numbers replaced.
 fn with_numbers(
     profile: &str,
     numbers: &BTreeSet<(&str, String)>,

@@ -60,7 +60,7 @@ impl Station {
         Ok(())
     }
 
-    /// Lets the next requests of the jobs fail.
+    /// Makes the next requests of the jobs fail.
     pub(in crate::session) fn fail(&mut self, requests: u32) -> Result<(), SessionError> {
         let running = self.running.as_mut().ok_or(SessionError::PowerIsOff)?;
         running.workload.failing = requests;
@@ -91,7 +91,7 @@ impl Station {
         Ok(())
     }
 
-    /// Replaces the jobs. The present ones end first, and their requests in flight complete.
+    /// Replaces the jobs. The present jobs end first, and their requests in flight complete.
     pub(in crate::session) fn replace_jobs(&mut self, jobs: Vec<Job>) {
         self.finish();
         self.waves = waves(&jobs).into();
@@ -127,8 +127,8 @@ impl Station {
         format!("{name}:{}", settings.join(","))
     }
 
-    /// Takes over the state of `old`, whose job ends, if `key` is the host or a number of it. Returns false if this device
-    /// begins new.
+    /// Ends the job of `old` and takes over the state of its device, if `key` is the host or one of the host's numbers.
+    /// Returns false if this device starts as new instead.
     pub(in crate::session) fn continue_from(&mut self, old: &mut Station, key: &str) -> bool {
         let is_of_host =
             |path: &str| path.starts_with("host.") && (path == key || path.ends_with(&format!(".{key}")));

@@ -1,7 +1,7 @@
-//! Recorded requests of buffered jobs beside those of the page cache's model on the device of the recording.
+//! Compares recorded requests of buffered jobs with those of the page-cache model on a model of the recording's device.
 //!
-//! The guest of `flashlab record` has one processor of 1e9 instructions a second, and a `null_blk` device that completes
-//! each request after a constant time, up to 64 at once.
+//! The guest of `flashlab record` has one processor of 1e9 instructions a second, and a `null_blk` device that
+//! completes each request after a constant time, up to 64 at once.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 /// A request: instant in nanoseconds, operation, offset and length.
 pub(crate) type Logged = (u64, Op, u64, u64);
 
-/// Time in which the guest copies a page to or from the memory of its device, fitted with the processor times.
+/// Time in which the guest copies a page to or from the memory of its device, fitted together with the processor times.
 const COPY_PAGE: Duration = Duration::from_ns(5_950);
 
 /// Device of constant latency that logs its requests.
@@ -26,8 +26,9 @@ const COPY_PAGE: Duration = Duration::from_ns(5_950);
 pub(crate) struct NullBlock {
     geometry: Geometry,
     latency: Duration,
-    /// Time to copy a page, and the instant until which the device copies.
+    /// Time to copy a page.
     copy_page: Duration,
+    /// Instant until which the device copies.
     copied: Instant,
     in_flight: VecDeque<(Instant, Instant, Request)>,
     log: Arc<Mutex<Vec<Logged>>>,
@@ -82,8 +83,8 @@ impl Model for NullBlock {
     }
 }
 
-/// Returns the page cache of the guest: `pages` may be dirty, a fifth of the memory. The processor times are the
-/// defaults, which were fitted on recordings with a latency of 100 us.
+/// Returns the page cache of the guest, in which at most `pages` pages, a fifth of the memory, may be dirty. The
+/// processor times are the defaults, which were fitted on recordings with a latency of 100 us.
 pub(crate) fn guest(pages: u64) -> PageCacheParameters {
     PageCacheParameters {
         memory: Some(pages * 5 * 4096),
