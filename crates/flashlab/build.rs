@@ -1,7 +1,7 @@
 //! Records the commit and the features of the build, which `flashlab --version` prints.
 //!
 //! The commit comes from the variable `FLASHLAB_COMMIT`, for builds outside a checkout, or from git. A debug build does
-//! not ask git, because each commit would then build the program and its tests anew.
+//! not ask git, because each commit would then force a rebuild of the program and its tests.
 
 use std::process::Command;
 

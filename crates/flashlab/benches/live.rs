@@ -7,8 +7,8 @@
 //! `--realtime`. The benchmark measures a machine, so it prints figures and never fails because of them.
 //!
 //! Two further measurements show the lateness of the machine itself. In the first, the same job runs on a device with a
-//! constant latency, the card's mean: its lateness is not caused by the card's model. In the second, flashlab and
-//! nbdkit's delay filter each serve a delay of 1 ms.
+//! constant latency, the card's mean, so that none of the lateness comes from the card's model. In the second, flashlab
+//! and nbdkit's delay filter each serve a delay of 1 ms.
 
 use serde_json::Value;
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
 //! Comparison of our NBD server with other NBD servers in one run: random 4 KiB requests through the same batched
-//! client, the cost per byte of 64 KiB requests beside a plain socket, and fio's own nbd engine.
+//! client, the cost per byte of 64 KiB requests compared with a plain socket, and fio's own nbd engine.
 //!
 //! All measurements are interleaved and medians are compared, so that other load on the machine affects all servers
 //! alike. On one connection, server and client take turns, so the placement of their threads matters as much as the

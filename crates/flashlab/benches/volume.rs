@@ -6,9 +6,9 @@
 //! benchmark `nbd`, each server is measured with all processors and with server and client on one processor, and the
 //! faster result counts.
 //!
-//! A goal that is missed is printed with the parts of a request's time: the server and client without a volume, the same
-//! bytes to and from a file, and checksum, cipher and compression in a loop of their own. The rest belongs to the engine,
-//! and to other programs on the machine.
+//! If a goal is missed, the benchmark prints the parts of a request's time: server and client without a volume, file
+//! I/O of the same size, and checksum, cipher and compression measured in a loop of their own. The remaining time
+//! belongs to the engine and to other programs on the machine.
 //!
 //! `cargo bench -p flashlab --features full --bench volume [-- MILLISECONDS REPEATS]` (250 ms and 5 repeats by default)
 //! needs 4 GiB in /dev/shm. Peers that are not installed are skipped by name.
@@ -31,7 +31,7 @@ const MEMBER: &str = "512MiB";
 const PASSPHRASE: &str = "correct horse battery staple";
 /// Percentage of zeroes in the data for LZ4.
 const ZEROES: usize = 50;
-/// Size of an extent, which is compressed as one.
+/// Size of an extent, the unit of compression.
 const EXTENT: usize = 64 << 10;
 
 /// The servers, in the order of the columns.

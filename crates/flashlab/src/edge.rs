@@ -1,11 +1,11 @@
-//! Devices outside this process, whose openers the command registers with the devices that store bytes.
+//! Openers of devices outside this process. The commands pass them on to the crate that opens devices with bytes.
 
 use flashlab_block::BlockDevice;
 use flashlab_catalogue::library::Library;
 use flashlab_served::{EdgeError, Opener, Sources};
 use std::sync::Arc;
 
-/// Exports of NBD servers.
+/// The opener of exports of NBD servers.
 static OPENERS: &[Opener] = &[Opener {
     schemes: &["nbd", "nbds", "nbd+unix", "nbds+unix", "nbd+vsock", "nbds+vsock"],
     open: open_export,

@@ -98,7 +98,7 @@ impl From<ExperimentError> for Failure {
 impl From<flashlab_served::ServedError> for Failure {
     fn from(error: flashlab_served::ServedError) -> Self {
         match error {
-            // The members are devices, but their volume cannot be opened or changed.
+            // The members could be opened, but not their volume, or a change of the volume failed.
             #[cfg(feature = "volume")]
             flashlab_served::ServedError::Volume(flashlab_served::volume::PoolError {
                 error: ref fault,

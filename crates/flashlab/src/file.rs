@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Removes temporary files and folders, and ends the process with `code`.
 pub(crate) fn exit_clean(code: i32) -> ! {
-    // No other thread creates further ones before the process ends.
+    // While this value lives, no other thread creates a temporary file or folder.
     let _removed = remove_temporary();
     std::process::exit(code)
 }

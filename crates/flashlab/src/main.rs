@@ -170,7 +170,7 @@ fn parse() -> Result<Cli, Failure> {
     })
 }
 
-/// Replaces the advice for an unknown option before the device of a job, which is often one of fio.
+/// Replaces clap's advice on an unknown option that precedes the device of a job, because it is often an option of fio.
 fn name_the_order(mut error: clap::Error) -> clap::Error {
     let has = |kind| error.get(kind).is_some();
     let takes_jobs = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("FIO]"));

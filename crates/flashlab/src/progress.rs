@@ -46,7 +46,7 @@ fn end_at_once() {
 /// Display of the progress of a piece of work, removed on drop.
 pub(crate) struct ProgressDisplay {
     progress: Progress,
-    /// True once the work has ended, and its condition variable.
+    /// Flag that is set once the work has ended, and the condition variable that signals the change.
     finished: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }

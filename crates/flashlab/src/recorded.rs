@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// Longest beginning of a file that tells recordings from job files.
+/// Number of bytes at the beginning of a file that suffice to tell a recording from a job file.
 const BEGINNING_BYTES: u64 = 16;
 
 /// Returns true if `path` is a file that begins like a recording.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Interval between two updates of the line.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Installs a handler for SIGTERM, SIGHUP and Ctrl-C: the first signal shuts the server down in order, the second one
+/// Installs a handler for SIGTERM, SIGHUP and Ctrl-C: the first signal shuts the server down cleanly, the second one
 /// ends the process.
 pub(crate) fn end_on_signals(stop: &Stop) {
     let stop = stop.clone();
@@ -36,7 +36,7 @@ impl StatusLine {
         StatusLine(bar)
     }
 
-    /// Shows the line once clients can connect at `uri`, if `alone`: nothing else writes to the terminal.
+    /// Shows the line, if `alone` states that nothing else writes to the terminal. Clients can connect at `uri` by now.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
         if !alone || !is_terminal() {
             return;

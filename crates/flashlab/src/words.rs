@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Returns a word that a shell, and [`split`], read as `word`.
+/// Quotes `word` in such a way that a shell and [`split`] read the result as `word`.
 pub(crate) fn quote(word: &str) -> Cow<'_, str> {
     // A shell takes these characters as they are within a word; shlex quotes some of them.
     let is_plain = |c: char| c.is_alphanumeric() || "-_=/.,:%+@".contains(c);

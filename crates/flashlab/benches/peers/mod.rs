@@ -108,7 +108,7 @@ impl Peers {
         command
     }
 
-    /// Calls `measure` for each server. Each repeat starts with another server.
+    /// Calls `measure` for each server. Each repeat starts with a different server.
     pub(crate) fn each(&self, repeat: usize, mut measure: impl FnMut(&Peer)) {
         let count = self.servers.len();
         (0..count).for_each(|n| measure(&self.servers[(n + repeat) % count]));

@@ -111,7 +111,8 @@ impl Session<'_> {
     }
 
     /// Repeats the jobs with other values of the device's undetermined numbers, and adds a remark for each number that
-    /// the results depend on. Skips an interrupted run, since the other runs are complete.
+    /// the results depend on. Skips an interrupted run, because its figures cannot be compared with complete
+    /// repetitions.
     fn add_dependences(&self, outcome: &mut JobRun) {
         let (Target::Model(device), None) = (self.target, outcome.notes.stopped_after) else { return };
         let jobs = &self.invocation.jobs;
@@ -189,7 +190,7 @@ impl Session<'_> {
     }
 }
 
-/// Exit code of a bench that Ctrl-C stopped, as fio's.
+/// Exit code of a bench that Ctrl-C stopped, the same as fio's.
 const STOPPED: u8 = 128;
 
 /// Writes the page of one device to `path`.
@@ -240,9 +241,9 @@ impl Target {
         Ok(Target::Model(Box::new(device)))
     }
 
-    /// Prints the origin of a device that starts from a saved state. Sets the format of the blocks on a device that
-    /// moves bytes, if the jobs verify them, and the compressibility of the data otherwise: that of the option, or of
-    /// the recording that a job replays.
+    /// Prints the origin of a device that starts from a saved state. On a device that moves bytes, sets the format of
+    /// the blocks if the jobs verify them; otherwise sets the compressibility of the data, which comes from the option
+    /// or from the recording that a job replays.
     fn prepare(&mut self, options: &Options, setup: &Setup, invocation: &Invocation) -> Result<(), Failure> {
         match self {
             Target::Model(device) => jobs::print_state_origin(device),

@@ -38,7 +38,7 @@ impl<'a> ServerControl<'a> {
         self.served.iter().filter_map(|served| Some((served.name.as_str(), served.timed.as_deref()?)))
     }
 
-    /// Returns the numbers of devices such as volumes, with the names of their exports.
+    /// Returns the gauges of the devices, such as those of a volume, with the names of their exports.
     pub(crate) fn gauges(&self) -> impl Iterator<Item = (&str, Gauge)> {
         self.served.iter().flat_map(|served| {
             let gauges = served.closing.as_ref().map(|device| device.gauges()).unwrap_or_default();
@@ -142,7 +142,7 @@ pub(super) fn verb_and_rest(words: &[String]) -> (&str, String) {
 #[cfg(feature = "volume")]
 use super::volume::find_use;
 
-/// Only volumes take further devices.
+/// Returns `None`: without volumes, no command names another device.
 #[cfg(not(feature = "volume"))]
 fn find_use(_device: &str) -> Option<String> {
     None
@@ -199,7 +199,7 @@ pub(super) fn format_stats(served: &Served) -> String {
     text
 }
 
-/// Formats the counters of a simulated device. `before` are its counters when it was opened.
+/// Formats the counters of a simulated device. `before` contains its counters when it was opened.
 pub(super) fn device_wear(served: &Served, before: Option<&Counters>) -> ControlReply {
     let (Some(timed), Some(before)) = (&served.timed, before) else {
         return Err("the device is not simulated, so it has no wear".to_owned());
@@ -210,7 +210,7 @@ pub(super) fn device_wear(served: &Served, before: Option<&Counters>) -> Control
     Ok(flashlab_report::of_device(&counted))
 }
 
-/// Adds a rule to the uppermost `error` layer of a device, lists its rules or removes them.
+/// Adds a rule to the uppermost `error` layer of a device, or lists or removes all rules of the layer.
 pub(super) fn fault(served: &Served, rule: &str) -> ControlReply {
     let faults = served.faults.last();
     let faults = faults.ok_or("the device has no error layer: serve it with DEVICE+error")?;
@@ -223,7 +223,7 @@ pub(super) fn fault(served: &Served, rule: &str) -> ControlReply {
     Ok(String::new())
 }
 
-/// Formats the byte ranges that a power cut left undecided, one per line, or a line for none.
+/// Formats the byte ranges that a power cut left undecided, one per line; without such ranges, returns a single line.
 pub(super) fn format_power_cut(cut: &PowerCut) -> String {
     if cut.undecided.is_empty() {
         return "power was cut; nothing was lost\n".to_owned();

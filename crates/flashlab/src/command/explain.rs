@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// Prints the explanation of `what`.
 pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode, Failure> {
     use flashlab_fio::explain as of_fio;
-    // Profiles of fits name the typical cards.
+    // The profiles that `flashlab fit` writes refer to the typical cards.
     #[cfg(feature = "fit")]
     let library = &with_typical(library);
     let explained = match json {

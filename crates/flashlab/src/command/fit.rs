@@ -74,7 +74,7 @@ enum Format {
     Json,
 }
 
-/// Largest file of measurements that is read.
+/// Maximum size of a file of measurements in bytes.
 const BYTES_MAX: u64 = flashlab_fit::import::BYTES_MAX as u64;
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
@@ -139,7 +139,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true if `name` is an experiment of the library and no file, or the folder of an experiment.
+/// Returns true if `name` is the folder of an experiment, or an experiment of the library that is not also a file.
 fn is_experiment(name: &str, library: &Library) -> bool {
     let path = Path::new(name);
     !path.is_file() && (library.experiment(name).is_ok() || path.join("experiment.toml").is_file())

@@ -31,7 +31,7 @@ const FLASHLAB_OPTIONS: [&str; 12] = [
 
 const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads job files and variables for fio's parser.
+/// Reads job files and environment variables for fio's parser.
 struct Disk;
 
 impl Loader for Disk {
@@ -73,7 +73,7 @@ pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     Invocation::parse(&words, &Disk).map_err(Failure::usage)
 }
 
-/// Returns the words of fio's command line for one word: a job that replays it if it is a recording, else the word.
+/// Expands a word of fio's command line: a recording becomes a job that replays it; any other word stays as it is.
 fn job_of(word: &str) -> Vec<String> {
     let path = Path::new(word);
     if word.starts_with('-') || !recorded::is_recording(path) {
@@ -97,7 +97,7 @@ impl Setup {
         Ok(Setup { filesystem, traces: traces(invocation)?, seed: medium.seed })
     }
 
-    /// Returns the compressibility of the written data that a recording states, if a job replays one.
+    /// Returns the compressibility of the written data, if a job replays a recording that states it.
     pub(crate) fn compressibility_percent(&self) -> Option<u8> {
         self.traces.iter().find_map(|(_, trace)| match trace {
             Trace::Recording(source) => source.header().compressibility_percent,
@@ -209,8 +209,8 @@ pub(crate) fn check_no_output_format(
     )))
 }
 
-/// Prints the options without effect and the placement of files to standard error, for output formats without room for
-/// them.
+/// Prints the options without effect and the placement of files to standard error, for output formats that have no room
+/// for these notes.
 pub(crate) fn print_notes(medium: &Medium, invocation: &Invocation) {
     let without_effect = invocation.without_effect();
     if !without_effect.is_empty() {

@@ -57,11 +57,11 @@ fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
     clap_complete::generate(shell, &mut cli, "flashlab", &mut text);
     let mut text = String::from_utf8(text).expect("completions are made of UTF-8");
     if shell == Shell::Fish {
-        // clap_complete omits the values of positional arguments for fish.
+        // For fish, clap_complete omits the values of positional arguments.
         for (command, _, names) in named {
             let names = names.join(" ");
             let when = format!("__fish_flashlab_using_subcommand {command}");
-            // A job file follows the devices of `compare`.
+            // `compare` also takes a job file, so its completions keep file names, which `-f` would remove.
             let files = if command == "compare" { "" } else { " -f" };
             text.push_str(&format!("complete -c flashlab -n \"{when}\"{files} -a \"{names}\"\n"));
         }
@@ -87,7 +87,7 @@ fn with_values(cli: Command, command: &'static str, argument: &'static str, name
     })
 }
 
-/// Lets zsh complete files, too, where a line of its completions offers names for the rest of the words.
+/// Makes zsh complete file names as well, if `line` of its completions offers names for all remaining words.
 fn names_or_files(line: &str) -> String {
     let rest = line.strip_prefix("'*::").and_then(|line| line.strip_suffix(")' \\"));
     match rest.and_then(|rest| rest.rsplit_once(":(")) {
@@ -100,7 +100,7 @@ fn names_or_files(line: &str) -> String {
 
 /// Prints the page of flashlab, or writes the pages of all commands to `folder`, which is created if it does not exist.
 fn pages(folder: Option<&Path>) -> Result<ExitCode, Failure> {
-    // `generate_to` omits `help` as well, so that both forms are equal.
+    // `generate_to` omits `help` as well. Without `help` here, both forms write the same page.
     let cli = Cli::command().disable_help_subcommand(true);
     let Some(folder) = folder else {
         let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! The commands around measurements.
+//! The commands that take measurements, fit profiles to them, and compare results.
 
 use super::{diff, fit, measure, probe};
 use crate::failure::Failure;

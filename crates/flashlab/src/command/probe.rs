@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Least capacity of a real target in bytes: one read of the patterns.
+/// Minimum capacity of a real target in bytes: the size of one read in the patterns.
 const CAPACITY_MIN: u64 = 4096;
 
 /// Probes a virtual device in simulated time. Returns the findings, and whether Ctrl-C stopped the probe.

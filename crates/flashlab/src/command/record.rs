@@ -15,13 +15,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Longest script or job file.
+/// Maximum size of a script or a job file in bytes.
 const TEXT_BYTES_MAX: u64 = 512 << 10;
 
-/// Folders with kernels: where `./test` unpacks the kernel of its guests, then the system.
+/// Folders in which to look for a kernel: the one where `./test` unpacks the kernel of its guests, then the system.
 const KERNELS: [&str; 2] = ["target/guest-mmc", "/"];
 
-/// Folders with kernels for boots: Debian's 6.1 cannot read EROFS with LZMA, so 6.12 stands first.
+/// Folders in which to look for a kernel for boots. Debian's 6.1 cannot read EROFS with LZMA, so 6.12 comes first.
 const KERNELS_OF_BOOTS: [&str; 3] = ["target/boot/kernel", "target/guest-mmc", "/"];
 
 /// The command of the feature `record`.
@@ -190,7 +190,7 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Records while the display shows the stages.
+/// Calls `record`, and shows its stages on a progress display.
 fn shown(
     name: &str,
     record: impl FnOnce(&Stages<'_>) -> Result<Recorded, RecordError>,
@@ -200,7 +200,7 @@ fn shown(
     record(&Stages(&display))
 }
 
-/// Stages of the guest on the display.
+/// Progress display for the stages of the guest.
 struct Stages<'a>(&'a progress::ProgressDisplay);
 
 impl Progress for Stages<'_> {
@@ -223,7 +223,7 @@ fn plan(options: &Options, filesystem: Name, library: &Library) -> Result<Plan, 
         disk: disk(options)?,
         limits: limits(options, library)?,
         seconds_max: options.timeout,
-        // The last one, so that a wrong name is not hidden by a missing kernel.
+        // The kernel comes last, so that a missing kernel does not hide the error of a wrong name.
         kernel: kernel(options, &KERNELS)?,
     })
 }
@@ -302,8 +302,8 @@ fn workload(options: &Options) -> Result<Workload, Failure> {
     }
 }
 
-/// Returns the largest request that the host sends as one command. A page of memory is the smallest request of a
-/// filesystem; a PC has no limit below that of its drive.
+/// Returns the largest request that the host sends as one command, at least a page of memory, which is the smallest
+/// request of a filesystem. A PC has no limit below that of its drive, so it gets the default.
 fn request_max(host: &str, library: &Library) -> Result<u64, Failure> {
     let profile = library.host(host).map_err(|error| Failure::usage(format!("--host {host}: {error}")))?;
     let limit = ["host.command_max", "port.super_speed_max", "port.high_speed_max"]

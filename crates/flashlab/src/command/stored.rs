@@ -1,4 +1,4 @@
-//! Devices that move bytes, under `bench` and `recording replay`.
+//! Devices that move bytes, for `bench` and `recording replay`.
 
 use crate::failure::Failure;
 use flashlab_catalogue::library::Library;
@@ -11,7 +11,7 @@ pub(super) fn moves_bytes(argument: &str, is_asked: bool) -> bool {
 
 /// Opens a device that moves bytes.
 pub(super) fn open(argument: &str, seed: u64, library: &Library) -> Result<StoreModel, Failure> {
-    // Opening such a device would create the file of its bytes.
+    // Opening a device with a saved state would create the file for its bytes.
     if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
         return Err(Failure::usage(format!(
             "{argument}: bench changes no saved state, so it cannot write bytes to one; leave state= out, or serve the device"

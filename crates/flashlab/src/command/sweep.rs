@@ -113,7 +113,7 @@ fn list(sweep: &Checked<&Library>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a plan. A job that is one word without a dash is the name of a job file beside the plan.
+/// Reads a plan. A job of one line without `=` and `[` that does not begin with `-` names a job file beside the plan.
 fn read_plan(path: &Path) -> Result<Plan, Failure> {
     let mut plan = Plan::from_toml(&read_text(path)?).map_err(|error| in_plan(path, &error))?;
     if let JobText::Text(text) = &plan.job {
@@ -132,12 +132,12 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::usage(format_args!("{shown}: it is not a text file")))
 }
 
-/// Returns the usage error of a fault in the plan.
+/// Returns the usage error for a fault in the plan.
 fn in_plan(path: &Path, error: &SweepError) -> Failure {
     Failure::usage(format_args!("{}: {error}", path.display()))
 }
 
-/// Returns the failure of a fault in the folder of results.
+/// Returns the failure for a fault in the folder of results.
 fn failure(error: SweepError) -> Failure {
     match error {
         SweepError::Io { path, error } => Failure::io(&path, &error),

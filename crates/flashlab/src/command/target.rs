@@ -28,7 +28,7 @@ impl TargetKind {
             Ok(existing) if existing.is_dir() => TargetKind::Directory,
             Ok(existing) if existing.is_file() => TargetKind::File,
             Ok(_) => TargetKind::Block,
-            // A path to nothing is not the name of a virtual device either.
+            // A path that does not exist is not the name of a virtual device either.
             Err(_) if ["/", "./", "../"].iter().any(|begin| target.starts_with(begin)) => TargetKind::Block,
             Err(_) => TargetKind::Virtual,
         }
@@ -44,8 +44,8 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens a block device, a file or an export, for writing only if the user permits to `destroy` its data. Refuses a
-    /// block device in use.
+    /// Opens a block device, a file or an export; opens it for writing only if `destroy` permits the loss of its data.
+    /// Refuses a block device that is in use.
     pub(super) fn new(target: &str, kind: TargetKind, destroy: bool) -> Result<Opened, Failure> {
         let access = if destroy { Access::ReadWrite } else { Access::ReadOnly };
         match kind {

@@ -11,7 +11,7 @@ use flashlab_web::{Limits, Refused, Server, Stop, Subject};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
-/// The job of a page without one: random writes to a tenth of the device, for as long as the page is open.
+/// The default job of a page: random writes to a tenth of the device, for as long as the page is open.
 const JOB: &str = "--name=page --rw=randwrite --bs=16k --size=10% --direct=1 --time_based --runtime=36500d";
 
 #[derive(Subcommand)]
@@ -95,7 +95,7 @@ fn job(words: &[String]) -> Result<String, Failure> {
     }
 }
 
-/// Listens on the address that `option` has as `text`. Warns if other machines can reach it.
+/// Listens on the address `text`, which is the value of `option`. Warns if other machines can reach the address.
 fn bind(option: &str, text: &str) -> Result<Server, Failure> {
     let address = text.parse().or_else(|error| match text.parse::<u16>() {
         Ok(port) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),

@@ -113,7 +113,7 @@ fn measure_once(
     Err(Failure::failed(format_args!("the script ended early ({status}){colon}{messages}")))
 }
 
-/// Most lines of standard error in a failure.
+/// Maximum number of lines of standard error in an error message.
 const MESSAGES_MAX: usize = 10;
 
 /// Longest time until a stop, or the end of a script whose servers hold its pipes, takes effect.
@@ -125,7 +125,7 @@ enum Line {
     Error(String),
 }
 
-/// A running script with the programs that it starts. They are stopped with this value.
+/// A running script with the programs that it starts. Dropping this value stops all of them.
 struct Script {
     child: Child,
     lines: Receiver<Line>,
@@ -133,7 +133,7 @@ struct Script {
 
 impl Script {
     fn start(command: &mut Command) -> io::Result<Script> {
-        // In a process group of its own, all programs of the script can be stopped.
+        // The process group makes it possible to stop the script together with all programs that it has started.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (sender, lines) = channel();
@@ -174,7 +174,7 @@ impl Drop for Script {
     }
 }
 
-/// Sends the lines of a pipe from a thread, until its end.
+/// Starts a thread that sends the lines of a pipe until the pipe ends.
 fn send_lines(pipe: impl Read + Send + 'static, to: Sender<Line>, of: fn(String) -> Line) {
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {

@@ -108,7 +108,7 @@ impl Outcome {
     }
 }
 
-/// Heads of the columns of the CSV.
+/// Column headings of the CSV.
 const CSV_HEADS: [&str; 9] = [
     "row",
     "attached",

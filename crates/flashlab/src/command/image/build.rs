@@ -100,7 +100,7 @@ pub(super) fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
             files.build(&configuration, None, &folder.path().join("image"))
         });
         match built {
-            // One option or format that the tools lack does not spoil the other rows.
+            // An option or a format that the installed tools do not support does not prevent the other rows.
             Ok(_) | Err(ImageError::ErofsOption(_) | ImageError::Tool { .. } | ImageError::Tree { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -148,7 +148,7 @@ fn row(
     row
 }
 
-/// Characters of the columns with numbers, with the spaces before them.
+/// Width of the numeric columns in characters, including the spaces before them.
 const NUMBERS: usize = 33;
 
 /// Returns the table in lines of at most `columns` characters. A name that is too long continues on further lines, and the
@@ -178,7 +178,7 @@ fn table(rows: &[(Configuration, Result<Built, ImageError>)], uncompressed: u64,
     text
 }
 
-/// Wraps the lines of a text. The lines behind the first are indented by two spaces.
+/// Wraps the lines of a text. The lines after the first are indented by two spaces.
 fn indented(text: &str, width: usize) -> String {
     let lines: String = text.lines().map(|line| wrapped(line, width - 2)).collect();
     lines.trim_end().replace('\n', "\n  ") + "\n"

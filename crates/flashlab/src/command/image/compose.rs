@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Longest recipe in bytes.
+/// Maximum size of a recipe in bytes.
 const RECIPE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the time of SOURCE_DATE_EPOCH (reproducible-builds.org), or the default.
+/// Returns the time in SOURCE_DATE_EPOCH (reproducible-builds.org), or the default.
 fn source_date() -> Result<i64, Failure> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(DEFAULT_TIME) };
     let seconds = text.to_str().and_then(|text| text.parse().ok());
@@ -60,7 +60,7 @@ pub(super) fn check_file(to: &Path) -> Result<(), Failure> {
     file::check_output(to)
 }
 
-/// Writes an image as [`file::write_with`] does, and keeps the error of `make`.
+/// Writes an image as [`file::write_with`] does, but returns an error of `make` unchanged.
 pub(super) fn write_image<T>(
     to: &Path,
     make: impl FnOnce(&mut File) -> Result<T, ImageError>,

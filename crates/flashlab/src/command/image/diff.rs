@@ -68,7 +68,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|error| Failure::io(path, &error))
 }
 
-/// Makes the image of `PATH,format=ext4,size=1GiB`.
+/// Makes an image of the directory that a text such as `PATH,format=ext4,size=1GiB` describes.
 fn directory(text: &str) -> Result<DirectoryImage, Failure> {
     let wrong = |why: String| Failure::usage(format_args!("dir:{text}: {why}"));
     let mut parts = text.split(',');

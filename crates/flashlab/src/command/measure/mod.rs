@@ -88,7 +88,7 @@ fn check_host(options: &Options, library: &Library) -> Result<(), Failure> {
     library.host(host).map(drop).map_err(|error| Failure::usage(format!("--host {host}: {error}")))
 }
 
-/// Capacity that every card has; SD cards of less than 2 GB are rare by now.
+/// Capacity that practically every card reaches; SD cards of less than 2 GB are rare by now.
 const COMMON_CAPACITY: u64 = 2_000_000_000;
 
 fn print_fio(options: &Options) -> Result<ExitCode, Failure> {
@@ -104,7 +104,7 @@ fn print_fio(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the size of `bytes` for people: `368 MiB`, `7.4 GiB`.
+/// Formats a number of bytes for people: `368 MiB`, `10.4 GiB`.
 fn size(bytes: u64) -> String {
     match bytes >> 20 {
         mib if mib < 10_240 => format!("{mib} MiB"),

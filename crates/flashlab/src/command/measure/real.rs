@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The engine of `flashlab-measure`.
 const ENGINE: session::Engine = session::Engine { name: "flashlab threads", can_resume: true };
 
-/// Measures a block device, a file or an export. A file and an export are only read, unless the user permits more.
+/// Measures a block device, a file or an export. Only reads from it, unless `--destroy` permits writes.
 pub(super) fn opened(
     options: &Options,
     opened: Opened,
@@ -31,7 +31,7 @@ pub(super) fn opened(
     measure(options, &*device, described, filesystem, to, progress)
 }
 
-/// Measures the device of a directory, in a file of our own.
+/// Measures the device that holds a directory, through a file of our own in the directory.
 pub(super) fn directory(
     options: &Options,
     target: &str,
@@ -151,7 +151,7 @@ fn rest(planned: &PlannedStep, progress: &Progress) {
     }
 }
 
-/// Progress of a plan in units of a millisecond of its largest time.
+/// Progress through a plan, in milliseconds of the plan's maximum time.
 struct Schedule<'a> {
     progress: &'a Progress,
     done: u64,

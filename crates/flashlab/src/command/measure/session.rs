@@ -9,7 +9,7 @@ use flashlab_lab::progress::Progress;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Exit code of a measurement that Ctrl-C stopped, as a bench's.
+/// Exit code of a measurement that Ctrl-C stopped, the same as that of a bench.
 const STOPPED: u8 = 128;
 
 /// A measurement of one target by one plan.
@@ -20,7 +20,7 @@ pub(super) struct Session<'a> {
     progress: &'a Progress,
     /// Number of steps that an earlier run has completed.
     resumed: usize,
-    /// True if the target stays as a stopped measurement leaves it.
+    /// True if the target keeps the state in which a stopped measurement leaves it.
     can_resume: bool,
     /// True once a discard has failed, so that no step starts from discarded addresses.
     is_discard_lost: bool,
@@ -31,7 +31,7 @@ pub(super) struct Session<'a> {
 pub(super) struct Engine {
     /// Name in measurement files.
     pub(super) name: &'static str,
-    /// True if its targets stay as a stopped measurement leaves them, so that the measurement can continue.
+    /// True if a target keeps the state in which a stopped measurement leaves it, so that the measurement can continue.
     pub(super) can_resume: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Session<'a> {
         self.resumed > 0
     }
 
-    /// Prints the cost of the measurement.
+    /// Prints the amounts of data and the time that the measurement needs at most.
     pub(super) fn announce(&self, capacity: u64) {
         let (plan, name) = (self.plan, &self.done.target.name);
         if self.is_resumed() {

@@ -129,7 +129,7 @@ fn shares(kind: &Latencies) -> Vec<String> {
     shown.map(|(name, ns)| format!("{name} {:.1} %", 100.0 * ns as f64 / sum as f64)).collect()
 }
 
-/// Returns a sum of nanoseconds as a number of JSON, at most that of 64 bits.
+/// Returns a sum of nanoseconds as a JSON number, limited to 64 bits.
 fn number(ns: u128) -> Value {
     u64::try_from(ns).unwrap_or(u64::MAX).into()
 }

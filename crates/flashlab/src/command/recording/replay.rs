@@ -1,4 +1,4 @@
-//! `flashlab recording replay`: a recording on a virtual device, in simulated time.
+//! `flashlab recording replay`: replays a recording on a virtual device, in simulated time.
 
 use super::outcome::Replayed;
 use crate::command::stored;
@@ -59,14 +59,14 @@ enum ModeName {
     Fast,
 }
 
-/// A device under a replay.
+/// The device on which a recording is replayed.
 struct Target {
     model: Box<dyn Model>,
     /// Name of the device for its counters.
     label: String,
-    /// Time for which the device was used before.
+    /// Time for which the device had been used before the replay.
     used: Duration,
-    /// The device if it moves bytes.
+    /// The same device as `model`, if it moves bytes.
     stored: Option<StoreModel>,
 }
 

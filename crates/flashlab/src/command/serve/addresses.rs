@@ -42,7 +42,7 @@ pub(in crate::command) fn private_socket() -> Result<PrivateSocket, Failure> {
     PrivateSocket::new().map_err(|error| Failure::io(&std::env::temp_dir(), &error))
 }
 
-/// Parses `port`, `:port`, `host:port` or `[address]:port`. A host alone gets the protocol's own `port`.
+/// Parses `port`, `:port`, `host:port` or `[address]:port`. A host without a port gets `port`, the protocol's default.
 pub(in crate::command) fn tcp(option: &str, text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::usage(format!(

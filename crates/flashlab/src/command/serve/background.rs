@@ -1,7 +1,7 @@
-//! Background work of served volumes, on an executor of the wall clock.
+//! Background work of served volumes, on an executor that follows the wall clock.
 //!
-//! One thread drives the work of one volume. It ends in order: after the signal to stop, the work finishes its extent and
-//! its commit.
+//! One thread drives the work of one volume. The thread ends cleanly: after the signal to stop, the work finishes its
+//! current extent and commit.
 
 use flashlab_block::{Context, Runtime, Task};
 use flashlab_serve::Stop;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant as Wall};
 /// Longest sleep between two checks of the signal to stop.
 const SLEEP_MAX: Duration = Duration::from_millis(200);
 
-/// An executor in real time. Only the thread of the work waits for its timers.
+/// An executor in real time. Only the thread that drives the work waits for the timers.
 struct RealTime {
     began: Wall,
     timers: Mutex<BTreeMap<(Instant, u64), Waker>>,
@@ -81,7 +81,7 @@ fn now() -> Wall {
     Wall::now()
 }
 
-/// Does the background work of a device until the signal to stop.
+/// Does the background work of a device until `stop` is thrown.
 pub(super) fn run(device: &dyn Closing, rate: u64, stop: &Stop) {
     let runtime = Arc::new(RealTime {
         began: now(),

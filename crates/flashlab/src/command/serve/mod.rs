@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::{io, thread};
 use summary::log_totals;
 
-/// Port in the advice on --web.
+/// Port of --web if its argument is a host alone; error messages use it as an example.
 const WEB_PORT: u16 = 8080;
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
@@ -165,8 +165,8 @@ fn limits(options: &Options) -> Limits {
     }
 }
 
-/// Writes the states of the devices for the last time, after their last requests. Every device ends, also after an error of
-/// another one. Returns the first error, and prints the others.
+/// Writes the states of the devices for the last time, after their last requests, and closes every device, even if
+/// another one fails. Returns the first error, and prints the others.
 pub(super) fn end_devices(served: &[Served]) -> Result<(), Failure> {
     let state_writers = served.iter().filter_map(|served| served.state_writer.as_ref());
     let states = state_writers.map(|writer| writer.close().map_err(|error| error.to_string()));
@@ -181,8 +181,8 @@ pub(super) fn end_devices(served: &[Served]) -> Result<(), Failure> {
     first.map_or(Ok(()), |error| Err(Failure::failed(error)))
 }
 
-/// Writes the states of the devices and of the members of volumes every `every`, and when a journal has become long. Logs
-/// damage of a device once.
+/// Writes the states of the devices and of the members of volumes at the interval `every`; writes a state sooner if its
+/// journal has become long. Logs damage of a device once.
 pub(super) fn write_states_periodically(served: &[Served], every: Duration, stop: &Stop) {
     let (interval, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
     let mut logged = BTreeSet::new();
@@ -212,7 +212,7 @@ pub(super) fn control(path: &Path) -> Result<Control, Failure> {
     Control::bind(path).map_err(|error| cannot_listen(&Address::Unix(path.to_owned()), &error))
 }
 
-/// Serves `subject` over HTTP until `stop` is thrown. The devices are served even if that fails.
+/// Serves `subject` over HTTP until `stop` is thrown. If HTTP fails, the devices are still served.
 fn serve_http(server: flashlab_web::Server, subject: &mut dyn Subject, stop: &flashlab_web::Stop) {
     if let Err(error) = server.serve(subject, stop) {
         tracing::warn!(%error, "HTTP has ended");

@@ -233,7 +233,7 @@ impl Subject for ServedPage<'_> {
                 }
             }
         }
-        // Intervals without requests are left out, as in the page of a job.
+        // Intervals without requests are left out, as on the page of a job.
         (self.begun, self.wall) = (now, Duration::ZERO);
         Some(self.json(false))
     }

@@ -1,5 +1,5 @@
-//! `flashlab serve --usbredir` and `--usbip`: serves a card in the slot of a USB SD host controller, for Linux's own
-//! driver, or any other device that stores bytes as a USB stick.
+//! `flashlab serve --usbredir` and `--usbip`: presents a card in the slot of a USB SD host controller, for Linux's own
+//! driver, and presents any other device that stores bytes as a USB stick.
 
 mod card;
 mod stick;
@@ -72,7 +72,7 @@ trait Gadget: Sync {
     }
 }
 
-/// Serves `device` until the end, and returns it with the exit code.
+/// Serves `device` until the server stops, and returns the device with the exit code.
 fn serve<G: Gadget>(
     options: &Options,
     gadget: &G,

@@ -1,4 +1,4 @@
-//! A device that stores bytes, as a USB stick, and the commands of `flashlab ctl` on it.
+//! A device that stores bytes, presented as a USB stick, and the commands of `flashlab ctl` on the stick.
 
 use super::super::control::{
     device_wear, fault as layer_fault, format_power_cut, format_stats, verb_and_rest,
@@ -17,7 +17,7 @@ use flashlab_usb::{Identity, MassStorage, PlannedStickQuirk, StickQuirkError};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Time for which a stick whose power was cut is not on the bus. A host needs a part of a second to see that it is gone.
+/// Time for which a stick is off the bus after a power cut. A host needs a fraction of a second to notice it.
 const POWER_CUT: Duration = Duration::from_ms(500);
 
 type Stick = MassStorage<BlockDisk>;

@@ -81,7 +81,7 @@ fn examination<'a>(
     superblock: &'a Superblock,
     passphrase: Option<&Passphrase>,
 ) -> Result<Examination<'a>, Failure> {
-    // A volume without encryption needs no passphrase, but the other members may.
+    // A member of an unencrypted volume needs no passphrase, even if another member in the list needs one.
     let passphrase = passphrase.filter(|_| superblock.key.is_some());
     Examination::new(device, superblock, passphrase).map_err(|error: VolumeError| Failure::failed(error))
 }

@@ -253,7 +253,7 @@ pub(super) fn refuse_devices_in_use(pool: &Pool) -> Result<(), Failure> {
     found.map_or(Ok(()), |found| Err(Failure::usage(found)))
 }
 
-/// Describes the use of a member's block device that is mounted or in use, or about which the kernel says nothing.
+/// Describes the use of a member's block device that is mounted or otherwise in use, or whose use is unknown.
 pub(crate) fn find_use(device: &str) -> Option<String> {
     let (major, minor) = device_number(&Served::path_of_written_file(device)?)?;
     match Kernel::default().find_use(major, minor) {

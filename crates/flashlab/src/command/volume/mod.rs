@@ -162,7 +162,7 @@ fn pool(volume: &str) -> Result<Pool, Failure> {
     Ok(Pool::parse(volume.strip_prefix("volume:").unwrap_or(volume))?)
 }
 
-/// Writes a number of bytes with the largest binary unit that keeps it exact to a tenth.
+/// Formats a number of bytes in the largest binary unit that does not exceed it, with at most one decimal.
 fn size(bytes: u64) -> String {
     let mut unit = 0;
     let mut value = bytes as f64;

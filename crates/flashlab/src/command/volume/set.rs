@@ -177,7 +177,7 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Moves all data of a member to others. The member stays a member without data.
+/// Moves all data of a member to others. The member stays in the volume, without data.
 pub(super) fn evacuate(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
     let member = number(&pool.volume, &options.member)?;

@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the name of the device of each member that is there, by the number of the member.
+/// Returns the device name of each member that can be opened, by the number of the member.
 fn devices(pool: &Pool, library: &Library) -> BTreeMap<usize, String> {
     let mut devices = BTreeMap::new();
     for named in pool.members() {
@@ -52,7 +52,7 @@ fn devices(pool: &Pool, library: &Library) -> BTreeMap<usize, String> {
     devices
 }
 
-/// Returns the members with their numbers. The places of removed members are free.
+/// Returns the members with their numbers. Skips the places of removed members.
 fn members(usage: &Usage) -> impl Iterator<Item = (usize, &MemberUsage)> {
     usage.members.iter().enumerate().filter(|(_, member)| member.state != MemberState::Removed)
 }
@@ -105,7 +105,7 @@ fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> 
     })
 }
 
-/// Returns the same as text, in lines of at most `width` characters.
+/// Returns the use of the space, the members and the background work as text, in lines of at most `width` characters.
 fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>, width: usize) -> String {
     let bucket = u64::from(usage.bucket);
     let mut text = format!(
@@ -160,10 +160,10 @@ fn columns_of<const N: usize>(rows: &[[String; N]], right: &[bool; N], width: us
     terminal::columns(&rows, right, width)
 }
 
-/// Heads of the columns of labels that several members share.
+/// Column headings of the table of labels that several members share.
 const LABEL_HEADS: [&str; 6] = ["label", "members", "free", "used", "cached", "metadata"];
 
-/// Buckets of the members with a label.
+/// Number of members with a label, and the numbers of their buckets by use.
 #[derive(Default)]
 struct LabelSums {
     members: u64,
@@ -206,11 +206,11 @@ fn labels(usage: &Usage) -> BTreeMap<String, LabelSums> {
     labels
 }
 
-/// Heads of the columns of members.
+/// Column headings of the table of members.
 const HEADS: [&str; 9] =
     ["member", "label", "state", "free", "used", "cached", "metadata", "errors", "device"];
 
-/// Returns the background work that can be done.
+/// Returns the background work that can be done now.
 fn current(backlog: &Backlog) -> Value {
     let amount = |(work, amount): (&Work, &Amount)| {
         (work.name().to_owned(), json!({ "extents": amount.extents, "bytes": amount.bytes }))

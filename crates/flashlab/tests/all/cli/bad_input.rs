@@ -358,7 +358,7 @@ fn no_output_replaces_a_file_that_the_command_reads() {
     for (name, before) in names.iter().zip(before) {
         assert!(std::fs::read(folder.path(name)).expect(name) == before, "{name}");
     }
-    // A result may replace an earlier one, also where its name stands in a word of its own.
+    // A result may replace an earlier one, even if its name is a separate word.
     let again =
         folder.line("bench --html run.html sd/kingston job.fio --output-format=json --output run.json");
     assert_eq!(again.code, Some(0), "{}", again.err);

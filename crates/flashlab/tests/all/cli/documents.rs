@@ -1,9 +1,9 @@
 //! Every command that the README and docs/ print runs as printed.
 //!
-//! A command is a line of a block, or code within a line, that begins with `flashlab` or `cargo`. Each document has a folder
-//! with the files that its commands mention. The quick form only parses commands that take long, need a server, root or
-//! a guest: it appends `--help`, which accepts a command with known options and valid values only. `FLASHLAB_FULL` runs the
-//! long ones.
+//! A command is a line of a block, or code within a line, that begins with `flashlab` or `cargo`. Each document has a
+//! folder with the files that its commands mention. The quick form only parses commands that take long, or need a
+//! server, root or a guest: it appends `--help`, with which a command succeeds only if its options are known and their
+//! values are valid. `FLASHLAB_FULL` runs the long ones.
 
 use super::folder::{Folder, run_command};
 use std::fs;
@@ -20,19 +20,19 @@ struct Printed {
 /// Treatment of a command.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum How {
-    /// It runs and succeeds.
+    /// The command runs and succeeds.
     Runs,
-    /// It is parsed, and runs in the full form.
+    /// The command is parsed; the full form runs it.
     Long,
-    /// It is parsed.
+    /// The command is only parsed.
     Parsed,
-    /// Its subcommand exists.
+    /// Only the existence of the subcommand is checked.
     Named,
-    /// It is left to another shell or program.
+    /// The command is not checked, because it needs another shell or program.
     Skipped,
 }
 
-/// Commands that do not run in the quick form: a beginning, the treatment, and the reason.
+/// Beginnings of commands, with the treatment and its reason. The first rule that matches applies; other commands run.
 const RULES: &[(&str, How, &str)] = &[
     ("flashlab serve", How::Parsed, "a server; tests/all/live attaches its devices"),
     ("flashlab ctl", How::Named, "needs a server; tests/all/live sends its commands"),
@@ -53,7 +53,7 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab completions zsh", How::Skipped, "an array of zsh"),
 ];
 
-/// Features without which a command is missing from the program.
+/// Commands that depend on a feature, with true if this build has the feature.
 const FEATURES: &[(&str, bool)] = &[
     ("diff", cfg!(feature = "fit")),
     ("fit", cfg!(feature = "fit")),
@@ -126,7 +126,7 @@ fn is_command(code: &str) -> bool {
         && words.next().is_some_and(|word| word.starts_with(|c: char| c == '-' || c.is_ascii_lowercase()))
 }
 
-/// Removes what follows a command in a block: a comment, an explanation behind two spaces, or another command.
+/// Removes the text after a command in a block: a comment, an explanation after two spaces, or another command.
 fn without_explanation(command: &str) -> String {
     let mut quoted = false;
     let end = command.char_indices().find(|(at, character)| {
@@ -274,7 +274,7 @@ fn the_tutorial_shows_the_output_of_its_commands() {
     for line in
         ["flashlab compare 'sd/*' logger.fio", "flashlab bench --logger-rate 64KiB/s sd/kingston logger.fio"]
     {
-        // The program separates a number and its unit by a space that does not break.
+        // The program puts a no-break space between a number and its unit.
         let output = shell(&folder, line).succeeded().replace(['\u{a0}', '\u{202f}'], " ");
         for part in shown.next().expect("a block of output").lines() {
             assert!(output.contains(part), "{line}: {part:?} is not in its output:\n{output}");

@@ -25,7 +25,7 @@ fn a_refit_changes_the_fitted_number_and_its_source_only_and_names_the_experimen
     assert!(new.contains(r#""ftl.t_commit" = { fitted = ["raw randwrite 4K/kingston"] }"#), "{new}");
 }
 
-/// An experiment with the steps of sd-cards that `fit_on_another_base` uses, and with one more.
+/// An experiment with the steps of sd-cards on which the test below fits a profile, and with one further step.
 const OWN_EXPERIMENT: &str = r#"
 title = "A card of one's own in the steps of sd-cards"
 kind = "matrix"
@@ -152,7 +152,7 @@ fn one_card_on_two_hosts_gets_one_profile_with_an_access_time_of_the_mode_that_n
     let refused = folder.run(&both);
     assert_eq!(refused.code, Some(2));
     assert!(refused.err.contains("add --same-card"), "{}", refused.err);
-    // This base has no access time of the mode.
+    // This base has no access time for DDR50.
     let both = [&both[..], &["--base", "sd/typical"]].concat();
     let run = folder.run(&[&both[..], &["--same-card", "--to", "card.toml"]].concat());
     assert_eq!(run.code, Some(0), "{}", run.err);

@@ -49,7 +49,8 @@ fn profile(card: &str, t_read: &str, t_prog: &str, t_commit: &str) -> String {
         .fold(text, |text, (key, value)| with(text, key, value))
 }
 
-/// Writes a library of the two cards, whose times are those of the published figures times `factor`.
+/// Writes a library with the profiles of the two cards, which have `times`, and with the experiment and its `published`
+/// figures.
 fn put_library(folder: &Folder, times: [&str; 5], published: &str) {
     folder.put("lib/profiles/sd/one.toml", profile("one", times[0], times[1], times[4]));
     folder.put("lib/profiles/sd/two.toml", profile("two", times[2], times[3], times[4]));
@@ -60,7 +61,7 @@ fn put_library(folder: &Folder, times: [&str; 5], published: &str) {
 const TRUE: [&str; 5] = ["300us", "400us", "500us", "250us", "800us"];
 const WRONG: [&str; 5] = ["400us", "360us", "450us", "300us", "600us"];
 
-/// Returns the simulated figures of the cards as published ones.
+/// Simulates the experiment. Returns the figures in the format of published ones.
 fn simulate(folder: &Folder) -> String {
     let run = folder.run(&["run", "two-cards", "--library", "lib", "--format", "json", "--no-html"]);
     assert_eq!(run.code, Some(0), "{}", run.err);

@@ -3,7 +3,7 @@
 use super::folder::{Folder, run_command};
 use serde_json::Value;
 
-/// Returns a folder with the job files of `tests/cli/jobs`.
+/// Returns a folder with the job files of `tests/all/cli/jobs`.
 fn folder_with_jobs(name: &str) -> Folder {
     let folder = Folder::new(name);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/cli/jobs");

@@ -7,7 +7,7 @@ use super::folder::{Folder, RunOutput};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Sizes and times with their values in the test. Sizes have room for one large block, since smaller ones are refused.
+/// Sizes and times with their values in the test. The sizes have room for a large block: smaller ones are refused.
 const CUT: [(&str, &str); 9] = [
     ("size", "16m"),
     ("filesize", "16m"),

@@ -16,7 +16,8 @@ for i in 1 2 3; do
 done
 ";
 
-/// Returns the folder of the kernel with filesystems that `./test` unpacks; says so if a tool or the kernel is missing.
+/// Returns the folder where `./test` unpacks the kernel with filesystems. If the kernel or a tool is missing, prints a
+/// note and returns `None`.
 fn kernel() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest-mmc");
     if !are_installed(&["qemu-system-x86_64", "busybox", "mkfs.ext4", "ldd"]) {
@@ -184,7 +185,7 @@ fn a_recorded_boot_reads_its_files_and_takes_longer_on_a_slower_device() {
     let reads = reads(&folder.line("recording export --to - boot.rec").succeeded());
     for needed in &root.needed {
         let mut missing = needed.clone();
-        // The reads are in the order of their offsets, so each one shortens the part that is missing from its start.
+        // The reads are in the order of their offsets, so each one shortens the missing part from the front.
         for read in &reads {
             if read.contains(&missing.start) {
                 missing.start = read.end;

@@ -108,7 +108,7 @@ fn a_recording_and_an_iolog_can_go_to_standard_output() {
     let output = import.output().expect("the program is built");
     assert_eq!(output.stdout, std::fs::read(folder.path("run.rec")).expect("it was imported"));
     assert_eq!(folder.names(), names);
-    // A file of this name has a way in.
+    // `./-` names a file that is called `-`.
     folder.line("recording export --to ./- run.rec").succeeded();
     assert!(folder.path("-").is_file());
 }

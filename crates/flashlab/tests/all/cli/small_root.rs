@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::{env, fs};
 
-/// Size of each file: whole blocks of SquashFS, which lie one behind the other in the image.
+/// Size of each file: whole blocks of SquashFS, which lie one after the other in the image.
 const FILE_BYTES: usize = 3 * (128 << 10);
 
 /// First process of the root.
@@ -21,7 +21,7 @@ pub(crate) struct SmallRoot {
 }
 
 impl SmallRoot {
-    /// Builds `root.img` in `folder`, SquashFS without compression, from the files of this machine's busybox and noise.
+    /// Builds `root.img` in `folder`: SquashFS without compression, with this machine's busybox and files of noise.
     pub(crate) fn build(folder: &Folder) -> SmallRoot {
         let mut rng = Rng::new(23);
         let noise: [Vec<u8>; 3] =

@@ -1,4 +1,4 @@
-//! Crash of the machine on which the server runs: a test kills a QEMU guest, and another one traces the syncs of folders.
+//! Crash of the machine on which the server runs: one test kills a QEMU guest; the other traces the syncs of folders.
 
 use super::guest::{guest_with_us, kernel};
 use super::tools::{Folder, are_installed, flashlab, skipped};
@@ -63,7 +63,8 @@ fn flushed_data_survives_the_death_of_the_serving_guest() {
     assert!(out.contains("same"), "{out}\n{error}");
 }
 
-/// Without a sync of the folder, a crash of the machine can take the name of a new or renamed file, with all flushed data.
+/// Without a sync of the folder, a crash of the machine can undo the creation or renaming of a file, and so lose all
+/// flushed data in the file.
 #[test]
 fn names_of_files_are_synced_before_a_device_is_served() {
     if !are_installed(&["strace"]) {
@@ -100,7 +101,7 @@ fn names_of_files_are_synced_before_a_device_is_served() {
         let next = served[at + 1..].iter().position(is_name).map_or(served.len(), |next| at + 1 + next);
         assert!(served[at..next].iter().any(is_sync), "no sync after {file}:\n{}", served[at..].join("\n"));
     }
-    // The renaming is complete once the bytes have their name, which is why this one comes last.
+    // The renaming is complete once the file of bytes has its name, so the program renames this file last.
     let (sums, bytes) = (named("card.state.sums"), named("card.state.bytes"));
     let (sums, bytes) = (sums.expect("just found"), bytes.expect("just found"));
     assert!(served[sums..bytes].iter().any(is_sync), "the checksums keep their name first");

@@ -49,7 +49,7 @@ fn writes_go_to_the_overlay_and_diff_lists_them() {
     assert_eq!(code, Some(0), "{error}");
     let lines: Vec<&str> = out.lines().filter(|line| !line.ends_with("(time)")).collect();
     assert_eq!(lines, ["A /data/new", "D /etc/hostname"], "{out}");
-    // The changes are there again, and only on the same image.
+    // The changes are there again, but only on an unchanged image.
     with(&folder, &[kept], "nbdcopy \"$uri\" again; test \"$(debugfs -R 'cat data/new' again)\" = old");
     shell(&folder, "echo more >>tree/data/log");
     for arguments in

@@ -180,7 +180,7 @@ fn guest(
     std::fs::create_dir(folder.path("root")).expect("it is ours");
     std::fs::write(folder.path("init"), init).expect("the disk has room");
     let names = MODULES.map(|name| format!("-name {name}.ko")).join(" -o ");
-    // On a busy machine an emulated timer can miss the kernel's test of it.
+    // On a busy machine, the emulated timer can fail the kernel's check, which `no_timer_check` skips.
     let script = format!(
         "cd root; mkdir bin tools proc sys dev modules; cp $(command -v busybox) bin
          for tool in nbd-client mke2fs; do
@@ -204,7 +204,7 @@ fn guest(
 }
 
 /// Returns the command of a guest that runs `init`, not yet started. Its initial file system contains our program, the
-/// file `noise`, `tools` and the kernel modules whose names match.
+/// file `noise`, `tools` and the kernel modules whose names match a pattern in `modules`.
 pub(crate) fn guest_with_us(
     folder: &Folder,
     init: &str,
@@ -219,14 +219,14 @@ pub(crate) fn guest_with_us(
     guest
         .args(["-no-reboot", "-display", "none", "-serial", "stdio", "-initrd", "initrd", "-kernel"])
         .arg(kernel);
-    // On a busy machine an emulated timer can miss the kernel's test of it.
+    // On a busy machine, the emulated timer can fail the kernel's check, which `no_timer_check` skips.
     guest.args(["-append", "console=ttyS0 panic=-1 quiet no_timer_check"]);
     guest.stdin(Stdio::null()).current_dir(folder);
     guest
 }
 
 /// Writes the file `initrd`: a guest's initial file system with `init`, the file `noise` of the folder if there is one,
-/// `tools` with their libraries, and the kernel modules whose names match.
+/// `tools` with their libraries, and the kernel modules whose names match a pattern in `modules`.
 pub(crate) fn initial_filesystem(
     folder: &Folder,
     init: &str,

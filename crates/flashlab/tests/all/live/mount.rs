@@ -30,7 +30,7 @@ fn a_loop_device_over_nbdfuse_is_an_ordinary_block_device() {
         return;
     }
     let folder = Folder::new("loop");
-    // A trial with a plain file shows if this machine allows loop devices.
+    // A trial with a plain file shows whether this machine allows loop devices.
     let loops = "truncate -s 1M plain; loop=$(losetup -f --show plain) && losetup -d $loop";
     let probe = std::process::Command::new("sh").args(["-c", loops]).current_dir(&folder).output();
     if !Path::new("/dev/fuse").exists() || !probe.is_ok_and(|output| output.status.success()) {

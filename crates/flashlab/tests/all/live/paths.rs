@@ -132,7 +132,7 @@ fn a_script_that_ends_early_reports_its_last_messages() {
 #[test]
 fn ctrl_c_stops_the_script_and_removes_its_private_folder() {
     let folder = small("paths-interrupt");
-    // The script notes its folder and the signal. A foreground program delays a trap to its own end.
+    // The script records its folder and the signal. The shell runs the trap once its foreground program has ended.
     let script = "trap 'echo stopped > stopped; exit 130' TERM\n\
                   stat -c %a \"${WORK%/*}\" > mode; echo \"$WORK\" > begun.new; mv begun.new begun\n\
                   while :; do sleep 600; done";

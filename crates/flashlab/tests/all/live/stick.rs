@@ -1,5 +1,5 @@
 //! Linux's own driver `usb-storage` on our stick, in a QEMU guest in software emulation, over usbredir and over USB/IP.
-//! The guest takes about a quarter of a minute. It is the one of the tests of cards, with the same kernel.
+//! The guest takes about a quarter of a minute. The tests of cards use the same guest and kernel.
 
 use super::card::{USBIP, Wiring, boot, steps};
 use super::card_ctl::CONTROLLED;
@@ -39,7 +39,7 @@ host stats
 host wear
 "#;
 
-/// Errors of the kernel since the drivers were loaded. A flush of a stick that is gone fails by nature.
+/// Reports errors of the kernel since the drivers were loaded. A flush of a stick that is gone has to fail.
 const END: &str = r#"
 dmesg -r | grep -E '^<[0-3]>|[Ee]rror|[Ff]ail' | grep -v 'Synchronize Cache(10) failed: .*DID_NO_CONNECT' && step complained
 sleep 1

@@ -1,8 +1,8 @@
 //! A rescue stick from end to end: composed from its recipe, served as a USB stick, found by U-Boot, booted into Linux.
 //! U-Boot and the kernel run in QEMU in software emulation, for about half a minute.
 //!
-//! U-Boot comes from Debian's package u-boot-qemu, the kernel from `target/guest-mmc`. In this QEMU a second of U-Boot
-//! takes less than half a second.
+//! U-Boot comes from Debian's package u-boot-qemu, the kernel from `target/guest-mmc`. In this QEMU, a second in
+//! U-Boot takes less than half a second of real time.
 
 use super::guest::kernel_in;
 use super::tools::{Folder, are_installed, flashlab, skipped, with};
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 const ROM: &str = "/usr/lib/u-boot/qemu-x86/u-boot.rom";
-/// Limit of the wait for a text, for hangs alone.
+/// Longest wait for a text; only a hang reaches this limit.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A machine in QEMU with its serial console.

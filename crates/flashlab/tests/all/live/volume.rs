@@ -170,7 +170,7 @@ fn flushed_writes_survive_kill_9_and_the_volume_opens_again() {
         let mut io = io.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was found");
         let mut to = io.stdin.take().expect("the stream is piped");
         let mut from = BufReader::new(io.stdout.take().expect("the stream is piped")).lines();
-        // The first write is durable when it is answered. The fate of the second one is open.
+        // The first write is durable when it is answered. The second one may or may not survive.
         for command in [format!("write -f -P {round} 0 1M"), "write -P 99 1M 64k".to_owned()] {
             writeln!(to, "{command}").expect("qemu-io listens");
             let answered = from.by_ref().map_while(Result::ok).find(|line| line.contains("wrote"));
@@ -223,7 +223,7 @@ fn missing_foreign_and_repeated_members_are_named() {
     }
 }
 
-/// Changes a bit of the first 4 KiB of bytes 71 on the first member.
+/// Flips a bit in the first 4 KiB on the first member in which every byte is 71.
 fn damage(folder: &Folder) {
     let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
     let is_data = |block: &[u8]| block.iter().all(|byte| *byte == 71);
@@ -247,7 +247,7 @@ fn a_damaged_copy_is_found_and_the_other_one_is_read() {
     with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'read -P 71 0 64k' $uri");
 }
 
-/// Writes a passphrase to a file that only its owner can read.
+/// Writes a passphrase to a file with the permissions `mode`.
 fn secret(folder: &Folder, name: &str, text: &str, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(folder.path(name), text).expect("a writable folder");
@@ -454,7 +454,7 @@ fn a_served_volume_moves_its_data_to_the_background() {
         &folder,
         &["--foreground", "ssd.a", "--background", "ssd.b", "--background-compression", "zstd:15"],
     );
-    // The server works until the data rests where it belongs, which the client sees in the metrics.
+    // The script waits until the counters of the server show no more background work.
     let program = env!("CARGO_BIN_EXE_flashlab");
     let wait = format!(
         "for n in $(seq 600); do \
@@ -536,7 +536,7 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     succeed(&folder, &["remove", "a.img:b.img:c.img", "ssd.b"]);
 }
 
-/// The journal beside the state of a simulated member would grow without limit, and lengthen the next opening.
+/// If the state were not written, the journal beside it would grow without limit and lengthen the next opening.
 #[test]
 fn the_state_of_a_simulated_member_is_written_while_its_volume_is_served() {
     if !are_installed(&["qemu-io"]) {
@@ -553,7 +553,7 @@ fn the_state_of_a_simulated_member_is_written_while_its_volume_is_served() {
     assert!(succeed(&folder, &["check", "pool.toml"]).ends_with("the volume is sound\n"));
 }
 
-/// Waits in a script until the removal of a member ended.
+/// Part of a script that waits until the removal of a member has ended.
 const REMOVED: &str = "for n in $(seq 600); do $ctl remove status > removal.txt; \
                        grep -q 'still to move' removal.txt || break; sleep 0.1; done;";
 
@@ -663,8 +663,8 @@ fn the_passphrase_of_a_served_volume_changes_beside_its_client() {
     assert!(checked.ends_with("the volume is sound\n"), "{checked}");
 }
 
-/// The server is killed at different times of a series of changes. Either the old or the new members open the volume, and
-/// it has the flushed data.
+/// The server is killed at different times during a series of changes. Either the old or the new members open the
+/// volume, which has the flushed data.
 #[test]
 fn a_server_killed_during_changes_leaves_a_volume_that_opens() {
     if !are_installed(&["qemu-io"]) {

@@ -4,7 +4,7 @@ use super::tools::{Folder, attempt, flashlab, with};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
-/// A server in a process of its own, which ends with the value.
+/// A server in a process of its own, killed on drop.
 struct Process(Child);
 
 impl Process {
@@ -24,7 +24,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

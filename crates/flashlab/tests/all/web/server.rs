@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// Longest time that a test waits for an effect, also on a busy machine.
+/// Number of attempts, `PAUSE` apart, before a test stops waiting for an effect. Also suffices on a busy machine.
 const TRIES: u32 = 1_200;
 const PAUSE: Duration = Duration::from_millis(50);
 

@@ -43,7 +43,7 @@ impl Supply {
         self.disks.iter().map(member).collect()
     }
 
-    /// Plans the cut after so many more changes and flushes of the members, unless one is planned.
+    /// Plans the cut after `requests` more changes and flushes of the members, unless a cut is planned already.
     pub(super) fn cut_after(&self, requests: u64) {
         self.lock().left.get_or_insert(requests);
     }
@@ -67,8 +67,8 @@ impl Supply {
         self.changed.notify_all();
     }
 
-    /// Returns the bytes of the disks after the cut: each unflushed write reached the medium or not, or was torn, as `rng`
-    /// chooses. Returns the number of these writes, too. Without a cut, returns the bytes as they are.
+    /// Returns the bytes of the disks after the cut, and the number of unflushed writes. `rng` chooses for each such
+    /// write if it reached the medium, did not reach it, or was torn. Without a cut, returns the bytes as they are.
     pub(super) fn images(&self, rng: &mut Rng) -> (Vec<Image>, usize) {
         let state = self.lock();
         let Some(point) = &state.cut else { return (self.disks.iter().map(Disk::image).collect(), 0) };
@@ -154,7 +154,7 @@ impl Serving {
         Serving { volume, stop, thread, port: address.port() }
     }
 
-    /// Ends the server. Closes the volume in order if its members have power.
+    /// Ends the server. Closes the volume cleanly if its members have power.
     pub(super) fn end(self, supply: &Supply) {
         self.stop.throw();
         self.thread.join().expect("the server does not panic");

@@ -7,9 +7,9 @@
 //! overwritten in place has the old or the new contents in each 4 KiB; and e2fsck or xfs_repair finds no error. Some cuts
 //! come during that recovery.
 //!
-//! A seed chooses the requests at which the power is cut and the fate of the unflushed writes. The timing of the guest is
-//! its own, so that a seed does not repeat a run exactly. `FLASHLAB_FULL` makes ten cuts for each filesystem; they take
-//! minutes, so that the quick form leaves them out.
+//! A seed chooses the requests at which the power is cut and the fate of the unflushed writes. The timing of the guest
+//! varies, so a seed does not repeat a run exactly. `FLASHLAB_FULL` makes ten cuts for each filesystem; they take
+//! minutes, so the quick form leaves them out.
 
 mod members;
 
@@ -122,8 +122,8 @@ fn cuts(filesystem: &'static str, options: Options) {
 }
 
 impl Cuts {
-    /// Boots the guest on members with these bytes, and cuts the power. The last guest only checks, and ends in order.
-    /// Returns the bytes that remain, and the number of unflushed writes at the cut.
+    /// Boots the guest on members with these bytes, and cuts the power. The last guest only checks, and shuts down
+    /// cleanly. Returns the bytes that remain, and the number of unflushed writes at the cut.
     fn boot(&mut self, number: u64, images: &[Image]) -> (Vec<Image>, usize) {
         let supply = Supply::new(images);
         let mut salt = [7; 16];
@@ -131,7 +131,7 @@ impl Cuts {
         let passphrase = self.is_encrypted.then(passphrase);
         let serving = Serving::start(&supply, OpenOptions { salt, passphrase, ..OpenOptions::default() });
         let is_last = number == CUTS;
-        // Each fourth cut comes early enough to interrupt the mount with its replay.
+        // Every fourth cut comes early enough to interrupt the mount with its replay.
         if number % 4 == 3 {
             supply.cut_after(self.rng.below(40));
         }
