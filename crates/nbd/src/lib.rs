@@ -2,11 +2,12 @@
 //! URIs of servers ([`uri`]).
 //!
 //! The specification is `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>; its branch
-//! `extension-ext-header` contains extended headers. The code cites the headings of the sections that it implements.
-//! The crate does not implement oldstyle negotiation, `RESIZE` and TLS itself.
+//! `extension-ext-header` specifies extended headers. The code cites the headings of the sections that it implements.
+//! The crate does not implement oldstyle negotiation or `RESIZE`, and leaves the encryption of TLS to the owner of the
+//! socket.
 //!
 //! A machine takes bytes as slices and appends its output to a `Vec`; the owner of the socket moves the bytes.
-//! Received bytes never cause a panic, and a machine buffers a bounded number of bytes at most.
+//! Received bytes never cause a panic, and the number of bytes that a machine buffers is bounded.
 #![no_std]
 #![forbid(unsafe_code)]
 

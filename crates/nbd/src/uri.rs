@@ -84,7 +84,7 @@ pub enum UriErrorKind {
     NoScheme,
     /// The scheme is not an NBD scheme.
     Scheme(String),
-    /// A percent sign that two hexadecimal digits do not follow.
+    /// A percent sign without two hexadecimal digits after it.
     Percent,
     /// A character that has to be percent-encoded.
     Character(char),

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Maximum length of a command line in bytes.
 const LINE_MAX: u64 = 4096;
-/// Bytes that a server reads and drops behind a command that is too long.
+/// Maximum number of bytes that a server reads and discards after the start of a command that is too long.
 const UNREAD_MAX: u64 = 1 << 20;
 /// Maximum length of a reply in bytes.
 const REPLY_MAX: u64 = 64 << 20;
@@ -59,7 +59,8 @@ fn serve_one(stream: UnixStream, execute: impl Fn(&str) -> ControlReply) -> io::
     let mut line = Vec::new();
     Read::by_ref(&mut stream).take(LINE_MAX + 1).read_to_end(&mut line)?;
     let reply = match line.len() as u64 > LINE_MAX {
-        // The start of a line is another command. A caller whose bytes stay unread could not read the reply.
+        // A truncated line would be a different command. If the server left bytes unread, the caller could lose the
+        // reply.
         true => {
             io::copy(&mut Read::by_ref(&mut stream).take(UNREAD_MAX), &mut io::sink())?;
             Err(format!("the command is longer than {LINE_MAX} bytes"))
@@ -73,8 +74,8 @@ fn serve_one(stream: UnixStream, execute: impl Fn(&str) -> ControlReply) -> io::
     Limited::new(stream.stream, REPLY_TIMEOUT).write_all(format!("{word}\n{text}").as_bytes())
 }
 
-/// A stream whose reads and writes together have to end in time, so that a caller that sends byte by byte holds up neither
-/// others nor the end of the server.
+/// A stream with one time limit for all its reads and writes together, so that a caller that sends byte by byte delays
+/// neither other callers nor the shutdown of the server.
 struct Limited<'a> {
     stream: &'a UnixStream,
     clock: Clock,
@@ -136,7 +137,7 @@ mod tests {
         let (caller, server) = UnixStream::pair().expect("a pair of sockets");
         let limit = Duration::from_ms(50);
         let reading = std::thread::spawn(move || Limited::new(&server, limit).read_to_end(&mut Vec::new()));
-        // The server closes its end when the time is over, and not after a pause of the caller.
+        // The server closes its end when the time is up, although the caller never pauses for long.
         while (&caller).write_all(b"a").is_ok() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

@@ -26,7 +26,7 @@ pub enum Count {
     Errors,
     /// Batches: requests that arrived with one receive, or with several receives while a request was incomplete.
     Batches,
-    /// System calls that moved or waited for these bytes.
+    /// System calls that sent, received or waited for bytes.
     Calls,
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Export {
     /// Name of the export; empty for the default export.
     pub name: String,
-    /// Description for a person; sent to clients that request it.
+    /// Human-readable description, sent to clients that request it.
     pub description: String,
     /// The block device.
     pub device: Arc<dyn BlockDevice>,
@@ -78,8 +78,8 @@ impl Exports {
         Ok(Exports(exports.into()))
     }
 
-    /// Returns the exports as the handshake of a new connection describes them: the size of a device may change. If no
-    /// export has the empty name, it selects the first one.
+    /// Returns the exports for the handshake of a new connection. Each connection needs a new list, because the size of
+    /// a device may change. If no export has the empty name, the empty name selects the first export.
     pub(crate) fn offered(&self) -> Vec<server::Export> {
         self.0.iter().map(offered).collect()
     }

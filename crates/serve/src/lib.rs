@@ -4,10 +4,10 @@
 //! - [`Server`] serves [`Exports`] to the clients of a [`Listener`], or over standard input and output.
 //! - [`load`](mod@load) is a load generator: it sends many requests at a time to any NBD server, and counts and times
 //!   them.
-//! - [`Remote`] is an export of any NBD server as a device whose calls block, and [`RemoteDevice`] makes it a
+//! - [`Remote`] accesses an export of any NBD server with blocking calls, and [`RemoteDevice`] makes such an export a
 //!   `BlockDevice`, for example for a volume.
-//! - [`UsbPort`] offers a USB device to the clients of a listener; [`BlockDisk`] makes any device that holds bytes the
-//!   disk of a stick.
+//! - [`UsbPort`] offers a USB device to the clients of a listener; [`BlockDisk`] makes any device that stores bytes the
+//!   disk of a USB stick.
 //! - [`Address`] is the address of a server; [`Speed`] sets how fast a device's time passes.
 //!
 //! `flashlab-nbd` implements the sessions and `flashlab-block` the devices. This crate moves the bytes: one thread

@@ -1,4 +1,4 @@
-//! Limits on the resources that clients take of a server.
+//! Limits on the resources that clients take from a server.
 //!
 //! A large request is served whole while [`Limits::bytes_in_flight`] has room for it, and in pieces of [`SMALL`] bytes
 //! otherwise. No request waits for the memory of another connection, so a client that stalls delays nobody else.
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Limits on the resources that clients take of a server.
+/// Limits on the resources that clients take from a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Maximum number of connections at a time. Further clients wait until one ends.
@@ -28,8 +28,8 @@ pub struct Limits {
     pub idle_when_full: Option<Duration>,
     /// Time that connections have to finish when the server ends.
     pub grace: Duration,
-    /// True if structured replies are offered. Without them there are no holes and no block status, and clients of
-    /// libnbd need two system calls fewer per read.
+    /// True if structured replies are offered. Without them, replies contain no holes, there is no block status, and
+    /// clients that use libnbd need two fewer system calls per read.
     pub structured_replies: bool,
 }
 

@@ -22,17 +22,17 @@ const SOCKET_BUFFER: usize = 2 << 20;
 /// Maximum number of slices per call (Linux's UIO_MAXIOV).
 const SLICES_MAX: usize = 1024;
 
-/// Longest time until another attempt to send. Linux tells that a Unix socket has room when most of its buffer is empty, but it
-/// takes bytes earlier.
+/// Maximum time until the next attempt to send. Linux reports a Unix socket as writable only when most of its buffer is
+/// empty, although the socket accepts bytes earlier.
 const RETRY: Duration = Duration::from_ms(500);
 
-/// Work that goes on while a socket is full. A request in flight may hold a lock for which other connections wait.
+/// Work that continues while a socket is full. A request in flight may hold a lock for which other connections wait.
 pub(crate) trait Meanwhile {
     /// Returns a descriptor that is readable when there is work.
     fn event(&self) -> Option<BorrowedFd<'_>>;
-    /// Returns the time until there is work in any case.
+    /// Returns the time until work is due even if the descriptor is not readable.
     fn due(&self) -> Option<Duration>;
-    /// Does the work that there is.
+    /// Does the work that is due.
     fn go_on(&mut self);
 }
 
@@ -193,7 +193,8 @@ impl Link {
         }
     }
 
-    /// Sends all of `parts`, in one call if the socket accepts them. While a limited socket is full, `meanwhile` goes on.
+    /// Sends all of `parts`, in one call if the socket accepts them. While a socket with a minimum rate is full,
+    /// `meanwhile` does its work.
     pub(crate) fn send(
         &mut self,
         mut parts: &mut [IoSlice<'_>],
@@ -218,7 +219,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until the socket accepts bytes, for [`RETRY`] at most, and lets `meanwhile` go on.
+    /// Waits until the socket accepts bytes, for [`RETRY`] at most, and lets `meanwhile` do its work.
     fn wait_for_room(&mut self, meanwhile: &mut dyn Meanwhile) -> io::Result<()> {
         let timeout = meanwhile.due().map_or(RETRY, |left| left.min(RETRY));
         let room = PollFd::new(&*self.output, PollFlags::OUT);
@@ -233,8 +234,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sends once. Only sockets without a limit, and pipes, wait for room. Returns the number of bytes taken from `parts`, and
-    /// the number of bytes that the socket accepted.
+    /// Sends once. Waits for room only on pipes and on sockets without a minimum rate. Returns the number of bytes
+    /// taken from `parts`, and the number of bytes that the socket accepted.
     fn send_once(&mut self, parts: &[IoSlice<'_>]) -> io::Result<(usize, u64)> {
         let Link { output, tls, calls, least_rate, socket, .. } = self;
         let mut now = NonBlocking(output, *socket);
@@ -365,7 +366,7 @@ impl Link {
     }
 }
 
-/// A writer that does not wait on sockets. Pipes wait.
+/// A writer that does not wait for a socket. Writes to a pipe may wait.
 struct NonBlocking<'a>(&'a File, bool);
 
 impl Write for NonBlocking<'_> {

@@ -30,7 +30,7 @@ const BETWEEN_PROBES: time::Duration = time::Duration::from_secs(10);
 const PROBES: u32 = 6;
 const UNACKNOWLEDGED_MAX: time::Duration = time::Duration::from_secs(120);
 
-/// A listening socket. Dropping it removes a socket in the filesystem.
+/// A listening socket. Dropping it removes its socket file, if it has one.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -190,8 +190,8 @@ pub(crate) fn detect_dead_peer(socket: &impl AsFd) {
     let _ = sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED_MAX.as_millis() as u32);
 }
 
-/// Removes the socket file of a process that was killed, on which no process listens. Files of another type and the
-/// socket of a running server remain.
+/// Removes a socket file on which no process listens any more, for example because its server was killed. Files of
+/// another type and the socket of a running server remain.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;

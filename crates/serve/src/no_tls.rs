@@ -1,7 +1,7 @@
-//! TLS in a build without the feature `tls`: the same names, and no value of any of them.
+//! The interface of TLS in a build without the feature `tls`.
 //!
-//! [`Tls::new`] and `client` return an error that says how to get TLS. No other code is reachable, because the types
-//! have no values.
+//! [`Tls::new`] and `client` return an error that says how to get TLS. No other code is reachable, because the types of
+//! servers and connections have no values.
 
 use flashlab_nbd::server;
 use flashlab_nbd::uri::Uri;

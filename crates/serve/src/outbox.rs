@@ -5,8 +5,8 @@ use crate::limits::{Reservation, SMALL};
 use crate::link::{Link, Meanwhile};
 use std::io::{self, IoSlice};
 
-/// Number of bytes from which on replies are sent before the batch is complete. The limit bounds the memory, and a
-/// client does not have to wait for all of many large reads.
+/// Number of queued bytes at which replies are sent before the batch is complete. The limit bounds the memory, and a
+/// client that sends many large reads receives the first replies before all reads are complete.
 const BYTES_MAX: usize = 1 << 20;
 /// Maximum number of payloads per send. Each needs two slices, and Linux's limit is 1024 slices.
 const PAYLOADS_MAX: usize = 500;
@@ -19,7 +19,7 @@ const POOL_MAX: usize = PAYLOADS_MAX;
 pub(crate) struct Outbox<'a> {
     /// Headers, and all other bytes that are not payloads.
     pub(crate) heads: Vec<u8>,
-    /// Payloads, each with the position in `heads` behind which it is sent.
+    /// Payloads, each with the position in `heads` after which it is sent.
     payloads: Vec<(usize, Vec<u8>, Option<Reservation<'a>>)>,
     bytes: usize,
     pool: Vec<Vec<u8>>,
@@ -39,7 +39,7 @@ impl<'a> Outbox<'a> {
         buffer
     }
 
-    /// Queues a payload behind the current contents of `heads`.
+    /// Queues a payload after the current contents of `heads`.
     pub(crate) fn payload(&mut self, bytes: Vec<u8>, reservation: Option<Reservation<'a>>) {
         self.bytes += bytes.len();
         self.payloads.push((self.heads.len(), bytes, reservation));

@@ -1,7 +1,7 @@
 //! Conversion of wall-clock time into the devices' time: one to one, faster or slower, or as fast as the machine can.
 //!
-//! Unpaced, time stands still while any request can be processed, and then jumps to the next instant at which a
-//! device is due. The work that a device does while it is idle takes no time, since there is no idle time.
+//! Unpaced time stands still while any request can be processed, and then jumps to the next instant at which a device
+//! has an event. The work that a device does while it is idle takes no time, since there is no idle time.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};

@@ -62,8 +62,7 @@ impl<T> Pending<T> {
     }
 
     /// Adds a request. [`Pending::poll_completed`] polls it for the first time. All calls must come from the same
-    /// thread.
-    /// Returns the request and its future if the system has no descriptor for the event.
+    /// thread. If the system has no descriptor for the event, the error contains the request and its future.
     pub(crate) fn add(
         &mut self,
         request: T,

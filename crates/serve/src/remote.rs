@@ -1,8 +1,8 @@
 //! An export of any NBD server as a device whose calls block, for many threads at a time over one connection.
 //!
-//! One connection suffices, because many servers accept a single client. A thread that waits for its reply receives for
-//! all threads; with one request in flight, that is the thread of the request itself, and no thread switch adds to its
-//! latency.
+//! All threads share one connection, because many servers accept only one client. A thread that waits for its reply
+//! receives for all threads. With one request in flight, that thread is the one that sent the request, so no thread
+//! switch adds to the latency.
 
 use crate::link::wait_for;
 use crate::load::LoadError;
@@ -36,7 +36,7 @@ struct Shared {
     requests: Requests,
     /// True while a thread waits for bytes.
     is_receiving: bool,
-    /// Why the connection has ended.
+    /// Reason why the connection has ended.
     failure: Option<String>,
 }
 
@@ -215,7 +215,7 @@ impl Remote {
     ) -> io::Result<Vec<u8>> {
         let mut shared = self.lock();
         let ticket = shared.send(request, buffer, has_payload);
-        // While this thread was sending, replies of others may have arrived.
+        // While this thread was sending, replies to other threads may have arrived.
         self.changed.notify_all();
         let ticket = ticket?;
         loop {
@@ -282,7 +282,7 @@ fn refused(error: LoadError) -> io::Error {
     io::Error::new(kind, error.to_string())
 }
 
-/// Returns the error for a server's error number, which is the number of Linux.
+/// Returns the error for a server's error number. The numbers of NBD are those of Linux.
 fn of_number(number: ErrorNumber) -> io::Error {
     io::Error::from_raw_os_error(number.to_wire() as i32)
 }

@@ -1,10 +1,10 @@
 //! An export of any NBD server as a [`BlockDevice`]: a member of a volume, or a device to be served again with layers.
 //!
 //! - Requests wait on threads of their own, so that a slow server delays nothing else.
-//! - A write with FUA is followed by a flush if the server does not offer FUA. Zeroes are sent as data if the server does
-//!   not write them itself.
+//! - A write with FUA is followed by a flush if the server does not offer FUA. Zeroes are sent as data if the server
+//!   does not offer to write zeroes itself.
 //! - If the connection ends, all requests fail from then on, and the device does not connect again: the server may have
-//!   lost writes that it had answered and not flushed.
+//!   lost writes that it had answered but not flushed.
 
 use crate::answer::error_number;
 use crate::load::LoadError;
@@ -18,13 +18,14 @@ use flashlab_nbd::wire::{CommandFlags, TransmissionFlags};
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Number of requests in flight.
+/// Number of threads that execute requests, and thus the maximum number of requests in flight.
 const THREADS: usize = 32;
 /// Smallest block of the device in bytes. Most exports accept single bytes.
 const BLOCK_MIN: u32 = 512;
 /// Largest payload of a request in bytes.
 const PAYLOAD_MAX: u32 = 32 << 20;
-/// Longest discard and longest range of zeroes in one request, in bytes. Headers without extensions hold 32 bits.
+/// Maximum length in bytes of a discard or a write of zeroes in one request. Compact request headers have a 32-bit
+/// length.
 const RANGE_MAX: u64 = 1 << 30;
 
 /// An export as a device.
@@ -89,7 +90,7 @@ impl RemoteDevice {
                 }
             }
             Io::Cache { .. } => {}
-            // The holes of the export are not asked for.
+            // The device does not query the holes of the export.
             Io::Extents { length, .. } => {
                 return Ok(Answer::Extents(vec![Extent { length, hole: false, zero: false }]));
             }
@@ -173,7 +174,7 @@ fn pieces(offset: u64, length: u64, max: u64) -> impl Iterator<Item = (u64, u64)
     (offset..end).step_by(max as usize).map(move |start| (start, max.min(end - start)))
 }
 
-/// Returns the error that the server sent; a failure of the connection is one of the medium.
+/// Returns the error that the server sent, or [`IoError::Medium`] if the connection failed.
 fn io_error(error: io::Error) -> IoError {
     let number = error.raw_os_error().map(i32::cast_unsigned);
     let is_sent = |sent: &IoError| number == Some(error_number(*sent).to_wire());

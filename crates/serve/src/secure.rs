@@ -80,7 +80,7 @@ impl Secure {
     pub(crate) fn process(&mut self) -> io::Result<()> {
         let mut rest = &self.received[self.processed..self.filled];
         match self.connection.read_tls(&mut rest)? {
-            // Bytes behind a close alert are ignored.
+            // Bytes after a close alert are ignored.
             0 => self.processed = self.filled,
             count => self.processed += count,
         }

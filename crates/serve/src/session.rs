@@ -24,7 +24,7 @@ pub(crate) struct Session {
     batch: Vec<u8>,
     processed: usize,
     filled: usize,
-    /// Requests to send.
+    /// Headers of the requests to send.
     heads: Vec<u8>,
     payloads: Vec<(usize, Slot)>,
 }
@@ -112,8 +112,8 @@ impl Session {
         Ok(slot)
     }
 
-    /// Sends the queued requests. While the server accepts no more bytes, receives its replies: the server may be
-    /// waiting for that.
+    /// Sends the queued requests. While the server accepts no more bytes, receives its replies, because the server may
+    /// accept bytes only after the client has received some of them.
     pub(crate) fn send(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
         let mut sent = 0;
         let all = self.heads.len()

@@ -35,7 +35,7 @@ enum Running {
 }
 
 impl BlockDisk {
-    /// Creates the disk. `power` is the timed part of `device`, which a stick without power turns off.
+    /// Creates the disk. `power` is the timed part of `device`, which loses its power together with the stick.
     pub fn new(device: Arc<dyn BlockDevice>, power: Option<Arc<Timed>>, is_read_only: bool) -> BlockDisk {
         let is_read_only = is_read_only || device.features().read_only;
         BlockDisk { device, power, is_read_only, running: None, last_cut: PowerCut::default() }
@@ -119,8 +119,8 @@ impl Disk for BlockDisk {
     }
 }
 
-/// Advances the device until the request that began at `started` has ended, or to `limit`. Waits for a device that
-/// answers on its own. Returns the request if it has not ended.
+/// Advances the device until the request that began at `started` has ended, but not beyond `limit`. If the device is
+/// not timed, waits for its answer. Returns the request as an error if it has not ended.
 fn advance(
     device: &dyn BlockDevice,
     started: Instant,

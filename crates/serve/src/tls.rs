@@ -4,7 +4,7 @@
 //! client reads `ca-cert.pem` to verify the server, and `client-cert.pem` and `client-key.pem` if they exist. The
 //! session implements the protocol's part (`NBD_OPT_STARTTLS`), and [`Link`](crate::link) encrypts the bytes.
 //!
-//! This module does not support pre-shared keys, anonymous TLS and certificate revocation lists.
+//! This module does not support pre-shared keys, anonymous TLS or certificate revocation lists.
 
 pub(crate) use crate::secure::Secure;
 use flashlab_block::read_whole;

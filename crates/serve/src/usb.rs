@@ -2,8 +2,8 @@
 //! [`flashlab_usb::Carrier`].
 //!
 //! A single thread receives the available bytes, passes them to the session, sends the session's output, and waits
-//! for further bytes or for the completion of a transfer. It stops receiving from a peer that does not read its
-//! output, until the peer reads again.
+//! for further bytes or for the completion of a transfer. If a peer does not read the session's output, the thread
+//! receives nothing from the peer until the peer reads again.
 
 use crate::link::wait_for;
 use crate::pace::Pace;
@@ -31,7 +31,7 @@ pub struct UsbPort {
 }
 
 impl UsbPort {
-    /// Creates a port for the peers of `listener`, until `stop` is thrown.
+    /// Creates a port that serves the peers of `listener` until `stop` is thrown.
     pub fn new(listener: Listener, speed: Speed, stop: Stop) -> UsbPort {
         UsbPort { listener, pace: Pace::new(Clock::start(), speed), stop }
     }

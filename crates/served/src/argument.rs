@@ -1,6 +1,6 @@
-//! Parser for the names of devices that store bytes: `[NAME=]DEVICE[:key=value,...][+LAYER[:key=value,...]]...`. It
-//! looks nothing up. A plus sign begins a layer only if the name of a layer follows, because a path may contain plus
-//! signs.
+//! Parser for the names of devices that store bytes: `[NAME=]DEVICE[:key=value,...][+LAYER[:key=value,...]]...`. The
+//! parser does not look up devices, except to report a misspelt layer. A plus sign begins a layer only if the name of a
+//! layer follows, because a path may contain plus signs.
 
 use crate::error::{Problem, ServedError};
 use crate::layers;
@@ -66,8 +66,8 @@ impl Argument {
         (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
     }
 
-    /// Returns an error for a word after a plus sign that is not the name of a layer, if it cannot belong to a path:
-    /// `library` has the device before it, or the word is similar to the name of a layer.
+    /// Returns an error for a word after a plus sign that is not the name of a layer and does not seem to belong to a
+    /// path: `library` contains the device before the plus sign, or the word is similar to the name of a layer.
     pub(super) fn misspelt_layer(&self, library: &Library) -> Option<ServedError> {
         let text = self.slice(&self.device);
         let end = text.find("state=").unwrap_or(text.len());
@@ -114,7 +114,7 @@ impl<'a> Part<'a> {
         self.argument.error(self.span.start..self.span.end.max(self.span.start + 1), problem)
     }
 
-    /// Returns an error of opening the layer, at its place in the argument.
+    /// Returns the error with which a layer could not be opened, with its place in the argument.
     pub(super) fn layer_error(&self, error: LayerError) -> ServedError {
         let key = match &error {
             LayerError::Setting { key, .. } => *key,

@@ -28,7 +28,8 @@ pub struct CardOrigin {
 }
 
 impl CardOrigin {
-    /// Returns true if an argument names an SD card, with or without layers. Opens no file of its state.
+    /// Returns true if an argument names an SD card, with or without layers. Reads the state file if there is one, but
+    /// locks and changes no file.
     pub fn is_card(argument: &str, library: &Library) -> bool {
         let argument = Argument::new(argument);
         let (part, _) = argument.parts();
@@ -75,7 +76,7 @@ impl CardOrigin {
         self.stored.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Returns a message about damaged bytes, or `None` if no request has met any.
+    /// Returns a message about damaged bytes, or `None` if no request has encountered any.
     pub fn damage(&self) -> Option<String> {
         self.stored.as_ref().and_then(|(_, bytes)| bytes.damage())
     }

@@ -1,10 +1,11 @@
 //! The bytes of a device with checksums: `FILE.bytes`, and `FILE.sums` with one checksum per block of 4 KiB.
 //!
 //! # Format
-//! `FILE.sums` begins with a header of 4 KiB: one line that names the format, and one line with the boot ID of the
-//! machine while the bytes are open for writing, or `closed`. One little-endian word per block follows. 0: the block
-//! holds zeroes; a hole in the file of checksums means the same for a hole in the bytes. 1: a write of the block was in
-//! progress. Any other value is the block's XXH32.
+//! `FILE.sums` begins with a header of 4 KiB. Its first line names the format. Its second line contains the boot ID of
+//! the machine while the bytes are open for writing, and `closed` otherwise. One little-endian word per block follows:
+//! - 0: the block contains only zeroes. A hole in `FILE.sums` reads as 0, so a hole in `FILE.bytes` needs no checksums.
+//! - 1: a write of the block was in progress.
+//! - Any other value: the block's XXH32.
 //!
 //! # Guarantees
 //! - A read of a block whose bytes differ from those written fails, and [`ChecksummedStore::damage`] reports it. A
@@ -35,7 +36,7 @@ const WORD: u64 = 4;
 const HEADER: u64 = 4096;
 const FORM: &str = "flashlab sums 1\n";
 const CLOSED: &str = "closed\n";
-/// A write of the block was in progress.
+/// Word of a block whose write was in progress.
 const IN_DOUBT: u32 = 1;
 /// Number of bytes to discard at a time. Their words are marked first.
 const PIECE: u64 = 64 << 20;
@@ -64,9 +65,9 @@ struct Session {
 /// Blocks whose contents differ from the data written to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Damage {
-    /// Number of reads and writes that met damage.
+    /// Number of reads and writes that failed because of damage.
     requests: u64,
-    /// First damaged block that was met, in bytes from the start of the device.
+    /// Offset in bytes of the damaged block that the first of these requests encountered.
     first: u64,
 }
 
@@ -125,7 +126,7 @@ impl ChecksummedStore {
         Ok(())
     }
 
-    /// Returns a message about the damage, or `None` if no request has met any.
+    /// Returns a message about the damage, or `None` if no request has encountered any.
     pub(super) fn damage(&self) -> Option<String> {
         let damage = self.lock().damage;
         (damage.requests > 0).then(|| DamageOf(&self.0.path, damage).to_string())
@@ -180,7 +181,7 @@ impl Inner {
         self.sums.sync()
     }
 
-    /// Marks the header with this boot before the first change.
+    /// Writes the ID of this boot to the header before the first change.
     fn begin(&self, session: &mut Session) -> Result<(), StoreError> {
         if !session.open {
             self.header(&format!("{}\n", this_boot()))?;
@@ -253,7 +254,7 @@ impl Inner {
         offset / BLOCK..(offset + length).div_ceil(BLOCK)
     }
 
-    /// Writes `bytes`. Verifies first the blocks that they cover only in part.
+    /// Writes `bytes`. First verifies the blocks that `bytes` covers only in part.
     fn write(&self, session: &mut Session, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
         let blocks = self.touched(offset, bytes.len() as u64);
         let (span, end) = (self.span(&blocks), offset + bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! The work of a device beside its requests, and at its end.
+//! The work of a device that belongs to no request: background work, commands, metrics and the work at its end.
 
 use crate::StateWriter;
 use flashlab_block::Context;
@@ -24,10 +24,10 @@ pub struct Gauge {
 
 /// Services of the server for a command of a device.
 pub struct Caller<'a> {
-    /// Advances timed devices to the present time, while the command waits.
+    /// Advances timed devices to the present time while the command waits.
     pub advance: &'a dyn Fn(),
-    /// Returns the reason why a device must not be overwritten, such as a mounted filesystem. The device is an argument
-    /// as `flashlab serve` takes it. A command asks before it opens the device.
+    /// Returns the reason why a device must not be overwritten, such as a mounted filesystem; `None` if there is none.
+    /// The device is named as for `flashlab serve`. A command calls this function before it opens the device.
     pub find_use: &'a dyn Fn(&str) -> Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub trait Closing: Send + Sync {
         None
     }
 
-    /// Returns numbers for metrics. Those of one name follow each other.
+    /// Returns numbers for metrics. Numbers with the same name are adjacent.
     fn gauges(&self) -> Vec<Gauge> {
         Vec::new()
     }

@@ -21,7 +21,7 @@ impl DeviceStore {
         })
     }
 
-    /// Divides a range into requests that the device takes.
+    /// Divides a range into requests that the device accepts.
     fn requests(&self, offset: u64, length: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let (end, max) = (offset + length, self.0.geometry().request_max);
         (offset..end).step_by(max as usize).map(move |start| start..end.min(start + max))

@@ -45,7 +45,7 @@ pub enum ServedError {
     /// The image of a directory cannot be made.
     #[cfg(feature = "image")]
     Image(flashlab_image::ImageError),
-    /// The members are no volume, or their volume cannot be opened.
+    /// The members are not a volume, or their volume cannot be opened.
     #[cfg(feature = "volume")]
     Volume(crate::volume::PoolError),
     /// The volume of these members is encrypted, and no passphrase was given.
@@ -105,7 +105,7 @@ pub enum Problem {
         /// The most similar of these keys.
         did_you_mean: Option<String>,
     },
-    /// A word that is similar to the name of a layer.
+    /// The word after a plus sign is not the name of a layer.
     NoLayer {
         /// The word as written.
         word: String,
@@ -141,13 +141,13 @@ pub enum Problem {
     },
     /// The memory device cannot be created.
     Memory(MemoryError),
-    /// An overlay is on a device other than memory, a file or a directory.
+    /// An overlay is on a simulated device, or is not the lowest layer.
     NotOnBytes,
-    /// The build leaves the device out.
+    /// This build does not include the device.
     NotInBuild {
         /// The word of the device.
         word: &'static str,
-        /// The cargo feature that has it.
+        /// The cargo feature that includes the device.
         feature: &'static str,
     },
     /// A `delay` or `rate` layer has no setting.

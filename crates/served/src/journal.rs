@@ -26,7 +26,7 @@ use twox_hash::XxHash32;
 const HEADER: &str = "flashlab journal 2\n";
 /// Length in bytes of the checksum at the end of a state file, which identifies the state.
 const ID: u64 = 32;
-/// A journal of this size makes a new state due. Reading it takes about a second.
+/// Size in bytes at which a journal makes a new state due. Reading a journal of this size takes about a second.
 pub(super) const LONG: u64 = 16 << 20;
 /// Maximum size in bytes of a journal, and the latest time in it: a hundred years.
 const BYTES_MAX: u64 = 8 << 30;

@@ -45,8 +45,8 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Throttle>, ServedError>
     if given { Ok(Some(pace)) } else { Err(part.error(Problem::NoPace { example })) }
 }
 
-/// Opens the layer `overlay` or `overlay:keep=FILE` on `base`, or an overlay in memory without a layer. Kept changes on
-/// bytes that were `made` must belong to them.
+/// Opens the layer `overlay` or `overlay:keep=FILE` on `base`; without a layer, opens an overlay in memory. If `made`
+/// is set, kept changes must have been made on its bytes.
 pub(super) fn overlay(
     mut part: Option<Part<'_>>,
     base: Box<dyn Store>,
@@ -71,7 +71,7 @@ pub(super) fn overlay(
     Ok(Box::new(Overlay::new(base, size, changes).map_err(ServedError::Overlay)?))
 }
 
-/// Adds a layer of the registry. The layers that change the timing are below, and have been applied.
+/// Adds a layer of the registry. Ignores the layers that change the timing, which have been applied below.
 pub(super) fn add(served: Served, mut part: Part<'_>, seed: u64) -> Result<Served, ServedError> {
     let Some(kind) = KINDS.iter().find(|kind| kind.name == part.word()) else {
         return match part.word() {

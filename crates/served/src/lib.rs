@@ -1,5 +1,6 @@
 //! Devices that store bytes, opened from their names: `memory:size=1GiB`, `scratch=memory:size=1G,pages=small`,
-//! `file:disk.img`, `volume:a.img:b.img`, `sd/kingston:state=card.state`, and layers on them: `file:base.img+overlay+error:rate=0.01`.
+//! `file:disk.img`, `volume:a.img:b.img`, `sd/kingston:state=card.state`, and layers on them:
+//! `file:base.img+overlay+error:rate=0.01`.
 //!
 //! A simulated device is a model joined with a store of bytes. It covers the card and its bus only: the host to which
 //! it is attached adds its own time.
@@ -57,7 +58,7 @@ pub struct Served {
     pub description: String,
     /// The device with all its layers.
     pub device: Arc<dyn BlockDevice>,
-    /// True if clients must not write to the device, even if it could take writes.
+    /// True if clients must not write to the device, even if the device accepts writes.
     pub read_only: bool,
     /// The part that answers at the times of a model; `None` without a model.
     pub timed: Option<Arc<Timed>>,
@@ -67,12 +68,12 @@ pub struct Served {
     pub stats: Vec<Arc<Stats>>,
     /// Writer of the state file; `None` if the argument names no state file.
     pub state_writer: Option<Arc<StateWriter>>,
-    /// The work at the end of a volume; `None` for other devices.
+    /// Background work, commands and closing of a volume; `None` for other devices.
     pub closing: Option<Arc<dyn Closing>>,
 }
 
 impl Served {
-    /// Returns true if the device has a state file, or if its members have or may get some.
+    /// Returns true if the device has a state file, or if members of the volume have state files or may get some.
     pub fn may_have_states(&self) -> bool {
         self.state_writer.is_some() || self.closing.is_some()
     }

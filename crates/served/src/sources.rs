@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Sources<'a> {
     /// Profiles of simulated devices.
     pub library: &'a Library,
-    /// Openers of devices outside this process. The program registers them, because no crate below it knows sockets.
+    /// Openers of devices outside this process. The program registers them, because this crate does not use sockets.
     pub openers: &'static [Opener],
 }
 
@@ -21,7 +21,7 @@ impl<'a> From<&'a Library> for Sources<'a> {
     }
 }
 
-/// A function that opens the device of a URI; with true, for reading only.
+/// A function that opens the device of a URI, for reading only if the second argument is true.
 pub type OpenUri = fn(&str, bool) -> Result<Arc<dyn BlockDevice>, EdgeError>;
 
 /// The reason why a device outside this process cannot be opened, as a sentence for the user.

@@ -73,8 +73,8 @@ pub(super) fn open(
 }
 
 impl StateWriter {
-    /// Returns the writer of the state of `timed`, which is `device` in its opened state, with its `bytes`. Writes the
-    /// state of a new device, and creates the journal.
+    /// Returns the writer of the state of `timed`, which was built from `device` and stores its data in `bytes`. Writes
+    /// the state of a new device, and creates the journal.
     ///
     /// # Panics
     /// Panics if the device has no state file.
@@ -103,7 +103,7 @@ impl StateWriter {
         &self.path
     }
 
-    /// Returns a message about damaged bytes, or `None` if no request has met any.
+    /// Returns a message about damaged bytes, or `None` if no request has encountered any.
     pub fn damage(&self) -> Option<String> {
         self.bytes.damage()
     }

@@ -1,10 +1,10 @@
 //! A device that stores bytes, as a [`Model`], so that a bench can drive it in simulated time.
 //!
-//! The data of every write encodes its place and its number, and every read is compared with the writes that were
-//! answered before. A block of 4 KiB is verified if its content is known: a single write covered it completely, and no
-//! change of it was in flight during the read. With `verify=`, all blocks have the format of that method
-//! ([`VerifyFormat`]); if one of the jobs only reads, blocks that this run did not write are verified by their own
-//! content.
+//! The data of every write encodes its offset and the number of the write, and every read is compared with the writes
+//! that were answered before. A block of 4 KiB is verified if its content is known: a single write covered it
+//! completely, and no change of it was in flight during the read. With `verify=`, all blocks have the format of that
+//! method ([`VerifyFormat`]); if one of the jobs only reads, blocks that this run did not write are verified by their
+//! own content.
 //!
 //! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
 //! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the
@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Size in bytes of the pieces of data that end with zeros.
+/// Size in bytes of the parts of the data of a write that each end with zeros.
 const CHUNK: u64 = 512;
 /// Size in bytes of a verified block.
 const BLOCK: u64 = 4096;
@@ -58,20 +58,20 @@ struct Contents {
 pub struct Verification {
     /// The method of verification; `None` without `verify=`.
     pub method: Option<&'static str>,
-    /// Blocks that were read and verified.
+    /// Number of blocks that were read and verified.
     pub blocks: u64,
-    /// Verified blocks that were wrong.
+    /// Number of verified blocks that were wrong.
     pub wrong: u64,
     /// The first wrong block.
     pub first_wrong: Option<WrongBlock>,
-    /// Requests that the device rejected or that failed.
+    /// Number of requests that the device rejected or that failed.
     pub failed: u64,
 }
 
 /// A block with the wrong content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongBlock {
-    /// First byte of the block.
+    /// Offset of the block in bytes.
     pub offset: u64,
     /// Length of the block in bytes.
     pub length: u64,
@@ -124,7 +124,7 @@ struct Session {
 enum Known {
     /// The block holds the data of this write.
     Written(Write),
-    /// This many changes of the block are in flight. `Some` is the write if it is the only change.
+    /// Number of changes of the block in flight, and the write if it is the only change.
     UnderWay(u32, Option<Write>),
 }
 
@@ -132,7 +132,7 @@ enum Known {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Write {
     number: u64,
-    /// First byte and length of the write. The content of a block may depend on them.
+    /// Offset and length of the write in bytes. The content of a block may depend on them.
     offset: u64,
     length: u64,
 }
@@ -197,7 +197,7 @@ impl StoreModel {
         if session.outstanding.is_empty() { None } else { self.device.next_due() }
     }
 
-    /// The lock is poisoned only by a panic that is a mistake in this module.
+    /// Locks the session. Only a bug in this module can poison the lock.
     fn lock(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -267,8 +267,8 @@ impl Session {
         }
     }
 
-    /// Compares the data of a read with the blocks that were known at its submission and still are. If a job only
-    /// reads, also verifies unknown blocks by their own content.
+    /// Compares the data of a read with the blocks that were known at its submission and have not changed since. If a
+    /// job only reads, also verifies unknown blocks by their own content.
     fn check(&mut self, request: &Request, known: &[(u64, Write)], found: &[u8], contents: &Contents) {
         let part = |from: u64, length: u64| {
             let at = (from - request.offset) as usize;

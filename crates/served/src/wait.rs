@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// Waits for a future of devices that answer from other threads, or at the times of a model. The latter advance at once
-/// to each of their events.
+/// Waits for a future that depends on devices, which answer from other threads or at the times of a model. A device
+/// with a model advances immediately to each of its events.
 pub fn wait<T>(future: impl Future<Output = T>, devices: &[Arc<dyn BlockDevice>]) -> T {
     let next_due = || devices.iter().filter_map(|device| device.next_due()).min();
     wait_for(future, next_due, |due| devices.iter().for_each(|device| device.advance(due)))
 }
 
-/// Waits for a future of one device that answers from another thread, or at the times of its model.
+/// Waits for a future that depends on one device, which answers from another thread or at the times of its model.
 pub fn wait_on<T>(future: impl Future<Output = T>, device: &dyn BlockDevice) -> T {
     wait_for(future, || device.next_due(), |due| device.advance(due))
 }

@@ -156,7 +156,7 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
         let before = erases(&between);
         drop(between);
         let after = erases(&open("between"));
-        // The model was idle for the state in between, which may have led to a few more erases.
+        // The model became idle for the state in between, which may have led to a few more erases.
         assert!(
             before > first && (before..before + 8).contains(&after),
             "{device}: {first}, {before}, {after}"

@@ -52,8 +52,9 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// Returns the configuration of a client that sends requests to an export, with extended headers, or else
-    /// structured replies, as far as the server supports them. These replies are cheapest to parse.
+    /// Returns the configuration of a client that sends requests to an export. The client requests extended headers,
+    /// or structured replies if the server does not support extended headers, since these replies are the cheapest to
+    /// parse.
     pub fn export(name: &str) -> ClientConfig {
         ClientConfig {
             export: name.into(),
@@ -68,7 +69,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the configuration with simple replies, as the client of Linux uses them.
+    /// Returns the configuration with simple replies, like those that the client of the Linux kernel uses.
     #[must_use]
     pub fn simple(self) -> ClientConfig {
         ClientConfig { structured: false, extended: false, ..self }
@@ -84,7 +85,7 @@ pub struct ExportInfo {
     pub flags: TransmissionFlags,
     /// Canonical name of the export, if the server sent it.
     pub name: Option<String>,
-    /// Description for a person, if the server sent one.
+    /// Human-readable description, if the server sent one.
     pub description: Option<String>,
     /// Minimum block size, preferred block size and maximum payload size in bytes, if the server sent them ("Size
     /// constraints").

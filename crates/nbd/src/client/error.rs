@@ -77,7 +77,7 @@ pub enum ClientError {
     MalformedChunk(ChunkError),
     /// A piece of a read reply that lies outside the request, or overlaps an earlier piece.
     InvalidRange {
-        /// First byte of the piece, from the beginning of the export.
+        /// Offset of the piece in the export, in bytes.
         offset: u64,
         /// Length of the piece in bytes.
         length: u64,
@@ -90,8 +90,8 @@ pub enum ClientError {
     /// A metadata context that was not negotiated, that the server assigned twice, or that it reported twice in one
     /// reply.
     InvalidContext(u32),
-    /// An extent that is empty, that begins behind the end of the request, or that exceeds the number or the length
-    /// that the request allows.
+    /// An extent is empty or begins beyond the end of the request, or the extents exceed the number or the length that
+    /// the request allows.
     InvalidExtents,
 }
 

@@ -5,8 +5,8 @@ use crate::wire::{CommandFlags, CommandType, ErrorNumber};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Index of a request in flight. Slots are small numbers, and a slot is reused when its request completes, so that
-/// slots can index an array as long as the queue depth.
+/// Index of a request in flight. A slot is reused once its request completes, so slots stay below the queue depth and
+/// can index an array of that length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slot(pub(super) u32);
 
@@ -49,7 +49,8 @@ impl Pending {
         if self.covered.0.len() > PIECES_MAX { Err(ClientError::TooManyFragments) } else { Ok(()) }
     }
 
-    /// Records an error that the server reports, at byte `offset` of the export if it names one. The first error counts.
+    /// Records an error that the server reports; `offset` is the position of the error in the export, if the server
+    /// sent it. Only the first error of a request is kept.
     pub(super) fn record_error(
         &mut self,
         error: ErrorNumber,
@@ -64,7 +65,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Returns the first byte behind the request. Saturates, since without
+    /// Returns the offset of the first byte after the request. Saturates, since without
     /// [`ClientConfig::validate_requests`](super::ClientConfig::validate_requests) the range may exceed 64 bits.
     #[inline]
     fn end(&self) -> u64 {

@@ -10,7 +10,7 @@ pub struct Request {
     pub command: CommandType,
     /// The command flags.
     pub flags: CommandFlags,
-    /// First byte.
+    /// Offset of the first byte in the export.
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
@@ -54,7 +54,8 @@ impl Request {
         Request { flags: self.flags.with(flags), ..self }
     }
 
-    /// "The client MUST NOT use a feature documented as 'exposed' by a flag unless that flag was set."
+    /// Checks that the export supports the request: "The client MUST NOT use a feature documented as 'exposed' by a
+    /// flag unless that flag was set."
     pub(super) fn check(&self, export: &ExportInfo, contexts: bool) -> Result<(), RequestError> {
         use CommandFlags as F;
         use TransmissionFlags as T;

@@ -29,7 +29,7 @@ enum Phase {
 /// Result of a call of [`Client::receive`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Number of bytes consumed. The next call begins with the byte behind them.
+    /// Number of bytes consumed. The next call begins with the byte after them.
     pub consumed: usize,
     /// The event.
     pub event: Event,
@@ -64,7 +64,7 @@ pub enum Event {
     Hole {
         /// Slot of the request.
         slot: Slot,
-        /// First byte.
+        /// Offset of the first byte in the export.
         offset: u64,
         /// Length in bytes.
         length: u32,
@@ -100,7 +100,7 @@ pub struct Extent {
     pub slot: Slot,
     /// Position of the metadata context in [`Client::contexts`].
     pub context: usize,
-    /// First byte.
+    /// Offset of the first byte in the export.
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,

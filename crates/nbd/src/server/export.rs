@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 pub struct Export {
     /// Canonical name of the export.
     pub name: String,
-    /// Description for a person; may be empty.
+    /// Human-readable description; may be empty.
     pub description: String,
     /// Size in bytes.
     pub size: u64,
@@ -112,7 +112,7 @@ impl ContextSet {
 pub struct ExportListing {
     /// Name of the export.
     pub name: String,
-    /// Description for a person; may be empty.
+    /// Human-readable description; may be empty.
     pub description: String,
     /// Lists the export only under TLS.
     pub tls_required: bool,

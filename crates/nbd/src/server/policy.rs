@@ -23,8 +23,9 @@ pub struct Policy {
     /// Maximum number of options that a client may send before it selects an export. The session ends when the client
     /// exceeds this number.
     pub options_max: u32,
-    /// Length in bytes from which on a write is returned as soon as its header has arrived, so that the owner can
-    /// receive the rest of the payload directly into its destination. The session waits for shorter payloads.
+    /// Minimum length in bytes of a payload for which the session returns a write as soon as its header has arrived, so
+    /// that the owner can receive the rest of the payload directly into its destination. The session waits for shorter
+    /// payloads.
     pub direct_payload_min_bytes: usize,
 }
 

@@ -27,16 +27,16 @@ pub enum Style {
 ///   [`Replies::error`],
 /// - one [`Replies::block_status`] per context, where the final one has `last` set.
 ///
-/// Pieces of the replies to several requests may be interleaved, as long as the data of a header follows it directly.
+/// Pieces of the replies to several requests may be interleaved, as long as data directly follows its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replies {
     style: Style,
 }
 
-/// Maximum length of an extent in a 32-bit field that is still a multiple of every possible block size.
+/// Maximum length of an extent with a 32-bit length field. The value is a multiple of every possible block size.
 const NARROW_MAX: u64 = 0xffff_0000;
-/// Maximum number of extents in a reply, which take half a megabyte; a client asks again for the rest of its range. The
-/// specification permits 2^20.
+/// Maximum number of extents in a reply; with 32-bit fields, they take half a megabyte. A client asks again for the
+/// rest of its range. The specification permits 2^20.
 const EXTENTS_MAX: usize = 1 << 16;
 
 impl Replies {
@@ -56,7 +56,7 @@ impl Replies {
         self.style != Style::Simple
     }
 
-    /// Appends a successful reply without data. Not for reads.
+    /// Appends a successful reply without data. A read must not be answered with it.
     #[inline]
     pub fn done(&self, token: Token, to: &mut Vec<u8>) {
         match self.style {
@@ -72,7 +72,7 @@ impl Replies {
         self.chunk(token, ChunkType::None, true, 0, to);
     }
 
-    /// Appends an error reply. The message is for a person, and is sent only if the style has a field for it.
+    /// Appends an error reply. The message is human-readable, and is sent only if the style has a field for it.
     pub fn error(&self, token: Token, error: ErrorNumber, message: &str, to: &mut Vec<u8>) {
         if self.style == Style::Simple {
             return SimpleReply { error: error.to_wire(), cookie: token.cookie }.emit(to);
@@ -107,11 +107,11 @@ impl Replies {
         OffsetHole { offset, length }.emit(to);
     }
 
-    /// Appends the extents of one context for a range of `length` bytes from the request's offset on, in order, and
-    /// only one extent if `one` is set. Adjacent extents of equal status are merged. Extents beyond the range, and
-    /// beyond the maximum number of extents, are dropped. If `extents` is empty, the reply reports status 0 for the
-    /// whole range, which is always a valid answer ("`NBD_CMD_BLOCK_STATUS`"). Returns the number of bytes that the
-    /// extents cover.
+    /// Appends the extents of one context, in order, for the range of `length` bytes that begins at the request's
+    /// offset; if `one` is set, only the first extent. Adjacent extents of equal status are merged. Extents beyond the
+    /// range, and beyond the maximum number of extents, are dropped. If `extents` is empty, the reply reports status 0
+    /// for the whole range, which is always a valid answer ("`NBD_CMD_BLOCK_STATUS`"). Returns the number of bytes that
+    /// the appended extents cover.
     ///
     /// # Panics
     /// Panics if a status needs more than 32 bits and the style is not [`Style::Extended`]. A context with such a

@@ -8,7 +8,7 @@ use core::ops::Range;
 pub struct Request {
     /// Fields of the request that its reply needs.
     pub token: Token,
-    /// First byte; 0 for a flush.
+    /// Offset of the first byte in the export; 0 for a flush.
     pub offset: u64,
     /// Length in bytes, at least one; 0 for a flush.
     pub length: u64,
@@ -40,14 +40,14 @@ pub enum Command {
     },
     /// Write the data to the range.
     Write {
-        /// Position of the data in the bytes passed to the session. It is shorter than [`Request::length`] if the
-        /// payload is long and only partly received. The owner then receives exactly the rest of the payload, and the
-        /// session continues behind it.
+        /// Position of the data in the bytes passed to the session. The range is shorter than [`Request::length`] if
+        /// the payload is long and only partly received. The owner then has to receive exactly the rest of the payload
+        /// itself, and passes only the bytes after the payload to the session.
         range: Range<usize>,
         /// Reply only when the data is durable.
         fua: bool,
     },
-    /// Make all writes durable to which the server has replied on any connection.
+    /// Make durable all writes to which the server has replied, on any connection.
     Flush,
     /// Discard the contents of the range.
     Trim {

@@ -34,7 +34,7 @@ enum Phase {
 /// Result of a call of [`Session::receive`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Number of bytes consumed. The next call begins with the byte behind them.
+    /// Number of bytes consumed. The next call begins with the byte after them.
     pub consumed: usize,
     /// The event.
     pub event: Event,
@@ -46,7 +46,7 @@ pub enum Event {
     /// Receive more bytes, and call again once this many bytes are available from where this call stopped. The number
     /// is greater than the number available now, and at most [`Session::need_max`].
     Need(usize),
-    /// Send the replies before going on: they contain the reply to an option, and the client waits for it.
+    /// Send the replies before the next call: they contain the reply to an option, for which the client waits.
     Send,
     /// Send the replies, discard all bytes received in the clear that were not passed to the session, perform the TLS
     /// handshake, and call [`Session::tls_started`].
@@ -81,7 +81,7 @@ pub enum Closed {
     },
     /// The client sent more options than [`Policy::options_max`].
     TooManyOptions,
-    /// The client sent a payload above the limit, with its length in bytes.
+    /// The client sent a payload of this many bytes, which is above the limit.
     Payload(u64),
 }
 
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    /// Returns the negotiated form of replies; `None` during the handshake.
+    /// Returns the [`Replies`] of the negotiated style; `None` during the handshake.
     pub fn replies(&self) -> Option<Replies> {
         match &self.phase {
             Phase::Transmission(transmission) => Some(transmission.replies()),

@@ -210,7 +210,8 @@ impl Transmission {
         Step::Request { request: Request { command, ..request }, count: head + received }
     }
 
-    /// Returns the command of a valid request; `None` for a block status request whose payload contains the rest.
+    /// Returns the command of a valid request; `None` for a block status request with a payload, which has to be parsed
+    /// too.
     #[inline]
     fn command(&self, header: &RequestHeader) -> Result<Option<Command>, Rejection> {
         use CommandFlags as F;

@@ -71,7 +71,7 @@ impl core::error::Error for ChunkError {}
 /// The payload of `NBD_REPLY_TYPE_OFFSET_HOLE`. 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OffsetHole {
-    /// First byte, from the beginning of the export.
+    /// Offset of the first byte in the export.
     pub offset: u64,
     /// Length in bytes, at least one.
     pub length: u32,
@@ -104,7 +104,7 @@ impl OffsetHole {
 pub struct ErrorChunk<'a> {
     /// The error number.
     pub error: ErrorNumber,
-    /// Message for a person. It may be empty, and a client must not expect valid UTF-8.
+    /// Human-readable message. It may be empty, and a client must not expect valid UTF-8.
     pub message: &'a [u8],
     /// Position of the error in the export, if the chunk is an `NBD_REPLY_TYPE_ERROR_OFFSET`.
     pub offset: Option<u64>,
@@ -114,7 +114,7 @@ impl<'a> ErrorChunk<'a> {
     /// Maximum length of the payload in bytes: that of an error with an offset and the longest message.
     pub const LEN_MAX: usize = 14 + STRING_MAX;
 
-    /// Parses the whole payload. An unknown type of error chunk has the same first fields; the bytes behind them are
+    /// Parses the whole payload. An unknown type of error chunk has the same first fields; the bytes after them are
     /// ignored.
     pub fn parse(kind: ChunkType, payload: &'a [u8]) -> Result<ErrorChunk<'a>, ChunkError> {
         let wrong = ChunkError::Length { kind, length: payload.len() as u64 };

@@ -38,7 +38,7 @@ numbers! {
 pub struct OptionHeader {
     /// Type of the option.
     pub option: OptionType,
-    /// Length of the data behind the header, in bytes.
+    /// Length of the data after the header, in bytes.
     pub length: u32,
 }
 

@@ -53,7 +53,7 @@ pub struct OptionReplyHeader {
     pub option: OptionType,
     /// Type of the reply.
     pub reply: OptionReplyType,
-    /// Length of the data behind the header, in bytes.
+    /// Length of the data after the header, in bytes.
     pub length: u32,
 }
 
@@ -96,7 +96,7 @@ impl OptionReplyHeader {
 pub struct ExportEntry<'a> {
     /// Name of the export.
     pub name: &'a str,
-    /// Description for a person; may be empty.
+    /// Human-readable description; may be empty.
     pub description: &'a str,
 }
 
@@ -151,7 +151,7 @@ numbers! {
         Export = 0, "NBD_INFO_EXPORT";
         /// Canonical name of the export.
         Name = 1, "NBD_INFO_NAME";
-        /// Description for a person.
+        /// Human-readable description.
         Description = 2, "NBD_INFO_DESCRIPTION";
         /// Minimum and preferred block size, and maximum payload size.
         BlockSize = 3, "NBD_INFO_BLOCK_SIZE";
@@ -170,7 +170,7 @@ pub enum Info<'a> {
     },
     /// Canonical name of the export.
     Name(&'a str),
-    /// Description for a person.
+    /// Human-readable description.
     Description(&'a str),
     /// "Size constraints".
     BlockSize {

@@ -58,7 +58,7 @@ pub struct RequestHeader {
     pub command: CommandType,
     /// Cookie with which the client identifies the request.
     pub cookie: u64,
-    /// First byte.
+    /// Offset of the first byte in the export.
     pub offset: u64,
     /// Length in bytes of the range, or of the payload if [`CommandFlags::PAYLOAD_LEN`] is set.
     pub length: u64,

@@ -132,7 +132,7 @@ fn malformed_replies_end_the_session() {
     assert!(closed(&event).to_string().contains("not an NBD server"));
 }
 
-/// A server cannot make a client store an unlimited amount.
+/// A server cannot make a client store an unlimited amount of data.
 #[test]
 fn an_endless_list_ends_the_session() {
     let config = ClientConfig { goal: Goal::List, ..ClientConfig::export("") };

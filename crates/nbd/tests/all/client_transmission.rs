@@ -242,7 +242,6 @@ fn errors_in_chunks() {
     }
 }
 
-/// Replies for which a client must disconnect ("Structured reply types", "Request types").
 /// Flags, type and data of a chunk.
 type Body<'a> = (u16, u16, &'a [u8]);
 
@@ -271,7 +270,8 @@ fn extents(style: Style, id: u32, extents: &[(u64, u64)]) -> Vec<u8> {
     body
 }
 
-/// Returns the error with which the session ends if the server answers `request` with these chunks.
+/// Returns the error with which the session ends if the server answers `request` with these chunks, for which a client
+/// must disconnect ("Structured reply types", "Request types").
 fn error_of(style: Style, request: Request, chunks: &[Body<'_>]) -> ClientError {
     let mut client = ready_client(style);
     let mut sent = Vec::new();

@@ -292,7 +292,7 @@ fn starting_tls_discards_negotiation_state_and_cleartext() {
     let query = context_query("card", &["base:allocation"]);
     assert_eq!(server.send(&option(10, &query)).len(), 20 + 4 + 15 + 20);
     server.rejects(5, b"x", INVALID);
-    // An attacker in the middle has injected options behind this one (CVE-2021-3716).
+    // An attacker in the middle has injected options after this one (CVE-2021-3716).
     let injected = [option(5, &[]), option(8, &[]), option(7, &export_query("card", &[]))].concat();
     assert_eq!(server.send(&injected), reply(5, ACK, &[]));
     assert_eq!(server.event, Event::StartTls);

@@ -90,7 +90,8 @@ fn block_status_replies_merge_and_limit_extents() {
             let one = extents_of(10 << 32, true, &[extent(9 << 32, 3)]);
             assert_eq!(one, [(0xffff_0000, 3)]);
         }
-        // "Servers SHOULD NOT send more than 2^20 extents in a single reply chunk." Ours send fewer, to need less memory.
+        // "Servers SHOULD NOT send more than 2^20 extents in a single reply chunk." This server sends fewer, to save
+        // memory.
         let many: Vec<_> = (0..(1 << 16) + 5).map(|n| extent(1, n % 2)).collect();
         assert_eq!(extents_of(1 << 21, false, &many).len(), 1 << 16);
     }

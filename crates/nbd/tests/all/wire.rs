@@ -9,7 +9,7 @@ fn read_and_write(bytes: &[u8]) {
     read_and_write_transmission(bytes);
 }
 
-/// Asserts it for the messages of the handshake.
+/// Asserts that each handshake message at the beginning of these bytes is emitted unchanged.
 fn read_and_write_handshake(bytes: &[u8]) {
     let same = |length: usize, written: Vec<u8>| assert_eq!(bytes[..length], written);
     let mut to = Vec::new();
@@ -53,7 +53,7 @@ fn read_and_write_handshake(bytes: &[u8]) {
     }
 }
 
-/// Asserts it for requests and replies.
+/// Asserts that each request or reply at the beginning of these bytes is emitted unchanged.
 fn read_and_write_transmission(bytes: &[u8]) {
     let same = |length: usize, written: Vec<u8>| assert_eq!(bytes[..length], written);
     let mut to = Vec::new();
@@ -80,7 +80,7 @@ fn read_and_write_transmission(bytes: &[u8]) {
     for kind in [ChunkType::Error, ChunkType::ErrorOffset] {
         if let Ok(chunk) = ErrorChunk::parse(kind, bytes) {
             assert_eq!(chunk.kind(), kind);
-            // Bytes behind the fields are valid, and ignored.
+            // Further bytes after the fields are valid; the parser ignores them.
             chunk.emit(&mut to);
             same(chunk.len(), std::mem::take(&mut to));
         }

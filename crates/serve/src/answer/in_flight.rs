@@ -18,8 +18,8 @@ pub(super) struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// Returns the number of bytes of memory that the request occupies while the device processes it, or that the parts of a
-    /// read will occupy.
+    /// Returns the memory in bytes that the request occupies while the device processes it. For a query for holes,
+    /// returns the memory that the parts of the read will occupy.
     pub(super) fn memory_bytes(&self) -> u64 {
         match self.kind {
             RequestKind::Read

@@ -33,7 +33,7 @@ pub(crate) struct Connection<'a> {
     batch: Arc<Vec<u8>>,
     processed: usize,
     filled: usize,
-    /// Time without a byte from the client, since its last request.
+    /// Time since the client sent its last byte, counted while no request is incomplete.
     idle: Duration,
     /// Receive rate of a request that has arrived partly; `None` if no request is incomplete.
     progress: Option<Progress>,
@@ -50,7 +50,8 @@ pub(crate) enum End {
     Late,
     /// The client sends or receives below the minimum rate.
     Slow(TooSlow),
-    /// The client sent no request for this time; true if another client waits for the connection.
+    /// The client sent no request for this time. The flag is true if the server closes the connection for a waiting
+    /// client.
     Idle(Duration, bool),
     /// Receiving or sending failed.
     Failed(io::Error),
@@ -230,7 +231,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Receives once, behind the unprocessed bytes. `incomplete` is true if a request has arrived partly.
+    /// Receives once, and appends the bytes to the unprocessed ones. `incomplete` is true if a request has arrived
+    /// partly.
     fn receive(&mut self, incomplete: bool) -> Result<(), End> {
         self.wait_unless_socket()?;
         let rest = self.processed..self.filled;

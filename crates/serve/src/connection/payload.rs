@@ -91,8 +91,8 @@ impl<'a> Connection<'a> {
         buffer[..range.len()].copy_from_slice(&self.batch[range.clone()]);
     }
 
-    /// Fills `buffer` from the connection. Requests in flight go on meanwhile, because one of them may hold a lock for which
-    /// other connections wait.
+    /// Fills `buffer` from the connection. Requests in flight make progress meanwhile, because one of them may hold a
+    /// lock for which other connections wait.
     fn fill(
         &mut self,
         buffer: &mut [u8],

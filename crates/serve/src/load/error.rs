@@ -33,7 +33,7 @@ pub enum LoadError {
     Request {
         /// True for a write, false for a read.
         write: bool,
-        /// First byte.
+        /// Offset of the first byte in the export.
         offset: u64,
         /// Length in bytes.
         length: u32,
@@ -42,7 +42,7 @@ pub enum LoadError {
     },
     /// A block does not contain the data written to it.
     Verify {
-        /// First byte.
+        /// Offset of the first byte in the export.
         offset: u64,
         /// Description of the contents found.
         found: String,

@@ -48,7 +48,7 @@ pub struct Job {
     pub connections: u32,
     /// Run time; `None` runs until as many bytes as the area contains have been transferred.
     pub runtime: Option<Duration>,
-    /// First byte of the area.
+    /// Offset of the area in the export, in bytes.
     pub offset: u64,
     /// Length of the area in bytes; `None` extends it to the end of the export.
     pub size: Option<u64>,
@@ -91,7 +91,7 @@ pub enum JobError {
     Zero(&'static str),
     /// The area extends beyond the end of the export.
     Beyond {
-        /// First byte behind the area.
+        /// Offset of the first byte after the area.
         end: u64,
         /// Size of the export in bytes.
         capacity: u64,

@@ -33,7 +33,7 @@ pub(super) enum Next {
 /// One connection's part of a load.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// First byte of the connection's area.
+    /// Offset of the connection's area in the export, in bytes.
     pub(super) offset: u64,
     blocks: u64,
     block: u64,
@@ -90,7 +90,7 @@ impl Plan {
         }
     }
 
-    /// Returns the first byte of a block.
+    /// Returns the offset of a block in the export.
     pub(super) fn offset_of(&self, block: u64) -> u64 {
         self.offset + block * self.block
     }

@@ -9,7 +9,7 @@ use flashlab_nbd::client::{Request, Slot};
 use flashlab_nbd::wire::ErrorNumber;
 use flashlab_sim::{Histogram, Instant, Rng};
 
-/// Part of a buffer, in bytes, that ends with zeroes if the data is to be compressible.
+/// Size in bytes of the parts of a payload that each end with zeroes, so that the data is compressible.
 const COMPRESS_CHUNK: usize = 512;
 
 /// Results of one connection.
@@ -102,8 +102,8 @@ pub(super) fn run(
 }
 
 impl LoadState<'_> {
-    /// Fills the payloads of writes with random bytes, which stay the same if blocks are not verified. Each
-    /// [`COMPRESS_CHUNK`] ends with zeroes.
+    /// Fills the payloads of writes with random bytes, which stay the same if blocks are not verified. The requested
+    /// percentage of each [`COMPRESS_CHUNK`], at its end, is zeroes.
     fn fill_buffers(&mut self, number: u32) {
         let mut rng = Rng::for_purpose(self.job.seed, !u64::from(number));
         let random = COMPRESS_CHUNK * (100 - usize::from(self.job.buffer_compress_percentage).min(100)) / 100;

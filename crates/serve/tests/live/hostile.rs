@@ -132,7 +132,7 @@ impl BlockDevice for Turns {
             turn.waiting.drain(..).for_each(Waker::wake);
             Ok(Answer::Done)
         });
-        // As a volume does, it goes as far as it can at once.
+        // Like a volume, the device makes as much progress as it can before it returns a future.
         match flush.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Started::Done(outcome),
             Poll::Pending => Started::Pending(flush),
@@ -140,7 +140,7 @@ impl BlockDevice for Turns {
     }
 }
 
-/// A client whose flush has the turn, and which then sends its next write slowly or takes no replies.
+/// The flush of a client has the turn, and the client then sends its next write slowly or receives no replies.
 #[test]
 fn a_client_that_stalls_does_not_keep_the_turn_from_others() {
     for command in [CommandType::Write, CommandType::Read] {

@@ -33,7 +33,8 @@ pub(crate) fn alone(device: Arc<dyn BlockDevice>) -> Vec<Export> {
     vec![Export { name: String::new(), description: String::new(), device, read_only: false }]
 }
 
-/// Returns `limits` in which every time that the test does not set is so long that a busy machine never reaches it.
+/// Returns `limits`, with each time that the test does not set replaced by one so long that even a busy machine never
+/// reaches it.
 fn with_long_times(limits: Limits) -> Limits {
     let (default, hang) = (Limits::default(), Duration::from_secs(600));
     let unless_set = |set, default| if set == default { hang } else { set };
@@ -162,7 +163,7 @@ impl<S: Read + Write> TestClient<S> {
                     self.received.extend_from_slice(&buffer[..count]);
                     continue;
                 }
-                // The data replaces its positions in the receive buffer.
+                // The receive buffer is drained below, so the data moves to `to_send`.
                 Event::Data { slot, offset, range } => {
                     self.to_send = self.received[range.clone()].to_vec();
                     Event::Data { slot, offset, range: 0..range.len() }

@@ -265,7 +265,7 @@ impl RawTlsClient {
         Stream::new(&mut self.tls, &mut self.stream).read_exact(&mut [0; 8 + 2 + 124])
     }
 
-    /// Sends `encrypted` under TLS, and `bytes` directly behind it without encryption.
+    /// Sends `encrypted` under TLS, and `bytes` directly after it without encryption.
     fn send(&mut self, encrypted: &[u8], bytes: &[u8]) {
         self.try_send(encrypted, bytes).expect("it listens");
     }

@@ -1,8 +1,8 @@
 //! Bytes that were made when the device was opened, such as the image of a directory. Nothing writes to them, and an
 //! overlay takes all changes.
 //!
-//! Kept changes belong to the bytes that they were made on. Beside a file with kept changes, FILE.base holds the SHA-256
-//! of these bytes, so that changes never meet other bytes.
+//! Kept changes are valid only for the bytes on which they were made. Beside a file with kept changes, FILE.base
+//! contains the SHA-256 of these bytes, so that the changes are never applied to other bytes.
 
 use crate::error::ServedError;
 use sha2::{Digest, Sha256};

@@ -1,6 +1,6 @@
 //! The devices at the bottom of a stack: one module for each word with which an argument can begin, registered in one
-//! line of [`REGISTRY`]. The program registers openers of devices outside this process, by the schemes of their URIs. Any
-//! other argument names a simulated device of the catalogue.
+//! line of [`REGISTRY`]. The program registers openers of devices outside this process, by the schemes of their URIs.
+//! Any other argument names a simulated device of the catalogue.
 
 mod directory;
 mod edge;
@@ -51,7 +51,7 @@ pub(crate) struct Bottom {
     pub(crate) simulated: Option<Simulated>,
     /// The bytes if they were made when the device was opened; `None` if they may be written.
     pub(crate) made: Option<Made>,
-    /// The work at the end of the device.
+    /// Background work, commands and closing of a volume; `None` for other devices.
     pub(crate) closing: Option<Arc<dyn Closing>>,
 }
 

@@ -33,7 +33,7 @@ pub(super) fn of_header(bytes: &[u8]) -> u32 {
     CRC_32C.checksum(bytes)
 }
 
-/// Returns the number of a method in a header.
+/// Returns the number that identifies a method in a header.
 pub(super) fn number(method: Method) -> u16 {
     use Method as M;
     match method {

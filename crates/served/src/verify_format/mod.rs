@@ -53,7 +53,7 @@ pub enum VerifyFailure {
     Sum,
     /// The data differs from the pattern.
     Pattern {
-        /// First byte of the block that differs.
+        /// Position in the block of the first byte that differs.
         byte: u64,
     },
 }

@@ -3,7 +3,7 @@
 use crate::closing::Gauge;
 use flashlab_volume::{MemberState, MemberUsage, Usage, Volume};
 
-/// Returns the numbers of a volume, with the number of errors of its background work.
+/// Returns the numbers of a volume. `work_errors` is the number of errors of its background work.
 pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
     let (usage, backlog) = (volume.usage(), volume.backlog());
     let mut gauges = Vec::new();

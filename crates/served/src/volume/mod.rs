@@ -45,7 +45,7 @@ pub struct Pool {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolMember {
-    /// The device, as `flashlab serve` takes it.
+    /// The device, named as for `flashlab serve`.
     pub device: String,
     /// Label of the member in a new volume.
     #[serde(default)]
@@ -65,7 +65,7 @@ impl PoolMember {
         PoolMember { device, label: String::new(), durability: 1 }
     }
 
-    /// Parses a new member: `PATH`, `DEVICE` or `LABEL=` with one of them.
+    /// Parses a new member: `PATH` or `DEVICE`, with an optional prefix `LABEL=`.
     pub fn parse(text: &str) -> PoolMember {
         // A label ends at an equals sign before the first colon, slash and comma: `a.img,size=1GiB` has no label.
         let (label, device) = match text.split_once('=') {
@@ -121,7 +121,7 @@ impl std::fmt::Display for PoolError {
     }
 }
 
-/// Returns the path of a file among the devices, and other devices as they are.
+/// Returns the path of a `file:` device. Returns any other device unchanged.
 pub fn path_of(device: &str) -> &str {
     let path = device.strip_prefix("file:").and_then(|rest| rest.split(',').next());
     path.unwrap_or(device)
@@ -192,7 +192,8 @@ impl Pool {
         self.members.iter().map(open).collect()
     }
 
-    /// Opens the volume. With [`Degraded::Yes`] or [`Degraded::Very`], a device that cannot be opened counts as missing.
+    /// Opens the volume. With [`Degraded::Yes`] or [`Degraded::Very`], a device that cannot be opened counts as
+    /// missing.
     ///
     /// # Errors
     /// Returns the error of a device, or the reason why the devices are not a volume.
@@ -247,7 +248,7 @@ pub fn open_options(read_only: bool) -> Result<OpenOptions, ServedError> {
     Ok(OpenOptions { read_only, salt: random()?, ..OpenOptions::default() })
 }
 
-/// Returns random bytes of the system.
+/// Returns random bytes from the system.
 ///
 /// # Errors
 /// Returns an error if the system has none.

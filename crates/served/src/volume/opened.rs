@@ -97,7 +97,7 @@ impl Bytes for OpenPool {
 }
 
 impl OpenPool {
-    /// Does background work until the server ends or the volume fails. No order begins afterwards.
+    /// Does background work until the server ends or the volume fails. No scrub or removal begins afterwards.
     async fn work(&self, cx: &Context, rate: u64, is_stopped: &(dyn Fn() -> bool + Sync)) {
         let ends = || is_stopped() || self.scrubs.is_wanted() || self.removals.is_wanted();
         while !is_stopped() {
@@ -113,8 +113,8 @@ impl OpenPool {
         self.removals.end();
     }
 
-    /// Logs and counts an error of background work. Returns false if the volume has failed, which answers all requests with
-    /// its error, and otherwise pauses.
+    /// Logs and counts an error of background work. Returns false if the volume has failed and answers all requests
+    /// with an error. Otherwise pauses, and returns true.
     async fn goes_on_after(&self, cx: &Context, error: IoError) -> bool {
         self.work_errors.fetch_add(1, Ordering::Relaxed);
         if self.volume.failure().is_some() {
@@ -126,14 +126,14 @@ impl OpenPool {
         true
     }
 
-    /// Stores the states of the members, without closing the volume, which answers no more writes.
+    /// Stores the states of the members without closing the volume. The volume must not answer writes afterwards.
     ///
     /// # Errors
     /// Returns the reason, as a sentence for the user.
     pub fn close_members(&self) -> Result<(), String> {
         let writers = self.state_writers();
         let closed = writers.iter().map(|writer| writer.close().map_err(|error| error.to_string()));
-        // Every member ends, also after an error of another one.
+        // Every member is closed, even if another one returns an error.
         closed.fold(Ok(()), Result::and)
     }
 

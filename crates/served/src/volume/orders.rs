@@ -1,7 +1,7 @@
 //! Commands to an open volume: changes of its options and members, and a scrub beside its clients.
 //!
-//! A command ends quickly. The long work that follows from it (moves of data, a scrub) belongs to the background work of the
-//! volume, which gives way to clients.
+//! A command ends quickly. The long work that it starts (moves of data, a scrub) belongs to the background work of the
+//! volume, which yields to the requests of clients.
 
 use super::removal::note_on_removed;
 use super::settings::{member_number, read_setting};
@@ -25,7 +25,7 @@ const POLL_EVERY: Duration = Duration::from_millis(1);
 /// Commands that change a volume.
 const CHANGES: [&str; 7] = ["set", "add", "remove", "evacuate", "state", "rekey", "scrub"];
 
-/// The refusal of an order for which background work is needed, after the end of that work.
+/// Message that rejects a command that needs background work, after that work has ended.
 pub(super) const WORK_IS_OVER: &str = "the volume has failed, or the server ends; open the volume again";
 
 /// Executes a command. Returns `None` if the volume has no such command.
@@ -89,7 +89,7 @@ fn set(pool: &OpenPool, settings: &[&str], advance: &dyn Fn()) -> Result<String,
     Ok(format!("changed{rest}{}\n", grown(pool, before)))
 }
 
-/// Tells that the volume grew.
+/// Returns a message if the volume has grown, and an empty string otherwise.
 fn grown(pool: &OpenPool, before: u64) -> String {
     match pool.volume.geometry().capacity {
         size if size > before => {
@@ -132,7 +132,7 @@ impl NewPoolMember {
     }
 }
 
-/// Makes a device another member.
+/// Adds a device as a new member.
 fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<String, String> {
     let NewPoolMember { named, force, growth } = new;
     if named.device.starts_with("volume:") {
@@ -165,7 +165,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
             device.advance(due);
         }
     };
-    // Its state has to be stored even if the member is added and the change fails then.
+    // The state of the device has to be stored even if the change fails after the member was added.
     pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner).extend(served.state_writer);
     let added = wait_beside(pool.volume.add(&cx, &new, id, *growth), &advance);
     let number = added.map_err(|error| match error {
@@ -179,7 +179,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
     ))
 }
 
-/// Empties a member in the background, which then removes it.
+/// Makes the background work move the data of a member to others, and then remove the member.
 fn remove(pool: &OpenPool, member: &str, advance: &dyn Fn()) -> Result<String, String> {
     let volume = &pool.volume;
     let number = member_number(volume, member)?;
@@ -218,7 +218,7 @@ fn set_state(pool: &OpenPool, number: u8, state: MemberState, advance: &dyn Fn()
     Ok(format!("member {number} is {}{rest}\n", state.name()))
 }
 
-/// Changes the passphrase to that in a file.
+/// Changes the passphrase to the one in a file.
 fn rekey(pool: &OpenPool, file: &str, advance: &dyn Fn()) -> Result<String, String> {
     let passphrase = Passphrase::from_file(Path::new(file)).map_err(|error| error.to_string())?;
     let salt = random().map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 //! The removal of a member of a served volume: background work moves its data to others, and then removes it.
 //!
-//! After the end of the server in the middle, the member is still a member, and is evacuated further. A member that cannot
-//! be removed returns to its state before.
+//! If the server ends before the removal is complete, the member remains a member, and its evacuation continues after
+//! the next start. A member that cannot be removed returns to its previous state.
 
 use super::orders::WORK_IS_OVER;
 use flashlab_block::Context;
@@ -9,7 +9,8 @@ use flashlab_volume::{Leftover, MemberState, MemberUsage, MissingMember, Volume,
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Largest number of attempts: writes in flight may still give data to a member whose evacuation began.
+/// Maximum number of attempts to remove a member. Writes in flight may still place data on a member whose evacuation
+/// has begun.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// The last removal of a member.
@@ -19,7 +20,7 @@ pub(super) struct Removals(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     last: Removal,
-    /// The background work has ended, so that no other removal can begin.
+    /// True once the background work has ended, so that no other removal can begin.
     is_over: bool,
 }
 
@@ -27,13 +28,13 @@ struct State {
 enum Removal {
     #[default]
     Never,
-    /// A command prepares it.
+    /// A command prepares the removal.
     Reserved,
-    /// Background work begins it soon. The state is that before, if the device is there.
+    /// Background work begins the removal soon. Contains the previous state of the member, if its device is present.
     Wanted(u8, Option<MemberState>),
     Running(u8),
     Done(u8, Leftover),
-    /// The member is still there, for a reason.
+    /// The member was not removed, for this reason.
     Failed(u8, String),
 }
 
@@ -46,7 +47,7 @@ impl Removals {
         self.state().last = last;
     }
 
-    /// Reserves the place of the one removal at a time. Fails if one is under way, or if the background work has ended.
+    /// Reserves the only removal that may run at a time. Fails if one is under way, or if background work has ended.
     pub(super) fn reserve(&self) -> Result<(), String> {
         let mut state = self.state();
         match state.last {
@@ -66,7 +67,7 @@ impl Removals {
         self.set(Removal::Never);
     }
 
-    /// Asks for the removal of a member. `before` is its state, if its device is there.
+    /// Requests the removal of a member. `before` is its state before the evacuation, if its device is present.
     pub(super) fn want(&self, member: u8, before: Option<MemberState>) {
         let mut state = self.state();
         state.last = match state.is_over {
@@ -80,7 +81,7 @@ impl Removals {
         matches!(self.state().last, Removal::Wanted(..))
     }
 
-    /// Removes the member for which somebody asked.
+    /// Removes the member whose removal was requested, if any.
     pub(super) async fn run(
         &self,
         volume: &Volume,
@@ -106,7 +107,7 @@ impl Removals {
         self.set(after);
     }
 
-    /// Gives up a removal that did not begin, at the end of the background work. No other one can begin.
+    /// Records that the background work has ended. A removal that has not begun fails, and no other one can begin.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;
@@ -115,7 +116,7 @@ impl Removals {
         }
     }
 
-    /// Describes the progress and the result, in a line.
+    /// Describes the progress or the result, in one line.
     pub(super) fn describe(&self, volume: &Volume) -> String {
         match self.state().last.clone() {
             Removal::Never | Removal::Reserved => "no removal since the server started\n".to_owned(),
@@ -131,8 +132,8 @@ impl Removals {
     }
 }
 
-/// Returns a note on the devices that were removed from a volume, for the message about a new passphrase; empty if there
-/// are none. The volume does not know whether their superblocks were overwritten.
+/// Returns a note on the devices that were removed from a volume, for the message about a new passphrase; empty if no
+/// device was removed. The volume does not know whether their superblocks were overwritten.
 pub fn note_on_removed(volume: &Volume) -> String {
     let members = volume.usage().members;
     let removed = (0u8..).zip(&members).filter(|(_, member)| member.state == MemberState::Removed);

@@ -12,7 +12,7 @@ pub(super) struct Scrubs(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     last: Scrub,
-    /// The background work has ended, so that no other scrub can begin.
+    /// True once the background work has ended, so that no other scrub can begin.
     is_over: bool,
 }
 
@@ -20,12 +20,12 @@ struct State {
 enum Scrub {
     #[default]
     Never,
-    /// The background work begins it soon.
+    /// The background work begins the scrub soon.
     Wanted,
-    /// Stored bytes that were read, and their total at the start.
+    /// Number of stored bytes that the scrub has read, and the number of all stored bytes at its start.
     Running(u64, u64),
     Done(Scrubbed),
-    /// The server ended first, or the volume failed.
+    /// The server ended before the scrub was complete, or the scrub failed with an error.
     Ended(Option<IoError>),
 }
 
@@ -38,7 +38,7 @@ impl Scrubs {
         self.state().last = last;
     }
 
-    /// Asks for a scrub. Fails if one runs already, or if the background work has ended.
+    /// Requests a scrub. Fails if one is already running, or if the background work has ended.
     pub(super) fn want(&self) -> Result<(), String> {
         let mut state = self.state();
         match state.last {
@@ -58,7 +58,7 @@ impl Scrubs {
         matches!(self.state().last, Scrub::Wanted)
     }
 
-    /// Scrubs the volume if somebody asked for it.
+    /// Scrubs the volume if a scrub was requested.
     pub(super) async fn run(&self, volume: &Volume, cx: &Context, is_stopped: &(dyn Fn() -> bool + Sync)) {
         if !self.is_wanted() {
             return;
@@ -77,7 +77,7 @@ impl Scrubs {
         });
     }
 
-    /// Gives up a scrub that did not begin, at the end of the background work. No other one can begin.
+    /// Records that the background work has ended. A scrub that has not begun is cancelled, and no other one can begin.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;

@@ -46,15 +46,15 @@ impl Negotiated {
     }
 }
 
-/// The final reply to an option: [`OptionReplyType::Ack`] without a message, or an error with a sentence for a
-/// person.
+/// The final reply to an option: [`OptionReplyType::Ack`] without a message, or an error with a human-readable
+/// sentence.
 struct FinalReply {
     option: OptionType,
     reply: OptionReplyType,
     message: String,
 }
 
-/// Type of an error reply, and a sentence for a person.
+/// Type of an error reply, and its human-readable sentence.
 type Error = (OptionReplyType, String);
 
 fn error<T>(reply: OptionReplyType, message: impl ToString) -> Result<T, Error> {
@@ -89,7 +89,7 @@ impl Handshake {
         self.opened.take()
     }
 
-    /// "When this command succeeds, the server MUST NOT preserve any negotiation state".
+    /// Resets the negotiation: "When this command succeeds, the server MUST NOT preserve any negotiation state".
     pub(super) fn tls_started(&mut self) {
         self.tls = true;
         self.awaits_tls = false;
@@ -214,7 +214,8 @@ impl Handshake {
         Received { consumed, event: Event::Send }
     }
 
-    /// "This is the only valid option in nonfixed newstyle negotiation."
+    /// Rejects an option other than `NBD_OPT_EXPORT_NAME` from a client without fixed newstyle: "This is the only valid
+    /// option in nonfixed newstyle negotiation."
     fn check_fixed_newstyle(&self, option: OptionType) -> Result<(), Closed> {
         let fixed = self.client.unwrap_or_default().contains(ClientFlags::FIXED_NEWSTYLE);
         let valid = fixed || option == OptionType::ExportName;

@@ -13,7 +13,7 @@ pub(crate) struct TestServer {
     pub(crate) closed: Option<Closed>,
     /// Requests that the session has returned, in order.
     pub(crate) executed: Vec<Request>,
-    /// Number of writes that are durable when they complete.
+    /// Number of executed requests with FUA.
     pub(crate) fua: usize,
     policy: Policy,
     buffer: Vec<u8>,
@@ -75,7 +75,7 @@ impl TestServer {
         }
     }
 
-    /// Processes the buffer. Returns true if a payload continues past the session.
+    /// Processes the buffer. Returns true if the rest of a payload bypasses the session.
     fn parse(&mut self) -> bool {
         let mut at = 0;
         let mut idle_rounds = 0;

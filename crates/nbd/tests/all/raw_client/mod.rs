@@ -80,7 +80,7 @@ impl TestServer {
     pub(crate) fn new(style: Style) -> TestServer {
         TestServer::with(style, card())
     }
-    /// Sends bytes to the session, and returns its replies that need no action of the owner. Stores the last event.
+    /// Sends bytes to the session, and returns the replies that the session itself appends. Stores the last event.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut sent = Vec::new();
         loop {
