@@ -18,7 +18,7 @@ pub struct OwnFile {
 }
 
 impl OwnFile {
-    /// Returns the bytes that a file in `directory` may have: half of the free space.
+    /// Returns the largest size of a file in `directory`: half of the free space.
     pub fn room(directory: &Path) -> io::Result<u64> {
         let stat = statvfs(directory).map_err(io::Error::from)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize) / 2)

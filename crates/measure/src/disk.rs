@@ -21,7 +21,7 @@ pub struct Disk {
 
 impl Disk {
     /// Opens a block device or a file with direct I/O. A block device is opened exclusively, so that the kernel refuses
-    /// it while it is mounted, part of a volume or swap.
+    /// it while it is mounted, part of a volume, or in use as swap.
     pub fn open(path: &Path, access: Access) -> io::Result<Disk> {
         let is_device = rustix::fs::stat(path)
             .map(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)

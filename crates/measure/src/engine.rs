@@ -1,8 +1,8 @@
 //! The engine: runs jobs on a target in real time.
 //!
-//! A single request in flight runs in the calling thread, so that no thread switch adds to its latency. More requests
-//! run on one thread each, as with fio's engine `psync` and `numjobs`. A latency is the time from the submission of
-//! a request to its completion: fio's clat.
+//! A single request in flight runs in the calling thread, so that no thread switch adds to its latency. Of several
+//! requests in flight, each runs on a thread of its own, as with fio's engine `psync` and `numjobs`. A latency is the
+//! time from the submission of a request to its completion: fio's clat.
 
 use crate::target::{Channel, Target};
 use flashlab_fio::job::Job;
@@ -50,7 +50,7 @@ impl FirstError {
     }
 }
 
-/// Largest wait for a completion before the engine reports progress again.
+/// Longest wait for a completion before the engine reports progress again.
 const TICK: time::Duration = time::Duration::from_millis(100);
 
 /// Reports progress several times a second, and stops the jobs once when the caller asks for it.
@@ -106,8 +106,8 @@ impl<'a> Engine<'a> {
     /// the share of the current wave that is done; the jobs end early if it returns false.
     ///
     /// # Errors
-    /// Returns an error if a job cannot run on the target, or if the target cannot be opened again. An I/O error is no
-    /// error here: it ends its job and is part of the statistics.
+    /// Returns an error if a job cannot run on the target, or if the target cannot be opened again. A failed request is
+    /// not such an error: it ends its job and is part of the statistics.
     pub fn run(
         &mut self,
         jobs: &[Job],
@@ -316,7 +316,8 @@ fn execute(channel: &mut dyn Channel, request: &Request, buffer: &mut Buffer) ->
             channel.write(offset, buffer.bytes(length as usize))?;
             channel.flush(true)
         }
-        // Of a buffered job, between two loops. Channels bypass the page cache.
+        // A buffered job drops its pages between two loops. Channels bypass the page cache, so there is nothing to
+        // drop.
         Op::Trim if request.drops_pages() => Ok(()),
         Op::Trim => channel.discard(offset, length),
         Op::Flush => channel.flush(false),
@@ -382,7 +383,7 @@ impl Buffer {
     }
 }
 
-/// Time since the start of the engine.
+/// Clock that counts from the start of the engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock(time::Instant);
 

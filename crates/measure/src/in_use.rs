@@ -1,6 +1,6 @@
-//! The check that a block device is not in use: not mounted, not swap, not part of a volume, not the disk of the running
-//! system. The check reads sysfs and procfs, and names the reason. Opening the device exclusively is the second guard:
-//! it also finds users that the check does not know.
+//! The check that a block device is not in use: not mounted, not swap, not part of a volume, not the disk of the
+//! running system. The check reads sysfs and procfs, and names the reason. Opening the device exclusively is the second
+//! guard: it also detects uses that the check does not know.
 
 use std::fmt;
 use std::fs;
@@ -33,19 +33,19 @@ pub enum Use {
         /// Mount point.
         at: String,
     },
-    /// It is mounted.
+    /// The device is mounted.
     Mounted {
         /// Name of the device or partition.
         device: String,
         /// Mount point.
         at: String,
     },
-    /// It is swap space.
+    /// The device is swap space.
     Swap {
         /// Name of the device or partition.
         device: String,
     },
-    /// Another block device is built on it: LVM, dm-crypt, RAID.
+    /// Another block device is built on the device: LVM, dm-crypt, RAID.
     Held {
         /// Name of the device or partition.
         device: String,

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Largest request in bytes, which the patterns of the probe do not exceed either. The kernel may split it.
+/// Largest request in bytes; the patterns of the probe use none larger. The kernel may split it.
 const REQUEST_MAX: u64 = 1 << 20;
 
 /// Largest discard in bytes, so that the user can stop between two of them.
 const DISCARD_MAX: u64 = 1 << 30;
 
-/// Longest sleep before the next check of the user's stop.
+/// Longest sleep before the next check for a stop by the user.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A device under the probe.

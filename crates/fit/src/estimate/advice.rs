@@ -7,12 +7,14 @@ use super::matrix::{Matrix, dot, times};
 use super::problem::Problem;
 use super::{CHI2_RISE, Determined, NextMeasurement, NumberEstimate, Pair};
 
-/// Correlation from which two numbers count as inseparable.
+/// Smallest absolute correlation at which two numbers count as inseparable.
 const INSEPARABLE: f64 = 0.9;
-/// Deviations between two measurements, or between a cell and all others, that count as a contradiction.
+/// Standard deviations between two measurements, or between a cell and the value that the others imply, above which
+/// they count as a contradiction.
 const CONTRADICTION: f64 = 3.0;
 
-/// Returns the covariance after a measurement with the derivatives `row`, in units of its deviation.
+/// Returns the covariance after one more measurement. `row` contains its derivatives in units of its standard
+/// deviation.
 fn after(covariance: &Matrix, row: &[f64]) -> Matrix {
     let spread = times(covariance, row);
     let divisor = 1.0 + dot(row, &spread);
@@ -60,10 +62,10 @@ pub(super) fn pairs(
     pairs
 }
 
-/// Half-width of an interval in per cent from which on a number counts as unknown.
+/// Half-width of an interval, in per cent, above which a number counts as unknown.
 const UNKNOWN: f64 = 100.0;
 
-/// Returns the candidates by falling gain, without those after which the number would still be unknown.
+/// Returns the candidates in descending order of gain, without those that would still leave the number unknown.
 pub(super) fn next_measurements(
     problem: &Problem<'_>,
     local: &Local,
@@ -98,10 +100,12 @@ pub(super) fn next_measurements(
     next
 }
 
-/// Sum of the squared derivatives of a cell by all numbers below which they have no effect on it.
+/// Sum of the squared derivatives of a cell with respect to all numbers, below which the numbers count as having no
+/// effect on the cell.
 pub(super) const WITHOUT_EFFECT: f64 = 0.01;
 
-/// Returns a sentence for each pair of measurements of one job that differ, and for each cell that the others exclude.
+/// Returns a sentence for each pair of measurements of one job that differ, and for each cell that contradicts the
+/// others.
 pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local) -> Vec<String> {
     let mut found = Vec::new();
     let mut named = vec![false; problem.cells.len()];
@@ -127,7 +131,7 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
         }
         let row = &local.jacobian[i];
         let leverage = local.leverage(i);
-        // A cell that alone determines a number has no residual that could contradict.
+        // A cell that alone determines a number always fits, so its residual cannot show a contradiction.
         if leverage > 0.98 {
             continue;
         }

@@ -14,9 +14,9 @@ pub(super) const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 const STEP_MAX: f64 = 1.5;
 /// Fall of chi-squared at which the search ends.
 const FALL_MIN: f64 = 2e-3;
-/// Values around the best one that the search tries for a stepped number.
+/// Distances, in steps from the best value of a stepped number, of the neighbours that the search tries.
 const NEIGHBOURS: [i32; 8] = [-4, -3, -2, -1, 1, 2, 3, 4];
-/// Number of rounds of this search.
+/// Number of rounds of the search over these neighbours.
 pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
@@ -39,11 +39,11 @@ pub(super) struct Point {
 pub(super) struct Local {
     /// Derivatives of the residuals: one row per cell, one column per number.
     pub(super) jacobian: Vec<Vec<f64>>,
-    /// Inverse of the information with the width of the bounds, so that it always exists.
+    /// Inverse of `information`. It always exists, because the information includes the width of the bounds.
     pub(super) covariance: Matrix,
-    /// The information: the derivatives' products plus the width of the bounds.
+    /// Information matrix: the products of the derivatives, plus `width_information` on the diagonal.
     pub(super) information: Matrix,
-    /// The part of each number's information that the width of its bounds contributes: that of a uniform distribution.
+    /// Contribution of each number's bounds to its information: that of a uniform distribution between them.
     pub(super) width_information: Vec<f64>,
 }
 
@@ -59,7 +59,7 @@ impl Local {
         Local { covariance: inverse(&information), information, width_information, jacobian }
     }
 
-    /// Returns the share of a cell's own value in its fitted value.
+    /// Returns the leverage of a cell: the share that its own measurement has in its fitted value.
     pub(super) fn leverage(&self, cell: usize) -> f64 {
         let row = &self.jacobian[cell];
         dot(row, &times(&self.covariance, row))
@@ -163,8 +163,8 @@ impl<'a> Descent<'a> {
         Ok(if neighbour_rounds < NEIGHBOUR_ROUNDS { best } else { self.descend_from_neighbours(best) })
     }
 
-    /// Follows the fall of chi-squared from the powers of two next to the best ones, since the other numbers may have to move
-    /// far before a neighbour is better.
+    /// Descends from the powers of two next to the best ones, since the other numbers may have to move far before a
+    /// neighbour is better.
     fn descend_from_neighbours(&mut self, mut best: Point) -> Point {
         let numbers = &self.problem.numbers;
         let powers = (0..numbers.len()).filter(|k| numbers[*k].scale == Scale::PowersOfTwo);
@@ -185,8 +185,8 @@ impl<'a> Descent<'a> {
         best
     }
 
-    /// Tries the neighbouring values of stepped numbers, and follows the fall of chi-squared from the best. Derivatives do
-    /// not see minima that lie between two values.
+    /// Tries the neighbouring values of stepped numbers, and descends from the best. Derivatives miss a minimum that
+    /// lies between the two points that they compare.
     fn try_neighbours(&mut self, mut best: Point, rounds: usize) -> Point {
         let numbers = &self.problem.numbers;
         let stepped: Vec<usize> = (0..numbers.len()).filter(|k| numbers[*k].is_stepped()).collect();
@@ -202,7 +202,8 @@ impl<'a> Descent<'a> {
                 for value in NEIGHBOURS.iter().filter_map(|steps| number.neighbour(here, *steps)) {
                     let coordinate = Number::coordinate(value);
                     batch.push(self.others_moved(&best, &jacobian, *k, coordinate));
-                    // The derivatives do not hold across a jump of the model, so the others also stay.
+                    // The derivatives do not hold across a jump of the model, so also try the point at which the other
+                    // numbers stay.
                     if number.scale == Scale::PowersOfTwo {
                         let mut at = best.at.clone();
                         at[*k] = coordinate;
@@ -220,7 +221,8 @@ impl<'a> Descent<'a> {
         best
     }
 
-    /// Returns the point with number `k` at `coordinate` to which the derivatives at `from` lead.
+    /// Moves number `k` to `coordinate`, and returns the point at which the derivatives at `from` predict the minimum
+    /// over the other numbers.
     pub(super) fn others_moved(
         &self,
         from: &Point,
@@ -265,7 +267,7 @@ impl<'a> Descent<'a> {
         starts
     }
 
-    /// Follows the fall of chi-squared from a point to a minimum.
+    /// Descends from a point to a minimum of chi-squared.
     fn descend(&mut self, mut point: Point) -> Point {
         let mut damping: Option<f64> = None;
         for _ in 0..self.problem.settings.iterations_max {
@@ -351,7 +353,7 @@ impl<'a> Descent<'a> {
         (0..point.residuals.len()).map(|cell| (0..n).map(|k| column(k, cell)).collect()).collect()
     }
 
-    /// Returns the points a step away from `point` for each number, and the signed steps.
+    /// Returns one point for each number, in which this number is one step away from `point`, and the signed steps.
     pub(super) fn differences(&self, point: &Point, sign: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
         let step = |(number, at): (&super::Number, &f64)| number.difference(*at, sign);
         let steps: Vec<f64> = self.problem.numbers.iter().zip(&point.at).map(step).collect();

@@ -5,8 +5,9 @@
 //! evaluation corrects the derivatives of its end with Broyden's update (Nocedal and Wright, chapter 11). All ends are
 //! refined together, so that each batch has a point of every unfinished end.
 //!
-//! A number that is a small multiple of a unit or a power of two moves by whole steps. The intervals of the other numbers
-//! hold it, and then extend over its neighbouring values that the cells still permit.
+//! A number that is a small multiple of a unit or a power of two moves by whole steps. The search for the intervals of
+//! the other numbers holds it fixed, and then extends these intervals over its neighbouring values that the cells still
+//! permit.
 
 use super::descent::{Descent, Local, Point};
 use super::matrix::{dot, gram, inverse, solve, transposed_times};
@@ -57,11 +58,11 @@ struct End {
     number: usize,
     /// Sign of the direction from the estimate.
     sign: f64,
-    /// Distance of the bound.
+    /// Distance from the estimate to the bound.
     room: f64,
-    /// Next distance to try.
+    /// Next distance from the estimate to try.
     distance: f64,
-    /// Point with the largest distance whose rise is too small, and its distance.
+    /// Largest distance whose rise is too small, with its point.
     inside: (f64, Point),
     /// Smallest distance whose rise is too large, with its rise.
     outside: Option<(f64, f64)>,
@@ -252,7 +253,7 @@ fn refine(descent: &mut Descent<'_>, best: &Point, local: &Local, target: f64, e
 }
 
 impl End {
-    /// Returns the point at the present distance to which the derivatives lead from the last point inside.
+    /// Returns the point that the derivatives predict at the current distance, from the last point inside.
     fn begin(&self, descent: &Descent<'_>, best: &Point, local: &Local) -> Vec<f64> {
         let (_, from) = &self.inside;
         let coordinate = best.at[self.number] + self.sign * self.distance;
@@ -277,8 +278,8 @@ impl End {
         }
     }
 
-    /// Chooses the next distance from the lowest point at the present one. A distance at which the model cannot run
-    /// counts as far outside.
+    /// Chooses the next distance, given the point with the lowest chi-squared at the current one. A distance at which
+    /// the model cannot run counts as far outside.
     fn advance(&mut self, lowest: Option<Point>, chi2: f64, target: f64) {
         let rise = lowest.as_ref().map_or(f64::INFINITY, |point| point.chi2 - chi2);
         if (rise / target - 1.0).abs() < RISE_ERROR {
@@ -330,7 +331,7 @@ fn others_moved(
         end.jacobian.iter().map(|row| others.iter().map(|k| row[*k]).collect()).collect();
     let right = transposed_times(&rows, residuals, others.len());
     let mut products = gram(&rows, others.len());
-    // The width of the bounds keeps numbers in place that the cells do not determine.
+    // The width of the bounds keeps in place the numbers that the cells do not determine.
     others.iter().enumerate().for_each(|(i, k)| products[i][i] += local.width_information[*k]);
     for (k, step) in others.iter().zip(solve(&products, &right)) {
         let (low, high) = descent.problem.numbers[*k].limits();

@@ -1,15 +1,18 @@
-//! Predictions of each cell from a model that was fitted on the others: the error to expect of the model on a device.
+//! Predictions of each cell from a model that was fitted to the others. They show the error to expect of the model on a
+//! device.
 //!
-//! The derivatives at the estimate give the estimate without the cell; one evaluation corrects it, a second one predicts.
-//! Derivatives do not hold across the jumps of a number with few values, so one try holds these numbers.
+//! The derivatives at the estimate from all cells approximate the estimate without one cell; one evaluation corrects
+//! the approximation, and a second one gives the prediction. Derivatives do not hold across the jumps of a number with
+//! few values, so one try holds these numbers fixed.
 
 use super::descent::{Descent, Local, Point};
 use super::matrix::{Matrix, solve, transposed_times};
 
-/// Leverage from which on a cell alone determines a number, so that the other cells do not predict it.
+/// Leverage above which a cell alone determines a number, so that the other cells do not predict the cell.
 const ALONE: f64 = 0.999;
 
-/// Returns the prediction of each cell without it; `None` where the others predict nothing, or the model cannot run.
+/// Returns the prediction of each cell from a model fitted without it; `None` where the others predict nothing, or the
+/// model cannot run.
 pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local) -> Vec<Option<f64>> {
     let cells: Vec<usize> = (0..best.residuals.len()).collect();
     if cells.len() < 2 {
@@ -41,7 +44,8 @@ pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local
     cells.iter().map(|cell| prediction(*cell)).collect()
 }
 
-/// Returns the minimum that the derivatives predict from `point` if the cell does not count. Held numbers stay.
+/// Returns the minimum that the derivatives predict from `point` if `cell` is left out. The numbers marked in `held`
+/// stay.
 fn without(descent: &Descent<'_>, local: &Local, point: &Point, cell: usize, held: &[bool]) -> Vec<f64> {
     let n = point.at.len();
     let free: Vec<usize> = (0..n).filter(|k| !held[*k]).collect();

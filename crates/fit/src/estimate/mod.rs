@@ -2,9 +2,9 @@
 //!
 //! A [`Problem`] has numbers with bounds, measured cells with standard deviations, and a forward model: a closure that
 //! predicts the cells for a batch of points. [`estimate`] minimises the sum of the squared residuals with the
-//! Levenberg-Marquardt method (Nocedal and Wright, "Numerical Optimization", chapter 10) from several starts. A residual
-//! is the logarithm of predicted by measured, divided by the relative standard deviation, so that a rate and its
-//! reciprocal time count alike. A floor of the deviation covers effects that the model leaves out.
+//! Levenberg-Marquardt method (Nocedal and Wright, "Numerical Optimization", chapter 10) from several starts. A
+//! residual is the logarithm of the ratio of predicted to measured, divided by the relative standard deviation, so that
+//! a rate and its reciprocal time count alike. A floor of the deviation covers effects that the model leaves out.
 //!
 //! The module guarantees:
 //! - The same problem gives the same estimate. The seed draws the additional starts, nothing else.
@@ -44,27 +44,27 @@ pub struct Estimate {
     pub numbers: Vec<NumberEstimate>,
     /// The cells, in the order of the problem.
     pub cells: Vec<CellEstimate>,
-    /// Sum of the squared residuals, in units of the standard deviations used.
+    /// Sum of the squared residuals, each in units of its standard deviation.
     pub chi2: f64,
     /// Number of cells minus number of numbers.
     pub degrees_of_freedom: usize,
-    /// Factor by which the intervals are wider than the deviations alone make them, because the model does not explain
-    /// the cells within their deviations; 1 if it does.
+    /// Factor by which the intervals are widened because the model does not explain the cells within their deviations;
+    /// 1 if it does.
     pub inflation: f64,
     /// Pairs of numbers that the cells cannot separate.
     pub inseparable: Vec<Pair>,
-    /// The candidate measurements, by falling gain.
+    /// The candidate measurements, in descending order of gain.
     pub next: Vec<NextMeasurement>,
     /// Cells that contradict other cells, one sentence each.
     pub contradictions: Vec<String>,
-    /// Points at which the forward model was evaluated.
+    /// Number of points at which the forward model was evaluated.
     pub evaluations: usize,
 }
 
 /// The estimate of one number.
 #[derive(Clone, Debug, Serialize)]
 pub struct NumberEstimate {
-    /// Name of the number: `flash.t_read`.
+    /// Name of the number, such as `flash.t_read`.
     pub name: String,
     /// Unit of the values.
     pub unit: String,
@@ -111,7 +111,7 @@ impl Determined {
     }
 }
 
-/// One cell beside the model.
+/// One cell, measured and simulated.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellEstimate {
     /// Name of the cell.
@@ -122,13 +122,14 @@ pub struct CellEstimate {
     pub measured: f64,
     /// Standard deviation of the measurement; `None` if it states none.
     pub sd: Option<f64>,
-    /// Standard deviation that weighted the cell, as a share of the value, with the floor.
+    /// Standard deviation that weights the cell, as a share of its value, including the floor.
     pub sd_share: f64,
-    /// Value of the fitted model.
+    /// Value that the fitted model gives.
     pub simulated: f64,
     /// Difference of the model from the measurement in per cent.
     pub error_percent: f64,
-    /// Prediction of a model that was fitted without this cell; `None` if the other cells are too few.
+    /// Prediction of a model that was fitted without this cell; `None` if the other cells do not determine it, or if
+    /// [`Settings::leave_one_out`] is off.
     pub left_out: Option<f64>,
     /// Difference of this prediction from the measurement in per cent.
     pub left_out_error_percent: Option<f64>,
@@ -143,7 +144,7 @@ pub struct Pair {
     pub second: String,
     /// Correlation of their estimates.
     pub correlation: f64,
-    /// The candidate that separates them best.
+    /// Name of the candidate that separates them best; `None` if none does.
     pub separated_by: Option<String>,
     /// The finding in one sentence.
     pub sentence: String,
@@ -156,11 +157,11 @@ pub struct NextMeasurement {
     pub name: String,
     /// Logarithm of the factor by which the volume of the numbers' joint interval shrinks.
     pub gain: f64,
-    /// The number that gains most.
+    /// Name of the number whose interval shrinks most.
     pub number: String,
-    /// Half-width of the interval of this number today, in per cent of the estimate.
+    /// Half-width of this number's interval before the measurement, in per cent of the estimate.
     pub before_percent: f64,
-    /// Half-width after the measurement.
+    /// Half-width after the measurement, in per cent of the estimate.
     pub after_percent: f64,
     /// The finding in one sentence.
     pub sentence: String,
@@ -173,12 +174,12 @@ pub struct Minimum {
     pub values: Vec<f64>,
     /// Sum of the squared residuals.
     pub chi2: f64,
-    /// Points at which the forward model was evaluated.
+    /// Number of points at which the forward model was evaluated.
     pub evaluations: usize,
 }
 
-/// Searches the minimum of chi-squared alone, which takes a fraction of the evaluations of [`estimate`]: to compare models.
-/// `neighbour_rounds` is the number of rounds over the neighbours of stepped numbers.
+/// Searches for the minimum of chi-squared alone, to compare models. This takes a fraction of the evaluations of
+/// [`estimate`]. `neighbour_rounds` is the number of rounds over the neighbours of stepped numbers.
 pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
@@ -186,8 +187,9 @@ pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum
     Ok(Minimum::at(problem, &best, descent.evaluations))
 }
 
-/// Searches the minimum of chi-squared, and returns the share of the cells that the numbers affect, with the count of these
-/// cells. A cell that no number affects tells about the host, not about the model.
+/// Searches for the minimum of chi-squared. Returns the part of chi-squared that comes from the cells that the numbers
+/// affect, and the count of these cells. The residual of a cell that no number affects is a fact about the host, not
+/// about the model.
 pub fn minimum_of_affected(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<(f64, usize), FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
@@ -212,7 +214,7 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
     let best = descent.search(NEIGHBOUR_ROUNDS)?;
     let local = descent.local(&best)?;
     let free = problem.cells.len().saturating_sub(problem.numbers.len());
-    // As many numbers as cells meet the cells exactly, unless the model cannot.
+    // With as many numbers as cells, the fit is exact unless the model cannot produce these values.
     let inflation = (best.chi2 / free.max(1) as f64).max(1.0).sqrt();
     let intervals = interval::intervals(&mut descent, &best, &local, inflation);
     let left_out = match problem.settings.leave_one_out {

@@ -28,7 +28,7 @@ pub struct Problem<'a> {
 /// A number to estimate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Number {
-    /// Name: `flash.t_read`.
+    /// Name, such as `flash.t_read`.
     pub name: String,
     /// Unit of the values.
     pub unit: String,
@@ -38,11 +38,11 @@ pub struct Number {
     pub scale: Scale,
     /// First value of the search.
     pub start: f64,
-    /// Step of the numeric derivative, a difference of logarithms. A number that the model rounds needs a step beyond
-    /// the rounding.
+    /// Step of the numeric derivative, a difference of logarithms. A number that the model rounds needs a step larger
+    /// than the rounding.
     pub step: f64,
-    /// Unit of which the number is a whole multiple; `None` if it has any value. The search tries the neighbours of its
-    /// best multiple one by one.
+    /// Unit of which the number is a whole multiple; `None` if it may have any value. The search tries the neighbours
+    /// of its best multiple one by one.
     pub unit_size: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ pub enum Scale {
 /// Step of a numeric derivative that suits smooth models with a little noise.
 const STEP: f64 = 0.04;
 
-/// Unit, as a share of the value, from which a number moves by whole units.
+/// Unit, as a share of the value, above which a number is coarse: neighbouring multiples differ noticeably.
 const COARSE_SHARE: f64 = 0.02;
 
 impl Number {
@@ -89,12 +89,13 @@ impl Number {
         self.unit_size.map_or(value, |unit| (value / unit).round().max(1.0) * unit)
     }
 
-    /// Returns true if the number has certain values only.
+    /// Returns true if the number can have certain values only.
     pub(super) fn is_stepped(&self) -> bool {
         self.scale == Scale::PowersOfTwo || self.unit_size.is_some()
     }
 
-    /// Returns the value `steps` beyond `value` among the values that a stepped number has; `None` beyond the bounds.
+    /// Returns the value `steps` places after `value` in the sequence of values that a stepped number can have; `None`
+    /// beyond the bounds, or if the number is not stepped.
     pub(super) fn neighbour(&self, value: f64, steps: i32) -> Option<f64> {
         let there = match (self.scale, self.unit_size) {
             (Scale::PowersOfTwo, _) => value * f64::from(steps).exp2(),
@@ -123,7 +124,7 @@ impl Number {
             let here = self.rounded(coordinate);
             let there = self.rounded(coordinate + step);
             let there = if there == here { here + sign * unit } else { there };
-            // Beyond the bounds: the caller turns round.
+            // A step beyond the bounds, so that the caller reverses the direction.
             if there < unit { 2.0 * (low - coordinate) - 1.0 } else { Number::coordinate(there) - coordinate }
         };
         let forward = step(sign);
@@ -166,7 +167,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns the standard deviation as a share of the value, with the independent error of the model.
+    /// Returns the standard deviation as a share of the value, combined with the independent error of the model.
     pub(super) fn share(&self, settings: &Settings) -> f64 {
         (self.sd / self.value).hypot(settings.floor)
     }
@@ -188,7 +189,7 @@ impl Cell {
 /// A measurement that could be made.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
-    /// Name, as in "a 64 KiB read": `64 KiB random read`.
+    /// Name as a noun phrase, such as `64 KiB random read`.
     pub name: String,
     /// Expected standard deviation as a share of the value.
     pub share: f64,
@@ -197,13 +198,13 @@ pub struct Candidate {
 /// Settings of the search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
-    /// Error of the model as a share of each cell's value, beside the deviation of the measurement.
+    /// Error of the model as a share of each cell's value, in addition to the deviation of the measurement.
     pub floor: f64,
     /// Number of starts that are tried; the best ones are followed to their minimum.
     pub starts: usize,
     /// Number of starts that are followed to their minimum.
     pub followed: usize,
-    /// Iterations from each of these starts.
+    /// Largest number of iterations from each of these starts.
     pub iterations_max: usize,
     /// Seed of the additional starts.
     pub seed: u64,

@@ -1,7 +1,7 @@
 //! Short searches of many models that share most of their numbers.
 //!
-//! Extensions of one model have nearly its derivatives, so that they are computed once, and each extension computes those of
-//! its further numbers only.
+//! The extensions of a model have nearly the same derivatives as the model. These are therefore computed once, and each
+//! extension computes only those of its additional numbers.
 
 use super::Minimum;
 use super::descent::{DAMPINGS, Descent};
@@ -29,8 +29,8 @@ pub fn slopes(problem: &Problem<'_>) -> Result<Slopes, FitError> {
     Ok(Slopes { names, rows: descent.jacobian(&start) })
 }
 
-/// Searches shortly from the start of `problem`, an extension of the model of `slopes`: the numbers of that model keep their
-/// derivatives.
+/// Runs a short search from the start of `problem`, which extends the model of `slopes`: the numbers of that model keep
+/// their derivatives.
 pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);

@@ -4,7 +4,8 @@ use super::descent::Descent;
 use super::matrix::dot;
 use super::problem::{FitError, Problem};
 
-/// Norm of a number's derivatives below which no cell depends on the number: a factor of e^2 is one deviation.
+/// Norm of a number's derivatives below which no cell counts as depending on the number. At this norm, a factor of e^2
+/// in the number moves the cells by one standard deviation.
 const NORM_MIN: f64 = 0.5;
 
 /// Indices of numbers.
@@ -18,8 +19,8 @@ pub struct Selection {
     pub without_cells: Vec<usize>,
 }
 
-/// Selects the numbers of `problem` that its cells can determine. Earlier numbers have priority. If the numbers are more
-/// than `most`, those go that are the least independent of the numbers before them.
+/// Selects the numbers of `problem` that its cells can determine. Earlier numbers have priority. If more than `most`
+/// numbers remain, the selection drops those that are the least independent of the numbers before them.
 pub fn select(problem: &Problem<'_>, most: usize) -> Result<Selection, FitError> {
     let mut descent = Descent::new(problem);
     let point = descent.start()?;

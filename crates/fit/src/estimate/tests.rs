@@ -61,7 +61,7 @@ fn residuals_follow_the_weights() {
     let estimate = estimate(&problem(&[50.0], cells, &forward)).unwrap();
     let mean = (100f64.ln() + 0.25 * 110f64.ln()) / 1.25;
     assert!((estimate.numbers[0].value.ln() - mean).abs() < 1e-4);
-    // Without the first cell, the second one alone predicts it, and the reverse.
+    // Without the first cell, the second one alone predicts it, and vice versa.
     assert!((estimate.cells[0].left_out.unwrap() / 110.0 - 1.0).abs() < 1e-3, "{:?}", estimate.cells);
     assert!((estimate.cells[1].left_out.unwrap() / 100.0 - 1.0).abs() < 1e-3);
 }
@@ -127,7 +127,7 @@ fn a_sum_that_alone_is_observed_is_reported_as_inseparable() {
 
 #[test]
 fn a_number_that_a_knee_hides_has_an_open_interval() {
-    // A rate hidden behind the bus: the slower one counts.
+    // The bus hides a faster rate: the first two cells show the slower of the two.
     let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
         points.iter().map(|p| Ok(vec![p[0].min(20.0), p[0].min(20.0) * 1.0001, p[1]])).collect()
     };

@@ -180,7 +180,8 @@ fn quantity(unit: &str) -> Option<(Quantity, f64)> {
     })
 }
 
-/// Splits a line into fields, at commas or semicolons. A field in double quotes may contain them, and `""` for a quote.
+/// Splits a line into fields, at commas or semicolons. A field in double quotes may contain these separators, and `""`
+/// for a double quote.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;

@@ -3,8 +3,8 @@
 //! (`419430400 bytes transferred in 21.7 secs (19328000 bytes/sec)`).
 //!
 //! The lines do not tell reads from writes. The reader takes the direction and the options from the last command
-//! `dd if=... of=...` before the line, or from a heading `WRITE` or `READ`. A line of `status=progress`, which the number of
-//! records follows, is no result.
+//! `dd if=... of=...` before the line, or from a heading `WRITE` or `READ`. A line that `status=progress` printed is
+//! not a result; the counts of records follow it.
 
 use super::runs::{Ran, Runs};
 use super::{ImportError, LineReader, Problem, positive, size};
@@ -21,7 +21,7 @@ struct Command {
     is_flushed: bool,
     is_heading: bool,
     is_device: bool,
-    /// True if the other end is a file or another device.
+    /// True if dd copies between the device and a file, such as an image.
     copies: bool,
 }
 
@@ -210,7 +210,7 @@ fn result(number: usize, line: &str) -> Result<Option<(u64, f64)>, ImportError> 
     Ok(Some((bytes as u64, seconds)))
 }
 
-/// Parses a rate: the number and the bytes that its unit may have.
+/// Parses a rate: the number, and the two sizes in bytes that its unit may stand for.
 fn rate(text: &str) -> Option<(f64, [f64; 2])> {
     let text = text.trim().trim_end_matches(')');
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

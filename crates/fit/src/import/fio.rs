@@ -206,7 +206,7 @@ fn mark(step: &mut Step, mark: Mark, note: String) {
     }
 }
 
-/// Adds the results of a job, the sum of its clones.
+/// Adds the results of a job, summed over its clones.
 fn results(
     clones: &[&Entry<'_>],
     of: Option<&str>,

@@ -14,7 +14,7 @@ use flashlab_fio::job::Direction;
 pub(super) struct Reader {
     /// Largest alignment of each `--align` table of the text; the table at the front is the current one.
     intervals: Vec<u64>,
-    /// Smallest alignment above the current line.
+    /// Alignment on the previous line of `--align`; 0 before the first one.
     above: u64,
     command: Command,
 }
@@ -184,7 +184,7 @@ fn nanoseconds(number: usize, text: &str) -> Result<f64, ImportError> {
     Ok(positive(number, &text[..digits], "flashbench's time")? * unit)
 }
 
-/// Parses a command line. A line that continues the last one with a backslash adds to it.
+/// Parses a command line. A line that begins with `--` continues the last command and adds to it.
 fn command(line: &str, last: &Command) -> Option<Command> {
     let is_start = line.contains("flashbench");
     let is_continued = last.is_known && line.trim_start().starts_with("--");

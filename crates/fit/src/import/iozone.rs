@@ -84,7 +84,7 @@ impl LineReader for Reader {
             self.is_in_table = true;
             return Ok(false);
         }
-        // Two KB columns are the size of the file and of the record.
+        // The first two columns are the sizes of the file and of the record.
         let is_row = self.is_in_table && words.len() >= 3 && words[0].bytes().all(|b| b.is_ascii_digit());
         if !is_row {
             self.is_in_table &= words.is_empty();

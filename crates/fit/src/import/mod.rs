@@ -114,7 +114,8 @@ fn excerpt(line: &str) -> String {
     line.trim().chars().take(60).collect()
 }
 
-/// Returns the first fault of the steps. The readers check their lines, so that this is a fault that no single line has.
+/// Returns the first fault of the steps. The readers have checked each line, so a fault found here belongs to no single
+/// line.
 fn check(measurements: &Measurements) -> Result<(), ImportError> {
     for (index, step) in measurements.steps.iter().enumerate() {
         if let Some(problem) = problem_of(step) {
@@ -133,14 +134,14 @@ fn positive(number: usize, text: &str, what: &str) -> Result<f64, ImportError> {
     })
 }
 
-/// Returns a size as in names of steps: `16K`, `1M`.
+/// Returns a size in the form that names of steps use: `16K`, `1M`.
 fn short_size(bytes: u64) -> String {
     let units = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
     let unit = units.into_iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     unit.map_or(bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
-/// Returns the value of a size such as `4k`, `1MiB` or `$[4 * 1024]` as programs of GNU read it: `k`, `M` and `G` are
+/// Returns the value of a size such as `4k`, `1MiB` or `$[4 * 1024]`, as GNU programs read it: `k`, `M` and `G` are
 /// powers of 1024, `kB`, `MB` and `GB` powers of 1000.
 fn size(text: &str) -> Option<u64> {
     if let Some(product) = text.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']')) {

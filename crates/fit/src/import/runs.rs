@@ -19,7 +19,7 @@ struct Series {
 
 /// A job that ran, without its numbers.
 pub(super) struct Ran<'a> {
-    /// Name of the step. Another job of the same name gets a number behind its name.
+    /// Name of the step. Another job of the same name gets a number after its name.
     pub(super) name: String,
     /// Options of fio, separated by spaces, without `--name` and `--direct`.
     pub(super) options: String,
@@ -31,7 +31,7 @@ pub(super) struct Ran<'a> {
 }
 
 impl Runs {
-    /// Adds the numbers of one run of a job, which stand on line `line`.
+    /// Adds the numbers of one run of a job, which are on line `line`.
     pub(super) fn add(
         &mut self,
         line: usize,

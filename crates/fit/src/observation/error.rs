@@ -8,7 +8,7 @@ use std::fmt;
 pub enum FileError {
     /// The file contains nothing but white space.
     Empty,
-    /// The text is no JSON, or a key or value of the format is wrong.
+    /// The text is not JSON, or a key or value of the format is wrong.
     Syntax {
         /// Line, from 1.
         line: usize,
@@ -22,7 +22,7 @@ pub enum FileError {
         /// Program that the keys suggest.
         looks_like: Option<&'static str>,
     },
-    /// A newer flashlab has written the file.
+    /// A newer flashlab wrote the file.
     Newer {
         /// Version of the file.
         version: u64,
@@ -49,13 +49,13 @@ pub enum Problem {
     Job(String),
     /// The options contain no job.
     NoJob,
-    /// A number is not a number, is infinite, negative or zero.
+    /// A number is NaN, infinite, negative or zero, or contradicts another one.
     Value {
         /// Name of the number.
         of: String,
         /// Text of the number.
         value: String,
-        /// Condition that the number violates.
+        /// Condition that the number should meet.
         expected: &'static str,
     },
     /// An observation refers to a job that the step does not have.

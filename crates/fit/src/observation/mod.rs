@@ -69,7 +69,7 @@ pub enum State {
     /// The state in which the preceding steps of the file left the device.
     #[default]
     AsLeft,
-    /// Nothing is known. Outputs of other programs seldom state it.
+    /// Nothing is known about the state. Outputs of other programs seldom describe it.
     Unknown,
     /// The whole device has never been written. A simulator starts from a new device.
     New,
@@ -98,7 +98,7 @@ pub struct Step {
     /// Name of the step; unique in its file.
     pub name: String,
     /// Options of fio's command line, one per element: `--name=read`, `--rw=randread`, `--bs=4k`. Several jobs follow
-    /// one another, each from its `--name` on.
+    /// one another; each begins with its `--name`.
     pub job: Vec<String>,
     /// State of the accessed addresses before the step.
     #[serde(default)]
@@ -126,7 +126,7 @@ pub struct Step {
     pub notes: Vec<String>,
 }
 
-/// One number.
+/// One measured number.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observation {
@@ -187,7 +187,7 @@ impl Step {
         Ok(Invocation::parse(&self.job, &NoFiles)?.jobs)
     }
 
-    /// Returns the observations of all jobs together, or of the only job, in `direction`.
+    /// Returns the first observation with this direction and quantity.
     pub fn find(&self, direction: Direction, quantity: Quantity) -> Option<&Observation> {
         self.observations.iter().find(|o| o.direction == direction && o.quantity == quantity)
     }

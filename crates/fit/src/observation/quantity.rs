@@ -16,7 +16,7 @@ pub enum Quantity {
     BytesPerSecond,
     /// Mean completion latency in nanoseconds.
     LatencyMean,
-    /// Percentile of the completion latency in nanoseconds; the number is between 0 and 100, exclusively.
+    /// Percentile of the completion latency in nanoseconds; the number is between 0 and 100, both excluded.
     LatencyPercentile(f64),
     /// Longest completion latency in nanoseconds.
     LatencyMax,
@@ -40,7 +40,8 @@ impl fmt::Display for UnknownQuantity {
 impl std::error::Error for UnknownQuantity {}
 
 impl Quantity {
-    /// Returns the quantity of one direction of a job; 0 for a rate of a run that is shorter than a millisecond.
+    /// Returns the value of the quantity for one direction of a job. A rate is 0 if the run is shorter than a
+    /// millisecond.
     pub fn of(self, stats: &DirectionStats) -> f64 {
         match self {
             Quantity::Iops => stats.requests_per_second(),

@@ -51,7 +51,7 @@ impl Measurements {
     }
 }
 
-/// The keys of [`Measurements`] and the version. Serde's `flatten` would lose the lines of errors.
+/// The keys of [`Measurements`] and the version. With serde's `flatten`, errors would lose their lines.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Versioned {
@@ -87,7 +87,7 @@ fn syntax_at(text: &str, key: &str, message: String) -> FileError {
     FileError::Syntax { line, column, message: format!("{key}: {message}") }
 }
 
-/// Returns the program that wrote a foreign JSON, if its keys tell.
+/// Returns the program that wrote a foreign JSON, if its keys reveal it.
 fn origin(json: &Value) -> Option<&'static str> {
     if json.get("fio version").is_some() {
         return Some("fio; pass the file to `flashlab fit` as it is");

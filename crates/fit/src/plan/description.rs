@@ -1,5 +1,5 @@
-//! The state before a step, as text in the `description` of its job. So a file of fio's results contains everything that
-//! the steps need, and names of jobs map back to steps.
+//! The state before a step, as text in the `description` of its job. With it, a file of fio's results contains
+//! everything that the steps need, and the names of jobs map back to steps.
 
 use crate::observation::State;
 use flashlab_sim::Duration;

@@ -1,12 +1,13 @@
-//! Plans of measurements: the jobs, their order, and the state of the device that each one starts from.
+//! Measurement plans: the jobs, their order, and the state of the device that each one starts from.
 //!
-//! A plan controls the state, as uFLIP recommends (Bouganim et al., CIDR 2009): every area of the device has one purpose,
-//! and no step accesses an area that an earlier step left in another state than the step names. Random writes come
-//! first, on discarded areas; then sequential writes; then reads of data that was written in sequence; then random writes
-//! over it; at last, series of open allocation units. The device rests between steps.
+//! A plan controls the state, as uFLIP recommends (Bouganim et al., CIDR 2009): every area of the device has one
+//! purpose, and no step accesses an area that an earlier step left in a state other than the one that the step names.
+//! Random writes come first, on discarded areas; then sequential writes; then reads of data that was written in
+//! sequence; then random writes over it; and finally writes to several open allocation units in turn. The device rests
+//! between steps.
 //!
-//! The areas scale with the capacity and are small against it, so that a measurement costs little of the device's life.
-//! Each step ends after a number of requests or after a time, whichever comes first.
+//! The areas scale with the capacity and are small compared with it, so that a measurement costs little of the device's
+//! life. Each step ends after a number of requests or after a time, whichever comes first.
 
 mod description;
 mod print;
@@ -106,10 +107,11 @@ impl std::error::Error for PlanError {}
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Smallest capacity for a plan: its smallest areas, 64 parts of the capacity, hold one request of the largest size.
+/// Smallest capacity for a plan. At this capacity, the smallest areas, 1/64 of it each, hold one request of the largest
+/// size.
 pub const CAPACITY_MIN: u64 = 64 * MIB;
 
-/// Erase cycles for the share of life: the typical figure for TLC, as in `profiles/sd/kthn-16gb.toml`.
+/// Erase cycles that [`Plan::life_share`] assumes: the typical figure for TLC, as in `profiles/sd/kthn-16gb.toml`.
 pub const ASSUMED_CYCLES: u64 = 3000;
 
 impl Scale {
@@ -205,8 +207,8 @@ impl Plan {
         self.steps.iter().map(|step| step.time + step.rest).sum()
     }
 
-    /// Returns the share of the life of a device of `capacity` bytes that the plan costs, under the assumption of
-    /// [`ASSUMED_CYCLES`] and that each written byte programs one byte.
+    /// Returns the share of the life of a device of `capacity` bytes that the plan costs. It assumes [`ASSUMED_CYCLES`]
+    /// erase cycles, and that each written byte programs one byte.
     pub fn life_share(&self, capacity: u64) -> f64 {
         self.written_bytes() as f64 / (capacity as f64 * ASSUMED_CYCLES as f64)
     }
@@ -214,7 +216,7 @@ impl Plan {
 
 struct Builder {
     scale: Scale,
-    /// Size of the smallest area. The plan uses seven of them.
+    /// Size of the unit in which the plan places its areas. The plan uses seven such units.
     span: u64,
     steps: Vec<PlannedStep>,
 }

@@ -104,9 +104,9 @@ pub enum Value {
     Ratio(f64),
     /// A share of the whole.
     Share(f64),
-    /// The device shows nothing of the kind up to this size in bytes.
+    /// The device shows no such property up to this size in bytes.
     NoneUpToBytes(u64),
-    /// The device shows nothing of the kind up to this number.
+    /// The device shows no such property up to this number.
     NoneUpToCount(u64),
     /// The device shows no effect.
     NoEffect,
@@ -114,7 +114,7 @@ pub enum Value {
     NotMeasured,
 }
 
-/// Trust in a finding, from the rule of [`Contrast`](super::statistics::Contrast) unless the finding's reason names
+/// Trust in a finding, by the rule of [`Contrast`](super::statistics::Contrast) unless the finding's reason names
 /// another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -104,7 +104,7 @@ impl Probe {
     }
 }
 
-/// The access of the patterns to the device.
+/// The interface through which the patterns access the device.
 #[derive(Clone)]
 pub(super) struct Bench {
     shared: Rc<RefCell<Shared>>,
@@ -112,7 +112,7 @@ pub(super) struct Bench {
     pub(super) options: Options,
 }
 
-/// Latencies of a series.
+/// Latencies and completion times of a series.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Run {
     /// Latency of each request in nanoseconds, in the order of the requests.
@@ -146,7 +146,8 @@ impl Bench {
         self.act(Action::Discard(range)).await == Outcome::Done
     }
 
-    /// Writes marked blocks, then reads them back in the same order. Returns for each block if it had its own mark.
+    /// Writes marked blocks, then reads them back in the same order. Returns, for each block, true if it had its own
+    /// mark; `None` if the target refuses.
     pub(super) async fn mark(&self, offsets: Vec<u64>) -> Option<Vec<bool>> {
         match self.act(Action::Mark(offsets)).await {
             Outcome::Marks(found) => Some(found),
@@ -173,7 +174,8 @@ impl Bench {
         self.shared.borrow().written
     }
 
-    /// Measures the delays of the host: repeats one read. A device whose buffers may hold data rests first.
+    /// Measures the delays of the host by repeating one read. If the device's buffers may hold data, the device first
+    /// rests.
     pub(super) async fn control(&self) {
         const READ: u64 = 4 << 10;
         let written = self.written();
@@ -195,7 +197,7 @@ impl Bench {
     pub(super) async fn complete(&self) {
         self.control().await;
         let mut shared = self.shared.borrow_mut();
-        // All controls so far count: a load in phases may rest during the two around a pattern that writes.
+        // All controls so far count: an intermittent load may pause during the two around a pattern that writes.
         let noise = Noise::of(shared.controls.clone());
         for (mut finding, effect) in std::mem::take(&mut shared.open) {
             let limit = noise.limit(effect);

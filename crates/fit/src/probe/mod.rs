@@ -45,8 +45,8 @@ pub enum Direction {
     Write,
 }
 
-/// A series of requests in a closed loop: as many are in flight as `depth` says, and the next one in order is submitted
-/// when one completes.
+/// A series of requests in a closed loop: `depth` requests are in flight, and the next one in order is submitted when
+/// one of them completes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Series {
     /// Direction of all requests.
@@ -67,7 +67,7 @@ pub enum Action {
     /// Discards a range. The outcome is [`Outcome::Done`], or [`Outcome::Refused`] if the device has no discard.
     Discard(Range<u64>),
     /// Writes a block of [`MARK_BYTES`] at each offset in order, with a content that depends on the offset and on
-    /// nothing else; then reads all blocks from the medium, past any cache. The outcome is [`Outcome::Marks`].
+    /// nothing else; then reads all blocks from the medium, bypassing any cache. The outcome is [`Outcome::Marks`].
     Mark(Vec<u64>),
     /// The probe is complete. No outcome follows.
     Done,
@@ -113,7 +113,7 @@ pub trait Target {
 }
 
 /// Runs a probe on a target until it is complete. `report` is called before each action, and stops the probe if it
-/// returns false. Returns the findings so far in each case.
+/// returns false. Returns the findings so far in both cases.
 ///
 /// # Errors
 /// Returns the target's error.

@@ -9,7 +9,7 @@
 //! - Threads of a busy host wait at the same time, so that a greater queue depth hides their delays. A gain from queue
 //!   depth must exceed three mean delays.
 //! - A load that begins or ends during a pattern makes one of two series slower. A difference of means must exceed the
-//!   mean delay, and four times its change during the pattern.
+//!   largest mean delay, and four times the difference between the largest and the smallest mean delay.
 //! - A stall makes a single request slow. A difference between single requests must exceed the longest delay.
 
 use super::Confidence;
@@ -21,7 +21,7 @@ pub(super) const READS: usize = 256;
 /// Share of the device's time above which the mean delay is worth a remark.
 const WORTH_A_REMARK: f64 = 0.05;
 
-/// The effect behind a finding: a time of one request, in nanoseconds.
+/// The effect behind a finding, as a time per request in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) enum Effect {
     /// The finding does not rest on times.

@@ -53,8 +53,8 @@ impl Contrast {
         Contrast { first: mean(first), second: mean(second), error }
     }
 
-    /// Compares the median of independent samples with a reference. `spread` are at least three samples under equal
-    /// conditions, whose variance counts, because an effect may differ from sample to sample.
+    /// Compares the median of independent samples with a reference. `spread` contains at least three samples under
+    /// equal conditions; their variance determines the error, because an effect may differ from sample to sample.
     pub fn of_samples(spread: &[f64], reference: f64, samples: &[f64]) -> Contrast {
         let error = variance(spread).sqrt()
             * (1.0 / spread.len().max(1) as f64 + 1.0 / samples.len().max(1) as f64).sqrt();
@@ -125,7 +125,7 @@ pub(super) struct Knees {
     pub(super) residual: f64,
 }
 
-/// Fits a hierarchy with the sizes that `candidates` offers, at most two levels. A level must reduce the sum of squared
+/// Fits a hierarchy of at most two levels whose sizes are among `candidates`. A level must reduce the sum of squared
 /// residuals by a factor of four and must rise by at least 4 % of the base.
 pub(super) fn knees(points: &[(f64, f64)], candidates: &[f64]) -> Knees {
     let base = points.iter().map(|p| p.1).sum::<f64>() / points.len().max(1) as f64;
@@ -151,7 +151,7 @@ pub(super) fn knees(points: &[(f64, f64)], candidates: &[f64]) -> Knees {
     best
 }
 
-/// Fits base and rises for given sizes, by the normal equations. Residuals are relative to the base.
+/// Fits the base and the rises for given sizes, by the normal equations.
 fn fit_levels(points: &[(f64, f64)], sizes: &[f64]) -> Knees {
     let n = sizes.len() + 1;
     let row = |x: f64| -> Vec<f64> {
@@ -196,8 +196,9 @@ fn solve(mut m: Vec<Vec<f64>>) -> Vec<f64> {
     (0..n).map(|i| m[i][n] / m[i][i]).collect()
 }
 
-/// Returns the period of the steps in a series whose level changes at multiples of a period, in samples, and the share
-/// of the intervals between steps that have exactly this length.
+/// Returns, for a series whose level changes at multiples of a period: the period in samples, the share of the
+/// intervals between changes that are whole multiples of it, and the number of these intervals. Returns `None` below
+/// six intervals.
 pub(super) fn step_period(values: &[f64]) -> Option<(usize, f64, usize)> {
     const WINDOW: usize = 8;
     let moves: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();

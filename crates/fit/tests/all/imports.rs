@@ -1,9 +1,9 @@
 //! Importers of the outputs of other programs.
 //!
-//! Sources of the texts in `tests/data`: iozone on the eMMC of an Orange Pi Zero Plus 2 (wiki of linux-sunxi.org) and on
-//! a Raspberry Pi with an SSD (an issue on GitHub); flashbench's README; the documentation of NuttX' sdbench; the README
-//! of sd-agnostics. fio-3.33.json is real output without its tables of depths and latencies. fio-2.16.json, the log of
-//! a Raspberry Pi and the table have the format of the programs with numbers of our own.
+//! Sources of the texts in `tests/data`: iozone on the eMMC of an Orange Pi Zero Plus 2 (wiki of linux-sunxi.org) and
+//! on a Raspberry Pi with an SSD (an issue on GitHub); flashbench's README; the documentation of NuttX's sdbench; the
+//! README of sd-agnostics. fio-3.33.json is real output without its tables of depths and latencies. fio-2.16.json, the
+//! log of a Raspberry Pi and the table have the format of the programs, with numbers of our own.
 
 use flashlab_fit::import::parse;
 use flashlab_fit::observation::{Measurements, Quantity};

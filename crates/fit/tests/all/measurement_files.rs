@@ -60,7 +60,7 @@ fn example() -> Measurements {
     }
 }
 
-/// Returns the error of the example's text after a replacement, which has to apply.
+/// Replaces `old`, which the example's text must contain, and returns the error of the resulting text.
 fn error_after(old: &str, new: &str) -> FileError {
     let text = example().to_json();
     assert!(text.contains(old), "{old} is not in {text}");

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 /// An operation of the recording device: name, first byte, length.
 type Recorded = (&'static str, u64, u64);
 
-/// A device that records every operation, and fails from a byte on.
+/// A device that records every operation, and fails those that end beyond a given byte.
 struct RecordingDevice {
     capacity: u64,
     fails_at: u64,

@@ -6,7 +6,7 @@ use super::{
 };
 use std::ops::Range;
 
-/// A buffer in the curve of accepted bytes over time.
+/// A knee in the curve of accepted bytes over time, which shows a buffer.
 struct Knee {
     bytes: u64,
     /// Rate of the first part over the rate of the last.
@@ -15,13 +15,13 @@ struct Knee {
     curve: Vec<(f64, f64)>,
     /// Confidence that the rates differ.
     confidence: Confidence,
-    /// Difference of the times of a write.
+    /// Difference between the times of a write before and after the knee.
     effect: Effect,
 }
 
 /// Writes `range` in sequence after an idle period, and looks for a fast first part. In a buffer of B bytes that is
-/// emptied at the rate r, accepted(t) = B + r t once it is full. So a straight line through the second half of the curve
-/// meets the axis at B.
+/// emptied at the rate r, accepted(t) = B + r t once it is full. So a straight line through the second half of the
+/// curve meets the vertical axis at B.
 async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option<Knee> {
     bench.discard(range.clone()).await;
     bench.idle(DRAIN).await;
@@ -89,7 +89,7 @@ pub(super) async fn write_buffer(bench: &Bench) -> u64 {
     }
 }
 
-/// Looks for a buffer of up to 2 GiB that is larger than the write buffer's pattern reaches.
+/// Looks for a buffer of 64 MiB to 2 GiB, which the pattern of the write buffer cannot show.
 pub(super) async fn slc_buffer(bench: &Bench) {
     let before = bench.written();
     let bytes = (4 * GIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -107,7 +107,7 @@ pub(super) async fn slc_buffer(bench: &Bench) {
     }
 }
 
-/// Passes over a range.
+/// Number of passes over a range.
 const PASSES: u64 = 6;
 
 /// Rewrites ranges in sequence, pass after pass. A range that fits into an area of faster cells takes less time per byte

@@ -3,7 +3,8 @@
 use super::{Bench, Confidence, MIB, Name, Value, Verdict};
 use crate::probe::MARK_BYTES;
 
-/// Offset of the mark that an aliasing device overwrites. It is not a power of two, so that no other mark coincides.
+/// Offset of the mark that an aliasing device overwrites. It is not a power of two, so that no other mark coincides
+/// with it.
 const BASE: u64 = 3 * MIB;
 
 /// Checks the capacity. Returns false if the device is a counterfeit, so that no other pattern makes sense.

@@ -79,7 +79,7 @@ async fn write_patterns(bench: &Bench) {
     spare::run(bench).await;
 }
 
-/// Findings of the patterns that write, without the capacity.
+/// Findings of the patterns that write, except the capacity.
 const WRITE_FINDINGS: [Name; 13] = [
     Name::ProgramUnit,
     Name::PartialUnitCost,
@@ -117,13 +117,13 @@ impl Bench {
         std::iter::successors(Some(first), |size| Some(size * 2)).take_while(move |size| *size <= last)
     }
 
-    /// Returns the greatest whole number of MiB that a request may have, or the largest request if it is smaller.
+    /// Returns the size of a large request: the largest that reaches the device unsplit, but at most 1 MiB.
     fn large(&self) -> u64 {
         self.geometry.request_max.clamp(self.geometry.block, MIB)
     }
 
-    /// Returns a region of at least `bytes`, as number `index` of regions that fill the device, aligned to 64 MiB if
-    /// the device is large enough. Returns `None` if the region does not fit.
+    /// Divides the device into regions of `bytes`, rounded up to 64 MiB (to 4 MiB on a device below 4 GiB), and returns
+    /// the first `bytes` of region `index` modulo their number. Returns `None` if no region fits.
     fn region(&self, index: u64, bytes: u64) -> Option<Range<u64>> {
         let align = if self.geometry.capacity >= 4 * GIB { 64 * MIB } else { 4 * MIB };
         let size = bytes.next_multiple_of(align);

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 /// Length of a random read.
 const READ: u64 = 4 * KIB;
-/// Distance of the places that are written before a range sweep, if the device answers reads of unwritten addresses
-/// without its map.
+/// Distance between the places that are written before a range sweep, if the device answers reads of unwritten
+/// addresses without its map.
 const GRID: u64 = 4 * MIB;
 /// Range of the queue-depth pattern, which small map caches cover.
 const NEAR: u64 = 512 * MIB;
 const DEPTH_MAX: u32 = 256;
-/// Least rise that a sweep sees, as a share of the latency.
+/// Smallest rise that a sweep detects, as a share of the latency.
 const RISE_MIN: f64 = 0.04;
 /// Smallest range of a sweep.
 const SWEEP_MIN: u64 = 4 * GRID;
@@ -96,12 +96,12 @@ async fn sweep(bench: &Bench, places: Places) -> Option<Sweep> {
     }
     let last = points.last()?.0;
     let candidates: Vec<f64> = std::iter::successors(Some(SWEEP_MIN as f64), |size| Some(size * 1.04))
-        // Two points must lie beyond a level, or the noise of the last one would be a level.
+        // Two points must lie beyond a level, or the noise of the last one would count as a level.
         .take_while(|size| *size < 0.7 * last)
         .collect();
     let found = knees(&points, &candidates);
     let rise = found.levels.iter().map(|level| level.1).reduce(f64::min);
-    // Without a level, the pattern would see a rise of this share.
+    // Without a level, the smallest rise that the pattern would have detected counts.
     let rise = rise.unwrap_or(RISE_MIN * found.base);
     Some(Sweep { points, levels: found.levels.iter().map(|level| level.0 as u64).collect(), rise })
 }
@@ -173,8 +173,8 @@ async fn in_turn(bench: &Bench, region: &Range<u64>, page: u64) -> Confidence {
     Contrast::of(&of(0), &of(1)).is_slower()
 }
 
-/// Reads 4 KiB across odd multiples of each power of two. The page is the least power whose multiples cost more than
-/// those of half of it, and than no boundary at all.
+/// Reads 4 KiB across odd multiples of each power of two. The page is the smallest power whose multiples are slower to
+/// read across than those of half its size, and slower than reads that cross no boundary.
 async fn read_page(bench: &Bench) {
     let before = bench.written();
     let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -198,7 +198,7 @@ async fn read_page(bench: &Bench) {
         let rise = mean(&pair[1].1) - mean(&pair[0].1);
         (step.min(total) > Confidence::None).then(|| (pair[1].0, step.min(total), rise))
     });
-    // In turn, both kinds of reads meet the same load of the host.
+    // Reads of both kinds alternate here, so that they meet the same load of the host.
     let found = match found {
         Some((page, confidence, rise)) => {
             let again = in_turn(bench, &region, page).await;

@@ -4,7 +4,7 @@ use super::{Bench, Confidence, DRAIN, Direction, GIB, KIB, Name, Series, Value, 
 
 /// Length of a write.
 const PIECE: u64 = 4 * KIB;
-/// Greatest length of a chunk, which limits the memory of its latencies.
+/// Greatest length of a chunk, which limits the memory that its latencies take.
 const CHUNK_MAX: u64 = 4 * GIB;
 /// Relative change of the rate between two chunks below which it is steady.
 const STEADY: f64 = 0.03;

@@ -11,19 +11,20 @@ const STREAMS_MAX: u64 = 64;
 const ROUNDS: u64 = 32;
 const WARM_ROUNDS: u64 = 8;
 
-/// Ratio from which on a difference cannot be that of erase blocks.
+/// Ratio from which on a difference cannot come from erase blocks of different speed.
 const CERTAIN: f64 = 1.25;
 /// Pairs of measurements that confirm a smaller difference.
 const PAIRS: u64 = 8;
-/// Ratio from which on a difference between several streams and two is that of units that must be closed. A unit that
-/// stays open costs at most a switch, which two streams already need.
+/// Ratio of the write time with several streams to that with two, above which the device must have closed units. A
+/// switch between units that stay open costs less, and two streams already contain such switches.
 const CLOSING: f64 = 2.0;
 /// Places at which a single stream is measured.
 const SINGLES: u64 = 8;
 
 /// Writes sequential streams in turn. The number of open units is the greatest number of streams that costs no more per
-/// write than one stream of the same length: 1, 2, 4, ..., then a binary search. The median of each stream is one sample: erase
-/// blocks differ in speed, each stream is in another block, and a write now and then costs more in any case.
+/// write than one stream of the same length: 1, 2, 4, ..., then a binary search. The median of each stream is one
+/// sample: erase blocks differ in speed, each stream is in another block, and an occasional write costs more in any
+/// case.
 pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Option<u64> {
     let before = bench.written();
     let size = program_unit.unwrap_or(64 * KIB).min(bench.large());
@@ -62,7 +63,8 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     }
     let mut switches = false;
     if bad.is_some_and(|(bad, _)| bad == 2) {
-        // A change of the unit may have a price of its own. Units beyond the open ones cost several times as much.
+        // A switch between units may have a cost of its own. A write that needs one unit more than can be open costs
+        // several times as much.
         let two = median(&points[points.len() - 1].1);
         let (mut same, mut dearer) = (2, None);
         while same < STREAMS_MAX && dearer.is_none_or(|dearer| dearer - same > 1) {
@@ -106,8 +108,8 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     bad.map(|_| good)
 }
 
-/// Repeats a comparison of streams with one stream in turn, each time in other erase blocks. Returns true if the difference
-/// has high confidence.
+/// Compares `streams` streams with one stream in [`PAIRS`] alternating measurements, each time in other erase blocks.
+/// Returns true if the difference has high confidence.
 async fn is_confirmed(bench: &Bench, streams: u64, size: u64, spacing: u64) -> Option<bool> {
     let (mut one, mut many) = (vec![], vec![]);
     for _ in 0..PAIRS {
@@ -118,7 +120,7 @@ async fn is_confirmed(bench: &Bench, streams: u64, size: u64, spacing: u64) -> O
 }
 
 /// Writes one stream as long as `streams` streams together. Returns the median latency after the same warm-up. A write
-/// buffer that fills slows it as well.
+/// buffer that fills slows this stream as well.
 async fn single(bench: &Bench, streams: u64, size: u64) -> Option<f64> {
     let writes_max = bench.geometry.capacity / 2 / size;
     let range = 0..(streams * ROUNDS).min(writes_max) * size;
@@ -159,9 +161,9 @@ pub(super) async fn allocation_unit(bench: &Bench, program_unit: Option<u64>, op
 const SMALL: u64 = 4 * KIB;
 const SEARCH_MAX: u64 = 64 * MIB;
 
-/// Writes small pieces in turn to `open - 1` distant places, to x and to x + d. If both lie in one unit, no unit must be
-/// closed. A binary search over d finds the end of the unit of x, and again the end of the next unit. Returns false if
-/// the device merges nothing.
+/// Writes small pieces in turn to `open - 1` distant places, to x and to x + d. If x and x + d lie in one unit, the
+/// device closes no unit. A binary search over d finds the end of the unit of x; two more searches find the ends of the
+/// two units after it. Returns false if the device merges nothing.
 async fn merged_unit(bench: &Bench, open: u64) -> bool {
     let before = bench.written();
     let spacing = bench.geometry.capacity / (STREAMS_MAX + 1) / (4 * MIB) * (4 * MIB);
@@ -216,7 +218,7 @@ async fn merged_unit(bench: &Bench, open: u64) -> bool {
     true
 }
 
-/// Writes pieces to the places in turn, each time a little further on. Returns the times after a warm-up.
+/// Writes a piece to each of the places in turn, twelve times. Returns the times after a warm-up.
 async fn in_turn(bench: &Bench, places: &[u64]) -> Option<Vec<f64>> {
     let requests = (0..12).flat_map(|_| places.iter().map(|at| (*at, SMALL)));
     Some(bench.run(writes(requests.collect())).await?.after(4 * places.len()))
@@ -245,7 +247,7 @@ async fn period(bench: &Bench, program_unit: Option<u64>) {
                 "sequential write times change at its multiples: {:.0} % of {gaps} intervals fit",
                 share * 100.0
             );
-            // The blocks lie between the fast tenth and the slow tenth of the writes.
+            // The difference between blocks is that between the fast tenth and the slow tenth of the writes.
             let mut sorted = times.clone();
             sorted.sort_by(f64::total_cmp);
             let spread = sorted[sorted.len() * 9 / 10] - sorted[sorted.len() / 10];

@@ -6,9 +6,9 @@ use super::{
 };
 use std::ops::Range;
 
-/// Writes of a series.
+/// Number of writes in a series.
 const COUNT: u64 = 108;
-/// Writes of one stream before the other one continues.
+/// Number of consecutive writes to one stream before the other one continues.
 const TURN: u64 = 12;
 /// Writes that warm up a series of random writes.
 const WARM: usize = 32;
@@ -77,13 +77,13 @@ fn lines(verdict: Verdict, series: &[Shifted]) -> Verdict {
         .line("shifted by half", of(|entry| &entry.2))
 }
 
-/// Ratio from which on a difference cannot be that of erase blocks.
+/// Ratio from which on a difference cannot come from erase blocks of different speed.
 const CERTAIN: f64 = 1.25;
 /// Repetitions that confirm a smaller difference.
 const REPEATS: u64 = 6;
 
 /// Returns the largest size whose shifted streams take longer, with the confidence and the mean difference. A small
-/// difference must appear in every repetition, in exchanged regions too.
+/// difference must appear in every repetition; every other repetition exchanges the two regions.
 async fn largest_confirmed(bench: &Bench, series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
     for (index, (size, aligned, shifted)) in series.iter().enumerate().rev() {
         let contrast = Contrast::of(aligned, shifted);
@@ -102,7 +102,8 @@ async fn largest_confirmed(bench: &Bench, series: &[Shifted]) -> Option<(u64, Co
     None
 }
 
-/// Returns the largest size whose shifted writes take longer by at least [`RANDOM_RATIO`], with the confidence and the mean difference.
+/// Returns the largest size whose shifted writes take longer by at least [`RANDOM_RATIO`], with the confidence and the
+/// mean difference.
 fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
     series.iter().rev().find_map(|(size, aligned, shifted)| {
         let contrast = Contrast::of(aligned, shifted);
@@ -113,8 +114,9 @@ fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
     })
 }
 
-/// Discards the regions `index` and `index + 1`, in reverse order if `swap` is set, and writes a stream into each: `COUNT` writes of `size` bytes, in the second region behind a
-/// write of half of the size. The streams take turns of [`TURN`] writes, so that both use the same erase blocks.
+/// Discards the regions `index` and `index + 1`, in reverse order if `swap` is set, and writes a stream into each:
+/// `COUNT` writes of `size` bytes, in the second region after one write of half this size. The streams take turns of
+/// [`TURN`] writes, so that both use the same erase blocks.
 async fn streams(bench: &Bench, index: u64, size: u64, swap: bool) -> Option<(Vec<f64>, Vec<f64>)> {
     let bytes = (COUNT + 1) * size;
     let (aligned, shifted) = (index + u64::from(swap), index + u64::from(!swap));
@@ -129,7 +131,7 @@ async fn streams(bench: &Bench, index: u64, size: u64, swap: bool) -> Option<(Ve
     Some(halves(&times, TURN as usize))
 }
 
-/// Splits a series of turns into those of the first and those of the second kind.
+/// Splits a series of turns into the times of the first kind and those of the second kind.
 fn halves(times: &[f64], turn: usize) -> (Vec<f64>, Vec<f64>) {
     let of = |kind: usize| {
         times.chunks(turn).skip(kind).step_by(2).flat_map(|chunk| chunk.iter().copied()).collect()
@@ -137,8 +139,9 @@ fn halves(times: &[f64], turn: usize) -> (Vec<f64>, Vec<f64>) {
     (of(0), of(1))
 }
 
-/// Overwrites written data at random with each size, aligned and shifted by half. The unit is the largest size that a shift makes slower,
-/// because both ends of the write lie within a unit whose rest must be read, or because it needs two programs instead of one.
+/// Overwrites written data at random with each size, aligned and shifted by half. The unit is the largest size that a
+/// shift makes slower, because both ends of the write lie within a unit whose rest must be read, or because it needs
+/// two programs instead of one.
 pub(super) async fn random_write_unit(bench: &Bench) {
     let before = bench.written();
     let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -189,8 +192,9 @@ async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64) -> Option<(Ve
     Some((of(false), of(true)))
 }
 
-/// Overwrites small pieces of sequential data at increasing offsets. The first piece in each rewrite unit is slow, since
-/// the device rewrites the whole unit, and the following ones are fast. The distance of the slow writes is the unit.
+/// Overwrites small pieces of sequential data at increasing offsets. The first piece in each rewrite unit is slow,
+/// since the device rewrites the whole unit, and the following ones are fast. The distance between slow writes is the
+/// unit.
 pub(super) async fn rewrite_unit(bench: &Bench) {
     let before = bench.written();
     let most = bench.geometry.capacity / 4;
@@ -246,8 +250,9 @@ fn report_rewrite_unit(bench: &Bench, before: u64, found: Unit, ratio: f64, evid
     bench.find(Name::RewriteUnit, before, verdict);
 }
 
-/// Returns the indices of the writes that take more than twice the fast writes, and the ratio of the two groups. The
-/// groups must not overlap: a gap of at least a factor of 1.5 separates them.
+/// Returns the indices of the slow writes, and the ratio of the median times of the slow and the fast writes. The
+/// geometric mean of the fast end and the slow end of the times separates them; if the ends differ by less than a
+/// factor of 1.5, no write is slow.
 fn slow_places(times: &[f64]) -> (Vec<usize>, f64) {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -265,9 +270,9 @@ fn slow_places(times: &[f64]) -> (Vec<usize>, f64) {
     (slow, of(true) / of(false).max(1.0))
 }
 
-/// Finds three boundaries behind `from` to the size of two pieces, of units of about `gap` bytes. Each scan runs on newly
-/// filled data in ascending order, from a place in the unit before the boundary. The places are odd multiples of a piece,
-/// because a write to the first byte of a unit may begin a stream, which copies nothing.
+/// Finds three boundaries after `from`, of units of about `gap` bytes, with a resolution of two pieces. Each scan runs
+/// in ascending order on newly filled data, from a place in the unit before the boundary. The places are odd multiples
+/// of a piece, because a write to the first byte of a unit may begin a stream, which copies nothing.
 async fn refine(
     bench: &Bench,
     region: &Range<u64>,
@@ -285,7 +290,7 @@ async fn refine(
             let margin = 2 * gap.max(MIB);
             let around = start.saturating_sub(margin).max(region.start)..(end + margin).min(region.end);
             bench.fill(around).await;
-            // Two writes before the scan open the unit in front of the boundary.
+            // Two writes before the scan open the unit that precedes the boundary.
             let mut places = vec![start - 2 * piece, start];
             places.extend(
                 (1..).map(|i| start + i * fine).take_while(|at| *at <= end && at + piece <= region.end),
