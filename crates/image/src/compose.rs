@@ -117,7 +117,7 @@ fn image_of(stage: &Stage) -> PathBuf {
     stage.beside("image")
 }
 
-/// Makes a filesystem beside its stage. Returns its size, too.
+/// Makes a filesystem in a file beside its stage. Returns the stage and the size of the filesystem.
 fn make(format: Format, contents: Contents, settings: &Settings) -> Result<(Stage, u64), ImageError> {
     filesystem::check(format, &contents.tree)?;
     let stage = Stage::new(contents.tree, &contents.scans)?;
@@ -147,7 +147,7 @@ fn gather(recipe: &Recipe, partition: &Partition) -> Result<Contents, ImageError
         Contents { tree: Tree::new(Entry::directory(time)), scans: Vec::new(), _images: Vec::new() };
     for item in &partition.items {
         let added = contents.add(recipe, item);
-        // The recipe's line says more than the path alone.
+        // The place in the recipe says more than the path alone.
         added.map_err(|error| match error {
             ImageError::File { path, error } => {
                 let why = format!("{}: {error}; paths start at the recipe's folder", path.display());
@@ -237,11 +237,11 @@ impl Contents {
         let mut beside = OsString::from(name);
         beside.push(format!(".{}", algorithm.name()));
         let content = Content::Bytes(format!("{line}\n").into_bytes());
-        // The checksum is no program, whatever the mode of the file.
+        // The file with the checksum is not executable, whatever the mode of the file that it covers.
         self.tree.insert(&item.to.with_file_name(beside), Entry { mode: 0o644, ..file(content) })
     }
 
-    /// Makes the image of a directory that becomes a file.
+    /// Makes a filesystem image of a directory, and returns it as the contents of a file.
     fn image(
         &mut self,
         recipe: &Recipe,
@@ -275,7 +275,7 @@ impl Contents {
     }
 }
 
-/// Returns the digits of a checksum.
+/// Returns the hexadecimal digits of a checksum.
 fn digest(algorithm: Algorithm, source: &mut dyn Read) -> io::Result<String> {
     fn of<D: Digest>(source: &mut dyn Read) -> io::Result<String> {
         let (mut digest, mut piece) = (D::new(), vec![0; 1 << 16]);

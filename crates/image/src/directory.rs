@@ -19,8 +19,8 @@ pub struct DirectoryImage {
 }
 
 impl DirectoryImage {
-    /// Makes the image of `directory`. Files keep their owners, modes and times as far as the format has them. `size` is
-    /// that of the filesystem; `None` for the contents and some free space.
+    /// Makes the image of `directory`. Files keep their owners, modes and times as far as the format has them. `size`
+    /// is that of the filesystem; `None` stands for the size of the contents plus some free space.
     ///
     /// # Errors
     /// Returns an error if the format cannot store an entry, the directory changes while it is read, or a tool is
@@ -28,7 +28,7 @@ impl DirectoryImage {
     pub fn new(directory: &Path, format: Format, size: Option<u64>) -> Result<DirectoryImage, ImageError> {
         let scan = Scan::of(directory)?;
         filesystem::check(format, scan.tree())?;
-        // The image's own time must not depend on the clock, and EROFS cuts later times of files off.
+        // The image's own time must not depend on the clock, and mkfs.erofs stores no file time that is later.
         let time = scan.tree().newest().max(1);
         let settings = Settings {
             identity: Identity::new("directory"),

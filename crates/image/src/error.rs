@@ -162,7 +162,8 @@ pub enum TreeProblem {
 }
 
 impl ImageError {
-    /// Returns the error of the operating system on `path`. A full disk is named as such.
+    /// Returns the image error for an error of the operating system on `path`; a full disk becomes
+    /// [`ImageError::DiskFull`].
     pub(crate) fn file(path: &Path, error: io::Error) -> ImageError {
         if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
             let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };

@@ -14,7 +14,7 @@ pub struct Identity {
 pub struct Uuid(pub [u8; 16]);
 
 impl Identity {
-    /// Creates the source of a seed.
+    /// Creates a source of identifiers from a seed.
     pub fn new(seed: impl Into<String>) -> Identity {
         Identity { seed: seed.into() }
     }

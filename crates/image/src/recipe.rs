@@ -74,7 +74,7 @@ pub struct Partition {
     pub bootable: bool,
     /// Options for the filesystem's tool.
     pub options: Vec<String>,
-    /// Files, directories and trees in the order of the recipe: trees, directories, files, links.
+    /// Trees, then directories, files and links; each group in the order of the recipe.
     pub items: Vec<Item>,
 }
 
@@ -454,7 +454,7 @@ impl Parser<'_> {
             .ok_or_else(|| self.error(text.span(), "expected the numbers of user and group, such as \"0:0\""))
     }
 
-    /// Returns the seconds since 1970 of a date and a time.
+    /// Returns the number of seconds from 1970 to a date and time.
     fn time(&self, text: &Spanned<Datetime>) -> Result<i64, ImageError> {
         let example = "expected a date with a time and an offset, such as 2024-05-12T00:00:00Z";
         let Datetime { date: Some(date), time: Some(time), offset: Some(offset) } = text.get_ref() else {
@@ -471,7 +471,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the days between 1970-01-01 and a date of the Gregorian calendar, counted in years that begin in March.
+/// Returns the number of days from 1970-01-01 to a date of the Gregorian calendar. The calculation uses years that
+/// begin in March.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);

@@ -64,7 +64,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Returns a single file, and its state. A symbolic link stands for the file that it points to.
+    /// Lists a single file, and returns its contents as well. A symbolic link stands for the file that it points to.
     ///
     /// # Errors
     /// Returns an error if there is no such file.

@@ -1,7 +1,8 @@
 //! A tree laid out in a temporary directory, from which the tools read.
 //!
 //! The tools read the copy and never the user's files, so the contents, modes, owners and times that they see are those
-//! of the tree. Holes of a file stay holes. A directory whose tree is packed as it is needs no copy: [`Stage::in_place`].
+//! of the tree. Holes of a file stay holes. A directory whose tree is packed unchanged needs no copy:
+//! [`Stage::in_place`].
 
 use crate::error::{ImageError, TreeProblem};
 use crate::scan::{Scan, Stamp};
@@ -27,7 +28,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Lays out a tree. The files of each of `scans` must be as they were listed, also after the last of them is copied.
+    /// Lays out a tree. The files of `scans` must be in the state in which they were listed, even after the last of
+    /// them has been copied.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read, changed meanwhile, or belongs to another user than the caller and the
@@ -39,7 +41,7 @@ impl Stage {
         for (path, entry) in stage.tree.entries() {
             stage.create(path, entry, scans)?;
         }
-        // The contents of a directory change its time, and need write access. Hence the contents come first.
+        // Creating the contents of a directory changes its time and needs write access. Hence the contents come first.
         for (path, entry) in stage.tree.entries().rev() {
             stage.set_attributes(path, entry)?;
         }
@@ -125,7 +127,7 @@ impl Stage {
             lchown(&to, Some(entry.uid), Some(entry.gid)).map_err(|_| ImageError::tree(path, needs_root))?;
         }
         if !matches!(entry.kind, Kind::Symlink(_)) {
-            // Without this order, a change of the owner would clear the set-user-ID bit.
+            // The permissions come after the owner, because a change of the owner clears the set-user-ID bit.
             fs::set_permissions(&to, Permissions::from_mode(entry.mode)).map_err(wrong)?;
         }
         let time = Timespec { tv_sec: entry.modified.seconds, tv_nsec: entry.modified.nanoseconds.into() };
@@ -162,7 +164,7 @@ fn copy(from: &Path, size: u64, stamp: Option<Stamp>, to: &Path) -> Result<(), I
     Ok(())
 }
 
-/// Returns true if an error of opening shows that another entry has taken the place of the file.
+/// Returns true if an error from opening a file shows that another entry has taken its place.
 fn is_replaced(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }

@@ -150,7 +150,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns an error if the path is taken, leaves the tree, or leads through an entry that is not a directory. A
-    /// directory at the path of a directory replaces the latter's properties.
+    /// directory may take the path of another directory, and then replaces its properties.
     pub fn insert(&mut self, path: &Path, entry: Entry) -> Result<(), ImageError> {
         let refuse = |problem| Err(ImageError::tree(path, problem));
         if path.components().any(|part| !matches!(part, Component::Normal(_))) {

@@ -21,7 +21,7 @@ use crate::root::Root;
 const INIT: &str = include_str!("boot/init.sh");
 const PROGRAMS: &str = include_str!("boot/programs.sh");
 
-/// Space behind the image on the guest's disk, in MiB.
+/// Space after the image on the guest's disk, in MiB.
 const SPARE_MIB: u64 = 16;
 
 /// Largest image in MiB. It lies in the memory of the guest twice while it is copied.
@@ -91,8 +91,8 @@ pub struct Boot {
 /// Records a boot.
 ///
 /// # Errors
-/// The image has an unknown format or is too large, a program, kernel or module is missing, the root does not boot, or the
-/// trace is not complete.
+/// Returns an error if the image has an unknown format or is too large, a program, kernel or module is missing, the
+/// root does not boot, or the trace is not complete.
 pub fn record_boot(boot: &Boot, progress: &dyn Progress) -> Result<Recorded, RecordError> {
     let (format, size_mib) = inspect(&boot.image)?;
     let disk = Disk { size_mib: size_mib + SPARE_MIB, ..boot.disk };

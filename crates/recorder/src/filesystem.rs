@@ -19,7 +19,7 @@ pub enum Filesystem {
     Raw,
 }
 
-/// A UUID, so that ext4's hashes of names are the same in every recording.
+/// Fixed UUID, so that ext4's hashes of names are the same in every recording.
 const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
 impl Filesystem {
@@ -51,7 +51,7 @@ impl Filesystem {
         })
     }
 
-    /// Returns the options that stand before the user's. They make recordings repeatable, and let ext4 finish its inode
+    /// Returns the options that precede the user's. They make recordings repeatable, and let ext4 finish its inode
     /// tables before the workload, because a kernel thread would otherwise write them during it.
     pub(crate) fn options(self) -> String {
         match self {

@@ -1,7 +1,8 @@
 //! The QEMU guest: starts it, follows its console, and turns its trace into a recording.
 //!
 //! `-icount shift=0,sleep=off` counts an instruction as a nanosecond, and the clocks of the guest follow the
-//! instructions. `ioeventfd=off` keeps the serial port of the trace from interrupting the guest at instants of the host.
+//! instructions. `ioeventfd=off` keeps the serial port of the trace from interrupting the guest at instants that depend
+//! on the host.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -23,7 +24,7 @@ use crate::root;
 
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
-/// Most lines of the console that wait for their reader.
+/// Largest number of console lines that wait for their reader.
 const LINES_MAX: usize = 1024;
 
 /// Longest time until a stop takes effect.
@@ -49,7 +50,8 @@ pub trait Progress {
 /// Carries out a plan.
 ///
 /// # Errors
-/// A setting is out of range, a program, kernel or module is missing, the guest fails, or its trace is not complete.
+/// Returns an error if a setting is out of range, a program, kernel or module is missing, the guest fails, or its trace
+/// is not complete.
 pub fn record(plan: &Plan, progress: &dyn Progress) -> Result<Recorded, RecordError> {
     plan.check()?;
     let programs = Programs::find(&[&root::programs_of(plan)[..], &[QEMU]].concat())?;
@@ -121,8 +123,9 @@ pub(crate) fn record_machine(
     Ok(Recorded { recording, trace: text })
 }
 
-/// Formats the dirty limits that the guest states as a part of a sentence that ends with a comma: the pages of the page
-/// cache at which the kernel begins to write back, and at which it throttles writers. Empty if there are none.
+/// Formats the dirty limits that the guest states: the numbers of pages in the page cache at which the kernel begins to
+/// write back, and at which it throttles writers. Returns a phrase that ends with a comma, or an empty text if the
+/// guest states none.
 fn dirty_limits(stated: &str) -> String {
     let mut limits = stated.split_whitespace();
     match (limits.next(), limits.next()) {
@@ -220,7 +223,7 @@ impl Console {
 #[derive(Debug, Default)]
 struct Tail(String);
 
-/// Fewest bytes that a [`Tail`] keeps of a longer text. It has at most twice as many, and a line.
+/// Smallest number of bytes that a [`Tail`] keeps of a longer text. It keeps at most twice as many, plus one line.
 const TAIL: usize = 64 << 10;
 
 impl Tail {
@@ -233,7 +236,7 @@ impl Tail {
     }
 }
 
-/// A running QEMU, which ends with this value.
+/// A running QEMU, which is killed when this value is dropped.
 struct Guest {
     child: Child,
     /// Lines of the console.

@@ -31,7 +31,7 @@ pub(crate) struct Module {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Longest chain of modules that need each other. Real chains have fewer than 10.
+/// Longest chain of module dependencies. Real chains have fewer than 10 modules.
 const DEPTH_MAX: usize = 32;
 
 impl Kernel {
@@ -39,7 +39,7 @@ impl Kernel {
     /// `boot/vmlinuz-RELEASE` and `lib/modules/RELEASE`.
     ///
     /// # Errors
-    /// No folder contains a kernel.
+    /// Returns an error if no folder contains a kernel.
     pub fn find(folders: &[PathBuf]) -> Result<Kernel, RecordError> {
         folders
             .iter()
@@ -62,7 +62,7 @@ impl Kernel {
         collect(&modules_folder, &mut modules);
         let built_in = fs::read_to_string(modules_folder.join("modules.builtin")).unwrap_or_default();
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
-        // An unpacked image saves the emulated processor the decompression.
+        // An uncompressed image saves the emulated processor the decompression.
         let plain = folder.join("boot").join(format!("vmlinux-{release}"));
         let image = match plain.is_file() {
             true => plain,
@@ -156,7 +156,7 @@ fn read_module(path: &Path) -> Result<Vec<u8>, RecordError> {
     }
 }
 
-/// Returns the names behind `depends=` in the section `.modinfo`.
+/// Returns the names that follow `depends=` in the section `.modinfo`.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else { return Vec::new() };

@@ -29,8 +29,8 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Returns the number of bytes that the disk accepts per tick of 20 ms. The request that exceeds them, and all requests
-    /// behind it, wait for the next tick.
+    /// Returns the number of bytes that the disk accepts per tick of 20 ms. The request that exceeds them, and all
+    /// requests after it, wait for the next tick.
     pub fn bytes_per_tick(&self) -> Option<u64> {
         self.bandwidth_mib.map(|mib| (1 << 20) / TICKS_PER_SECOND * u64::from(mib))
     }
@@ -84,7 +84,7 @@ pub struct Plan {
 pub(crate) const TRACE_KIB: u64 = 300_000;
 
 impl Plan {
-    /// Checks the numbers.
+    /// Checks the settings.
     pub(crate) fn check(&self) -> Result<(), RecordError> {
         if !(16..=4096).contains(&self.disk.size_mib) {
             let fault = format!("a disk of {} MiB: expected 16 to 4096", self.disk.size_mib);
@@ -179,7 +179,7 @@ pub(crate) fn disk_variables(disk: Disk, limits: &Limits) -> Vec<(&'static str, 
     ]
 }
 
-/// Returns assignments of the shell.
+/// Returns the shell assignments that set the variables.
 pub(crate) fn quoted(variables: &[(&str, String)]) -> String {
     let assign = |(name, value): &(&str, String)| format!("{name}='{}'\n", value.replace('\'', "'\\''"));
     variables.iter().map(assign).collect()

@@ -28,7 +28,7 @@ impl Programs {
     /// Searches `PATH`, and the folders of system programs, which the `PATH` of a user lacks.
     ///
     /// # Errors
-    /// Names all programs that are missing.
+    /// Returns an error that names all missing programs.
     pub(crate) fn find(names: &[&str]) -> Result<Programs, RecordError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders: Vec<PathBuf> =

@@ -57,8 +57,8 @@ impl Workload {
         })
     }
 
-    /// Returns the workload of a script that runs as a whole. `programs` are the programs that it needs beside those of
-    /// busybox.
+    /// Returns the workload of a script that runs as a whole. `programs` are the programs that it needs in addition to
+    /// those of busybox.
     pub fn script(name: &str, text: &str, programs: Vec<String>) -> Workload {
         Workload {
             name: name.to_owned(),

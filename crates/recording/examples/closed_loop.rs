@@ -83,7 +83,7 @@ fn read(path: &str) -> Result<Vec<Step>, Box<dyn Error>> {
 /// Numbers of requests by operation, offset and length.
 type Requests = BTreeMap<(Op, u64, u64), u64>;
 
-/// Returns the requests of a run until its last mark; behind it, the filesystem is unmounted.
+/// Returns the requests of a run until its last mark; after it, the filesystem is unmounted.
 fn requests(steps: &[Step]) -> Requests {
     let end = steps.iter().rposition(|step| matches!(step.action, Action::Mark(_))).unwrap_or(steps.len());
     let mut requests = Requests::new();

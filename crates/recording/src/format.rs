@@ -18,7 +18,7 @@ const HEADER_MAX: u32 = 1 << 20;
 const CHUNK_MAX: u32 = 1 << 20;
 /// Length at which the writer ends a chunk. A step takes less than the rest up to [`CHUNK_MAX`].
 const CHUNK_FULL: usize = 64 << 10;
-/// Most causes of a step.
+/// Largest number of causes of a step.
 const CAUSES_MAX: usize = 1024;
 static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
 
@@ -214,8 +214,8 @@ impl<R: Read> Reader<R> {
         self.digest.as_deref()
     }
 
-    /// Replaces `step` by the next one, whose causes use the memory of those of `step`. Returns false after the digest
-    /// was checked, and after the first error; `step` then has no meaning.
+    /// Replaces `step` with the next one, and reuses the memory of its causes. Returns false after the digest was
+    /// checked, and after the first error; `step` then has no meaning.
     ///
     /// # Errors
     /// Returns the place of a fault.
@@ -337,7 +337,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Values of the previous step, which the next one is stored relative to. Each chunk starts anew.
+/// Values of the previous step, relative to which the next one is stored. Each chunk starts anew.
 #[derive(Clone, Copy, Default, Debug)]
 struct Previous {
     at: u64,
@@ -536,8 +536,8 @@ impl<'a> Fields<'a> {
         self.rest = rest;
         Some(*byte)
     }
-    /// Reads a number. One that ends within the next 8 bytes is read without a loop: the 7 bits of each byte move
-    /// together in three steps.
+    /// Reads a number. A number that ends within the next 8 bytes is read without a loop: three steps move the groups
+    /// of 7 bits together.
     #[inline]
     fn varint(&mut self) -> Option<u64> {
         let Some(word) = self.rest.first_chunk() else { return self.varint_by_bytes() };

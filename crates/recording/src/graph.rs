@@ -11,10 +11,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 
-/// Steps read beyond the oldest step that is not over. A step farther ahead waits until the window moves.
+/// Largest distance from the oldest step that is not over to the end of the window. Steps beyond it are read once the
+/// window moves.
 const AHEAD: u64 = 65_536;
-/// Causes in the window whose instant is not known yet. No further step is read while there are as many. At 16 bytes
-/// each, and with spare room, they take at most 34 MB.
+/// Number of causes in the window with unknown instants, from which on no further step is read. At 16 bytes each, and
+/// with spare room, these causes take at most 34 MB.
 const UNKNOWN_CAUSES_MAX: usize = 1 << 20;
 
 /// Longest run that can be replayed: 2^62 ns, or 146 years.
@@ -30,7 +31,7 @@ pub enum ReplayError {
         /// Its distance to the step that it waits for.
         back: u32,
     },
-    /// The step would start more than 146 years after the run.
+    /// The step would start more than 146 years after the start of the run.
     TooLate {
         /// Number of the step, from 0.
         step: u64,
@@ -70,8 +71,8 @@ struct Slot {
     state: State,
 }
 
-/// The part of a step that its end needs. The window holds 131,070 slots, and a small one passes through the caches
-/// faster.
+/// The part of a step that is needed at its end. The window holds up to 131,070 slots, and small slots make better use
+/// of the caches.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     Request {
@@ -230,7 +231,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Returns the first step found that would start after the longest run.
+    /// Returns the first step that was found to start more than [`LONGEST`] after the start of the run.
     pub(crate) fn too_late(&self) -> Option<ReplayError> {
         self.too_late.map(|step| ReplayError::TooLate { step })
     }
@@ -297,7 +298,8 @@ impl Graph {
         self.first + u64::from(step.wrapping_sub(self.first as u32))
     }
 
-    /// Lets the new step `slot` with its number wait for an event of step `earlier`, which is still in the window.
+    /// Makes the new step `slot`, whose number is `number`, wait for an event of step `earlier`, which is still in the
+    /// window.
     #[inline]
     fn wait(&mut self, slot: &mut Slot, number: u64, earlier: u64, event: Event, think: Duration) {
         let source = &mut self.window[(earlier - self.first) as usize];

@@ -1,8 +1,8 @@
 //! Replay in recorded order, without dependencies: by timestamps, or as fast as a queue depth allows.
 //!
-//! A mark that begins the run or an operation is reached at its recorded instant, or in a replay as fast as
-//! possible when the next request starts. A mark that ends the run or an operation is reached once every request
-//! before it is over, and not before its instant.
+//! A mark that begins the run or an operation is reached at its recorded instant, or, in a replay as fast as possible,
+//! when the next request starts. A mark that ends the run or an operation is reached once every request before it is
+//! over, and not before its instant.
 
 use crate::graph::{LONGEST, Reached, ReplayError};
 use crate::replay::Flight;
@@ -10,9 +10,9 @@ use crate::{Action, MarkKind, Step, TaskId};
 use flashlab_sim::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most requests in flight. A later request waits; its latency still counts from its instant.
+/// Largest number of requests in flight. A later request waits; its latency still counts from its instant.
 const IN_FLIGHT_MAX: usize = 65_536;
-/// Most marks that wait for requests before them. The replay reads no step beyond.
+/// Number of marks waiting for earlier requests, from which on the replay reads no further step.
 const ENDS_MAX: usize = 65_536;
 
 /// Rule for the start of a request.

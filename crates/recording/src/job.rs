@@ -64,7 +64,7 @@ impl<S: ReadStep, R: Record> ReplayJob<S, R> {
         self.submitted as f64 / self.requests.max(1) as f64
     }
 
-    /// Returns the steps behind the last one that was read, and the recorder.
+    /// Returns the steps after the last one that was read, and the recorder.
     ///
     /// # Errors
     /// Returns the first step that cannot be replayed.

@@ -75,7 +75,7 @@ impl Latencies {
     }
 }
 
-/// A request that was in flight.
+/// A request in flight, or one that just completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Flight {
     pub(crate) op: Op,

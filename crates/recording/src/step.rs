@@ -2,7 +2,7 @@
 
 use flashlab_sim::{Duration, Op};
 
-/// Facts about the recorded run that its requests do not tell. Text is empty where a source does not state it.
+/// Facts about the recorded run that its requests do not show. Text is empty where a source does not state it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Header {
     /// Capacity of the recorded device in bytes.
@@ -109,7 +109,7 @@ pub enum Action {
 pub struct Step {
     /// Task that started the step.
     pub task: TaskId,
-    /// Recorded start after the start of the run; used when timestamps are replayed.
+    /// Recorded start of the step, counted from the start of the run; used when timestamps are replayed.
     pub at: Duration,
     /// Content.
     pub action: Action,
@@ -118,7 +118,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step into which another one is read.
+    /// A placeholder into which a step is read.
     pub(crate) const EMPTY: Step = Step {
         task: TaskId(0),
         at: Duration::ZERO,
@@ -128,9 +128,9 @@ impl Step {
 }
 
 /// Steps in recorded order that are read one by one into a step of the caller, whose causes keep their memory. A replay
-/// of any length so allocates no memory per step.
+/// of any length therefore allocates no memory per step.
 pub trait ReadStep {
-    /// Replaces `step` by the next one. Returns false at the end; `step` then has no meaning.
+    /// Replaces `step` with the next one. Returns false at the end; `step` then has no meaning.
     fn read_step(&mut self, step: &mut Step) -> bool;
 }
 
@@ -155,7 +155,7 @@ impl ReadStep for std::vec::IntoIter<Step> {
     }
 }
 
-/// A recorded run in memory. Steps stand in the order of their recorded start.
+/// A recorded run in memory. Steps are in the order of their recorded start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recording {
     /// Facts about the run.

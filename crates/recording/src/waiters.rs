@@ -92,7 +92,7 @@ impl Waiters {
         Some(Waiter { step: node.step, think: node.think })
     }
 
-    /// Turns a list round, so that the waiter that was added first is its first one.
+    /// Reverses a list, so that it starts with the waiter that was added first.
     #[inline]
     pub(crate) fn reversed(&mut self, list: List) -> Reversed {
         let (mut first, mut rest) = (None, list.last);

@@ -1,4 +1,4 @@
-//! The bytes of a state: of an image, or of an image under kept changes.
+//! The bytes of a state: of an image, or of an image with the changes that an overlay kept.
 
 use flashlab_block::layer::Overlay;
 use flashlab_sim::{Store, StoreError};
@@ -32,8 +32,8 @@ impl Bytes {
         Ok(Bytes { store: Arc::new(ReadOnly(image)), offset: 0, size })
     }
 
-    /// Returns the bytes under the changes that an overlay kept in a file, or `None` if the file does not have the size
-    /// that such a file has.
+    /// Returns these bytes with the changes that an overlay kept in the file `changes`, or `None` if the file does not
+    /// have the size of such a file.
     ///
     /// # Errors
     /// Returns an error if the changes cannot be read.
@@ -57,7 +57,7 @@ impl Bytes {
         Bytes { store: self.store.clone(), offset: self.offset + offset, size: size.min(self.size - offset) }
     }
 
-    /// Reads a range, which must lie inside.
+    /// Reads a range, which must lie within these bytes.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.size);
         if end.is_none() {

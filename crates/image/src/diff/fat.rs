@@ -76,7 +76,7 @@ impl Reader for Fat {
     }
 }
 
-/// Returns a number that orders times, which have no zone.
+/// Returns a number that orders FAT's times, which have no time zone.
 fn seconds(time: DateTime) -> i64 {
     let DateTime { date, time } = time;
     let days = (i64::from(date.year) * 16 + i64::from(date.month)) * 32 + i64::from(date.day);
@@ -108,7 +108,7 @@ impl Seek for Source {
     }
 }
 
-/// `fatfs` requires it, and writes nothing as long as its caller writes nothing.
+/// `fatfs` requires this trait, and writes nothing as long as its caller writes nothing.
 impl Write for Source {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())

@@ -1,4 +1,4 @@
-//! The files in which two states of a device differ: of a base, and of the same base under an overlay.
+//! The files that differ between two states of a device: a base, and the same base under an overlay.
 //!
 //! The filesystems are read directly, without mounting them: ext2, ext3 and ext4 with the crate `ext4-view`, which
 //! applies a journal that was not replayed, and FAT with the crate `fatfs`. SquashFS and EROFS are read-only, so a
@@ -30,9 +30,9 @@ pub struct Difference {
 /// The difference of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// The file is in the second state alone.
+    /// Only the second state has the file.
     Added,
-    /// The file is in the first state alone.
+    /// Only the first state has the file.
     Removed,
     /// The properties that differ.
     Changed(Vec<Property>),
@@ -58,11 +58,11 @@ pub enum Property {
 pub enum DiffError {
     /// The bytes cannot be read.
     Bytes(io::Error),
-    /// No filesystem that can be read.
+    /// The state holds no filesystem that can be read.
     Unknown {
         /// Number of the partition; `None` for the whole device.
         partition: Option<usize>,
-        /// State with the filesystem.
+        /// The state without such a filesystem.
         state: State,
     },
     /// The bytes of a read-only filesystem differ.
@@ -80,7 +80,7 @@ pub enum DiffError {
     Damaged {
         /// Number of the partition; `None` for the whole device.
         partition: Option<usize>,
-        /// State with the damage.
+        /// The state that is damaged.
         state: State,
         /// The damage.
         why: String,
@@ -122,11 +122,11 @@ trait Reader {
     /// Returns all files by path. The root has an empty path.
     fn list(&self) -> Result<BTreeMap<PathBuf, Listed>, Damage>;
 
-    /// Feeds the contents of a file.
+    /// Passes the contents of a file to `to`, piece by piece.
     fn read(&self, path: &Path, to: &mut dyn FnMut(&[u8])) -> Result<(), Damage>;
 }
 
-/// Format of a filesystem, as its first bytes tell.
+/// Format of a filesystem, recognised by its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Found {
     Ext,

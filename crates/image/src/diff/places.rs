@@ -3,7 +3,7 @@
 use super::{Bytes, DiffError, Found};
 use crate::table::SECTOR;
 
-/// Most partitions that are read of a GPT.
+/// Largest number of partitions that are read from a GPT.
 const PARTITIONS_MAX: u64 = 128;
 
 /// Returns the format of a filesystem from its signature.

@@ -12,7 +12,7 @@ use flashlab_catalogue::profile::suggest;
 use std::fmt;
 use std::path::Path;
 
-/// Compressors of all versions, which the usage of later ones lists one per line.
+/// Compressors of all versions; the usage text of later versions lists one per line.
 const KNOWN: [&str; 6] = ["lz4", "lz4hc", "lzma", "deflate", "libdeflate", "zstd"];
 
 /// Version of erofs-utils.
@@ -20,7 +20,7 @@ const KNOWN: [&str; 6] = ["lz4", "lz4hc", "lzma", "deflate", "libdeflate", "zstd
 pub struct ErofsVersion {
     /// Number before the point.
     pub major: u32,
-    /// Number behind the point.
+    /// Number after the point.
     pub minor: u32,
 }
 
@@ -91,7 +91,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Asks the installed program.
+    /// Asks the installed program for its version and compressors.
     ///
     /// # Errors
     /// Returns an error if the program is missing or prints no version.
@@ -164,7 +164,7 @@ fn check_extended(option: &str, version: ErofsVersion) -> Result<(), OptionError
     Ok(())
 }
 
-/// Returns the values of a short option: `-Xvalue` and `-X value`.
+/// Returns the values of a short option, given as `-Xvalue` or `-X value`.
 fn values<'a>(options: &'a [String], name: &str) -> Vec<&'a str> {
     let (mut found, mut options) = (Vec::new(), options.iter());
     while let Some(option) = options.next() {
@@ -177,7 +177,7 @@ fn values<'a>(options: &'a [String], name: &str) -> Vec<&'a str> {
     found
 }
 
-/// Checks that no name has 255 bytes, with which early versions fail without naming the file.
+/// Checks that no name has 255 bytes, a length at which early versions fail without naming the file.
 fn check_names(tree: &Tree) -> Result<(), ImageError> {
     let rule = "mkfs.erofs up to 1.5 fails with names of 255 bytes";
     let is_long = |path: &Path| path.file_name().is_some_and(|name| name.len() > 254);

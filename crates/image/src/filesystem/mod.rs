@@ -2,10 +2,10 @@
 //!
 //! | format | tools | differs from the tree |
 //! |---|---|---|
-//! | ext2, ext3, ext4 | mke2fs, then debugfs for times and owners | whole seconds; times of access and of status change are that of the image; a directory `lost+found` |
+//! | ext2, ext3, ext4 | mke2fs, then debugfs for times and owners | whole seconds; times of access and of status change are those of the image; a directory `lost+found` |
 //! | squashfs | mksquashfs | whole seconds; read-only |
 //! | erofs | mkfs.erofs | read-only |
-//! | vfat | mkfs.vfat, then mmd and mcopy | no modes, owners and links: a hard link is a second copy; steps of 2 s; times of directories are that of the image |
+//! | vfat | mkfs.vfat, then mmd and mcopy | no modes, owners and links: a hard link is a second copy; steps of 2 s; the time of a directory is that of the image |
 //!
 //! Everything else that a format cannot express is refused by [`check`].
 
@@ -72,7 +72,7 @@ pub struct Settings {
 }
 
 impl Format {
-    /// Returns the format of a name.
+    /// Returns the format with this name.
     ///
     /// # Errors
     /// Returns a message with the names that exist.
@@ -107,19 +107,19 @@ impl Format {
         }
     }
 
-    /// Largest size of a file in bytes.
+    /// Returns the largest size of a file in bytes.
     fn file_max(self) -> u64 {
         match self {
             Format::Vfat => (1 << 32) - 1,
-            // Blocks of 4 KiB behind triple indirection; the count of 512-byte sectors has 32 bits.
+            // Blocks of 4 KiB reached by triple indirection; the count of 512-byte sectors has 32 bits.
             Format::Ext2 | Format::Ext3 => (1 << 41) - (1 << 12),
             Format::Ext4 => (1 << 44) - (1 << 12),
             Format::Squashfs | Format::Erofs => 1 << 60,
         }
     }
 
-    /// Times in seconds since 1970 that the tools can store: mke2fs and mksquashfs write 32 bits, and FAT counts from
-    /// 1980 to 2107.
+    /// Returns the times in seconds since 1970 that the tools can store: mke2fs and mksquashfs write 32 bits, and FAT
+    /// counts from 1980 to 2107.
     fn times(self) -> std::ops::RangeInclusive<i64> {
         match self {
             Format::Ext2 | Format::Ext3 | Format::Ext4 => i32::MIN.into()..=i32::MAX.into(),
@@ -129,7 +129,7 @@ impl Format {
         }
     }
 
-    /// Unit in bytes in which the format stores files; `None` if it compresses them.
+    /// Returns the unit in bytes in which the format stores files; `None` if it compresses them.
     fn unit(self) -> Option<u64> {
         match self {
             Format::Ext2 | Format::Ext3 | Format::Ext4 => Some(4096),
@@ -174,10 +174,10 @@ fn check_entry(format: Format, entry: &Entry) -> Result<(), TreeProblem> {
     Ok(())
 }
 
-/// Checks that the label is one of the format.
+/// Checks that the format permits the label.
 ///
 /// # Errors
-/// Returns the rule.
+/// Returns the rule that the label breaks.
 pub fn check_label(format: Format, label: &str) -> Result<(), &'static str> {
     match format {
         _ if label.is_empty() => Ok(()),
@@ -216,7 +216,8 @@ pub fn make(format: Format, stage: &Stage, settings: &Settings, to: &Path) -> Re
     }
 }
 
-/// Returns a size with free space: a quarter more than the contents, and 32 MiB, or 96 MiB of FAT.
+/// Returns a size with free space: that of the contents, a quarter of it, and 32 MiB (96 MiB for FAT). Returns `None`
+/// for a format without free space.
 fn default_size(format: Format, tree: &Tree) -> Option<u64> {
     let unit = format.unit()?;
     let mut contents = 0;
@@ -249,7 +250,7 @@ fn size_on_disk(entry: &Entry, unit: u64) -> u64 {
     }
 }
 
-/// Returns the bytes of the files, for a message of a filesystem that is full.
+/// Returns the bytes of the files, for the message about a full filesystem.
 fn contents(format: Format, tree: &Tree) -> u64 {
     let unit = format.unit().unwrap_or(1);
     tree.entries().map(|(_, entry)| size_on_disk(entry, unit)).sum()

@@ -17,10 +17,12 @@ use std::path::{Path, PathBuf};
 const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "clock$", "config$"];
 /// Bytes of arguments for one call; Linux permits 2 MiB with the environment.
 const ARGUMENTS_MAX: usize = 512 << 10;
-/// Least size with clusters of 1 KiB. A long name takes an entry of 32 bytes for every 13 characters, and mtools adds one
-/// cluster to a directory at a time, so it cannot write names of more than 195 characters with clusters of 512 bytes.
+/// Smallest filesystem with clusters of 1 KiB. A long name takes an entry of 32 bytes for every 13 characters, and
+/// mtools adds one cluster to a directory at a time, so it cannot write names of more than 195 characters with clusters
+/// of 512 bytes.
 const LONG_NAMES_SIZE: u64 = 66 << 20;
-/// Fewest clusters of FAT32 (Microsoft's specification, section 3.5); with fewer, drivers take it for FAT16.
+/// Smallest number of clusters in FAT32 (Microsoft's specification, section 3.5); drivers take a filesystem with fewer
+/// for FAT16.
 const CLUSTERS_MIN: u64 = 65_525;
 
 /// Checks the names of a tree.

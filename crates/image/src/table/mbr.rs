@@ -6,7 +6,7 @@ use super::{Partition, Type};
 const HEADS: u64 = 255;
 const SECTORS: u64 = 63;
 
-/// Returns the sector of a table.
+/// Returns the sector that contains the table.
 pub(super) fn sector(partitions: &[Partition], signature: u32) -> Vec<u8> {
     let mut entries = [[0; 16]; 4];
     for (entry, partition) in entries.iter_mut().zip(partitions) {

@@ -75,12 +75,12 @@ pub struct Layout {
     partitions: Vec<Partition>,
 }
 
-/// The reason why partitions have no place.
+/// The reason why partitions cannot be placed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TableError {
     /// The table holds fewer partitions.
     TooMany {
-        /// Most partitions of the table.
+        /// Largest number of partitions in the table.
         most: usize,
     },
     /// A partition lies in the table, or in the partition before it.
@@ -90,7 +90,7 @@ pub enum TableError {
         /// First free sector.
         free: u64,
     },
-    /// A partition ends behind the end of the disk.
+    /// A partition ends beyond the end of the disk.
     BeyondTheEnd {
         /// Number of the partition, counted from 1.
         number: usize,
@@ -104,7 +104,7 @@ pub enum TableError {
         /// Number of the partition, counted from 1.
         number: usize,
     },
-    /// The sectors of an MBR have numbers of 32 bits.
+    /// A partition ends beyond the sectors of an MBR, whose numbers have 32 bits.
     TooLarge,
 }
 
@@ -121,7 +121,7 @@ impl Kind {
         }
     }
 
-    /// Returns the type of a text: a word, `0x0c` in an MBR, or a GUID in a GPT.
+    /// Returns the type that a text names: a word, `0x0c` in an MBR, or a GUID in a GPT.
     pub fn parse_type(self, text: &str) -> Option<Type> {
         match (self, text) {
             (Kind::Mbr, "esp") => Some(Type::Mbr(0xef)),
@@ -135,7 +135,7 @@ impl Kind {
         }
     }
 
-    /// Most partitions of a table.
+    /// Returns the largest number of partitions in a table.
     fn partitions_max(self) -> usize {
         match self {
             Kind::Mbr => 4,
@@ -143,7 +143,7 @@ impl Kind {
         }
     }
 
-    /// First sector behind the table.
+    /// Returns the first sector after the table.
     fn first_free(self) -> u64 {
         match self {
             Kind::Mbr => 1,
@@ -151,7 +151,7 @@ impl Kind {
         }
     }
 
-    /// Sectors at the end of the disk that the table takes.
+    /// Returns the number of sectors at the end of the disk that the table takes.
     fn at_the_end(self) -> u64 {
         match self {
             Kind::Mbr => 0,
@@ -217,7 +217,7 @@ impl Layout {
     }
 }
 
-/// Parses a UUID that is known to be one.
+/// Parses a text that is known to be a UUID.
 fn uuid(text: &str) -> Uuid {
     parse_uuid(text).expect("the text is a UUID")
 }

@@ -17,7 +17,7 @@ fn compose_in(folder: &Path, recipe: &str) -> Result<Vec<Composed>, ImageError> 
     compose(&recipe, &mut disk, &path)
 }
 
-/// Creates a folder with a kernel and a directory `root`, whose entries try to leave it.
+/// Creates a folder with a kernel and a directory `root`, some of whose links point outside it.
 fn sources() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("vmlinux.64"), vec![7; 300_000]).unwrap();
@@ -229,7 +229,7 @@ fn two_runs_give_equal_bytes_and_another_seed_gives_others() {
     }
     let run = |order: &str, seed: &str| {
         let folder = tempfile::tempdir().unwrap();
-        // Another order of creation is another order of reading on most filesystems.
+        // On most filesystems, another order of creation results in another order of reading.
         shell(
             folder.path(),
             &format!("mkdir tree; for n in {order}; do mkdir tree/$n; echo $n >tree/$n/file; done"),
@@ -265,7 +265,8 @@ fn files_that_do_not_fit_are_named() {
         let error = compose_in(at, &recipe(format, "64MiB")).unwrap_err().to_string();
         assert!(error.starts_with("partition 1: b does not fit") && error.contains("67108864"), "{error}");
     }
-    // Here the sum of the sizes fits, but the structures of the filesystem take the rest. The data is no hole.
+    // Here the sum of the sizes fits, but the structures of the filesystem take the rest. The file has data, not a
+    // hole.
     fs::write(at.join("large"), vec![1; 40 << 20]).unwrap();
     for format in ["ext2", "vfat"] {
         let error = compose_in(at, &recipe(format, "42074112")).unwrap_err();

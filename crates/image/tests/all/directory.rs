@@ -204,7 +204,7 @@ fn two_thousand_unusual_files_survive_in_ext4_squashfs_and_erofs() {
     let image = DirectoryImage::new(folder.path(), Format::Erofs, None).unwrap();
     let at = image.path().parent().unwrap().to_owned();
     shell(&at, "fsck.erofs --extract=out image");
-    // fsck.erofs sets the owner after the mode, which clears set-user-ID and set-group-ID, and no times of links.
+    // fsck.erofs sets the owner after the mode, which clears set-user-ID and set-group-ID, and sets no times of links.
     compare(&expected, &seen(&at.join("out")), |seen| {
         seen.mode &= 0o1777;
         if seen.kind != "file" {

@@ -23,7 +23,8 @@ const TOOLS: [(&str, &str); 15] = [
     ("md5sum", "coreutils"),
 ];
 
-/// Returns true if all programs are installed. Without one of them, a test fails in CI and is skipped by name elsewhere.
+/// Returns true if all programs are installed. Without one of them, a test fails in CI; elsewhere it prints its name
+/// and is skipped.
 pub(crate) fn are_installed() -> bool {
     let folders = folders();
     let is_missing =
@@ -32,7 +33,7 @@ pub(crate) fn are_installed() -> bool {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     let why = format!("{program} is not installed (apt-get install {package})");
     assert!(std::env::var_os("CI").is_none(), "{name}: {why}");
-    // Past the test runner, which captures the output of passing tests.
+    // This bypasses the test runner, which captures the output of passing tests.
     let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
     false
 }

@@ -1,15 +1,16 @@
 //! Causes of requests, derived from wake-ups on one processor.
 //!
-//! Each task has an origin: the event that let it run last. A completion that wakes a task becomes its origin; a task
-//! that wakes another passes its own origin on; a started step becomes the origin of its task. Since only
-//! one processor runs, and no task between the origin and the step sleeps to wait for the device, the difference of the
-//! two instants is processor time and contains no latency of the recording device.
+//! Each task has an origin: the event that last let it run. A completion that wakes a task becomes the origin of that
+//! task; a task that wakes another passes its own origin on; a step that a task starts becomes the task's origin. Since
+//! only one processor runs, and no task between the origin and the step sleeps to wait for the device, the difference
+//! of the two instants is processor time and contains no latency of the recording device.
 //!
 //! - A new task has the origin of the task that created it.
-//! - Another timer does not change the origin of a task that sleeps: its sleep counts as think time, as in `sleep 1` after
-//!   an `fsync`. An idle kernel thread (state `I`) that such a timer wakes has the instant as its origin.
-//! - A coarse timer (`timer_list`, such as the commit timer of jbd2 or that of delayed work) has the origin of the task or
-//!   interrupt that armed it: write-back happens some seconds after the write, whenever that is.
+//! - A coarse timer (`timer_list`, such as the commit timer of jbd2 or that of delayed work) has the origin of the task
+//!   or interrupt that armed it: write-back happens some seconds after the write, whenever that is.
+//! - Any other timer leaves the origin of a task that sleeps unchanged: the sleep counts as think time, as in `sleep 1`
+//!   after an `fsync`. An idle kernel thread (state `I`) that such a timer wakes has the instant of the wake-up as its
+//!   origin.
 //! - A work item has the origin of the task or interrupt that queued it, whichever kernel worker executes it. A request
 //!   that a worker issues for a task belongs to the task that obtained it (`block_getrq`).
 //! - A task that ends passes its origin on to a sleeping parent: fio polls for the end of its jobs, so no wake-up shows it.
@@ -88,7 +89,8 @@ struct Task {
     woken: Option<Origin>,
     is_idle_thread: bool,
     is_asleep: bool,
-    /// Synchronous requests of the task since its last step after a wait: step and completion.
+    /// Synchronous requests of the task that no wake-up has used yet: step, and instant of the completion if it is
+    /// known.
     waits_for: Vec<(usize, Option<u64>)>,
 }
 
@@ -102,7 +104,7 @@ struct InFlight {
     pid: u32,
     /// Instant of the last issue.
     issued_ns: u64,
-    /// True while the driver does not hold the request.
+    /// True after the driver returned the request, until it receives the request again.
     is_requeued: bool,
 }
 
@@ -260,7 +262,7 @@ impl Derivation {
         }
     }
 
-    /// Returns the task. A task that the trace shows for the first time runs since the instant `now`.
+    /// Returns the task. A task that the trace shows for the first time counts as running since the instant `now`.
     fn task(&mut self, pid: u32, name: Option<&str>, now: u64) -> &mut Task {
         let tasks = &mut self.tasks;
         let task = self.by_pid.entry(pid).or_insert_with(|| {

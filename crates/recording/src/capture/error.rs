@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::tracefs::Device;
 
-/// A trace that is no run of one device.
+/// A trace that is not a run of one device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeriveError {
     /// The trace contains no request.

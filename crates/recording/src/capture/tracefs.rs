@@ -1,4 +1,4 @@
-//! Text of Linux' tracefs (`/sys/kernel/tracing/trace` and `trace_pipe`), with the columns of the option `irq-info`
+//! Text of Linux's tracefs (`/sys/kernel/tracing/trace` and `trace_pipe`), with the columns of the option `irq-info`
 //! (Documentation/trace/ftrace.rst). The formats of the events are those of include/trace/events/block.h and sched.h,
 //! Linux 6.1 to 6.12.
 //!
@@ -146,7 +146,7 @@ pub struct TraceEvent {
     pub task: String,
     /// Process identifier of the current task; 0 for the idle task.
     pub pid: u32,
-    /// Code that runs.
+    /// Code during which the event occurs.
     pub context: Context,
     /// Time stamp in nanoseconds.
     pub at_ns: u64,
@@ -220,7 +220,7 @@ fn parse_line(line: &str, number: usize) -> Result<Option<TraceEvent>, String> {
     Ok(Some(TraceEvent { line: number, task: task.into(), pid, context, at_ns: nanoseconds(time)?, content }))
 }
 
-/// Splits before and after the bracket that opens the number of the processor. Names of tasks can contain ` [`.
+/// Splits a line at the bracket that opens the number of the processor. Names of tasks can contain ` [`.
 fn split_processor(line: &str) -> Option<(&str, &str)> {
     line.match_indices(" [").map(|(at, bracket)| (&line[..at], &line[at + bracket.len()..])).find(
         |(_, rest)| {
@@ -269,7 +269,7 @@ fn parse_content(name: &str, payload: &str) -> Result<Option<Content>, String> {
     }))
 }
 
-/// Decodes the text of `sys_enter_*` (`fsync(fd: 1)`) and `sys_exit_*` (`fsync -> 0x0`) behind `sys_`.
+/// Decodes the text that follows `sys_` in `sys_enter_*` (`fsync(fd: 1)`) and `sys_exit_*` (`fsync -> 0x0`).
 fn system_call(text: &str) -> Option<Content> {
     let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
     let (name, rest) = text.split_at(end);
@@ -290,7 +290,7 @@ fn obtained(payload: &str) -> Result<Option<u64>, String> {
     Ok(is_range.then_some(sector))
 }
 
-/// Returns the address behind `key`, up to the next character that is no hexadecimal digit.
+/// Returns the address after `key`, up to the next character that is no hexadecimal digit.
 fn address(payload: &str, key: &str) -> Result<u64, String> {
     let start = payload.find(key).ok_or_else(|| format!("expected `{key}`"))? + key.len();
     let text = &payload[start..];

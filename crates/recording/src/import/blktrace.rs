@@ -1,7 +1,7 @@
 //! Binary traces of `blktrace`: one file per processor, in the layout of `linux/blktrace_api.h`.
 //!
-//! A file is a sequence of `struct blk_io_trace` in the byte order of the recording machine, each followed by
-//! `pdu_len` bytes. Requests are taken where they are queued. Notifications give the names of processes. The files are
+//! A file is a sequence of `struct blk_io_trace` in the byte order of the recording machine, each followed by `pdu_len`
+//! bytes. The events that queue a request become the requests. Notifications give the names of processes. The files are
 //! merged by time stamp.
 
 use super::{ImportError, Place, Row, Rows, Tasks, several_devices};
@@ -58,7 +58,7 @@ struct File<R> {
     offset: u64,
 }
 
-/// An event that matters here.
+/// An event that the import uses.
 #[derive(Debug)]
 struct Event {
     /// Offset in its file.
@@ -85,7 +85,7 @@ impl<R: Read> File<R> {
         ImportError { file: self.number, place: Place::Byte(offset), problem }
     }
 
-    /// Returns the next event that matters, or `None` at the end of the file.
+    /// Returns the next event that the import uses, or `None` at the end of the file.
     fn next_event(&mut self) -> Result<Option<Event>, ImportError> {
         loop {
             let at = self.offset;
@@ -156,7 +156,7 @@ impl<R: Read> File<R> {
 
 const TRUNCATED: &str = "the file ends within an event";
 
-/// The fields of an event that matter here.
+/// The fields of an event that the import uses.
 struct Words {
     time: u64,
     sector: u64,

@@ -1,7 +1,8 @@
 //! Traces of other programs as steps: each request at its recorded instant.
 //!
 //! These traces tell when requests arrived, but not why, so each step has one cause: its instant. The exception is a
-//! write behind a flush, which block layers trace as one request; it becomes a flush and a write that waits for it.
+//! write that follows a flush, which block layers trace as one request; it becomes a flush and a write that waits for
+//! it.
 
 mod blktrace;
 mod iolog;
@@ -15,12 +16,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, Read};
 
-/// Requests that are held back to be sorted by their time stamps. Traces of several processors or of several hosts are
-/// sorted only roughly.
+/// Number of requests that are held back to be sorted by their time stamps. Traces of several processors or of several
+/// hosts are sorted only roughly.
 const SORTED: usize = 65_536;
 /// Maximum number of tasks that an import distinguishes. Their names fit into the header of a recording.
 const TASKS_MAX: usize = 32_768;
-/// Longest name of a task in bytes; Linux' own have up to 15.
+/// Longest name of a task in bytes; Linux's own names have up to 15.
 const TASK_NAME_MAX: usize = 24;
 
 /// Position in a trace.
@@ -77,8 +78,8 @@ trait Rows: fmt::Debug {
 
 /// Reads a trace. The iterator ends after the first error.
 ///
-/// Requests are sorted by time stamp, and the first of them starts with the run. A request is refused if its time
-/// stamp is earlier than that of a request more than 65,536 places before it.
+/// Requests are sorted by time stamp, and the first of them starts at the start of the run. A request is refused if its
+/// time stamp is earlier than that of a request more than 65,536 places before it.
 #[derive(Debug)]
 pub struct Import<'a> {
     rows: Box<dyn Rows + 'a>,

@@ -14,7 +14,7 @@ const SECTOR: u64 = 512;
 /// Format of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceFormat {
-    /// Text of `blkparse` in its default format. Requests are taken where they are queued (action `Q`).
+    /// Text of `blkparse` in its default format. The lines that queue a request (action `Q`) become the requests.
     Blkparse,
     /// Lines `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` of the MSR Cambridge traces (SNIA IOTTA),
     /// with time stamps in units of 100 ns.

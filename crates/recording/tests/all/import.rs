@@ -4,7 +4,7 @@ use flashlab_recording::{Action, Cause, Import, Step, TraceFormat};
 use flashlab_sim::{Duration, Op};
 use proptest::prelude::*;
 
-/// The layout of blktrace's manual, with the flushes that `RWBS` describes in Linux' `blk_fill_rwbs`.
+/// The layout of blktrace's manual, with the flushes that `RWBS` describes in Linux's `blk_fill_rwbs`.
 const BLKPARSE: &str = "\
   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
   8,0    3        2     0.000001829   697  Q  WS 223490 + 8 [kjournald]

@@ -47,7 +47,7 @@ fn us(at: Instant) -> u64 {
     at.since(Instant::ZERO).as_ns() / 1000
 }
 
-/// A write, a flush 5 us behind it, and a read 5 us behind that.
+/// A write, a flush 5 us after it, and a read 5 us after the flush.
 fn steps() -> Vec<Step> {
     let follows = || vec![Cause::Step { back: 1, event: Event::Completed, think: Duration::from_us(5) }];
     let step = |op, offset, length, causes| Step {

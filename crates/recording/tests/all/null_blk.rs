@@ -1,4 +1,4 @@
-//! Linux' `null_blk` with a constant latency, a queue depth and a limit of the bandwidth: the device on which
+//! Linux's `null_blk` with a constant latency, a queue depth and a bandwidth limit: the device on which
 //! `flashlab record` records.
 //!
 //! The driver accepts a number of bytes per tick of 20 ms (`null_handle_throttled`). The request that exceeds them stops
