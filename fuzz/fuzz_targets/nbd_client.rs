@@ -76,12 +76,12 @@ fn option_reply(option: u8, kind: u8, data: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// A server that answers a client with bytes that no real server would send, or hardly any.
+/// A server that answers a client with bytes that few or no real servers would send.
 struct HostileServer<'a> {
     client: Client,
     /// True if the server grants the client's requests, so that the client can reach transmission.
     grants_requests: bool,
-    /// Bytes for the client, from those that it has not consumed on.
+    /// Bytes for the client, which has consumed those before `at`.
     stream: Vec<u8>,
     at: usize,
     /// Bytes of the input that are not in the stream yet.

@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
         descriptor_minimum: identify.hmminds,
         descriptors_max: identify.hmmaxd,
     };
-    // The largest memory of a host.
+    // Leaves out requests for more memory than a large host has.
     if identify.preferred() <= 64 << 30 {
         let mut driver = Driver::new(Driver::LEND_MAX);
         if let Ok((command, grant)) = driver.start(&identify, &mut UnlimitedMemory::default()) {

@@ -2,7 +2,7 @@
 //! keep random bytes from the decoders behind them:
 //!
 //! - as it is;
-//! - as a file whose lengths are right as far as it goes, with checksums, number of steps and digest corrected;
+//! - as a file with corrected checksums, number of steps and digest, as far as its lengths can be followed;
 //! - as the contents of a header and of chunks, around which a valid file is built.
 //!
 //! Accepted steps survive another round trip, and every replay of them ends.
@@ -78,7 +78,8 @@ fn replay(steps: &[Step], mode: Mode) {
     }
 }
 
-/// Corrects magic, version, checksums, the number of steps and the digest of a file, as far as its lengths lead.
+/// Corrects magic, version, checksums, the number of steps and the digest of a file, as far as its lengths can be
+/// followed.
 fn corrected(bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
     let number = |file: &[u8], at: usize| Some(u32::from_le_bytes(file.get(at..at + 4)?.try_into().ok()?) as usize);

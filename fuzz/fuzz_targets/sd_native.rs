@@ -77,7 +77,7 @@ fn identity(parameters: &CardParameters, choice: u8) -> Identity {
 const IOS: Ios =
     Ios { clock_hz: 25_000_000, timing: Timing::Legacy, signal: Signal::V3_3, power: Power::On, ..Ios::OFF };
 
-/// Returns the response type that a host expects for a command; R1b for arbitrary ones.
+/// Returns the response type that a host expects for a command; R1b for all commands that are not listed.
 fn expects(index: u8) -> ResponseType {
     match index {
         0 | 4 | 15 => ResponseType::None,

@@ -62,7 +62,7 @@ static USED: LazyLock<(Image, Vec<(usize, usize)>)> = LazyLock::new(|| {
     (image, structures)
 });
 
-/// Opens and uses a volume of which some bytes of a structure changed, under a correct checksum.
+/// Opens and uses a volume after some bytes of one of its structures have changed, with a correct checksum.
 fn open_changed(structure: usize, changes: &[u8]) {
     let (image, structures) = &*USED;
     let (at, length) = structures[structure % structures.len()];
@@ -88,7 +88,7 @@ fn open_changed(structure: usize, changes: &[u8]) {
     let cx = executor.context();
     executor.block_on(async move {
         let superblock = Superblock::decode(&superblock);
-        // A change may say that the volume is encrypted, and then the passphrase is missing.
+        // A change may mark the volume as encrypted; the passphrase is then missing.
         let examined = superblock.as_ref().map(|superblock| Examination::new(&*device, superblock, None));
         if let Ok(Ok(examination)) = examined {
             examination.journal(&cx, |_, _| {}).await;
@@ -122,7 +122,7 @@ fuzz_target!(|bytes: &[u8]| {
     open_changed(usize::from(kind), bytes);
     let _ = Record::decode_all(bytes, |_| Ok(()));
 
-    // Foreign structures. An encrypted volume accepts none, because its tags do not agree.
+    // Foreign structures. An encrypted volume accepts none, because their authentication tags do not match.
     let mut keyring = Keyring::new(MasterKey::from_random(&mut [2; 32]), Cipher::Aes256Gcm);
     keyring.add(1, &[3; 16]);
     let _ = Superblock::decode(bytes).map(|superblock| assert!(!superblock.is_authentic(&keyring)));
@@ -155,7 +155,7 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = decode_units(bytes.to_vec(), first.into(), &check, &identity, &how);
     }
 
-    // Own bytes come back, and one that changes in an encrypted extent is an error.
+    // Encoded bytes decode to the original bytes. A changed byte in an encrypted extent is an error.
     if bytes.is_empty() {
         return;
     }

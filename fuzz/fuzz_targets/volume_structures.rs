@@ -1,5 +1,5 @@
-//! Fuzzes the decoders of a volume: superblocks, journal entries, runs of checkpoints, and the records of the map, all under
-//! correct checksums. Decoded structures come back after they were encoded again.
+//! Fuzzes the decoders of a volume: superblocks, journal entries, runs of checkpoints, and the records of the map, all
+//! under correct checksums. Decoded structures survive another round trip.
 #![no_main]
 
 use flashlab_block::crash::{Disk, Image};

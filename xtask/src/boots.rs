@@ -32,7 +32,8 @@ const BOOTS: [(&str, &str, &str, &[&str]); 14] = [
     ),
 ];
 
-/// Makes the recordings whose names contain `part`, in `folder`. Builds the images that are missing, all of them.
+/// Makes the recordings whose names contain `part`, in `folder`. Builds all images that are missing, whatever `part`
+/// is.
 pub(crate) fn record(part: &str, folder: Option<&str>) -> Outcome {
     run(Command::new("experiments/rootfs/images.sh").arg(BUILD))?;
     run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;

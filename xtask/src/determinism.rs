@@ -17,7 +17,7 @@ const LIVE: &[&str] = &["block-paths"];
 /// Runs the experiments in a debug build, and compares their digests with those that golden-check has verified for a
 /// release build.
 pub(crate) fn check() -> Outcome {
-    // The build of the tests, so that cargo builds nothing a second time with other features.
+    // The program from the build of the tests, so that cargo builds nothing a second time with other features.
     let program = tests_per_crate::command_under_test()?;
     let experiments = run(&program, &["experiments", "--names"])?;
     for experiment in experiments.lines().filter(|name| !LIVE.contains(name)) {

@@ -45,7 +45,8 @@ const SUITES: &[(&str, &[&str])] = &[
 /// Crates with further suites for the faults of a crate below them: the driver's tests also test the card.
 const ABOVE: &[(&str, &str)] = &[("sd", "host")];
 
-/// Part of the names of the slowest tests. They cut the power at every clock cycle, others at every 401st.
+/// Part of the names of the slowest tests. These tests cut the power at every clock cycle; the others cut it at every
+/// 401st.
 const SLOW: &str = "at_every_single_clock";
 
 /// Environment variable that selects a fault.
@@ -74,7 +75,7 @@ enum SuiteResult {
     Error(String),
 }
 
-/// Runs the suites without a fault, and then with each.
+/// Runs the suites without a fault, and then under each fault.
 pub(crate) fn check() -> Outcome {
     let faults = find()?;
     let suites = build()?;

@@ -185,8 +185,9 @@ fn docs() -> Outcome {
     let mut command = cargo_command();
     command.args(["doc", "--workspace", FULL[0], FULL[1], "--no-deps"]);
     command.args(["--document-private-items", "--locked"]);
-    // rustdoc reads the checked crates below the one that it documents. With the environment that `cargo clippy -- -D
-    // warnings` gives to cargo, these are the crates that clippy has checked; otherwise cargo would check them again.
+    // rustdoc needs the results of checking the dependencies of the crate that it documents. With the environment that
+    // `cargo clippy -- -D warnings` gives to cargo, cargo reuses clippy's results; otherwise it would check the crates
+    // again.
     let clippy = Path::new(env!("CARGO")).canonicalize().map(|cargo| cargo.with_file_name("clippy-driver"));
     if let Some(clippy) = clippy.ok().filter(|clippy| clippy.exists()) {
         command.env("RUSTC_WORKSPACE_WRAPPER", clippy);
@@ -271,18 +272,19 @@ fn fuzz(seconds: &str) -> Outcome {
 }
 
 /// Build options of the fuzz targets: no sanitizer, because the stable toolchain lacks it, and several codegen units,
-/// because a single one takes twice as long and improves a run of a minute little.
+/// because a single unit takes twice as long to build and speeds up a run of a minute only slightly.
 const FUZZ_BUILD: [&str; 4] = ["--sanitizer", "none", "--codegen-units", "16"];
 
-/// Returns a call of cargo in the environment in which a person calls it. See [`leave_package`].
+/// Returns a command for cargo with the environment of a call by hand. See [`leave_package`].
 fn cargo_command() -> Command {
     let mut command = Command::new(env!("CARGO"));
     leave_package(&mut command);
     command
 }
 
-/// Removes the variables that describe the package xtask from the environment of a program. The build script of ring runs
-/// again when they change, so that each change between `cargo test` and `cargo xtask` would build half of the crates anew.
+/// Removes the variables that describe the package xtask from the environment of a program. The build script of ring
+/// runs again when they change, so that each switch between `cargo test` and `cargo xtask` would rebuild half of the
+/// crates.
 fn leave_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

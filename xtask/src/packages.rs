@@ -33,8 +33,8 @@ fn generate(program: &str) -> Outcome {
     Ok(())
 }
 
-/// Compiler for the C sources among the dependencies, where they are built for another processor: Debian's, because Debian
-/// has no cross compiler for musl. The sources use no header whose contents differ.
+/// Cross compilers for the C sources among the dependencies, by processor. They are Debian's compilers for glibc,
+/// because Debian has no cross compiler for musl; the sources use no header whose contents differ between the two.
 const CROSS_COMPILERS: [(&str, &str); 1] = [("aarch64", "aarch64-linux-gnu-gcc")];
 
 /// Builds the command with all features for Linux with musl, as one static program for a processor.
@@ -63,7 +63,8 @@ pub(crate) fn musl(processor: &str) -> Outcome {
     Ok(())
 }
 
-/// Runs cargo-deny, except for its advisories, whose database not every machine can download. Skips by name without it.
+/// Runs cargo-deny, except for its advisories, whose database not every machine can download. Prints a message instead
+/// if cargo-deny is not installed.
 pub(crate) fn deny() -> Outcome {
     let version =
         Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -120,7 +121,8 @@ fn bill_of_materials() -> Result<Value, String> {
     }))
 }
 
-/// Describes the package of a line of `cargo tree`: name, version, a path for a package of the workspace, and the licence.
+/// Describes the package of a line of `cargo tree`. The line has the name, the version, the path of a package of the
+/// workspace, and the licence.
 fn component(line: &str, lock: &toml::Table) -> Option<Value> {
     let (package, licence) = line.split_once('\t')?;
     let mut words = package.split(' ');

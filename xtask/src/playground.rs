@@ -1,6 +1,7 @@
 //! The playground: pure models as WebAssembly in one page that needs no network.
 //!
-//! The page contains the module in base 64, because a browser does not load a module beside a page from a file.
+//! The page contains the module in base 64, because a browser does not load a separate module for a page that is a
+//! local file.
 
 use crate::{Outcome, cargo, cargo_command, run};
 use base64::Engine;
@@ -29,7 +30,8 @@ pub(crate) fn build(path: &str) -> Outcome {
     write(path, "")
 }
 
-/// Builds the page and checks in a browser that its controls move the curves. Skips by name what the machine lacks.
+/// Builds the page and checks in a browser that its controls move the curves. Skips the parts whose tools the machine
+/// lacks, with a message.
 pub(crate) fn check() -> Outcome {
     if !has_target(TARGET) {
         eprintln!("== skipped: playground: rustup target add {TARGET}");
@@ -43,13 +45,13 @@ pub(crate) fn check() -> Outcome {
     judge_alone(&dom)
 }
 
-/// Returns true if the toolchain of this repository builds the module.
+/// Returns true if the toolchain of this repository can build the module.
 pub(crate) fn is_available() -> bool {
     has_target(TARGET)
 }
 
-/// Opens the file with a fragment in a browser and returns its elements once its scripts have run; `None`, with a
-/// message, without a browser. A message in the console is an error.
+/// Opens the file with a fragment in a browser and returns its elements once its scripts have run. Prints a message and
+/// returns `None` if no browser is installed. Output in the browser's console is an error.
 pub(crate) fn browse(path: &str, fragment: &str) -> Result<Option<String>, String> {
     let Some(browser) = browser() else {
         eprintln!("== skipped: {path} in a browser: neither Chromium nor Chrome is installed");
@@ -74,7 +76,8 @@ pub(crate) fn browse(path: &str, fragment: &str) -> Result<Option<String>, Strin
     Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// Checks that the pure crates build for a target without a standard library. Skips by name without the target.
+/// Checks that the pure crates build for a target without a standard library. Prints a message instead if the target is
+/// not installed.
 pub(crate) fn check_without_std() -> Outcome {
     if !has_target(BARE) {
         eprintln!("== skipped: pure crates without std: rustup target add {BARE}");

@@ -1,7 +1,7 @@
 //! The Python package: builds its wheel with maturin, installs it in an environment of its own, and runs its tests.
 //!
-//! The environment is `target/python/venv`. Only the first run, and a change of `python/tests/requirements.txt`, need the
-//! package index. A machine without Python or without the index skips this part by name.
+//! The environment is `target/python/venv`. Only the first run, and a change of `python/tests/requirements.txt`, need
+//! the package index. A machine without Python or without the index skips this part, with a message.
 
 use crate::{Outcome, leave_package, run};
 use std::path::{Path, PathBuf};
@@ -46,11 +46,11 @@ fn environment() -> Outcome {
     std::fs::write(&installed, &requirements).map_err(|error| format!("{}: {error}", installed.display()))
 }
 
-/// Builds the wheel in the profile and with the features of the tests, so that cargo compiles only the crate of the module
-/// after a run of the tests. Returns its path.
+/// Builds the wheel in the profile and with the features of the tests, so that after a run of the tests cargo compiles
+/// only the crate of the module. Returns the path of the wheel.
 fn wheel() -> Result<PathBuf, String> {
     let folder = Path::new(FOLDER).join("wheels");
-    // The name of a wheel contains the version, so that an earlier wheel may be another file.
+    // The name of a wheel contains the version, so an earlier version may have left a wheel of another name.
     let _ = std::fs::remove_dir_all(&folder);
     let folder = std::path::absolute(folder).map_err(|error| format!("{FOLDER}: {error}"))?;
     // In this folder, maturin finds the settings of the package in pyproject.toml.
@@ -71,7 +71,7 @@ fn wheel() -> Result<PathBuf, String> {
     wheel.map(|entry| entry.path()).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// Returns a program of the environment, by a path that holds in every folder.
+/// Returns a program of the environment, by its absolute path.
 fn program(name: &str) -> Command {
     let path = Path::new(FOLDER).join("venv/bin").join(name);
     Command::new(std::path::absolute(&path).unwrap_or(path))
@@ -81,8 +81,8 @@ fn program(name: &str) -> Command {
 mod tests {
     use std::fs;
 
-    /// A source distribution contains files below the folder of pyproject.toml only, so that links lead to the data that
-    /// the crates embed.
+    /// A source distribution contains only files below the folder of pyproject.toml, so links in that folder lead to
+    /// the data that the crates embed.
     #[test]
     fn a_source_distribution_includes_the_data_of_the_library() {
         let settings: toml::Table = fs::read_to_string("../python/pyproject.toml").unwrap().parse().unwrap();

@@ -39,13 +39,14 @@ const BUFFERED_JOBS: [(&str, &str); 13] = [
     ("timers-stride", "4ms"),
 ];
 
-/// Devices of the closed loop: name, latency in us, and bandwidth in MiB/s. They serve one request at a time. The limit of
-/// `null_blk` takes whole numbers, so that of the slowest is a twentieth of the first one's.
+/// Devices of the closed loop: name, latency in us, and bandwidth in MiB/s. They serve one request at a time.
+/// `null_blk` limits the bandwidth to whole numbers of MiB/s, so the slowest device has a twentieth of the reference's
+/// bandwidth instead of a sixteenth.
 const DEVICES: [(&str, u32, u32); 3] =
     [("reference", 250, 40), ("4-times-slower", 1000, 10), ("16-times-slower", 4000, 2)];
 
-/// Records the shipped workloads on a filesystem without a limit of the bandwidth and on [`DEVICES`], and compares the
-/// devices' recordings with the predictions from the first one.
+/// Records each shipped workload on a filesystem, without a bandwidth limit and on each of [`DEVICES`], and compares
+/// the recordings of the devices with predictions from the recording without a limit.
 pub(crate) fn close_the_loop(filesystem: &str) -> Outcome {
     run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = format!("target/closed-loop/{filesystem}");

@@ -103,7 +103,7 @@ pub(crate) fn messages(arguments: &[&str]) -> Result<Vec<Value>, String> {
     lines.map(|line| serde_json::from_slice(line).map_err(|e| format!("{command:?}: {e}"))).collect()
 }
 
-/// Returns the example that a message of cargo announces, if it does and the example runs in CI.
+/// Returns the example that a message of cargo announces; `None` if it announces none, or one that CI does not run.
 fn example(message: &Value) -> Option<Binary> {
     let (target, name) = (&message["target"], message["target"]["name"].as_str()?);
     let runs =
@@ -111,7 +111,7 @@ fn example(message: &Value) -> Option<Binary> {
     runs.then(|| executable(message, format!("--example {name}"))).flatten()
 }
 
-/// Returns the test binary that a message of cargo announces, if it does.
+/// Returns the test binary that a message of cargo announces; `None` if it announces none.
 fn binary(message: &Value) -> Option<Binary> {
     if message["profile"]["test"] != true {
         return None;

@@ -176,7 +176,7 @@ fn sources(findings: &mut Vec<String>) {
     }
 }
 
-/// Checks that every experiment is complete, and that every cell exists to which a profile was fitted.
+/// Checks that every experiment is complete, and that every cell exists on which a number of a profile was fitted.
 fn experiments(findings: &mut Vec<String>) {
     let mut cells = Vec::new();
     for folder in folders(Path::new("experiments")) {

@@ -9,7 +9,8 @@ use crate::pointer::{ArrayOut, BytesIn, BytesOut, In, Out, Text};
 use flashlab_device::{Duration, Fate, Instant, Io, IoError, PowerCut};
 use std::ffi::c_void;
 
-/// Last nanosecond of simulated time, after 146 years. It leaves room for the requests after it.
+/// Last nanosecond of simulated time to which a wait can advance: 146 years. The range above it is room for the
+/// requests that follow.
 pub(crate) const TIME_MAX: u64 = 1 << 62;
 
 /// A device, and the results of its last calls that C may still read.
@@ -185,7 +186,7 @@ exports! {
             device.check_length(length)?;
             Ok(device.device.write_durable(offset, data.get("data", length)?)?)
         }
-        /// Makes every completed request durable.
+        /// Makes every completed write durable.
         fn flashlab_device_flush(device: HandleRef<Device>) {
             Ok(device.lend("device")?.device.flush()?)
         }
@@ -239,7 +240,7 @@ exports! {
         /// Cuts the power now.
         fn flashlab_device_cut_power(device: HandleRef<Device>) {
             let mut device = device.lend("device")?;
-            // A planned cut that happened before is no longer the last one.
+            // An earlier planned cut is no longer the last one.
             device.device.take_planned_cut();
             device.cut = Some(device.device.cut_power()?);
             Ok(())
@@ -283,11 +284,11 @@ exports! {
             device.lend("device")?.device.restore_power();
             Ok(())
         }
-        /// Makes requests fail by a rule.
+        /// Adds a rule by which requests fail.
         fn flashlab_device_add_fault(device: HandleRef<Device>, rule: Text) {
             Ok(device.lend("device")?.device.add_fault(rule.get("rule")?)?)
         }
-        /// Removes all rules.
+        /// Removes all fault rules.
         fn flashlab_device_clear_faults(device: HandleRef<Device>) {
             device.lend("device")?.device.clear_faults();
             Ok(())

@@ -87,7 +87,8 @@ macro_rules! layout {
 }
 pub(crate) use layout;
 
-/// Runs the body of an exported function. Writes its error, or that of a panic, to `error` unless that is null.
+/// Runs the body of an exported function. Writes the error that the body returns, or that describes its panic, to
+/// `error` unless `error` is null.
 pub(crate) fn guard(
     function: &str,
     error: Out<FlashlabError>,
@@ -111,7 +112,7 @@ pub(crate) fn guard(
     }
 }
 
-/// Runs the body of an exported function that reports no error. After a panic, it returns the default value.
+/// Runs the body of an exported function that reports no error. Returns the default value if the body panics.
 pub(crate) fn guard_plain<R: Default>(body: impl FnOnce() -> R) -> R {
     let run = || {
         #[cfg(test)]

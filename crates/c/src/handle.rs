@@ -25,7 +25,8 @@ pub(crate) struct Handle<T> {
     value: UnsafeCell<T>,
 }
 
-/// A handle as C passes it: null, or a pointer that [`Place::put_handle`] returned and that was not closed since.
+/// A handle as C passes it: null, or a pointer that [`Place::put_handle`] passed to C and that has not been closed
+/// since.
 #[repr(transparent)]
 pub(crate) struct HandleRef<T>(*mut Handle<T>);
 

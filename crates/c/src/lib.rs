@@ -8,7 +8,8 @@
 //! - A function that can fail returns a code, and writes the code and a text to the caller's `flashlab_error`.
 //! - No panic crosses the boundary: `export.rs` generates every exported function with a guard around its body.
 //! - A null pointer, a misaligned pointer, an impossible length and an unknown constant are errors.
-//! - A handle in use, in a callback or in another thread, is an error as well (`handle.rs`).
+//! - Use of a handle that another call uses already, in a callback or on another thread, is an error as well
+//!   (`handle.rs`).
 //!
 //! Unsafe code is confined to four files: `pointer.rs` and `handle.rs` (pointers from C), `store.rs` (calls to C), and
 //! `export.rs` (names without mangling).

@@ -54,7 +54,7 @@ pub(crate) const TIMINGS: [(&str, Timing); 7] = [
 pub(crate) const SIGNALS: [(&str, Signal); 2] = [("3V3", Signal::V3_3), ("1V8", Signal::V1_8)];
 /// Values of `flashlab_ios.power`, in numeric order from 0.
 pub(crate) const POWERS: [(&str, Power); 3] = [("OFF", Power::Off), ("UP", Power::Up), ("ON", Power::On)];
-/// Values of the type of a response, in numeric order from 0.
+/// Values of the argument `response_type`, in numeric order from 0.
 pub(crate) const RESPONSES: [(&str, ResponseType); 7] = [
     ("NONE", ResponseType::None),
     ("R1", ResponseType::R1),
@@ -107,7 +107,7 @@ fn check_block(length: usize) -> Result<u32, Failure> {
     }
 }
 
-/// Returns the limit of a transfer. Fails if simulated time would end before the limit is reached.
+/// Converts the time limit of a transfer. Fails if simulated time would end before the limit is reached.
 fn limit(native: &Native, limit_ns: u64) -> Result<Duration, Failure> {
     wait(native.now(), limit_ns)
 }

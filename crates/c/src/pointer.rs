@@ -2,8 +2,9 @@
 //!
 //! Each type here is a raw pointer in the ABI, and only C creates its values (tests also create null pointers and
 //! pointers to values of their own). The header obliges the caller: a pointer is null or valid for its type, for the
-//! given length and for the time of the call; and an output does not overlap an input, except where the header permits
-//! it. Under this obligation the methods are safe: they check what can be checked, which is null, alignment and length.
+//! given length and for the duration of the call; and an output does not overlap an input, except where the header
+//! permits it. Under this obligation the methods are safe: they check what can be checked, which is null, alignment and
+//! length.
 
 #![allow(
     unsafe_code,
@@ -30,7 +31,7 @@ impl<T: Copy> In<T> {
     /// Returns the value.
     pub(crate) fn get(&self, name: &str) -> Result<T, Failure> {
         check(self.0, name)?;
-        // SAFETY: the pointer is not null and aligned, and the caller guarantees that it points to a `T`. Every bit
+        // SAFETY: the pointer is aligned and not null, and the caller guarantees that it points to a `T`. Every bit
         // pattern of the types in use is valid: they consist of integers, pointers and nullable function pointers.
         Ok(unsafe { self.0.read() })
     }
@@ -64,10 +65,10 @@ impl<T> Place<'_, T> {
         self.set(value);
     }
 
-    /// Writes a value that a later one replaces.
+    /// Writes the value and keeps the place, so that a later value can replace it.
     pub(crate) fn set(&mut self, value: T) {
-        // SAFETY: the pointer is not null and aligned, and the caller guarantees that the memory of a `T` is writable for
-        // the time of the call, which the lifetime of the place does not exceed. It need not be initialized.
+        // SAFETY: the pointer is aligned and not null, and the caller guarantees that the memory of a `T` is writable
+        // for the duration of the call, which the lifetime of the place does not exceed. It need not be initialized.
         unsafe { self.0.write(value) };
     }
 }
@@ -91,7 +92,7 @@ impl Text {
 pub(crate) struct BytesIn(*const c_void);
 
 impl BytesIn {
-    /// Returns the pointer of a structure that C passed.
+    /// Wraps a pointer from a structure that C passed.
     pub(crate) fn of(pointer: *const c_void) -> BytesIn {
         BytesIn(pointer)
     }
@@ -104,11 +105,11 @@ impl BytesIn {
         check(self.0.cast::<u8>(), name)?;
         check_length(length, name)?;
         // SAFETY: the pointer is not null, the length does not exceed the address space, and the caller guarantees that
-        // as many bytes are readable and do not change during the call.
+        // this many bytes are readable and do not change during the call.
         Ok(unsafe { std::slice::from_raw_parts(self.0.cast(), length) })
     }
 
-    /// Returns the pointer for [`exchange`].
+    /// Returns the pointer for [`exchange`]; `None` if it is null.
     pub(crate) fn bytes(&self) -> Option<*const u8> {
         (!self.0.is_null()).then_some(self.0.cast())
     }
@@ -127,7 +128,7 @@ impl BytesOut {
         check(self.0.cast::<u8>(), name)?;
         check_length(length, name)?;
         // SAFETY: the pointer is not null, the length does not exceed the address space, and the caller guarantees that
-        // as many bytes are writable. After `write_bytes` they are initialized.
+        // this many bytes are writable. After `write_bytes` they are initialized.
         Ok(unsafe {
             std::ptr::write_bytes(self.0.cast::<u8>(), 0, length);
             std::slice::from_raw_parts_mut(self.0.cast(), length)
@@ -148,7 +149,7 @@ pub(crate) fn exchange(
     let received = (!received.0.is_null()).then_some(received.0.cast::<u8>());
     for n in 0..length {
         // SAFETY: the caller guarantees that `length` bytes are readable at `sent` and writable at `received`. No
-        // reference to either exists, so that they may be the same memory.
+        // reference to either exists, so they may be the same memory.
         unsafe {
             let answer = exchange(sent.map_or(0xff, |sent| sent.add(n).read()));
             if let Some(received) = received {
@@ -171,8 +172,8 @@ impl<T: Copy> ArrayOut<T> {
         }
         check(self.0, name)?;
         let count = capacity.min(values.len());
-        // SAFETY: the pointer is not null and aligned, and the caller guarantees room for `capacity` elements, which do
-        // not overlap `values`, since these belong to the library.
+        // SAFETY: the pointer is aligned and not null, and the caller guarantees room for `capacity` elements, which do
+        // not overlap `values`, since the library owns `values`.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.0, count) };
         Ok(())
     }

@@ -22,7 +22,7 @@ use std::task::{Poll, Waker};
 pub struct Device {
     /// The device under a layer that injects errors.
     faults: Faults,
-    /// The part that answers at the times of a model; `None` for a device without timing.
+    /// The timed device beneath the layers; `None` for a device without timing.
     timed: Option<Arc<Timed>>,
     now: Instant,
     cut: Cut,
@@ -64,8 +64,8 @@ impl Device {
         }
     }
 
-    /// Returns a device that answers at the times of `model`, with bytes in `store`, which has the capacity of the model.
-    /// `seed` draws injected errors and the instants of power cuts.
+    /// Returns a device that answers at the times of `model`, with bytes in `store`, which has the capacity of the
+    /// model. Injected errors and the instants of power cuts are drawn from `seed`.
     pub fn of_model(model: Box<dyn Model>, store: Box<dyn Store>, seed: u64) -> Device {
         let timed = Arc::new(Timed::new(model, store));
         Device::new(timed.clone(), Some(timed), seed)
@@ -98,7 +98,7 @@ impl Device {
         self.execute(Io::Write { offset, data: bytes.to_vec().into(), durable: true }).map(drop)
     }
 
-    /// Makes every completed request durable.
+    /// Makes every completed write durable.
     pub fn flush(&mut self) -> Result<(), IoError> {
         self.execute(Io::Flush).map(drop)
     }

@@ -11,17 +11,17 @@ use std::fmt;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name of the device is wrong, or its files are. The text names the place and the way out.
+    /// The name of the device or one of its files is invalid. The text names the place and a remedy.
     Open(ServedError),
-    /// The name of a simulated device is wrong, or its files are. The text names the place and the way out.
+    /// The name of a simulated device or one of its files is invalid. The text names the place and a remedy.
     Device(DeviceError),
-    /// The device takes no SD commands.
+    /// The device does not accept SD commands.
     NotACard(String),
     /// The profiles that are part of the library cannot be read.
     Library(LibraryError),
-    /// A quirk is wrong.
+    /// A quirk is unknown or malformed.
     Quirk(QuirkError),
-    /// The device has no timing, so no power either.
+    /// The device has no timing, so its power cannot be cut.
     NoPower,
     /// The store of the bytes failed while the effects of a power cut were applied.
     Store(StoreError),

@@ -6,7 +6,7 @@
 //! - [`card`] opens an SD card that takes commands, for a host controller ([`sd::Native`]) or an SPI bus
 //!   ([`sd::spi::Spi`]). [`native`] and [`spi`] do both steps at once.
 //!
-//! Time advances only with the requests of the test and in [`Device::wait`], so a test of a time-out of a second takes
+//! Time advances only with the requests of the test and in [`Device::wait`], so a test of a one-second time-out takes
 //! microseconds. The same name, seed and requests give the same answers at the same nanoseconds.
 //!
 //! ```

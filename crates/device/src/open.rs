@@ -50,7 +50,8 @@ impl Options {
         Options { seed, ..self }
     }
 
-    /// Adds a quirk to a card: `busy=400ms`, `stuck-busy@CMD25#3`. A device without commands ignores quirks.
+    /// Adds a quirk of a card: `busy=400ms`, `stuck-busy@CMD25#3`. [`Options::device`] ignores quirks, because the
+    /// device that it opens takes no commands.
     pub fn quirk(mut self, quirk: &str) -> Result<Options, Error> {
         self.quirks.push(quirk.parse()?);
         Ok(self)

@@ -6,7 +6,7 @@ use flashlab_sim::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-/// Returns the value of an option or number as the command line has it. `True` and `False` become `yes` and `no`.
+/// Returns the value of an option or number in the form of the command line. `True` and `False` become `yes` and `no`.
 pub(crate) fn word(name: &str, value: &Bound<'_, PyAny>, [yes, no]: [&str; 2]) -> PyResult<String> {
     if value.is_none() {
         return Ok("none".to_owned());

@@ -11,8 +11,9 @@ use std::sync::Mutex;
 /// A virtual device with bytes, in simulated time: it can be slow, worn or faulty, and its power can be cut at any
 /// instant.
 ///
-/// ``name`` is that of ``Device``, or a device of ``flashlab serve`` with layers: ``memory:size=1M+delay:read=10ms``,
-/// ``sd/kingston+error:rate=0.01``. Requests that the device rejects raise ``flashlab.IoError``, which is an ``OSError``.
+/// ``name`` is a name as for ``Device``, or a device with layers as for ``flashlab serve``:
+/// ``memory:size=1M+delay:read=10ms``, ``sd/kingston+error:rate=0.01``. Requests that the device rejects raise
+/// ``flashlab.IoError``, which is an ``OSError``.
 #[pyclass(frozen, module = "flashlab")]
 pub(crate) struct BlockDevice {
     name: String,
@@ -53,7 +54,8 @@ impl BlockDevice {
     fn read<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.with(py, |device| {
             let capacity = device.geometry().capacity;
-            // The device rejects such a request, but only after the buffer was allocated.
+            // The device rejects a read beyond its end, but only after the buffer has been allocated. The capacity
+            // therefore bounds the buffer.
             let length = length.min(usize::try_from(capacity).unwrap_or(usize::MAX).saturating_add(1));
             let mut bytes = vec![0; length];
             device.read(offset, &mut bytes).map(|()| bytes)
@@ -61,7 +63,7 @@ impl BlockDevice {
         Ok(PyBytes::new(py, &bytes.map_err(|fault| io_error(py, fault))?))
     }
 
-    /// Write bytes at ``offset``. Only a flush makes them durable, or ``durable=True`` (FUA).
+    /// Write bytes at ``offset``. They become durable with a flush, or at once with ``durable=True`` (FUA).
     #[pyo3(signature = (offset, data, *, durable = false))]
     fn write(&self, py: Python<'_>, offset: u64, data: &Bound<'_, PyAny>, durable: bool) -> PyResult<()> {
         let data: Vec<u8> = bytes(data)?;
@@ -109,7 +111,7 @@ impl BlockDevice {
         self.with(py, |device| device.cut_power_during_write(nth)).map_err(error)
     }
 
-    /// Return the effect of a planned power cut like ``cut_power``; ``None`` if it has not happened.
+    /// Return the effect of a planned power cut in the form of ``cut_power``; ``None`` if the cut has not happened.
     fn take_planned_cut(&self, py: Python<'_>) -> Option<Vec<Undecided>> {
         self.with(py, Device::take_planned_cut).map(|cut| undecided(&cut))
     }
@@ -124,12 +126,12 @@ impl BlockDevice {
         self.with(py, |device| device.add_fault(rule)).map_err(error)
     }
 
-    /// Remove the rules of ``add_fault``.
+    /// Remove the rules that ``add_fault`` added.
     fn clear_faults(&self, py: Python<'_>) {
         self.with(py, Device::clear_faults);
     }
 
-    /// Return all counters of the device by name; empty without a model.
+    /// Return all counters of the device by name; empty if the device has no model.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (name, value) in self.with(py, |device| device.counters()) {

@@ -90,9 +90,9 @@ impl Device {
         Ok(device)
     }
 
-    /// Return the device that ``save`` wrote to a file, in the state of that time.
+    /// Return the device that ``save`` wrote to a file, in the state that it had then.
     ///
-    /// ``name`` is needed only if the device or its library moved since.
+    /// ``name`` is needed only if the device's profile or its library has moved since.
     #[classmethod]
     #[pyo3(signature = (path, name = None, *, fs = None, library = None))]
     fn load(
@@ -112,7 +112,7 @@ impl Device {
         })
     }
 
-    /// Write the state of the device to a file, from which ``Device.load`` and the command line start.
+    /// Write the state of the device to a file, from which ``Device.load`` and the command line can continue.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| {
             let mut steps = lock(&self.steps);
@@ -176,8 +176,8 @@ impl Device {
         })
     }
 
-    /// Let time pass, and return the completions in it: to the instant ``to``, by the time ``by`` (nanoseconds, or a
-    /// text such as ``"10ms"``), or without arguments until all submitted requests are complete.
+    /// Let time pass, and return the completions: until the instant ``to``, for the duration ``by`` (nanoseconds, or a
+    /// text such as ``"10ms"``), or, without arguments, until all submitted requests are complete.
     #[pyo3(signature = (*, to = None, by = None))]
     fn advance(
         &self,
@@ -211,8 +211,9 @@ impl Device {
     /// Submit many requests in one call and return their completions.
     ///
     /// ``ops`` is one operation for all requests, or one for each. ``offsets`` is a sequence, or an array of 64-bit
-    /// integers (``array.array("Q")``, NumPy), and so is ``lengths``, which may also be one number for all. With ``at``,
-    /// each request is submitted at its instant; without, as soon as fewer than ``depth`` requests are in flight.
+    /// integers (``array.array("Q")``, NumPy), and so is ``lengths``, which may also be one number for all. With
+    /// ``at``, each request is submitted at its instant; without ``at``, as soon as fewer than ``depth`` requests are
+    /// in flight.
     #[pyo3(signature = (ops, offsets, lengths = None, *, depth = 1, at = None))]
     fn submit_many(
         &self,

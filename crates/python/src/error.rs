@@ -31,7 +31,7 @@ pub(crate) fn io_error_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         let members = PyDict::new(py);
         members.set_item("__module__", "flashlab")?;
         members.set_item("__doc__", "A request that a device rejected, with its ``errno``.")?;
-        // The function for new exceptions takes one base only.
+        // PyO3's functions for new exceptions accept only one base class.
         let class = py.get_type::<PyType>().call1(("IoError", bases, members))?;
         Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
     };

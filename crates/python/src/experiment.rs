@@ -109,7 +109,7 @@ impl ExperimentResult {
     fn json(&self) -> String {
         json::results(&self.results)
     }
-    /// Return the same as dictionaries and lists.
+    /// Return the contents of ``json`` as dictionaries and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         loads(py, &self.json())
     }

@@ -1,4 +1,4 @@
-//! Fits: the numbers of a card from measurements.
+//! Fits: estimates of a card's numbers from measurements.
 
 use crate::error::error;
 use crate::interrupt;
@@ -90,7 +90,7 @@ impl Fit {
         self.fitted.cards.clone()
     }
 
-    /// Return the profile of a card as TOML, for ``Device("./card.toml")``. ``name`` is that of the product.
+    /// Return the profile of a card as TOML, for ``Device("./card.toml")``. ``name`` is the name of the product.
     #[pyo3(signature = (card = 0, *, name = None))]
     fn profile(&self, card: usize, name: Option<&str>) -> PyResult<String> {
         let Some(label) = self.labels.get(card) else {
@@ -105,7 +105,7 @@ impl Fit {
     fn json(&self) -> String {
         report::json(&self.fitted)
     }
-    /// Return the same as dictionaries and lists: numbers with intervals, cells, conclusions.
+    /// Return the contents of ``json`` as dictionaries and lists: numbers with intervals, cells, conclusions.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         loads(py, &self.json())
     }

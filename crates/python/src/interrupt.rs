@@ -1,6 +1,6 @@
 //! Long calls without the GIL, which end at Ctrl-C.
 //!
-//! While a call runs without the GIL, Python's handlers of signals wait. The call therefore attaches to the interpreter
+//! While a call runs without the GIL, Python's signal handlers wait. The call therefore attaches to the interpreter
 //! from time to time and lets them run; their exception, usually `KeyboardInterrupt`, ends the call.
 
 use flashlab_lab::progress::Progress;
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 /// Time between two checks for signals.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs `work` on this thread without the GIL. `work` stops soon after its progress is stopped, which a signal does.
+/// Runs `work` on this thread without the GIL. If a signal handler raises an exception, the progress stops, and `work`
+/// ends soon after.
 pub(crate) fn run<T: Send>(py: Python<'_>, work: impl FnOnce(&Progress) -> T + Send) -> PyResult<T> {
     let exception = Arc::new(Mutex::new(None));
     let (raised, last_check) = (exception.clone(), Mutex::new(now()));
@@ -35,8 +36,8 @@ pub(crate) fn run<T: Send>(py: Python<'_>, work: impl FnOnce(&Progress) -> T + S
     exception.map_or(Ok(value), Err)
 }
 
-/// Runs `work` on a thread of its own, for work that itself distributes over threads: only the thread of the caller can
-/// run the handlers of signals.
+/// Runs `work` on a thread of its own, for work that is itself spread over threads: only the caller's thread can run
+/// signal handlers, so it waits and runs them.
 pub(crate) fn run_on_thread<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Progress) -> T + Send,

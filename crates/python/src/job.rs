@@ -23,8 +23,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads the arguments of a call: a job, or options. Options alone describe one job with `direct=1`, unless they contain
-    /// `direct`: a caller means the device rather than the page cache above it.
+    /// Reads the arguments of a call: a job, or options. Options alone describe one job with `direct=1`, unless they
+    /// contain `direct`, because a caller usually means the device rather than the page cache above it.
     pub(crate) fn new(
         job: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,

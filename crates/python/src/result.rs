@@ -157,7 +157,7 @@ impl RunResult {
     fn json(&self) -> String {
         text(&self.invocation, &self.run, OutputFormat::Json)
     }
-    /// Return the same as dictionaries and lists.
+    /// Return the contents of ``json`` as dictionaries and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         loads(py, &self.json())
     }

@@ -15,9 +15,9 @@ use std::thread::JoinHandle;
 
 /// A device as a real block device over NBD, from ``__enter__`` to ``__exit__``.
 ///
-/// ``with serve("sd/kingston") as uri`` listens on a private Unix socket; ``socket=`` names one, and ``port=`` listens on
-/// localhost instead (0: a free port). ``speed`` is that of the device's time: 2 for twice as fast as a clock, 0 for
-/// never waiting. ``name`` may have layers, as in ``flashlab serve``.
+/// ``with serve("sd/kingston") as uri`` listens on a private Unix socket; ``socket=`` names one, and ``port=`` listens
+/// on localhost instead (0: a free port). ``speed`` is the speed of the device's time relative to a clock: 2 is twice
+/// as fast, and 0 never waits. ``name`` may have layers, as in ``flashlab serve``.
 #[pyclass(frozen, name = "serve", module = "flashlab")]
 pub(crate) struct Server {
     name: String,
@@ -122,7 +122,7 @@ impl Server {
         })
     }
 
-    /// End the server. Requests that it has received complete.
+    /// End the server, after the requests that it has received are complete.
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
         py.detach(|| lock(&self.running).take().map_or(Ok(()), Running::end))
@@ -142,7 +142,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(running) = lock(&self.running).take() {
-            // Nobody is left who could receive an error.
+            // No caller is left to receive an error.
             let _ = running.end();
         }
     }

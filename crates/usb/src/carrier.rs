@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use flashlab_sim::Instant;
 
-/// A session over one connection. It owns the device while it lasts. After each call that changes the session, the
+/// A session over one connection, which owns the device until it ends. After each call that changes the session, the
 /// caller queries `next_due` again.
 pub trait Carrier: Sized {
     /// The device whose transfers the session carries.
@@ -17,11 +17,11 @@ pub trait Carrier: Sized {
     fn begin(now: Instant, device: Self::Device, output: &mut Vec<u8>) -> Self;
     /// Processes the next bytes of the connection, split anywhere. Appends the answers to `output`.
     fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Error>;
-    /// Returns the instant of the next output, if no bytes are received before.
+    /// Returns the instant of the next output, unless bytes are received earlier.
     fn next_due(&self) -> Option<Instant>;
-    /// Appends the answers of all transfers that complete until `now`.
+    /// Appends the answers of all transfers that complete at or before `now`.
     fn advance(&mut self, now: Instant, output: &mut Vec<u8>);
-    /// Returns true if the session is over, because the protocol cannot express that the device left the bus.
+    /// Returns true if the session must end because the device has left the bus and the protocol cannot express that.
     fn is_over(&self) -> bool {
         false
     }

@@ -113,8 +113,8 @@ pub trait Device {
     fn responds(&mut self, _now: Instant) -> bool {
         true
     }
-    /// Returns the number of the device's connection to the bus, or `None` while it is not on the bus. A device that has
-    /// left the bus and returned has another number. Its session tells the host.
+    /// Returns the number of the device's connection to the bus, or `None` while it is not on the bus. The number
+    /// changes when the device leaves the bus and returns. The session reports the change to the host.
     fn connection(&self) -> Option<u32> {
         Some(0)
     }
@@ -131,8 +131,8 @@ pub trait Device {
     fn submit(&mut self, now: Instant, transfer: Transfer);
     /// Drops a transfer. Returns true if it was outstanding.
     fn cancel(&mut self, id: u64) -> bool;
-    /// Returns the instant at which the next transfer completes, if nothing else happens before.
+    /// Returns the instant at which the next transfer completes, unless something else happens earlier.
     fn next_due(&self) -> Option<Instant>;
-    /// Returns the next transfer that completes until `limit`.
+    /// Returns the next transfer that completes at or before `limit`.
     fn complete(&mut self, limit: Instant) -> Option<Completed>;
 }

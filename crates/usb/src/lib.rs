@@ -2,8 +2,8 @@
 //!
 //! - [`Device`] is the interface of a USB device: descriptors, control transfers, and bulk transfers that complete in
 //!   simulated time.
-//! - [`Vub300`] is such a device: the SD host controller VUB300, with a card of `flashlab-sd` in its slot. Every Linux
-//!   kernel includes its driver (`vub300`), which passes the commands of the kernel's mmc core to the card unchanged.
+//! - [`Vub300`] is such a device: the SD host controller VUB300, with a card of `flashlab-sd` in its slot. Mainline
+//!   Linux includes its driver (`vub300`), which passes the commands of the kernel's mmc core to the card unchanged.
 //! - [`MassStorage`] is a USB stick: SCSI over the bulk-only transport, with a [`Disk`] behind it.
 //! - [`usbredir`] carries a device to QEMU, [`usbip`] to the kernel of any Linux host.
 //!

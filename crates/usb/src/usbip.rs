@@ -8,9 +8,9 @@
 //! A connection either requests the list, or imports the single device and then carries its transfers. A message
 //! outside the protocol ends the connection, because the start of the next message is unknown.
 //!
-//! An import turns on the power of the device's port. If the device appears on the bus later, so does the answer. When
-//! the device leaves the bus, the connection ends, and Linux removes the device; another `usbip attach` brings it back.
-//! Linux' `vhci-hcd` resets its own ports only, so no reset reaches the device.
+//! An import turns on the power of the device's port. If the device appears on the bus only later, the answer waits
+//! until then. When the device leaves the bus, the connection ends, and Linux removes the device; another
+//! `usbip attach` brings it back. Linux' `vhci-hcd` resets its own ports only, so no reset reaches the device.
 
 use crate::descriptor::control;
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Transfer};
@@ -115,7 +115,7 @@ enum Import {
     None,
     /// The device has power, but is not yet on the bus.
     Requested,
-    /// The peer has the device, on the bus's connection of this number.
+    /// The peer has imported the device. The number is that of the device's connection to the bus.
     Done(u32),
 }
 

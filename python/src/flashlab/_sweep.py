@@ -19,9 +19,9 @@ Space = Union[Mapping[str, Iterable[Value]], Iterable[Mapping[str, Value]]]
 
 # Duration of a chunk. A scheduler that costs two milliseconds per task stays below half a per cent of it.
 CHUNK_SECONDS = 0.5
-# Largest number of points in a chunk: what the death of a worker can cost.
+# Largest number of points in a chunk, which is the most that the death of a worker can cost.
 CHUNK_POINTS = 1000
-# Number of times in a row that a broken executor is replaced without a further row.
+# Number of times in a row that the executor may break without a new row in between.
 ATTEMPTS = 3
 
 
@@ -42,8 +42,8 @@ def sweep(
 
     ``space`` is a grid, ``{"flash.t_prog": ["250us", "1ms"], "iodepth": [1, 4]}``, of which every combination is a
     point, or any iterable of points, ``{"iodepth": 4}``, such as the draws of a sampler. A name is an option of the job
-    or a number of the device; ``device``, ``seed`` and ``fs`` vary these. ``job`` is a command line, the text of a job
-    file (whose variables ``${bs}`` are then names), or a dictionary of options.
+    or a number of the device; the names ``device``, ``seed`` and ``fs`` vary the arguments of the same names. ``job``
+    is a command line, the text of a job file (whose variables ``${bs}`` are then names), or a dictionary of options.
 
     ``executor`` is an executor of ``concurrent.futures`` or a client of ``dask.distributed``; the default is one thread
     per processor. A function that returns an executor is called again when a worker's death breaks the executor.
@@ -78,7 +78,7 @@ def _points(space: Space) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Value:
-    """Return a number of NumPy as one of Python."""
+    """Return a NumPy number as a Python number."""
     return value.item() if hasattr(value, "item") else value
 
 
@@ -128,7 +128,7 @@ class _Run:
         self.points = 0
 
     def on_replaceable(self, make: Callable[[], Executor]) -> None:
-        """Run all points, on a new executor each time that the death of a worker breaks one."""
+        """Run all points, with a new executor whenever the death of a worker breaks one."""
         attempts = 0
         while True:
             before = self.stored
@@ -176,7 +176,7 @@ class _Run:
                 task.cancel()
 
     def _keep_finished(self, pending: dict[Any, int]) -> None:
-        """Store the rows of chunks that finished beside the one that failed."""
+        """Store the rows of the chunks that finished before another chunk failed."""
         for task, points in list(pending.items()):
             if task.done() and not task.cancelled() and task.exception() is None:
                 self._add(*task.result(), points)

@@ -1,9 +1,10 @@
 //! Proves that `include/flashlab.h` declares what the library exports.
 //!
-//! The tests write C programs from the Rust types and compile them with the header. An assignment of each exported
-//! function to a pointer of the type that Rust gives it fails to compile if the header declares another type. The same
-//! holds for a pointer to each field of each structure; sizes, offsets and constants are compared by static assertions.
-//! The functions that the header declares are then compared with those that the library exports.
+//! The tests write C programs from the Rust types and compile them with the header. The programs assign each exported
+//! function to a pointer of the type that the function has in Rust, which fails to compile if the header declares
+//! another type. They do the same with a pointer to each field of each structure. Static assertions compare sizes,
+//! offsets and constants. A further test compares the functions that the header declares with those that the library
+//! exports.
 
 use crate::code::{CODES, Code, FlashlabError};
 use crate::handle::HandleRef;
@@ -36,7 +37,7 @@ pub(crate) struct Export {
 pub(crate) struct Layout {
     pub(crate) name: &'static str,
     pub(crate) size: usize,
-    /// Name, offset, and the declaration of a pointer to the field, which is called `field`.
+    /// Name and offset of each field, and the declaration of a pointer to it; the pointer is called `field`.
     pub(crate) fields: Vec<(&'static str, usize, String)>,
 }
 
@@ -146,11 +147,11 @@ macro_rules! zeroed {
 zeroed! { bool: false; u8: 0; u32: 0; u64: 0; usize: 0; Code: Code::OK; }
 
 thread_local! {
-    /// True if the next exported function of this thread panics.
+    /// True if the next exported function that this thread calls is to panic.
     static PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics if the test of this thread has asked for it.
+/// Panics if the test on this thread has planned a panic.
 pub(crate) fn panic_if_planned() {
     assert!(!PANICS.take(), "planned");
 }

@@ -1,4 +1,4 @@
-//! Pointers of tests, and the checks.
+//! Tests of the checks, and pointers to values of tests.
 
 use super::*;
 use crate::code::Code;

@@ -28,7 +28,7 @@ pub(crate) fn prefix() -> &'static Path {
     })
 }
 
-/// Compiles a program from sources of the crate, with the library as a shared one.
+/// Compiles a program from sources of the crate and links it with the shared library.
 pub(crate) fn compile(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let library = prefix().join("lib");

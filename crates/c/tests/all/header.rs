@@ -4,7 +4,7 @@ use crate::build::{STRICT, compile, expect_success, folder, output, prefix, run}
 use std::path::Path;
 use std::process::Command;
 
-/// A program that is C and C++.
+/// A program that is valid in C and in C++.
 const PROGRAM: &str = "#include <flashlab.h>\n#include <flashlab.h>\n\
     int main(void) { return flashlab_version()[0] == 0 || flashlab_device_flush(NULL, NULL) != FLASHLAB_ERROR_NULL; }\n";
 
@@ -81,7 +81,7 @@ fn pkg_config_gives_the_options_for_both_libraries() {
         let mut command = Command::new("cc");
         command.arg(&source).args(options(arguments)).arg("-o").arg(&program);
         if name == "static" {
-            // Leaves the linker no shared library to choose.
+            // Offers the linker no shared library.
             let only = Path::new(env!("CARGO_TARGET_TMPDIR")).join("only-static");
             std::fs::create_dir_all(&only).unwrap();
             let _ = std::fs::remove_file(only.join("libflashlab.a"));

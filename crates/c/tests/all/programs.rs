@@ -54,7 +54,7 @@ fn valgrind_finds_no_error_and_no_leak_in_the_library() {
     }
 }
 
-/// Compiles the power-cut test with littlefs, which is not written for the strict warnings.
+/// Compiles the power-cut test together with littlefs.
 fn littlefs() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -63,7 +63,8 @@ fn littlefs() -> &'static PathBuf {
         compile("littlefs_power", &sources, &options)
     })
 }
-/// Device, seed, and distance between the cuts of the quick form. Opening the drive takes half a second in a debug build.
+/// Device, seed, and number of writes from one cut to the next in the quick form. Opening the NVMe drive takes half a
+/// second in a debug build.
 const LITTLEFS: [(&str, &str, &str); 3] =
     [("sd/kingston", "1", "1"), ("emmc/typical-16gb", "2", "4"), ("nvme/p32a80", "3", "60")];
 

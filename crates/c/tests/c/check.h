@@ -18,7 +18,7 @@ static flashlab_error error;
         } \
     } while (0)
 
-/* The call, whose last argument is &error, returns the code, and the error contains the same code and the text. */
+/* Checks that the call, whose last argument is &error, returns the code, and that error has that code and the text. */
 #define FAILS(call, expected, part) \
     do { \
         flashlab_code code_ = (call); \

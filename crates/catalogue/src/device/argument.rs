@@ -40,7 +40,7 @@ pub enum ArgumentProblem {
     Ambiguous {
         /// The key as written.
         key: String,
-        /// Paths of these parameters.
+        /// Paths of the parameters that the key can mean.
         of: Vec<&'static str>,
     },
     /// The parameter belongs to another kind of profile.
@@ -52,7 +52,7 @@ pub enum ArgumentProblem {
     },
     /// The key is set twice.
     DuplicateKey {
-        /// The parameter, `host` or `state`.
+        /// Path of the parameter, or `host` or `state`.
         path: &'static str,
     },
     /// The value is `none`, but the parameter is mandatory.

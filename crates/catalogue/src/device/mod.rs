@@ -212,13 +212,13 @@ impl Device {
     }
 
     /// Builds the device as [`Device::build`] does, but without the host's software time, for callers with a host of
-    /// their own. Memory that a host lends to a drive remains.
+    /// their own. A drive keeps its host memory buffer.
     pub fn build_without_host(&self, seed: u64) -> Box<dyn Model> {
         self.restored(self.hardware.build_without_host(self.medium_seed(seed)))
     }
 
     /// Builds the card without its host, with the medium of `seed` or in the state that the argument names. The card
-    /// stores data in `store`, or no data at all. Returns `None` if the device is not a card.
+    /// stores data in `store`; without a store, it keeps no data. Returns `None` if the device is not a card.
     pub fn card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
         let mut card = self.hardware.build_card(self.medium_seed(seed), store)?;
         if let Some(state) = &self.state {
@@ -248,7 +248,7 @@ impl Device {
         hardware.downcast_ref()
     }
 
-    /// Returns true if the device is timed. Cards without timing exist to compare commands with; a table of times
+    /// Returns true if the device is timed. Cards without timing serve to compare logs of commands; a table of times
     /// leaves them out.
     pub(crate) fn is_timed(&self) -> bool {
         self.hardware.is_timed()

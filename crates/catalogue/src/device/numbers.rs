@@ -59,8 +59,8 @@ impl Numbers {
         Numbers { set, removed: removed.collect() }
     }
 
-    /// Fills the parts with the numbers and checks them. Each profile alone passed the same checks when it was read, so an
-    /// error results from the argument.
+    /// Fills the parts with the numbers and checks them. Each profile alone passed the same checks when it was read, so
+    /// the argument causes any error here.
     pub(super) fn parts(
         &self,
         argument: &Argument,

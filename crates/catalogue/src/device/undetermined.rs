@@ -1,8 +1,9 @@
-//! Numbers that no measurement determines, and the devices with other values that show if a result depends on them.
+//! Numbers that no measurement determines, and devices with other values, which show whether a result depends on these
+//! numbers.
 //!
 //! A profile marks such a number with the source `undetermined`. A run depends on the number if another value changes
-//! the result. The other values of a quantity are its half and its double; of a choice, each other word. Only numbers
-//! that change the result are reported, by whatever mechanism they do so.
+//! the result. The other values of a quantity are its half and its double; of a choice, each other word. Reports list
+//! only the numbers that change the result, whatever the mechanism.
 
 use super::Device;
 use crate::library::Library;

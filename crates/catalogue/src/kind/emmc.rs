@@ -1,5 +1,5 @@
-//! eMMC devices: the array and the translation layer of a card behind eight data lines. Only their timing is simulated,
-//! so they have no registers; the command level will have a module of its own in `sd`.
+//! eMMC devices: the array and the translation layer of a card behind eight data lines. Only their timing is simulated.
+//! They have no registers, because their commands are not simulated.
 
 use super::card::{self, CardInHost, Registers};
 use super::{Definition, DeviceKind, Hardware, Parts, Role, machine};

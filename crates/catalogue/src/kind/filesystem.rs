@@ -1,4 +1,4 @@
-//! Filesystems. The registry of models in `host` declares their parameters.
+//! Filesystems. The registry of models in the crate `host` declares their parameters.
 
 use super::{Definition, Parts, Role};
 use crate::profile::parameter::{Field, Parameter};

@@ -83,12 +83,12 @@ pub trait Hardware: Any + fmt::Debug + Send + Sync {
     /// Builds a new device in its host with the medium of `seed`.
     fn build(&self, seed: u64) -> Box<dyn Model>;
 
-    /// Builds a new device as [`build`](Hardware::build) does, but without the host's software time. Memory that the
-    /// host lends to the device remains.
+    /// Builds a new device as [`build`](Hardware::build) does, but without the host's software time. A drive keeps its
+    /// host memory buffer.
     fn build_without_host(&self, seed: u64) -> Box<dyn Model>;
 
-    /// Builds a new card at the level of commands, which stores data in `store`, or no data at all. Returns `None` if
-    /// the device is not a card.
+    /// Builds a new card at the level of commands. The card stores data in `store`; without a store, it keeps no data.
+    /// Returns `None` if the device is not a card.
     fn build_card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
         let _ = (seed, store);
         None
@@ -243,7 +243,7 @@ impl fmt::Debug for Kind {
 pub struct Parts(Vec<Box<dyn Any>>);
 
 impl Parts {
-    /// Returns the structs of all kinds, in which nothing is set. Their zeros fail the checks.
+    /// Returns the structs of all kinds without any parameter set. The zeros in them fail the checks.
     pub fn blank() -> Parts {
         let mut parts = Parts(Vec::new());
         for definition in REGISTRY {
@@ -252,7 +252,7 @@ impl Parts {
         parts
     }
 
-    /// Inserts a struct, unless another kind has inserted one of its type.
+    /// Inserts a struct, unless another kind has inserted one of the same type.
     fn insert<T: Any>(&mut self, part: T) {
         if !self.0.iter().any(|other| other.is::<T>()) {
             self.0.push(Box::new(part));

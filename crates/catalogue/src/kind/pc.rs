@@ -4,7 +4,7 @@ use super::{Definition, Parts, Role, page_cache};
 use crate::profile::parameter::*;
 use flashlab_nvme::SsdParameters;
 
-/// A machine with a slot for an SSD. Its one number, the memory that it lends, is a parameter of the drive.
+/// A machine with a slot for an SSD. The host memory that it lends is stored with the drive's parameters.
 pub(super) static KIND: Definition = Definition {
     name: "pc",
     noun: "a pc",

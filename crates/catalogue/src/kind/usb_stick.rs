@@ -84,7 +84,7 @@ impl StickInPort {
     }
 }
 
-/// Returns the path in a stick's profile of a parameter that cards call by another path.
+/// Returns the path in a stick's profile for a parameter that the model of a card names differently.
 fn profile_path(path: &'static str) -> &'static str {
     match path {
         "card.capacity" => "stick.capacity",

@@ -1,5 +1,5 @@
-//! Reads a library's files from disk. The size, the number and the depth of files are limited; every error names its
-//! path.
+//! Reads a library's files from disk. The number, the size and the folder depth of the files are limited. Every error
+//! names the path.
 
 use super::LibraryError;
 use flashlab_block::read_whole;

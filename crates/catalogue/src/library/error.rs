@@ -154,9 +154,9 @@ impl From<LibraryError> for HostError {
 /// An inconsistency between profiles.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Inconsistency {
-    /// The host that a card names has no profile.
+    /// The host that a device names has no profile.
     NoHost {
-        /// The card's file.
+        /// The device's file.
         file: String,
         /// The host.
         unknown: UnknownName,

@@ -75,7 +75,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Adds the profile of a device whose file has these bytes. It replaces a profile of the same name.
+    /// Parses `bytes` as the profile of the device `name` and adds it. A profile of the same name is replaced.
     pub fn add_device(&mut self, name: &str, bytes: &[u8]) -> Result<(), LibraryError> {
         let path = format!("{name}.toml");
         check_name(name, &path)?;
@@ -174,8 +174,8 @@ impl Library {
         })
     }
 
-    /// Looks up a host of any kind by the name that users write, `raspberry-pi-4`, or reads the profile of a path that
-    /// ends in `.toml`. The error suggests a similar name.
+    /// Looks up a host of any kind by the name that users write, `raspberry-pi-4`, or reads the file if `name` is a
+    /// path that ends in `.toml`. The error suggests a similar name.
     pub fn host(&self, name: &str) -> Result<Cow<'_, Profile>, HostError> {
         if name.ends_with(".toml") {
             let profile =

@@ -19,7 +19,7 @@ pub struct Parameter {
     pub path: &'static str,
     /// Description in one sentence.
     pub meaning: &'static str,
-    /// Meaning of a profile without the parameter; `None` if the parameter is mandatory.
+    /// Meaning of the parameter's absence from a profile; `None` if the parameter is mandatory.
     pub default_meaning: Option<&'static str>,
     /// Least and greatest accepted value in base units. The range bounds simulated time and memory. The checks of the
     /// parameter structs reject values that are physically impossible.
@@ -309,8 +309,9 @@ pub(crate) const ANY: (u64, u64) = (0, u64::MAX);
 
 pub(crate) use {choice, mandatory, optional, parameter, text};
 
-/// All parameters in the order of display: those of devices before those of hosts and filesystems. Tables that only one
-/// kind of device has come before tables that several share.
+/// All parameters in the order of display: those of devices before those of hosts and filesystems. Among devices, the
+/// first tables of all kinds come first, then all second tables, and so on. A parameter that several kinds share
+/// appears once.
 static TABLE: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
     let mut all: Vec<Parameter> = Vec::new();
     let mut add = |kind: Kind, table: &[Parameter]| {

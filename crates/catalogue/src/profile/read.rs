@@ -15,7 +15,8 @@ type Span = Range<usize>;
 /// Keys at the top of a profile, before its sections.
 const HEAD: [&str; 5] = ["kind", "name", "model", "host", "notes"];
 
-/// Limit for reported mistakes. The search for the position of each takes time, and readers mend the first ones first.
+/// Limit for reported mistakes. The search for the position of each takes time, and readers fix the first mistakes
+/// first.
 const MISTAKES_MAX: usize = 100;
 
 pub(super) fn profile(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
@@ -203,7 +204,7 @@ impl Reader<'_> {
         self.report(span, Problem::MissingKey { path: path.to_owned(), expected: expected.to_owned() });
     }
 
-    /// Returns a text at the top; rejects an empty text.
+    /// Returns the text of a key at the top of the profile; rejects an empty text.
     fn head(&mut self, root: &[Entry<'_>], key: &str) -> Option<String> {
         let entry = root.iter().find(|e| e.key == key && !key.is_empty())?;
         self.words(entry, key)

@@ -4,15 +4,15 @@ use crate::provenance::ParameterKind;
 use serde::Deserialize;
 use std::fmt;
 
-/// The provenance of a number. For the numbers that an experiment sets by key, the experiment names it in the same form
+/// The provenance of a number. An experiment states the provenance of the numbers that it sets by key in the same form
 /// as a profile.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The number was adjusted until these cells of an experiment agreed with the publication. It is a free parameter.
     Fitted(Vec<String>),
-    /// The number was chosen because devices of the kind are like this. It is the same in all profiles of one published
-    /// table and counts as one free parameter.
+    /// The number was chosen because it is typical of devices of this kind. It is the same in all profiles of one
+    /// published table and counts as one free parameter.
     Typical(String),
     /// A specification states the number.
     Spec(String),
@@ -41,7 +41,8 @@ impl Source {
     pub const WORDS: [&str; 7] =
         ["fitted", "typical", "spec", "measured", "catalogue", "follows", "undetermined"];
 
-    /// Returns the source that a word and its text denote. `fitted` has a list of cells instead and is not accepted.
+    /// Returns the source that a word and its text denote. `fitted` is not accepted, because a list of cells follows it
+    /// instead of a text.
     pub(crate) fn of(word: &str, text: String) -> Option<Source> {
         Some(match word {
             "typical" => Source::Typical(text),

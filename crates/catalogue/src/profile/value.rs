@@ -260,7 +260,7 @@ pub enum ValueError {
         /// Maximum of the range.
         most: String,
     },
-    /// The text does not have the form of the register's text.
+    /// The text does not have the form that the register requires.
     NotThatText {
         /// The text as written.
         found: String,

@@ -1,4 +1,4 @@
-//! Checks that the figures in the bounds of experiments/hmb match the closed form with the current profile.
+//! Checks that the figures in the bounds of experiments/hmb match the closed form for the current profile.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;

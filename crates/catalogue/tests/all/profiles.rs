@@ -164,7 +164,7 @@ fn a_host_is_found_by_its_name_or_the_path_of_its_profile() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/host/raspberry-pi-4.toml");
     let by_name = library.host("raspberry-pi-4").unwrap().into_owned();
     assert_eq!(library.host(file).unwrap().numbers, by_name.numbers);
-    // A host of another kind, without the caller naming the kind.
+    // The look-up also finds a host of another kind, which the caller does not name.
     assert!(library.host("raspberry-pi-4-usb").is_ok());
     let unknown = library.host("raspbery-pi-4").unwrap_err().to_string();
     assert_eq!(unknown, "no host raspbery-pi-4; did you mean raspberry-pi-4? `flashlab devices` lists all");

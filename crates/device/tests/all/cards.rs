@@ -55,7 +55,7 @@ fn a_device_that_takes_no_commands_is_not_a_card() {
     }
 }
 
-/// A store of the test's own: pages in a map.
+/// A store of the test's own: bytes in a map.
 #[derive(Clone, Default)]
 struct Sparse(Arc<Mutex<BTreeMap<u64, u8>>>);
 

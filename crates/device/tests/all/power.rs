@@ -1,4 +1,4 @@
-//! Power cuts at any instant, judged by every version that the contract permits.
+//! Power cuts at any instant. The data afterwards must be a version that the contract permits.
 
 use flashlab_device::{Device, Duration, Error, Fate, Io, IoError, Options, device};
 use proptest::prelude::*;

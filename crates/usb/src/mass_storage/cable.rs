@@ -26,9 +26,9 @@ pub(super) enum PowerChange {
 /// The connection of a stick to its port.
 #[derive(Clone, Debug)]
 pub(super) struct Cable {
-    /// The port supplies power.
+    /// True if the port supplies power.
     port_has_power: bool,
-    /// The plug is in the port.
+    /// True if the plug is in the port.
     is_plugged: bool,
     state: State,
     /// Number of times that the stick has appeared on the bus.
@@ -80,7 +80,7 @@ impl Cable {
         }
     }
 
-    /// Begins the start of the stick, whose power came on at `now`.
+    /// Starts the stick, whose power came on at `now`; it appears on the bus after `appears_after`.
     pub(super) fn start(&mut self, now: Instant, appears_after: Duration) {
         self.state = State::Starting(now.saturating_add(appears_after));
         self.appear(now);

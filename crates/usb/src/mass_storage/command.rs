@@ -1,4 +1,4 @@
-//! Command descriptor blocks (CDB) of SPC-4 and SBC-3, as far as hosts send them to a USB stick.
+//! The command descriptor blocks (CDB) of SPC-4 and SBC-3 that hosts send to a USB stick.
 
 use super::sense::Sense;
 
@@ -36,7 +36,7 @@ pub(super) struct ModeQuery {
     pub(super) subpage: u8,
     /// Page control: current, changeable, default or saved values.
     pub(super) control: u8,
-    /// The header of MODE SENSE(10), which is longer than that of MODE SENSE(6).
+    /// True for MODE SENSE(10), whose header is longer than that of MODE SENSE(6).
     pub(super) long: bool,
 }
 

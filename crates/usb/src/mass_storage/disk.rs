@@ -19,7 +19,7 @@ pub enum Operation {
         offset: u64,
         /// Bytes to write.
         bytes: Vec<u8>,
-        /// The operation ends only when the bytes are durable (FUA).
+        /// True if the operation ends only when the bytes are durable (FUA).
         durable: bool,
     },
     /// Makes all completed writes durable.

@@ -1,5 +1,5 @@
 //! The data of one command: the bytes that the host expects to transfer (the wrapper's length), and the bytes that the
-//! command has. Section 6.7 of the transport lists the thirteen cases.
+//! command transfers. Section 6.7 of the transport lists the thirteen cases.
 
 use super::PIECE;
 use super::bot::{CommandStatus, CommandWrapper, status};
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PhaseError;
 
-/// Rest of the work of a command.
+/// Remaining work of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Task {
     /// Sends the bytes of `ready`, then `left` bytes that are read from the disk from `offset` on.
@@ -63,10 +63,10 @@ pub(super) struct Exchange {
     /// Length in bytes of the read or write in progress.
     in_progress: u32,
     pub(super) task: Task,
-    /// The data comes from the disk.
+    /// True if the data comes from the disk.
     pub(super) is_read: bool,
     is_done: bool,
-    /// The device has already halted the endpoint of the data.
+    /// True if the device has already halted the data endpoint.
     is_cut: bool,
 }
 
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// Begins the work of the command, if the host's expectation permits it.
+    /// Begins the work of the command, if the host expects enough data in the right direction.
     pub(super) fn begin(&mut self, work: Work) -> Result<(), PhaseError> {
         match work {
             Work::Nothing => {}
@@ -130,7 +130,7 @@ impl Exchange {
         status(self.tag, self.expected - self.processed, outcome)
     }
 
-    /// Takes the bytes of a transfer to the host of at most `length` bytes. Returns `None` if they are not ready.
+    /// Takes the bytes for a transfer of at most `length` bytes to the host. Returns `None` if they are not ready.
     pub(super) fn take(&mut self, length: u32) -> Option<Vec<u8>> {
         let Task::Send { ready, left, .. } = &mut self.task else { return None };
         let count = ready.len().min(length as usize);

@@ -1,15 +1,15 @@
 //! A USB stick: SCSI commands over the bulk-only transport (USB Mass Storage Class, Bulk-Only Transport, revision 1.0),
 //! as Linux's `usb-storage` and U-Boot use them.
 //!
-//! A command arrives as a wrapper on one bulk endpoint, its data crosses in one of the two directions, and a status wrapper
-//! ends it. If a command transfers less data than the host expects, the device halts the endpoint of the data, and the
-//! host ends the halt (section 6.7). After an invalid wrapper both endpoints are halted until a reset recovery (section
-//! 6.6.1).
+//! A command arrives as a wrapper on one bulk endpoint, its data crosses in one of the two directions, and a status
+//! wrapper ends it. If a command transfers less data than the host expects, the device halts the data endpoint, and the
+//! host clears the halt (section 6.7). After an invalid wrapper both endpoints are halted until a reset recovery
+//! (section 6.6.1).
 //!
 //! Timing: the disk decides how long its operations take. Wrappers and descriptive commands take no time.
 //!
-//! The stick can be pulled out of its port and plugged in again while a session lasts, and [`StickQuirk`]s make it a bad
-//! one.
+//! The stick can be pulled out of its port and plugged in again while a session lasts, and [`StickQuirk`]s make it
+//! misbehave.
 //!
 //! Not modelled: several logical units, USB Attached SCSI, SuperSpeed, protection information, VERIFY of the medium
 //! (only the range is checked).
@@ -86,7 +86,7 @@ pub struct MassStorage<D> {
     descriptors: Descriptors,
     cable: Cable,
     quirks: StickQuirks,
-    /// The stick answers, although it has the quirk [`StickQuirk::NeedsReset`].
+    /// True if a reset of the port has woken the stick, which has the quirk [`StickQuirk::NeedsReset`].
     is_awake: bool,
     /// Instant of the last request since power-up that the stick did not answer because of this quirk.
     ignored_at: Option<Instant>,
@@ -144,8 +144,8 @@ impl<D: Disk> MassStorage<D> {
         let change = self.cable.set_plugged(plugged);
         self.power_changed(now, change);
     }
-    /// Cuts the power of a connected stick, which drops off the bus and returns after `time`. Returns false if the host
-    /// does not see the stick, so that nothing happens.
+    /// Cuts the power of a connected stick, which drops off the bus and returns after `time`. Returns false without
+    /// effect if the host does not see the stick.
     pub fn drop_off(&mut self, now: Instant, time: Duration) -> bool {
         let is_connected = self.cable.connection().is_some();
         if is_connected {
@@ -175,7 +175,7 @@ impl<D: Disk> MassStorage<D> {
         self.quirks.planned()
     }
 
-    /// Passes the quirks that commands see to the logical unit.
+    /// Passes the quirks that affect commands to the logical unit.
     fn apply_quirks(&mut self) {
         let is_read_only = self.disk().is_read_only() || self.quirks.is_write_protected();
         self.transport.unit.reported_capacity = self.quirks.capacity();
@@ -193,13 +193,13 @@ impl<D: Disk> MassStorage<D> {
         }
     }
 
-    /// Returns the instant of the next event that is no transfer: a quirk becomes active, or the stick appears on the
+    /// Returns the instant of the next event other than a transfer: a quirk becomes active, or the stick appears on the
     /// bus.
     fn next_event(&self) -> Option<Instant> {
         self.cable.next_due().into_iter().chain(self.quirks.next_due()).min()
     }
 
-    /// Handles the events until `now`.
+    /// Handles the events at or before `now`.
     fn handle_events(&mut self, now: Instant) {
         if self.cable.returns(now) {
             self.power_changed(now, Some(PowerChange::On));

@@ -14,7 +14,7 @@ use flashlab_sim::Instant;
 /// Largest number of bytes from the host that wait for the device. Further transfers fail.
 const WAITING_MAX: usize = 4 << 20;
 
-/// Part of the transport that comes next.
+/// Phase of the bulk-only protocol.
 #[derive(Clone, Debug)]
 enum Phase {
     /// The device waits for a command.
@@ -33,7 +33,7 @@ enum DiskUse {
     Idle,
     /// An operation of the current command is in progress.
     Current,
-    /// An operation is in progress whose command was abandoned by a reset.
+    /// An operation is in progress, but a reset has abandoned its command.
     Abandoned,
 }
 
@@ -104,7 +104,7 @@ impl<D: Disk> Transport<D> {
         self.unit.reset();
     }
 
-    /// Handles a reset of the transport. It preserves halts, which the host ends next (section 3.1).
+    /// Handles a reset of the transport. The reset preserves halts, which the host clears next (section 3.1).
     pub(super) fn reset(&mut self, now: Instant) {
         self.phase = Phase::Command;
         self.abandon();
@@ -387,7 +387,7 @@ impl<D: Disk> Transport<D> {
         self.completed.front().map(|completed| completed.at).into_iter().chain(disk).min()
     }
 
-    /// Returns the next transfer that completes until `limit`. Executes at most one operation of the disk.
+    /// Returns the next transfer that completes at or before `limit`. Executes at most one operation of the disk.
     pub(super) fn complete(&mut self, limit: Instant) -> Progress {
         if let Some(completed) = self.completed.pop_front_if(|completed| completed.at <= limit) {
             return Progress::Completed(completed);
@@ -402,7 +402,7 @@ impl<D: Disk> Transport<D> {
     }
 }
 
-/// Progress of the transport until a given instant.
+/// Progress of the transport up to a given instant.
 #[derive(Debug)]
 pub(super) enum Progress {
     /// A transfer is complete.

@@ -32,7 +32,7 @@ pub(super) enum Work {
 pub(super) struct Unit {
     /// Sense data of the last failed command.
     sense: Sense,
-    /// Condition that the next command reports, unless it may not fail for that reason.
+    /// Unit attention condition that the next command reports, unless the command is exempt (INQUIRY, REPORT LUNS).
     attention: Option<Sense>,
     is_ejected: bool,
     /// Instant at which the medium becomes ready.
@@ -164,7 +164,7 @@ fn bytes(blocks: Blocks, geometry: &Geometry) -> Result<(u64, u64), Sense> {
 pub(super) fn unmap_ranges(list: &[u8], geometry: &Geometry) -> Result<VecDeque<(u64, u64)>, Sense> {
     let header = list.get(..8).ok_or(Sense::PARAMETER_LIST_LENGTH)?;
     let announced = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    // A list that is cut off contains the descriptors that are complete.
+    // Of a truncated list, only the complete descriptors count.
     let descriptors = &list[8..list.len().min(8 + announced)];
     let mut ranges = VecDeque::new();
     for descriptor in descriptors.chunks_exact(16) {

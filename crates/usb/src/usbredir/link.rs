@@ -10,10 +10,10 @@ pub(super) enum Announcement {
 /// The connection that the peer knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
-    /// Number of the device's connection that was announced, if the peer sees the device.
+    /// Number of the connection that was announced last; `None` while the peer does not see the device.
     announced: Option<u32>,
-    /// The peer has not yet acknowledged a disconnection. Until then it may send packets for the old connection, so a new
-    /// one is not announced.
+    /// True if the peer has not yet acknowledged a disconnection. Until then it may send packets for the old
+    /// connection, so a new one is not announced.
     awaits_acknowledgement: bool,
 }
 
@@ -28,8 +28,8 @@ impl Link {
         self.awaits_acknowledgement = false;
     }
 
-    /// Returns the next announcement about `connection`, the number of the device's present connection. With
-    /// `is_acknowledged`, the peer acknowledges disconnections.
+    /// Returns the next announcement about `connection`, the number of the device's present connection.
+    /// `is_acknowledged` tells if the peer acknowledges disconnections.
     pub(super) fn update(&mut self, connection: Option<u32>, is_acknowledged: bool) -> Option<Announcement> {
         if self.announced == connection {
             return None;

@@ -42,7 +42,7 @@ const PACKET_MAX: usize = 4 << 10;
 /// The reason why a session ends: the peer does not speak usbredir, or rejects the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionError {
-    /// The type of the first packet, which was not a hello.
+    /// The first packet was not a hello, but had this type.
     NoHello(u32),
     /// A packet of this type does not exist, does not go in this direction, or was not offered.
     Unexpected(u32),
@@ -94,7 +94,7 @@ pub struct Session<D> {
     device: D,
     /// Bytes of an incomplete packet.
     input: Vec<u8>,
-    /// Capabilities of both sides; `None` before the peer's hello.
+    /// Capabilities that both sides have; `None` before the peer's hello.
     common: Option<Capabilities>,
     link: Link,
     configuration: u8,
@@ -292,7 +292,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// Tells the peer that the device appeared on the bus or left it, if it did.
+    /// Tells the peer if the device has appeared on the bus or left it.
     fn announce(&mut self, output: &mut Vec<u8>) {
         if self.common.is_none() {
             return;

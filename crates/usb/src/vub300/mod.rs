@@ -5,7 +5,7 @@
 //! blocks with CMD12, and waits while a card signals busy after R1b. It learns the bus width from the ACMD6 that passes
 //! through it, and selects high-speed timing above 25 MHz.
 //!
-//! Timing: transfers on the wires and the card's operations take the time that their models say, counted from the
+//! Timing: transfers on the wires and the card's operations take the time that their models give, counted from the
 //! driver's request. A data transfer completes when its last byte has crossed the wires; a response is available when
 //! the card has finished.
 //!
@@ -215,7 +215,7 @@ impl Vub300 {
         self.native.set_ios(&self.ios);
     }
 
-    /// Makes this the pending response; the adapter holds only one.
+    /// Makes `packet` the pending response. The adapter holds only one response.
     fn respond(&mut self, packet: Vec<u8>) {
         self.responses.clear();
         self.responses.ready.push_back((self.native.now(), packet));
@@ -274,7 +274,7 @@ impl Vub300 {
         }
     }
 
-    /// Learns the bus width from an ACMD6 that passes.
+    /// Learns the bus width from an ACMD6 that passes through the adapter.
     fn snoop(&mut self, command: Command, application: bool) {
         if application && command.index == opcode::app::SET_BUS_WIDTH {
             self.ios.width = if command.argument & 3 == 2 { 4 } else { 1 };
@@ -301,7 +301,7 @@ impl Vub300 {
             let length = packet.block.min(left);
             let mut block = vec![0; length as usize];
             if let Err(fault) = self.native.read_block(&mut block, length, DATA_TIMEOUT) {
-                // The driver gets the error of the data, even if the stop command fails as well.
+                // The driver receives the error of the data transfer, even if the stop command fails as well.
                 let _ = self.stop(&packet);
                 return self.fail(data_error(fault));
             }

@@ -23,7 +23,7 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// Handles everything until `now`.
+/// Handles all events and transfers at or before `now`.
 fn pass(stick: &mut MassStorage<Ram>, now: Instant) {
     while stick.complete(now).is_some() {}
 }

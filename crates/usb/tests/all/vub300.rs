@@ -160,7 +160,8 @@ impl Driver {
         u32::from_be_bytes([answer[6], answer[7], answer[8], answer[9]])
     }
 
-    /// Brings the card up, from power to the card selected on four lines at 48 MHz. Returns its address.
+    /// Brings the card up: turns on its power, initializes it, and selects it with four data lines at 48 MHz. Returns
+    /// its address.
     fn bring_up(&mut self) -> u32 {
         self.vendor_request(4, 1, &[]);
         self.vendor_request(11, 0, &200u64.to_le_bytes());
@@ -274,8 +275,7 @@ fn a_card_removed_without_commands_is_reported_as_absent() {
     assert!(!driver.is_card_present());
 }
 
-/// The adapter has received all bytes long before the card has written them, so a cut in between falls into the card's
-/// time.
+/// The adapter has received all bytes long before the card has written them, so a cut in between interrupts the card.
 #[test]
 fn a_power_cut_during_a_write_aborts_it_and_keeps_programmed_pages() {
     let (mut aborted_count, mut completed_count) = (0, 0);
@@ -321,7 +321,8 @@ fn a_power_cut_during_a_write_aborts_it_and_keeps_programmed_pages() {
     assert!(aborted_count > 5 && completed_count > 5, "{aborted_count} {completed_count}");
 }
 
-/// Returns the pages of a write that have changed when `cut` happens `after` its command.
+/// Returns the pages that a write has changed if `cut` happens when the time `after` has passed since its data was
+/// sent.
 fn pages_written_before(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u32> {
     let mut driver = Driver::new(&[]);
     driver.bring_up();

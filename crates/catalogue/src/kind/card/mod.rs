@@ -127,14 +127,14 @@ pub(super) fn blank(parts: &mut Parts) {
     parts.insert(Wear::default());
 }
 
-/// Returns the card that the parts describe, checked.
+/// Checks and returns the parameters of the card that the parts describe.
 pub(super) fn parameters_of(parts: &Parts) -> Result<CardParameters, Impossible> {
     let card = CardParameters { wear: *parts.get::<Wear>(), ..parts.get::<CardParameters>().clone() };
     card.check()?;
     Ok(card)
 }
 
-/// Rejects a simulation by commands of a card with a mechanism that only the timed model has.
+/// Rejects `host.stack = "commands"` for a card with a mechanism that only the timed model has.
 fn check_stack(card: &CardParameters, parts: &Parts) -> Result<(), Impossible> {
     match card.refinements.only_timed() {
         Some(path) if parts.get::<Machine>().stack == Some(Stack::Commands) => {

@@ -25,7 +25,8 @@ pub(super) static KIND: Definition = Definition {
     subject: "SSD",
     folder: "nvme/",
     sections: &["nvme", "nand", "scheduling", "ftl", "map", "hmb", "reliability", "wear"],
-    // The first table of a card has its bus alone; its flash comes in the second, beside that of an SSD.
+    // An SSD has no counterpart to the first table of a card. The empty table keeps its place, so that the parameters
+    // of flash are in the second table of every kind of device.
     tables: || &[&[], parameters::TABLE, wear::TABLE, parameters::WEAR],
     role: Role::Device(DeviceKind {
         host: &pc::KIND,
@@ -62,7 +63,7 @@ pub(super) fn blank(parts: &mut Parts) {
     parts.insert(Wear::default());
 }
 
-/// Returns the SSD that the parts describe, checked.
+/// Checks and returns the parameters of the SSD that the parts describe.
 fn parameters_of(parts: &Parts) -> Result<SsdParameters, Impossible> {
     let (optional, wear) = (parts.get::<OptionalSsdParameters>(), parts.get::<Wear>());
     let mut ssd = parts.get::<SsdParameters>().clone();
@@ -88,7 +89,7 @@ fn parameters_of(parts: &Parts) -> Result<SsdParameters, Impossible> {
     Ok(ssd)
 }
 
-/// Returns the profile's path for a parameter that the lower crates call by another path.
+/// Returns the path in a profile for a parameter that the lower crates name differently.
 fn profile_path(path: &'static str) -> &'static str {
     match path {
         "ftl.slc.blocks" => "ftl.slc_blocks",

@@ -196,7 +196,8 @@ pub(super) const TABLE: &[Parameter] = &[
         "Factor by which each further attempt changes the raw bit error rate.", "with reliability.fresh"),
 ];
 
-/// Wear parameters that only SSDs have. The model of a card does not simulate single programs that can fail.
+/// Wear parameters that only SSDs have. The model of a card does not simulate individual program operations, which
+/// could fail.
 pub(super) const WEAR: &[Parameter] = &[
     optional!("wear.program_fail", NumberOrNone OptionalSsdParameters.program_fail, ANY,
         "Probability that programming a page fails in service, in steps of 1e-9: its data is programmed \

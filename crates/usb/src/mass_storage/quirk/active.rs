@@ -1,4 +1,4 @@
-//! The quirks of one stick, with the amount of data that their moments depend on.
+//! The active and planned quirks of one stick.
 
 use super::{PlannedStickQuirk, StickMoment, StickQuirk};
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ pub(crate) struct StickQuirks {
     /// Quirks whose moment has not come.
     planned: Vec<PlannedStickQuirk>,
     active: Vec<StickQuirk>,
-    /// Time of a disconnection whose moment has come.
+    /// Duration of a disconnection whose moment has come.
     disconnection: Option<Duration>,
 }
 
@@ -67,7 +67,7 @@ impl StickQuirks {
         self.planned.iter().filter_map(at).min()
     }
 
-    /// Returns the time for which the stick drops off the bus, and forgets it.
+    /// Takes the duration for which the stick is to drop off the bus, if its moment has come.
     pub(crate) fn take_disconnection(&mut self) -> Option<Duration> {
         self.disconnection.take()
     }
@@ -77,7 +77,8 @@ impl StickQuirks {
         self.active.iter().rev().find_map(what)
     }
 
-    /// Returns the pause before a reset that wakes the stick, if it needs a reset.
+    /// Returns the least time from the last request to a reset that wakes the stick; `None` if the stick needs no
+    /// reset.
     pub(crate) fn needs_reset(&self) -> Option<Duration> {
         self.find(|quirk| if let StickQuirk::NeedsReset(time) = quirk { Some(*time) } else { None })
     }

@@ -1,8 +1,8 @@
 //! Quirks of a stick: faults, and deviations of real sticks that hosts stumble over.
 //!
-//! [`StickQuirk`] lists them. [`PlannedStickQuirk`] is a quirk with the moment from which it is active, and can be parsed
-//! from text: `needs-reset`, `appears-after=8s`, `write-protected@block1000`, `disconnect=2s@30s`. Nothing here is
-//! random, so a run repeats.
+//! [`StickQuirk`] lists them. [`PlannedStickQuirk`] is a quirk with the moment from which it is active, and can be
+//! parsed from text: `needs-reset`, `appears-after=8s`, `write-protected@block1000`, `disconnect=2s@30s`. Nothing here
+//! is random, so a run can be repeated exactly.
 //!
 //! Sources of the deviations: the flags of Linux' `drivers/usb/storage/unusual_devs.h` (`FIX_CAPACITY`,
 //! `CAPACITY_HEURISTICS`) and `drivers/usb/core/quirks.c` (`RESET`, `DELAY_INIT`), and reports of sticks that U-Boot
@@ -24,9 +24,9 @@ pub enum StickQuirk {
     /// The stick is on the bus, but ignores all requests until the host resets the port at least this time after the last
     /// request: its controller hangs when a request comes too early, and recovers only in a pause.
     NeedsReset(Duration),
-    /// The stick appears on the bus this time after power-up.
+    /// The stick appears on the bus this long after power-up.
     AppearsAfter(Duration),
-    /// The medium is not ready for this time after power-up.
+    /// The medium becomes ready this long after power-up.
     ReadyAfter(Duration),
     /// The stick reports this capacity in bytes. Accesses beyond its true end fail.
     Capacity(u64),

@@ -120,7 +120,7 @@ pub(crate) struct Finished {
 pub(crate) struct Host {
     pub(crate) stick: MassStorage<Ram>,
     pub(crate) now: Instant,
-    /// Largest transfer in which the host moves data.
+    /// Length in bytes of the largest transfer that the host uses for data.
     pub(crate) transfer_max: usize,
     next_id: u64,
 }
