@@ -1,4 +1,5 @@
-// The page of the playground: it moves the devices of the WebAssembly module by its controls and draws their curves.
+// The page of the playground: its controls set the parameters of the devices in the WebAssembly module, and its charts
+// show their curves.
 (function () {
   "use strict";
   var POLICIES = ["greedy", "FIFO", "random", "cost-benefit"];

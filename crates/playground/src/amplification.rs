@@ -7,13 +7,13 @@ use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use flashlab_sim::Rng;
 
-/// Bytes of a unit and of a page.
+/// Size of a unit, and of a page, in bytes.
 const UNIT: u64 = 4096;
 /// Units that the host can address.
 const UNITS: u64 = 16_384;
 /// Free blocks at which collection begins. They are not counted as spare.
 const RESERVE: u32 = 4;
-/// Number of [`Amplification::advance`] in a drive write.
+/// Number of calls of [`Amplification::advance`] that make one drive write.
 pub const STEPS_A_DRIVE_WRITE: u64 = 8;
 
 /// The distribution of the writes.
@@ -25,7 +25,7 @@ pub enum Writes {
     Skewed,
 }
 
-/// A device that was written once in order, under random writes.
+/// A device that receives random writes after one sequential fill.
 #[derive(Debug)]
 pub struct Amplification {
     map: PageMap,
@@ -33,19 +33,19 @@ pub struct Amplification {
     writes: Writes,
     pages: u32,
     victim: VictimPolicy,
-    /// Sums, over the writes of the last step, of mapped units and of the units that data can occupy.
+    /// Mapped units, and units that data can occupy, each summed over the writes of the last step.
     fill: (u64, u64),
 }
 
 impl Amplification {
-    /// Returns a device with spare blocks of `spare_percent` of its capacity, from 2 to 100, erase blocks of `pages`
-    /// pages, from 16 to 256, and a victim policy by its name in profiles. Values out of range count as the nearest one in
+    /// Returns a device whose spare blocks are `spare_percent` of its capacity (2 to 100), with erase blocks of `pages`
+    /// pages (16 to 256). `policy` is the name of a victim policy in profiles. Values out of range are limited to the
     /// range. Returns `None` for an unknown policy.
     pub fn new(spare_percent: f64, pages: u32, policy: &str, writes: Writes) -> Option<Amplification> {
         let victim = VictimPolicy::from_name(policy)?;
         let spare = if spare_percent.is_finite() { spare_percent.clamp(2.0, 100.0) } else { 2.0 };
         let pages = pages.clamp(16, 256);
-        // Beside the reserve, the layer needs two open blocks and a spare one.
+        // In addition to the reserve, the layer needs two open blocks and a spare one.
         let blocks_min = (UNITS as u32).div_ceil(pages) + 3;
         let blocks = (UNITS as f64 * (1.0 + spare / 100.0) / f64::from(pages)).round() as u32;
         let blocks = blocks.max(blocks_min);
@@ -54,7 +54,7 @@ impl Amplification {
                 channels: 1,
                 dies: 1,
                 planes: 1,
-                // Half a block of the open one is unwritten on average.
+                // The two open blocks are half unwritten on average.
                 blocks: blocks + RESERVE + 1,
                 pages,
                 page: UNIT,
@@ -100,8 +100,8 @@ impl Amplification {
         (written.host + written.gc) as f64 / written.host.max(1) as f64
     }
 
-    /// Returns the closed form of the steady write amplification at the fill level of the last step: FIFO, greedy and
-    /// random victims under uniform writes have one, and random victims under any writes.
+    /// Returns the steady write amplification at the fill level of the last step, by its closed form. FIFO and greedy
+    /// victims have a closed form under uniform writes, random victims under any writes; the others have none.
     pub fn closed_form(&self) -> Option<f64> {
         let rho = self.fill.0 as f64 / self.fill.1.max(1) as f64;
         match (self.victim, self.writes) {

@@ -1,4 +1,4 @@
-//! The functions that the page calls. They take and return numbers only, so the module needs no memory of the page.
+//! The functions that the page calls. They take and return only numbers, so page and module share no memory.
 //!
 //! WebAssembly has one thread, and the devices of the page are in its thread-local storage: four for the write
 //! amplification, one per victim policy, and one under load. A function without its device returns NaN.
@@ -37,8 +37,9 @@ macro_rules! exports {
 }
 
 exports! {
-    /// Creates the device for the write amplification under a policy, with a spare space in percent of the capacity and
-    /// erase blocks of `pages` pages. Writes are skewed unless `skewed` is 0. Returns 0, or NaN for an unknown policy.
+    /// Creates the device that shows the write amplification of a policy. Its spare blocks are `spare_percent` of its
+    /// capacity, and its erase blocks have `pages` pages. Writes are skewed unless `skewed` is 0. Returns 0, or NaN for
+    /// an unknown policy.
     fn playground_amplification(policy: u32, spare_percent: f64, pages: u32, skewed: u32) -> f64 {
         let writes = if skewed == 0 { Writes::Uniform } else { Writes::Skewed };
         let index = policy as usize;

@@ -2,7 +2,7 @@
 //! follow. The models of `flashlab-flash` run in it as WebAssembly.
 //!
 //! - [`Amplification`]: the write amplification of a new device under random writes, drive write by drive write.
-//! - [`Loaded`]: the latency of random writes to a used device over the offered load.
+//! - [`Loaded`]: the latency of random writes to a used device as a function of the offered load.
 //!
 //! `cargo xtask playground` builds the module and the page. [`export`] is the interface to the page. The devices are
 //! small, so that a curve takes a fraction of a second in a browser; their ratios are those of larger ones.

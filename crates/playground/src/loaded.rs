@@ -1,7 +1,8 @@
-//! The latency of random writes to a used device over the offered load.
+//! The latency of random writes to a used device as a function of the offered load.
 //!
-//! Writes of 4 KiB arrive at random (Poisson) and wait in a queue until the write buffer accepts them, as a drive with a
-//! volatile cache completes them. Beyond the rate that programs and garbage collection sustain, the queue grows.
+//! Writes of 4 KiB arrive at random (Poisson) and wait in a queue until the write buffer accepts them, which completes
+//! them, as in a drive with a volatile cache. Beyond the rate that programs and garbage collection sustain, the queue
+//! grows.
 
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -12,7 +13,7 @@ use flashlab_sim::{Duration, Histogram, Instant, Rng};
 
 const UNIT: u64 = 4096;
 const PAGE: u64 = 4 * UNIT;
-/// Channels, and dies of each.
+/// Number of channels, and of dies per channel.
 const DIES: (u32, u32) = (2, 2);
 const PAGES: u32 = 64;
 /// Units that the host can address.
@@ -40,7 +41,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Returns a device with spare blocks of `spare_percent` of its capacity, from 5 to 100, after several drive writes.
+    /// Returns a device after several drive writes, whose spare blocks are `spare_percent` of its capacity (5 to 100).
     pub fn new(spare_percent: f64) -> Loaded {
         let spare = if spare_percent.is_finite() { spare_percent.clamp(5.0, 100.0) } else { 5.0 };
         let (channels, dies) = DIES;
@@ -99,8 +100,8 @@ impl Loaded {
         dies * (PAGE / UNIT) as f64 * 1e6 / limited(t_prog_us) / self.amplification
     }
 
-    /// Measures writes that arrive at `per_second` on average, from 100 to 10 million, on a copy of the device with a
-    /// program time of `t_prog_us` microseconds, from 10 to 10,000.
+    /// Measures writes on a copy of the device with a program time of `t_prog_us` microseconds (10 to 10,000). On
+    /// average, `per_second` writes arrive per second (100 to 10 million).
     pub fn latencies(&self, t_prog_us: f64, per_second: f64) -> Latencies {
         let mut map = self.map.clone();
         let mut channels = channels(&map, limited(t_prog_us));
@@ -177,8 +178,8 @@ mod tests {
         let (idle, busy) = (device.latencies(500.0, 0.2 * rate), device.latencies(500.0, 2.0 * rate));
         assert!(idle.mean_us < 50.0 && idle.p99_us <= 1_000.0, "{idle:?} at a fifth of {rate}");
         assert!(busy.mean_us > 20.0 * idle.mean_us.max(50.0), "{busy:?} at twice {rate}");
-        // Twice the rate for WRITES writes builds a queue that takes at least as long again: the mean wait is at least a
-        // quarter of the time that the device needs for them.
+        // At twice the rate, WRITES writes build a queue that takes at least as long again to drain: the mean wait is
+        // at least a quarter of the time that the device needs for all of them.
         assert!(busy.mean_us > 0.25 * 1e6 * WRITES as f64 / rate, "{busy:?}");
         let slower = device.latencies(1_000.0, 0.8 * rate);
         assert!(slower.mean_us > 10.0 * device.latencies(250.0, 0.8 * rate).mean_us.max(1.0), "{slower:?}");

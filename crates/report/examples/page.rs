@@ -3,10 +3,10 @@
 //!
 //! The made-up results are `sd-cards`, `at91`, `sweep` (curves), `worn` (wear, series, statistics), `endurance`,
 //! `hostile` and `empty`. A file name ending in `.svg` receives the first figure; a name ending in `/` is a folder that
-//! receives every figure as a file. Without a file name, the terminal form is printed, with `--colour` as a terminal
-//! shows it.
+//! receives every figure as a file. Without a file name, the program prints the terminal form; `--colour` in place of
+//! the name adds colours.
 
-#[allow(dead_code)] // the tests need more of it
+#[allow(dead_code)] // the tests use the rest of it
 #[path = "../tests/report/fixture/mod.rs"]
 mod fixture;
 

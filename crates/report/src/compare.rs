@@ -55,7 +55,7 @@ pub fn table(compared: &[Compared], width: usize) -> String {
 /// Returns the cells of one direction of a job on a device.
 fn row(device: &str, job: &JobFigures) -> Vec<String> {
     let rate = match job.direction {
-        // Such calls move no bytes.
+        // Sync calls move no bytes.
         SYNC => number::NONE.to_owned(),
         _ => number::significant(job.bytes_per_second as f64 / MIB, 3),
     };
@@ -169,8 +169,8 @@ pub fn json(devices: &[DeviceFigures]) -> String {
     text + "\n"
 }
 
-/// Returns an RFC 4180 record in plain numbers for each direction of each job on each device. A device without figures
-/// has one record with its error.
+/// Returns CSV (RFC 4180) with a header and one record of plain numbers for each direction of each job on each device.
+/// A device without figures has one record with its error.
 pub fn csv(devices: &[DeviceFigures]) -> String {
     let mechanisms = Mechanism::ALL.map(Mechanism::name);
     let mut header: Vec<String> = [

@@ -32,7 +32,7 @@ const LEADING: [&str; 16] = [
 /// The columns after the mechanisms.
 const TRAILING: [&str; 4] = ["tail_p99_ns", "tail_p99_9_ns", "tail_max_ns", "tail_logger_buffer_bytes"];
 
-/// The last columns of runs whose cells stand beside closed forms or published simulations.
+/// The last columns of runs that compare cells with closed forms or published simulations.
 const REFERENCE: [&str; 4] =
     ["reference_kind", "reference_name", "reference_mean", "reference_error_percent"];
 
@@ -70,8 +70,8 @@ pub fn cells(results: &Results) -> String {
     file(&header, results.cells.iter().map(record))
 }
 
-/// Returns the points of all curves. One record has the simulated and the published figure of a place, and the shares
-/// of map look-ups if they are known.
+/// Returns the points of all curves. A record has the simulated and the published figure at one `x`, and the shares of
+/// map look-ups there if they are known.
 pub fn curves(results: &Results) -> String {
     let header = [
         "experiment",
@@ -162,10 +162,10 @@ pub fn wear(results: &Results) -> String {
     file(&header, records)
 }
 
-/// Returns a file of records below a header, whose length each record has.
+/// Returns a file with a header and records of the same length.
 ///
 /// # Panics
-/// Panics if a record has another length.
+/// Panics if the length of a record differs from that of the header.
 pub fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(header).expect("a record of strings fits into memory");
@@ -176,7 +176,7 @@ pub fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item = Vec<S
     String::from_utf8(bytes).expect("every field was a string")
 }
 
-/// Returns the fields mean, deviation, bound and words.
+/// Returns the fields of a published figure: mean, standard deviation, bound and text.
 fn published(figure: Option<&Published>) -> [String; 4] {
     let mut fields: [String; 4] = Default::default();
     match figure {

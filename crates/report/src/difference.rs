@@ -5,12 +5,13 @@ use crate::terminal::{columns, plural, wrapped};
 use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference, MechanismDifference};
 use std::fmt::Display;
 
-/// Quantities that tables show. JSON contains all of them.
+/// Percentiles that tables show. JSON contains all of them.
 const SHOWN_PERCENTILES: [&str; 3] = ["p50", "p99", "p99.9"];
 const MIB: f64 = 1_048_576.0;
 
 /// Returns the changed figures, the changed inputs and the lines that one file lacks, in lines of at most `width`
-/// characters. Figures that differ by at most `tolerance` percent count as equal. `a` and `b` are the names of the files.
+/// characters. Figures that differ by at most `tolerance` percent count as equal. `a` and `b` are the names of the
+/// files.
 pub fn table(difference: &Difference, a: &str, b: &str, tolerance: f64, width: usize) -> String {
     let mut text = wrapped(&format!("A is {a}, B is {b}."), width);
     for (title, changed) in [("run", &difference.facts), ("input", &difference.inputs)] {
@@ -106,7 +107,7 @@ fn narrow_figures(line: &LineDifference, tolerance: f64, width: usize) -> String
     text
 }
 
-/// Returns the values with their unit, both in the same scale where the unit is one of the field's.
+/// Returns both values with their units: durations in a unit that suits their magnitude, data rates in MiB/s.
 pub(crate) fn values(figure: &FigureDifference) -> (String, String) {
     let text = |value: f64| match figure.unit.as_str() {
         "ns" => number::duration_ns(value),
@@ -145,7 +146,8 @@ pub(crate) fn signed_duration(ns: f64) -> String {
     format!("{sign}{}", number::duration_ns(ns))
 }
 
-/// Returns the sentences below the table: the number of changed lines, the lines of one file only, and changed bounds.
+/// Returns the sentences below the table: the number of changed lines, changed bounds, and lines that only one file
+/// has.
 pub(crate) fn summary(difference: &Difference, tolerance: f64) -> Vec<String> {
     let (all, changed) = (difference.lines.len(), changed_lines(difference, tolerance).len());
     let limit = if tolerance > 0.0 { format!(" by more than {tolerance} %") } else { String::new() };

@@ -1,7 +1,7 @@
 //! Explains in a sentence where the time of a cell went: which mechanism took most of a request, and what that means.
 //!
-//! The text is derived only from the cell's mechanisms. A mechanism that this version does not know, from a file of another
-//! version, is named without a comment.
+//! The text is derived only from the cell's mechanisms. A mechanism that this version does not know, from a file of
+//! another version, is named without an explanation.
 
 use crate::number;
 use flashlab_lab::results::Cell;
@@ -24,7 +24,7 @@ pub(crate) fn parts(cell: &Cell) -> Vec<Part> {
     timed().map(|&(mechanism, ns)| Part { mechanism, ns, share: ns / sum }).collect()
 }
 
-/// Texts on a mechanism.
+/// Texts about a mechanism.
 struct Words {
     /// A phrase that fits after "of a request is".
     phrase: &'static str,
@@ -115,8 +115,8 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     Some(if writes { words.in_writes } else { words.in_reads })
 }
 
-/// Returns true if the cell's requests write. Cells of jobs and of fits have no tail, but only writes have a time of
-/// programming.
+/// Returns true if the cell's requests are writes. Cells of jobs and of fits have no tail; there, programming time
+/// identifies writes.
 fn writes(cell: &Cell) -> bool {
     cell.tail.is_some() || parts(cell).iter().any(|part| part.mechanism == "program")
 }

@@ -6,10 +6,10 @@ use flashlab_fit::estimate::{CellEstimate, NumberEstimate};
 use flashlab_lab::fitting::CardFit;
 
 const MIB: f64 = 1_048_576.0;
-/// Number of candidates that a table lists.
+/// Maximum number of further measurements that a table suggests.
 const NEXT_MAX: usize = 3;
 
-/// Returns the numbers with their intervals, the cells beside the model, and the conclusions.
+/// Returns the numbers with their intervals, the measured and simulated cells, and the conclusions.
 pub fn table(fit: &CardFit, width: usize) -> String {
     let mut text = summary(fit, width);
     let mut rows = vec![NUMBER_HEAD.map(str::to_owned).to_vec()];
@@ -37,7 +37,7 @@ pub fn json(fit: &CardFit) -> String {
     text
 }
 
-/// Largest number of cells that a row names.
+/// Maximum number of cells that a row names.
 const CELLS_MAX: usize = 3;
 
 pub(crate) const NUMBER_HEAD: [&str; 5] = ["number", "estimate", "90 % interval", "determined", "by"];
@@ -110,7 +110,7 @@ pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     sentences
 }
 
-/// Returns a quantity in a unit of a reader.
+/// Formats a quantity in a readable unit.
 fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "ns" | "latency_ns_mean" => number::duration_ns(value),

@@ -13,7 +13,7 @@ pub(crate) struct Table<'a> {
     pub(crate) columns: Vec<&'a str>,
     /// Cells by row, then by column.
     pub(crate) cells: Vec<&'a Cell>,
-    /// Number of decimals in which the table's figures are printed: that of the source.
+    /// Number of decimals of the table's printed figures: that of the source.
     pub(crate) decimals: usize,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn is_curve(results: &Results, table: &str) -> bool {
     results.curves.iter().any(|curve| curve.chart == table)
 }
 
-/// Returns true if a cell is compared, listed and explained on its own. A point of a curve is so only if it has a
+/// Returns true if a cell is compared, listed and explained on its own. A point of a curve qualifies only if it has a
 /// published figure.
 pub(crate) fn stands_alone(results: &Results, cell: &Cell) -> bool {
     cell.published.is_some() || !is_curve(results, &cell.table)
@@ -103,11 +103,12 @@ pub(crate) fn decimals_of(cell: &Cell) -> usize {
     decimals(&[cell])
 }
 
-/// Decimals of figures beside closed forms, which are met within a percent.
+/// Minimum number of decimals beside closed forms, from which simulated figures differ by less than a percent.
 const DECIMALS_OF_FORMS: usize = 3;
 
 /// Returns the greatest number of decimals in the published figures of these cells. If none is published, returns the
-/// number that shows three digits of the smallest simulated figure, and at least three beside closed forms.
+/// number that shows three digits of the smallest simulated figure, but at least [`DECIMALS_OF_FORMS`] beside closed
+/// forms.
 fn decimals(cells: &[&Cell]) -> usize {
     let published = cells.iter().filter_map(|cell| match cell.published {
         Some(Published::Figure { mean, sd }) => {
@@ -126,15 +127,15 @@ fn decimals(cells: &[&Cell]) -> usize {
     })
 }
 
-/// Returns the name of a cell as experiments use it: `raw write 1M/kingston`, or with a row `read 1-block 30MHz
-/// 1bit/sandisk-2gb`.
+/// Returns the name of a cell as experiments use it: `raw write 1M/kingston` or, with a row,
+/// `read 1-block 30MHz 1bit/sandisk-2gb`.
 pub(crate) fn name(cell: &Cell) -> String {
     let space = if cell.row.is_empty() { "" } else { " " };
     let slash = if cell.column.is_empty() { "" } else { "/" };
     format!("{}{space}{}{slash}{}", cell.table, cell.row, cell.column)
 }
 
-/// Returns the name of a cell within its table: its row and column, as far as it has them.
+/// Returns the name of a cell within its table: its row and column, if it has them.
 pub(crate) fn place(cell: &Cell) -> String {
     let words: Vec<&str> = [cell.row.as_str(), &cell.column].into_iter().filter(|w| !w.is_empty()).collect();
     if words.is_empty() { cell.table.clone() } else { words.join(" · ") }

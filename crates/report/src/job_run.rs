@@ -5,8 +5,8 @@ use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, normal::Normal, terse};
 use flashlab_lab::job_run::{JobRun, Notes};
 
-/// Returns `run` of the jobs of `invocation` in one of fio's formats. The counters of the device follow the normal text;
-/// in JSON they have the key `flashlab` beside the jobs, which fio does not use.
+/// Returns `run` of the jobs of `invocation` in one of fio's formats. The counters of the device follow the normal
+/// text; in JSON, they are beside the jobs under the key `flashlab`, which fio does not use.
 pub fn text(invocation: &Invocation, run: &JobRun, format: OutputFormat) -> String {
     let accepted = invocation.without_effect();
     let output = Run {

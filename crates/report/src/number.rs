@@ -95,8 +95,8 @@ pub(crate) const NO_BREAK: char = '\u{a0}';
 /// Units of times with their nanoseconds, for [`unit_for`].
 pub(crate) const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
-/// Returns the unit in which an axis up to `greatest` is easiest to read, with its size. `units` begins with the largest
-/// one.
+/// Returns the unit in which an axis up to `greatest` is easiest to read, with its size. The largest of `units` is
+/// first.
 pub(crate) fn unit_for(greatest: f64, units: &[(f64, &'static str); 4]) -> (f64, &'static str) {
     *units.iter().find(|(size, _)| greatest >= 2.0 * size).unwrap_or(&units[3])
 }

@@ -4,8 +4,8 @@ use crate::number;
 use crate::terminal::{columns, wrapped};
 use flashlab_fit::probe::{Finding, Findings, Value};
 
-/// Returns a table with one line for each finding: value, confidence, bytes written, reason. Long reasons wrap at `width`
-/// characters.
+/// Returns a table with one line for each finding: value, confidence, bytes written, reason. Long reasons wrap at
+/// `width` characters.
 pub fn table(findings: &Findings, width: usize) -> String {
     let rows: Vec<[String; 5]> = findings.findings.iter().map(row).collect();
     let mut lines: Vec<Vec<&str>> = vec![vec!["finding", "value", "confidence", "written", "reason"]];
@@ -64,7 +64,8 @@ pub(crate) fn value(finding: &Finding) -> String {
     }
 }
 
-/// Formats a size without rounding if it is a whole number of KiB or MiB below 1024 MiB, as units are.
+/// Formats a size without rounding if it is a whole number, below 10,000, of MiB, KiB or bytes, as the sizes of units
+/// are.
 fn exact_bytes(bytes: u64) -> String {
     for (shift, unit) in [(20, "MiB"), (10, "KiB"), (0, "B")] {
         let whole = bytes >> shift;

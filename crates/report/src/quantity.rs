@@ -13,7 +13,7 @@ pub fn span(time: Duration) -> String {
     }
 }
 
-/// Formats a number of bytes for people.
+/// Formats a number of bytes for people, rounded down to a whole unit: `12 KiB`.
 pub fn size(bytes: u64) -> String {
     match bytes {
         b if b < 10 << 10 => format!("{b} B"),

@@ -5,8 +5,7 @@ use crate::number;
 use crate::terminal::wrapped;
 use flashlab_lab::fitting::refit::{CellOfRefit, NumberOfRefit, Refit};
 
-/// Returns the numbers and the cells with the profiles as they are and with those of the refit, and the sums of squared
-/// deviations.
+/// Returns the numbers and the cells before and after the refit of the profiles, and the sums of squared deviations.
 pub fn table(refit: &Refit, width: usize) -> String {
     let fitted = refit.cells.iter().filter(|cell| cell.is_fitted).count();
     let mut text = wrapped(

@@ -12,7 +12,7 @@ const FALL_MIN: f64 = 0.2;
 /// Maximum relative difference between the figures of a flat curve.
 const FLAT_MAX: f64 = 0.02;
 
-/// The step in which a curve that was level before falls.
+/// The step in which a curve falls after a level part.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Knee {
     /// Last point of the level part.

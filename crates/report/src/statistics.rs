@@ -14,7 +14,7 @@ pub(crate) struct Line {
     pub(crate) values: Vec<String>,
 }
 
-/// Returns the counters of one device, one line per quantity under its name, followed by the remarks on its numbers.
+/// Returns the name of one device, then its counters with one line per quantity, then the remarks on its numbers.
 ///
 /// ```
 /// use flashlab_lab::results::DeviceStatistics;

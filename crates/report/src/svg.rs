@@ -60,7 +60,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// Returns a text whose base line is at `y`, `dx` pixels right of `x`.
+/// Returns a text whose baseline is at `y` and whose anchor is `dx` pixels right of `x`.
 pub(crate) fn text(x: Percent, dx: f64, y: f64, anchor: Anchor, content: impl Display) -> Element {
     let anchor = match anchor {
         Anchor::Start => "start",

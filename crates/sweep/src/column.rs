@@ -44,7 +44,7 @@ impl<'a> Column<'a> {
         } else {
             Kind::Text
         };
-        // A column without values, such as the errors of a sweep without errors, has the type that it would have.
+        // A column without values contains text, such as the errors of a sweep without errors.
         let is_empty = cells.iter().all(Option::is_none);
         Column { name, kind: if is_empty { Kind::Text } else { kind }, cells }
     }
@@ -87,7 +87,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Returns the columns of `rows`, of which the first has the `keys`.
+/// Returns the columns of `rows`. The first column contains `keys`.
 pub fn columns<'a>(rows: &'a [Row], keys: &'a [Cell]) -> Vec<Column<'a>> {
     let mut columns = vec![Column::new("key", keys.iter().map(Some).collect())];
     for name in point_names(rows) {

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Time after which finished rows are on disk.
+/// Interval between the writes of finished rows to disk.
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs the points with the numbers `missing` on `threads` threads and adds their rows to `store`. Stops early, with
-/// all finished rows on disk, if `progress` is stopped. The number of threads affects nothing but the duration.
+/// Runs the points with the indices `missing` on `threads` threads and adds their rows to `store`. Stops early, with
+/// all finished rows on disk, if `progress` is stopped. The number of threads affects only the duration.
 ///
 /// # Errors
 /// Returns an error if rows cannot be written.
@@ -33,7 +33,7 @@ pub fn run_locally<L: Borrow<Library> + Sync>(
         for _ in 0..threads.clamp(1, missing.len().max(1)) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
-                // A point reports its progress in requests; that of the sweep counts points.
+                // A point reports its progress in requests; the progress of the sweep counts points.
                 let stop = progress.clone();
                 let of_point = Progress::with_stop_check(move || stop.is_stopped());
                 while let Some(at) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -14,7 +14,7 @@ use crate::sample::Sample;
 use flashlab_catalogue::profile::{did_you_mean, suggest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Largest number of points, a bound on the memory of a plan.
+/// Maximum number of points, which bounds the memory of a plan.
 pub(crate) const POINTS_MAX: u64 = 10_000_000;
 
 /// A device, a job, and the points at which they run.
@@ -152,7 +152,7 @@ impl Plan {
     }
 }
 
-/// Adds the key that was probably meant to the message about an unknown key, which names the known ones.
+/// Appends the key that was probably meant to an error message about an unknown key. The message lists the known keys.
 fn with_suggestion(message: &str) -> String {
     let unknown = message.split_once("unknown field `").map(|(_, rest)| rest);
     let names: Vec<&str> = unknown.into_iter().flat_map(|rest| rest.split('`').step_by(2)).collect();

@@ -8,7 +8,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// A random sample. The nth point depends on the seed and n alone, so that a larger sample contains a smaller one.
+/// A random sample. The nth point depends only on the seed and n, so a larger sample begins with the smaller one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
@@ -53,9 +53,9 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Range {
-    /// One of a list, each with the same probability.
+    /// A value from a list, each with the same probability.
     Choice(Vec<Value>),
-    /// A number between two bounds, whose unit is the same: `{ from = "100us", to = "2ms", scale = "log" }`.
+    /// A number between two bounds with the same unit: `{ from = "100us", to = "2ms", scale = "log" }`.
     Between(Between),
 }
 
@@ -150,7 +150,7 @@ impl<'a> Drawn<'a> {
     }
 }
 
-/// Splits a value into its number and its unit, which is `None` for a number in the file.
+/// Splits a value into its number and its unit. The unit is `None` if the plan has a number instead of text.
 fn split(value: &Value) -> Option<(f64, Option<&str>)> {
     match value {
         Value::Number(number) => Some((*number, None)),

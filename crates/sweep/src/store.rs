@@ -1,8 +1,9 @@
 //! Results of a sweep in a folder.
 //!
-//! `parts/` has the results so far. Each part is written whole, and its name contains the hash of its bytes, so that
-//! damage is found before it is read. [`RESULTS_FILE`] has the rows of the plan in its order. It is written at the end
-//! of each run from the parts, so that an interrupted and continued sweep gives the same bytes as an uninterrupted one.
+//! `parts/` contains the results so far. Each part is written atomically, and its name contains the hash of its bytes,
+//! so that damage is found before its rows are used. [`RESULTS_FILE`] contains the rows of the plan, in the order of
+//! the plan. A run writes it from the parts at its end, so that a sweep that was interrupted and continued gives the
+//! same bytes as an uninterrupted one.
 
 use crate::error::SweepError;
 use crate::parquet_file::{decode, encode};
@@ -23,7 +24,7 @@ const PARTS: &str = "parts";
 const PREFIX: &str = "part-";
 const SUFFIX: &str = ".parquet";
 
-/// Number of parts from which on a run merges them.
+/// Maximum number of parts that a run leaves unmerged at its end.
 const PARTS_MAX: usize = 8;
 
 /// The rows in a folder, by their keys.
@@ -67,7 +68,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the numbers of those of `points` that have no row. Points whose run failed are among them.
+    /// Returns the indices of the points that have no row, or whose run failed.
     pub fn missing(&self, points: &[(Key, Point)]) -> Vec<usize> {
         let has_row = |key: &str| self.rows.get(key).is_some_and(|row| row.error().is_none());
         points.iter().enumerate().filter(|(_, (key, _))| !has_row(&key.0)).map(|(at, _)| at).collect()
@@ -121,7 +122,7 @@ impl Store {
         Ok(path)
     }
 
-    /// Replaces all parts by one.
+    /// Replaces all parts with one.
     fn merge(&mut self, points: &[(Key, Point)]) -> Result<(), SweepError> {
         let planned: BTreeSet<&str> = points.iter().map(|(key, _)| key.0.as_str()).collect();
         let in_order = self.rows(points).into_iter();

@@ -25,10 +25,11 @@ use std::path::Path;
 /// again.
 const REVISION: &str = concat!("flashlab-sweep 1 ", env!("CARGO_PKG_VERSION"));
 
-/// Name of a job file whose text is in the plan, in messages.
+/// Name, in messages, of a job file whose text is in the plan; also the name of a job without one.
 const JOB_NAME: &str = "job";
 
-/// Hash of all inputs of a run: the numbers of the device, the host and the filesystem, the job, and the seed.
+/// Hash of all inputs of a run: the numbers of the device, the host and the filesystem, the job, the seed, the names
+/// and values of the point, and the version of flashlab.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(pub String);
 
@@ -83,7 +84,7 @@ impl<L: Borrow<Library>> Sweep<L> {
         &self.plan
     }
 
-    /// Runs the point with the number `at` and returns its row. A run that fails gives a row with its error.
+    /// Runs the point with the index `at` and returns its row. A run that fails gives a row with its error.
     /// Returns `None` if `progress` stopped the run.
     pub fn run(&self, at: usize, progress: &Progress) -> Option<Row> {
         let (key, point) = &self.points[at];
@@ -153,7 +154,7 @@ impl<L: Borrow<Library>> Sweep<L> {
     }
 }
 
-/// Returns the hash of all inputs. Files that the job replays enter with their contents.
+/// Returns the hash of all inputs, which include the contents of files that the job replays.
 fn key(inputs: &Inputs, point: &Point) -> Result<Key, String> {
     let Inputs { device, filesystem, invocation, job, seed } = inputs;
     let mut hash = Sha256::new();
@@ -218,8 +219,8 @@ impl<'a> JobWords<'a> {
         }
     }
 
-    /// Returns the words followed by `options`; of several equal options, the last one counts. A job file sees them as
-    /// variables.
+    /// Returns the words followed by `options`; the last one of several equal options counts. For a job file, returns
+    /// the words alone, since the file refers to `options` as variables.
     fn with(&self, options: &[(&str, &Value)]) -> Vec<String> {
         let mut words = self.words.clone();
         if self.text.is_none() {
@@ -234,7 +235,8 @@ fn is_job_file(text: &str) -> bool {
     text.trim().contains('\n') || text.trim_start().starts_with(['[', ';', '#'])
 }
 
-/// Adds a name and `direct=1` to a command line that lacks them: a sweep measures the device rather than the page cache.
+/// Adds a name and `direct=1` to a command line that lacks them: a sweep measures the device rather than the page
+/// cache.
 fn with_defaults(words: Vec<String>) -> Vec<String> {
     let has = |words: &[String], name: &str| {
         words.iter().any(|word| word.trim_start_matches('-').split('=').next() == Some(name))

@@ -100,7 +100,7 @@ export class Blocks {
     return (cell) => known[picture.uses[cell]];
   }
 
-  // Draws the picture; cells that were erased lately glow.
+  // Draws the picture; cells that were erased recently glow.
   draw(now) {
     const { canvas, picture } = this;
     if (!picture) return;

@@ -2,7 +2,7 @@
 
 import * as format from "./format.js";
 
-// In the order in which the server sends them.
+// Names of the mechanisms, in the order in which the server sends their times.
 export const MECHANISMS = ["bus", "host", "firmware", "program", "read", "read-modify-write", "merge", "map", "queue", "busy",
   "fold", "housekeeping", "cache"];
 const COLUMNS = 300;

@@ -1,11 +1,11 @@
-// The controls: each one sends a command, and shows the server's reason if it is refused.
+// The controls: each one sends a command, and shows the server's reason if the command is refused.
 
 import { command, mayChange } from "./server.js";
 import * as format from "./format.js";
 
 const element = (id) => document.getElementById(id);
 
-// Sends a command and shows the reason of a refusal until the next command succeeds.
+// Sends a command. Shows the reason for a refusal until a command succeeds.
 export async function send(body) {
   const message = element("message");
   try {
@@ -46,7 +46,7 @@ export function start() {
   });
 }
 
-// The device that the next change addresses; absent for all.
+// The device that the next change addresses; empty if the change addresses all devices.
 const target = () => {
   const value = document.querySelector("input[name=which]:checked").value;
   return value === "" || element("which").hidden ? {} : { device: Number(value) };
@@ -54,7 +54,7 @@ const target = () => {
 
 const MIB = 1048576;
 
-// Wires the controls that change the device.
+// Connects the controls that change a device to their commands.
 function changes() {
   for (const id of ["cut", "unplug", "plug"]) element(id).addEventListener("click", () => send({ do: id, ...target() }));
   for (const id of ["alone", "restart"]) element(id).addEventListener("click", () => send({ do: id }));
@@ -73,7 +73,7 @@ function changes() {
   }
 }
 
-// Shows the state in the controls, without disturbing one that the user holds.
+// Shows the state in the controls, except in one that the user is moving.
 export function update(state) {
   isPaused = state.paused ?? false;
   const has = (control) => mayChange && state.controls.includes(control);

@@ -2,8 +2,8 @@
 
 const KEY = "flashlab-token";
 
-// The address that the command printed carries the token behind the #. It moves to the session's storage, so that it
-// neither stays in the address bar nor in the history.
+// The address that the command printed carries the token after the #. The token moves to the session's storage, so that
+// it stays neither in the address bar nor in the history.
 const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
 if (fromAddress) {
   sessionStorage.setItem(KEY, fromAddress);
@@ -13,7 +13,7 @@ const token = sessionStorage.getItem(KEY);
 
 export const mayChange = token !== null;
 
-// Sends a command. Rejects with the server's reason if it is refused.
+// Sends a command. Rejects with the server's reason if the command is refused.
 export async function command(body) {
   const response = await fetch("api/control", {
     method: "POST",
@@ -23,7 +23,8 @@ export async function command(body) {
   if (!response.ok) throw new Error((await response.text()).trim());
 }
 
-// Calls `whole` with the complete state at the start and after a gap, and `next` with each later state.
+// Calls `whole` with the complete state at the start and after a gap, `next` with each later state, and `lost` with the
+// reason if the server cannot be reached.
 export function watch(whole, next, lost) {
   let tick = null;
   let isLoading = false;

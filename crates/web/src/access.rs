@@ -25,7 +25,7 @@ impl Token {
         &self.0
     }
 
-    /// Compares in a time that does not depend on the place of the first difference.
+    /// Returns true if `offered` is the token, after a time that does not depend on the place of the first difference.
     fn matches(&self, offered: &str) -> bool {
         let (mine, other) = (self.0.as_bytes(), offered.as_bytes());
         let differences = mine.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -66,8 +66,8 @@ pub(crate) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Checks a request. Every request needs a permitted host and no foreign origin; a request that is not a read also needs
-/// the token.
+/// Checks a request. Every request needs a permitted host and no foreign origin; a request that is not a read also
+/// needs the token.
 pub(crate) fn check(method: &Method, headers: &HeaderMap, token: &Token) -> Result<(), Denied> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     let host = text(HOST).filter(|host| is_permitted(host)).ok_or(Denied::Host)?;

@@ -20,13 +20,13 @@ pub(crate) enum Body {
     Events(EventStream),
 }
 
-/// A stream of server-sent events. A client that reads slowly gets the latest state each time, not all of them.
+/// A stream of server-sent events. A client that reads slowly gets the latest state each time and misses others.
 pub(crate) struct EventStream {
     events: mpsc::Receiver<Bytes>,
     _slot: Slot,
 }
 
-/// A place out of a limited number of places. Dropping it frees the place.
+/// One of a limited number of places. Dropping it frees the place.
 pub(crate) struct Slot(Arc<AtomicUsize>);
 
 impl Slot {

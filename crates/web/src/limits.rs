@@ -7,15 +7,15 @@ use std::time::Duration;
 pub struct Limits {
     /// Maximum number of open connections. A further connection is closed at once.
     pub connections: usize,
-    /// Maximum number of event streams. A further stream is answered with status 503. The maximum is less than
-    /// `connections`, so that streams cannot lock out commands.
+    /// Maximum number of event streams. A further stream is answered with status 503. A maximum below `connections`
+    /// prevents streams from locking out commands.
     pub streams: usize,
     /// Maximum length in bytes of the body of a command.
     pub body: usize,
     /// Maximum time to receive the head of a request, including the time since the previous request, and to receive the
     /// body of a command.
     pub request: Duration,
-    /// Longest time without progress while a client reads a response.
+    /// Maximum time for which a client may read nothing of a response that is being sent.
     pub stall: Duration,
     /// Interval between two states in an event stream.
     pub tick: Duration,

@@ -93,7 +93,7 @@ impl Owner {
         }
     }
 
-    /// Answers calls until `due`. A command is published at once, so that a page shows its effect.
+    /// Answers calls until `due`. Publishes the state at once after a command, so that a page shows its effect.
     fn wait_until(&self, due: std::time::Instant, subject: &mut dyn Subject) {
         loop {
             let left = due.saturating_duration_since(clock::now());

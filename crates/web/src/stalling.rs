@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep};
 pub(crate) struct Stalling<S> {
     inner: S,
     limit: Duration,
-    /// Runs from the first write that had to wait.
+    /// Timer that runs while writes wait, from the first of them.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 

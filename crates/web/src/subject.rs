@@ -14,8 +14,8 @@ pub trait Subject: Send {
     fn work(&mut self) -> bool {
         false
     }
-    /// Returns the state for the event streams as JSON, after the interval since the last call; the server sends it if
-    /// it has changed. Returns `None` if there is no page.
+    /// Ends the interval since the last call and returns the state for the event streams as JSON. The server sends it
+    /// if it has changed. Returns `None` if there is no page.
     fn tick(&mut self) -> Option<String>;
     /// Returns the whole state as JSON, with its history, for a page that opens.
     fn state(&mut self) -> String;

@@ -1,4 +1,4 @@
-//! A process without free descriptors: a client gets a late reply, but does get one.
+//! A server process without free descriptors: a client gets a late reply, but does get one.
 //!
 //! This test runs alone in its process, since descriptors belong to the process.
 
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// A subject with metrics alone.
+/// A subject with metrics only.
 struct Metrics;
 
 impl Subject for Metrics {

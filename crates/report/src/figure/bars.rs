@@ -19,7 +19,7 @@ use crate::{
 use flashlab_lab::results::{Cell, Published, Results, Role};
 
 /// Vertical distances in pixels: a bar, the gaps between the bars of a pair, between pairs and between groups, and the
-/// space above and below all.
+/// space above and below all groups.
 const BAR: f64 = 10.0;
 const PAIR_GAP: f64 = 1.5;
 const SERIES_GAP: f64 = 4.5;
@@ -30,7 +30,7 @@ const AXIS: f64 = 24.0;
 /// Minimum width of a visible deviation, in percent of the width.
 const WHISKER_MIN: f64 = 0.5;
 
-/// Maximum length in characters of published words in a figure; longer words are in the table only.
+/// Maximum length of a published text in a figure, in characters. Only the table contains longer texts.
 const WORDS_MAX: usize = 24;
 
 /// Right edge of the plot, in percent of the width; the numbers are right of it.
@@ -129,7 +129,7 @@ impl Plot {
         svg::rect(Percent(a.min(b)), y, Percent((a - b).abs()), BAR)
     }
 
-    /// Draws one standard deviation to both sides, if it is visible. Returns the position of the text after it.
+    /// Draws one standard deviation on both sides of the mean, if it is visible. Returns the position of the label.
     fn whisker(&self, drawn: &mut Vec<Element>, mean: f64, sd: f64, y: f64) -> Percent {
         let (low, high, middle) = (self.x(mean - sd), self.x(mean + sd), y + BAR / 2.0);
         let is_visible = high.0 - low.0 > WHISKER_MIN && mean.is_finite();
@@ -215,7 +215,7 @@ impl Plot {
         svg.push(mark.children(drawn));
     }
 
-    /// Returns the name of the bar.
+    /// Returns the name of the bar: column, row and series, each distinct word once.
     fn bar_name(&self, chart: &Chart<'_>, bar: &Bar<'_>) -> String {
         let cell = bar.cell;
         let series = chart.series.get(bar.series).copied().unwrap_or_default();
@@ -246,7 +246,7 @@ fn with_deviation(figure: &str, sd: f64, unit: &str) -> String {
     }
 }
 
-/// Returns the label of a series and one kind of its bars in the legend.
+/// Returns the legend's label for one kind of bars of a series.
 fn label(chart: &Chart<'_>, series: usize, kind: &str) -> String {
     match chart.series.get(series) {
         Some(series) if !series.is_empty() => format!("{series}, {kind}"),
@@ -261,13 +261,14 @@ fn published_key(chart: &Chart<'_>, series: usize) -> String {
     label(chart, series, grid::compared_name(compared))
 }
 
-/// Returns the key of the simulated bars of a series. A figure is a prediction only beside a measurement.
+/// Returns the key of the simulated bars of a series. A simulated figure is called a prediction only beside a figure
+/// with which it is compared.
 fn simulated_key(chart: &Chart<'_>, series: usize, role: Role) -> String {
     let is_prediction = chart.is_compared() || role != Role::Predicted;
     label(chart, series, if is_prediction { role.name() } else { "simulated" })
 }
 
-/// Returns the legend: each series, published or in a role.
+/// Returns the legend: for each series, the published bars and the simulated bars of each role.
 fn legend(chart: &Chart<'_>) -> Vec<Key> {
     let mut keys = vec![];
     for i in 0..chart.series.len() {

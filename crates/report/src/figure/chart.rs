@@ -192,7 +192,7 @@ fn request_bytes(word: &str) -> Option<f64> {
     }
 }
 
-/// Returns `randwrite 4K` in words. Returns any text that is not a fio pattern and size unchanged.
+/// Returns `Random write, 4 KiB` for `randwrite 4K`. Returns text that is not a fio pattern with its size unchanged.
 pub(crate) fn pattern_title(pattern: &str) -> String {
     let (rw, size) = pattern.split_once(' ').unwrap_or((pattern, ""));
     let words = match rw {

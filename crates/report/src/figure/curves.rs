@@ -1,9 +1,10 @@
 //! Figures over a range: simulated figures as lines, published figures as marks, and below them the shares of map
 //! look-ups by where they were answered.
 //!
-//! A filled point is a prediction, an open one a fit. A published figure is a diamond, in whose centre the simulated
-//! point lies if they agree. A published "below" is a bar with an arrow down. Variants of the model are dashed, in the
-//! colour of the series that they vary. A dotted line marks the knee of each curve that has one.
+//! A filled point is a prediction, an open one is fitted or assumed. A published figure is a diamond; the simulated
+//! point lies in its centre if the two agree. A published upper bound is a bar with an arrow down. Variants of the
+//! model are dashed, in the colour of the series that they vary. A dotted line marks the knee of each curve that has
+//! one.
 
 use super::{
     Figure, Key, SERIES,
@@ -168,8 +169,8 @@ fn ys(curve: &Curve) -> impl Iterator<Item = f64> {
     }))
 }
 
-/// Returns the colour of a series. A variant has the colour of the series whose name begins its own; the others take
-/// colours in turn.
+/// Returns the colour of a series. A variant has the colour of the series whose name is a prefix of the variant's name;
+/// all others take colours in turn.
 fn colour(curve: &Curve, i: usize) -> usize {
     let own = |i: usize| curve.series[..i].iter().filter(|series| !series.variant).count();
     let series = &curve.series[i];
@@ -187,7 +188,7 @@ fn colour(curve: &Curve, i: usize) -> usize {
     }
 }
 
-/// Draws a dotted line at each knee, with its place above. Returns the places.
+/// Draws a dotted line at each knee, with its position in words above it. Returns the `x` of each line.
 fn knees(svg: &mut Element, curve: &Curve, plot: &Plot) -> Vec<f64> {
     let mut places: Vec<f64> = vec![];
     for series in curve.series.iter().filter(|series| !series.variant) {

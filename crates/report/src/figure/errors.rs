@@ -3,8 +3,8 @@
 //!
 //! The band behind a row is the published standard deviation; marks on both sides of zero are the bound on the cell.
 //! Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables follow the order of the
-//! charts, so that raw and vfat are adjacent. Of the cells of a curve or beside closed forms, those with an error are
-//! shown.
+//! charts, so that raw and vfat are adjacent. The tables of curves, and those with references, show only cells that
+//! have an error.
 
 use super::{
     Figure, Labels,
@@ -128,7 +128,7 @@ fn marker(role: Role, x: Percent, y: f64) -> Element {
     }
 }
 
-/// Returns the figure of one table, with its rows below their names if they have names.
+/// Returns the figure of one table. In a table with several columns, the name of a row is a heading above its cells.
 fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
     let has_headings = table.columns.len() > 1;
     let headings = table.rows.iter().filter(|row| has_headings && !row.is_empty()).count();

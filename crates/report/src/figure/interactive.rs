@@ -6,9 +6,9 @@
 use crate::markup::{Element, element};
 use serde_json::{Value, json};
 
-/// An axis: its unit, and true if it is logarithmic.
+/// An axis with its unit, linear or logarithmic.
 ///
-/// The script writes values of the unit `ns` as durations and of `B/s` as rates.
+/// The script formats values in `ns` as durations, and values in `B/s` as rates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Axis {
     pub(crate) unit: String,
@@ -72,7 +72,7 @@ impl Part {
         Part { form, name: name.into(), xs, ys, highs: vec![] }
     }
 
-    /// Returns the area between the second and the third value at each place.
+    /// Returns the area between the second and the third value of each point over the first.
     pub(crate) fn band(points: impl IntoIterator<Item = (f64, f64, f64)>) -> Part {
         let mut part = Part::new(Form::Band, "", []);
         for (x, low, high) in points.into_iter().filter(|(x, a, b)| (x + a + b).is_finite()) {
@@ -98,7 +98,7 @@ impl Part {
     }
 }
 
-/// A series that the reader switches on and off.
+/// A series that the reader can switch on and off.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -182,7 +182,7 @@ fn rounded(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| format!("{value:.4e}").parse().unwrap_or(*value)).collect()
 }
 
-/// Returns an element with a static drawing and its legend, in place of which the script of the page draws `charts`.
+/// Returns an element with a static drawing and its legend, which the script of the page replaces with `charts`.
 pub(crate) fn holder(charts: &[Chart], drawing: impl IntoIterator<Item = Element>) -> Element {
     let charts: Vec<&Value> = charts.iter().map(|Chart(chart)| chart).collect();
     element("div").class("interactive").attr(HOLDER, json!(charts)).children(drawing)

@@ -1,5 +1,5 @@
-//! Shares of map look-ups by where they were answered, over the range of a sweep: one strip per series, stacked to 100
-//! %.
+//! Shares of map look-ups by where they were answered, over the range of a sweep: one strip per series, stacked to
+//! 100 %.
 //!
 //! From the bottom: the controller's SRAM, the host memory buffer, and the array, whose reads are slow.
 
@@ -18,7 +18,7 @@ use crate::{
 };
 use flashlab_lab::results::{Curve, CurveSeries, MapHits};
 
-/// The levels from the bottom: class, name.
+/// CSS class and name of each level, from the bottom.
 const LEVELS: [(&str, &str); 3] =
     [("l-sram", "SRAM"), ("l-hmb", "HMB"), ("l-miss", "miss: read from the array")];
 
@@ -26,8 +26,8 @@ const LEVELS: [(&str, &str); 3] =
 const STRIP: f64 = 40.0;
 const NAME: f64 = 18.0;
 
-/// Returns the series with map hits at two or more points. Series with the same hits share a strip: their names, and
-/// the first of them.
+/// Returns the strips of the series with map hits at two or more points: the names of all series with the same hits,
+/// which share a strip, and the first of these series.
 fn strips(curve: &Curve) -> Vec<(String, &CurveSeries)> {
     let mut strips: Vec<(String, &CurveSeries)> = vec![];
     for series in curve.series.iter().filter(|series| hits(series).count() > 1) {
@@ -43,7 +43,7 @@ fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
     series.map_hits.iter().filter(|hits| hits.x.is_finite())
 }
 
-/// Returns the share of each place that answers look-ups, for each strip, in percent.
+/// Returns lines for each strip: the percentages of look-ups that SRAM, host memory buffer and array answer.
 pub(super) fn interactive(curve: &Curve) -> Vec<Line> {
     let share = |name: &str, at: usize| {
         let (names, series) = &strips(curve)[at];
@@ -65,7 +65,7 @@ pub(super) fn interactive(curve: &Curve) -> Vec<Line> {
         .collect()
 }
 
-/// Returns the lines of a strip's name.
+/// Returns the name of a strip, wrapped into lines.
 fn heading(names: &str) -> Vec<String> {
     lines(&format!("map look-ups, {names}"))
 }
@@ -80,7 +80,7 @@ pub(super) fn height(curve: &Curve) -> f64 {
     strips(curve).iter().map(|(names, _)| heading_height(names) + STRIP).sum()
 }
 
-/// Draws the strips from `top` on, along the axis of the curve above.
+/// Draws the strips from `top` downwards, over the horizontal axis of the curve above.
 pub(super) fn draw(
     svg: &mut Element,
     canvas: &mut Element,

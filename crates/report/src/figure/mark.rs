@@ -1,10 +1,11 @@
 //! Marks: the bars of a drawing, and the parts of stacked bars, that the script of a page reads out, switches off and
 //! links.
 //!
-//! A drawing with marks has the attribute `data-bars`. A mark is a group with a title; its `data-value` is its
-//! value in words, unless the title contains it. Its `data-key` is the label of its series in the legend. Its `data-place` is the thing that it describes, such as a
-//! device or a range of latencies: marks of one place in different drawings belong together. A row of stacked marks is
-//! a group of the class `stack`; their keys are mechanisms, which link them across drawings.
+//! A drawing with marks has the attribute `data-bars`. A mark is a group with a title; its `data-value` is its value in
+//! words, unless the title contains it. Its `data-key` is the label of its series in the legend. Its `data-place` names
+//! the thing that it describes, such as a device or a range of latencies: marks with the same place in different
+//! drawings belong together. A row of stacked marks is a group of the class `stack`; their keys are mechanisms, which
+//! link them across drawings.
 
 use crate::{
     markup::{Element, element},
@@ -25,7 +26,7 @@ pub(crate) fn upright_drawing(height: f64, title: &str, description: &str) -> El
     svg::drawing(height, title, description).attr(DRAWING, "up")
 }
 
-/// Returns an empty mark. A mark without series has the key "".
+/// Returns an empty mark. `key` is empty if the mark belongs to no series.
 pub(crate) fn mark(key: &str, place: &str, title: impl Display) -> Element {
     let group = svg::named(title).attr("data-place", place);
     if key.is_empty() { group } else { group.attr("data-key", key) }

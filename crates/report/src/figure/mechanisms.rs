@@ -75,7 +75,7 @@ fn colour_name(mechanism: &str) -> &'static str {
     }
 }
 
-/// Returns the entry of the legend.
+/// Returns the legend entry of a mechanism.
 pub(crate) fn key(mechanism: &str) -> Key {
     Key::swatch(class(mechanism), None, mechanism)
 }

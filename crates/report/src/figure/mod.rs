@@ -138,7 +138,7 @@ impl Key {
     }
 }
 
-/// Number of different series colours, which more series use in turn.
+/// Number of different series colours. Further series use the same colours in turn.
 pub(crate) const SERIES: usize = 6;
 
 /// Returns the hatch patterns of predicted bars. A document contains them once.
@@ -170,10 +170,10 @@ pub(crate) fn simulated_style(series: usize, role: Role) -> (String, Option<Stri
 /// Number of characters that fit in the widest gutter of a narrow chart.
 const GUTTER_LETTERS: usize = 20;
 
-/// Characters of a label's line above its row, which spans the width of a narrow chart.
+/// Maximum number of characters in a line of a label above its row: the width of a narrow chart.
 const ROW_LETTERS: usize = 42;
 
-/// Height in pixels of a label's line above its row.
+/// Height in pixels of one line of a label above its row.
 pub(crate) const LABEL_LINE: f64 = 15.0;
 
 /// The position of the row labels of a chart.

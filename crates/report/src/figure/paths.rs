@@ -1,6 +1,6 @@
 //! Live measurements as ratios within their own run: published and measured.
 //!
-//! Absolute figures of two machines are not comparable; the ratio of a row to the reference row of the same run is. The
+//! Absolute figures of two machines are not comparable; ratios of a row to the reference row of the same run are. The
 //! whisker of a measured bar extends from the least to the greatest repeat.
 
 use super::{Figure, Key, Labels, scale::Scale};
@@ -9,7 +9,7 @@ use crate::number;
 use crate::svg::{self, Anchor, Percent};
 
 /// Vertical distances in pixels: a bar, the gap between bars, a row without its name, and the space above and below
-/// all.
+/// all rows.
 const BAR: f64 = 10.0;
 const GAP: f64 = 1.5;
 const ROW: f64 = 2.0 * BAR + GAP + 12.0;
@@ -33,7 +33,7 @@ pub(crate) fn figure(page: &Page<'_>) -> Figure {
     let tops = page.rows.iter().filter_map(|row| row.spread.map(|(_, most)| most));
     let scale = Scale::from_zero(all.chain(tops));
     let x = |value: f64| Percent(LEFT.0 + scale.fraction(value) * (RIGHT - LEFT.0));
-    // Names are too long, and too similar to be truncated.
+    // Names are too long for a gutter, and too similar to be truncated.
     let names: Vec<String> = page.rows.iter().map(name).collect();
     let above: f64 = names.iter().map(|name| Labels::Above.height(name)).sum();
     let height = TOP + above + ROW * page.rows.len() as f64 + AXIS;

@@ -2,7 +2,8 @@
 //!
 //! The horizontal axis is linear. If several points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB before 238),
 //! the beginning gets a panel of its own, which is linear too, enlarged and shaded; the caption states its
-//! magnification. Points that span more than [`LOGARITHMIC_RATIO_MIN`] have a logarithmic axis.
+//! magnification. Positive points whose greatest is [`LOGARITHMIC_RATIO_MIN`] times the least, or more, have a
+//! logarithmic axis.
 
 use super::scale::{self, Scale};
 use crate::{
@@ -20,12 +21,12 @@ const GAP: f64 = 0.025;
 const ENLARGED_TO: f64 = 0.05;
 /// ...if at least this many points lie before it.
 const CROWDED_MIN: usize = 3;
-/// Ratio of greatest to least from which on an axis of positive points is logarithmic.
+/// Least ratio of the greatest to the least point at which the axis of positive points is logarithmic.
 const LOGARITHMIC_RATIO_MIN: f64 = 1000.0;
-/// Minimum distance of two labels, in percent of the width.
+/// Minimum distance between two labels, in percent of the width.
 const TICK_DISTANCE_MIN: f64 = 6.5;
 
-/// Minimum distance of grid lines in pixels.
+/// Minimum distance between grid lines in pixels.
 const PIXELS_A_STEP: f64 = 40.0;
 
 /// A part of the horizontal axis.
@@ -48,7 +49,7 @@ impl Panel {
     fn contains(&self, value: f64) -> bool {
         self.from <= value && value <= self.to
     }
-    /// Returns the percent of the width per unit of the axis.
+    /// Returns the percentage of the width that one unit of the axis takes.
     fn magnification(&self) -> f64 {
         (self.right - self.left) / (self.to - self.from)
     }
@@ -61,7 +62,7 @@ pub(crate) struct HorizontalAxis {
 }
 
 impl HorizontalAxis {
-    /// Returns the axis for points at `xs`, in any order, from `left` percent on.
+    /// Returns the axis for points at `xs`, in any order. The axis begins at `left`.
     pub(crate) fn for_points(left: Percent, xs: &[f64]) -> HorizontalAxis {
         let mut xs: Vec<f64> = xs.iter().copied().filter(|x| x.is_finite()).collect();
         xs.sort_by(f64::total_cmp);
@@ -102,7 +103,7 @@ impl HorizontalAxis {
         panel.map_or(Percent(0.0), |panel| panel.x(value))
     }
 
-    /// Returns a remark on a special axis: `up to 16 GiB enlarged 5.7 times`.
+    /// Returns a remark on an axis that is enlarged or logarithmic: `up to 16 GiB enlarged 5.7 times`.
     pub(crate) fn remark(&self, unit: &str) -> Option<String> {
         match self.panels.as_slice() {
             [first, second] => {
@@ -118,7 +119,7 @@ impl HorizontalAxis {
         }
     }
 
-    /// Returns the points with a label: first those in `wanted`, then all others that have room.
+    /// Returns the positions and labels of ticks: first those of `wanted`, then those of other points that have room.
     pub(crate) fn point_ticks(&self, xs: &[f64], wanted: &[f64]) -> Vec<(Percent, String)> {
         let mut ticks: Vec<(Percent, String)> = vec![];
         let mut sorted: Vec<f64> = xs.iter().copied().filter(|x| x.is_finite()).collect();
@@ -188,7 +189,7 @@ impl Plot {
         svg.push(svg::line((left, y), (right, y)).class("axis"));
     }
 
-    /// Draws labels with ticks below the plot. `y` is the base line of the text.
+    /// Draws labels with ticks below the plot. `y` is the baseline of the text.
     pub(crate) fn label(&self, svg: &mut Element, ticks: &[(Percent, String)], y: f64) {
         for (x, label) in ticks {
             svg.push(svg::line((*x, self.bottom()), (*x, self.bottom() + 4.0)).class("axis"));

@@ -76,7 +76,7 @@ impl Scale {
         self.ticks_at_most(4.5)
     }
 
-    /// Returns ticks like [`Scale::ticks`], at most `count` steps on a linear scale.
+    /// Returns ticks like [`Scale::ticks`], but with at most `count` steps on a linear scale.
     pub(crate) fn ticks_at_most(self, count: f64) -> Vec<(f64, String)> {
         match self {
             Scale::Linear { least, greatest } => {

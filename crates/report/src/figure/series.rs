@@ -3,8 +3,8 @@
 //!
 //! Thousands of points are drawn without hiding any peak. A steady series is a line. Beyond `LINE_MAX` points the line
 //! is the mean of each of `BUCKETS` parts of the axis, inside a band from the least to the greatest value of the part.
-//! A series that jumps from point to point is drawn as dots, beyond `DOTS_MAX` also as such a band. The caption names
-//! the form.
+//! A series that jumps from point to point is drawn as dots or, beyond `DOTS_MAX` points, also as such a band. The
+//! caption names the form.
 
 use super::{
     Figure, Key, SERIES,
@@ -24,7 +24,7 @@ use flashlab_lab::results::{Results, Series};
 const LINE_MAX: usize = 1000;
 /// Maximum number of dots.
 const DOTS_MAX: usize = 4000;
-/// Number of parts of the axis if there are more points.
+/// Number of parts of the axis of a band.
 const BUCKETS: usize = 400;
 /// Minimum ratio of the sum of all steps to the span of values in a series that jumps.
 const JUMPS_MIN: f64 = 12.0;
@@ -56,7 +56,7 @@ pub(crate) fn points(series: &Series) -> Vec<(f64, f64)> {
     series.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).copied().collect()
 }
 
-/// A part of the axis: its mean position, and the least, mean and greatest value.
+/// A part of the axis: the mean position of its points, and their least, mean and greatest value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bucket {
     pub(crate) x: f64,
@@ -109,8 +109,8 @@ fn form_of(points: &[(f64, f64)]) -> Form {
     }
 }
 
-/// Returns the interactive chart of one group of series. Charts over the same unit are linked, because all of them begin
-/// with the run.
+/// Returns the interactive chart of one group of series. Charts over the same unit are linked, because all of them
+/// start with the run.
 pub(crate) fn interactive(group: &[&Series]) -> Chart {
     let lines: Vec<interactive::Line> = group.iter().enumerate().map(|(i, series)| line(series, i)).collect();
     let first = group[0];
@@ -193,8 +193,8 @@ pub(crate) fn figure(group: &[&Series]) -> Figure {
     Figure { title, subtitle: subtitle(first, scale, &forms), height, svg, legend }
 }
 
-/// Least share of the greatest value by which values differ, if the scale begins above zero. Labels of a narrower scale
-/// would repeat their digits.
+/// Minimum span of the values, as a share of the greatest, for a scale that begins above zero. Labels of a narrower
+/// scale would repeat their digits.
 const ZOOM_MIN: f64 = 0.02;
 
 /// Returns a scale from zero. If that would leave more than half of the plot empty, the scale begins at a round number

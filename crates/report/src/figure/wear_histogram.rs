@@ -61,7 +61,7 @@ impl Bin {
     }
 }
 
-/// Groups the blocks of `map` in at most `bins_max` bins of equal width, which is 1, 2 or 5 times a power of ten.
+/// Groups the blocks of `map` into at most `bins_max` bins of equal width, which is 1, 2 or 5 times a power of ten.
 pub(crate) fn bins(map: &WearMap, bins_max: u64) -> Vec<Bin> {
     let counts = || map.erase_counts.iter().map(|count| u64::from(*count));
     let (Some(least), Some(greatest)) = (counts().min(), counts().max()) else { return vec![] };
@@ -147,7 +147,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
     Figure { title, subtitle: "number of erase blocks by erase count".into(), height, svg, legend }
 }
 
-/// Returns the bar of a bin between two sums of blocks.
+/// Returns the bar of a bin from one number of blocks to another.
 fn bar(plot: &Plot, bin: &Bin, low: usize, high: usize) -> Path {
     let mut path = Path::default();
     if high > low {

@@ -21,11 +21,11 @@ pub(crate) const LEVELS: usize = 11;
 /// Maximum number of cells.
 const CELLS_MAX: usize = 65_536;
 
-/// Maximum number of cells with a bad block that get a ring.
+/// Maximum number of cells with a bad block at which each of them has a ring.
 const RINGS_MAX: usize = 48;
 
-/// Heights in pixels: the map and a row at most, the space above, and the scale below. The left and right edge are in
-/// percent of the width.
+/// Maximum heights of the map and of a row, the space above the map, and the height of the scale below it, in pixels.
+/// The left and right edge are in percent of the width.
 const MAP: f64 = 256.0;
 const ROW_MAX: f64 = 12.0;
 const TOP: f64 = 2.0;
@@ -48,7 +48,7 @@ pub(crate) struct Cells {
     pub(crate) greatest: u32,
 }
 
-/// Groups the blocks of `map` in at most `cells_max` cells.
+/// Groups the blocks of `map` into at most `cells_max` cells.
 pub(crate) fn cells(map: &WearMap, cells_max: usize) -> Cells {
     let blocks = map.erase_counts.len().div_ceil(cells_max.max(1)).max(1);
     let mut counts: Vec<Option<u32>> =
@@ -195,7 +195,7 @@ fn runs(cells: &Cells, columns: usize) -> Runs {
     runs
 }
 
-/// Draws a ring around each cell with a bad block, if they are few and could be overlooked.
+/// Draws a ring around each cell with a bad block, if they are so few that a reader could overlook them.
 fn ring(svg: &mut Element, map: &WearMap, cells: &Cells, columns: usize, row: f64) {
     let unusable = || cells.counts.iter().enumerate().filter(|(_, count)| count.is_none());
     if unusable().count() > RINGS_MAX {
@@ -216,7 +216,7 @@ fn ring(svg: &mut Element, map: &WearMap, cells: &Cells, columns: usize, row: f6
     }
 }
 
-/// Draws the number of the first block of some rows, at the left.
+/// Labels some rows, at the left, with the number of their first block.
 fn label_rows(svg: &mut Element, blocks_a_row: usize, rows: usize, row: f64) {
     let stride = (18.0 / row).ceil().max(1.0) as usize;
     let stride = stride.next_power_of_two();
@@ -227,7 +227,7 @@ fn label_rows(svg: &mut Element, blocks_a_row: usize, rows: usize, row: f64) {
     }
 }
 
-/// Draws the colours from zero to the greatest count, with the counts of some.
+/// Draws the colours from zero to the greatest count, and labels some of them with their counts.
 fn scale(svg: &mut Element, greatest: u32, top: f64) {
     let width = (RIGHT - LEFT) / LEVELS as f64;
     for level in 0..LEVELS {

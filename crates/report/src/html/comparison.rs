@@ -86,7 +86,7 @@ pub(super) fn framed(figure: &Figure) -> Element {
     element("figure").child(caption(figure)).children(drawing(figure))
 }
 
-/// Returns the figure with its caption. The script of the page replaces its legend and drawing by `charts`.
+/// Returns the figure with its caption. The script of the page replaces its legend and drawing with `charts`.
 pub(super) fn interactive(figure: &Figure, charts: &[Chart]) -> Element {
     element("figure").child(caption(figure)).child(holder(charts, drawing(figure)))
 }

@@ -90,7 +90,7 @@ fn table_name(job: &JobFigures) -> String {
     format!("{}, {}", job.job, job.direction)
 }
 
-/// Returns the explanation of a cell whose requests take less time than the calls of `fsync` and `fdatasync` of the same
+/// Returns the explanation of a cell whose requests take less time than the `fsync` and `fdatasync` calls of the same
 /// job. The mechanisms of such requests say nothing about the speed of the job.
 fn beside_syncs(devices: &[DeviceFigures], cell: &Cell) -> Option<String> {
     let time = |job: &JobFigures| job.latency.mean_ns * job.requests as f64;

@@ -11,10 +11,10 @@ use flashlab_lab::results::{Cell, Results};
 const UNIT: &str = "days";
 const TYPICAL: &str = "median";
 
-/// Maximum number of devices that have tiles; more devices are in the table only.
+/// Maximum number of devices for which the summary has tiles; with more devices, it has only the table.
 const TILES_MAX: usize = 8;
 
-/// Returns the tables of `results` in days, with the least, median and most of each device.
+/// Returns the tables of `results` in days, which contain the least, median and greatest lifetime of each device.
 pub(super) fn tables(results: &Results) -> Vec<Table<'_>> {
     let mut tables = grid::tables(results);
     tables.retain(|table| table.unit == UNIT && table.rows.contains(&TYPICAL));

@@ -80,8 +80,8 @@ pub fn page(results: &Results) -> String {
     document(&results.experiment, &generator, header(results), &sections, footer(results))
 }
 
-/// Returns a page with a header, which gets links to the sections, the sections and a footer, in the style of all
-/// pages.
+/// Returns a page in the style of all pages: the header, to which this function adds links to the sections, then the
+/// sections and the footer.
 fn document(title: &str, generator: &str, header: Element, sections: &[Section], footer: Element) -> String {
     let main = element("main").attr("id", "main").children(sections.iter().map(Section::html));
     let head = element("head")

@@ -33,7 +33,7 @@ pub(super) fn figure(trace: &Trace) -> Element {
     element("figure").child(caption).child(legend).child(diagram)
 }
 
-/// Returns the names of the two lines.
+/// Returns a row with the names of the two vertical lines.
 fn column_heads() -> Element {
     let names =
         element("div").class("heads").child(element("span").text("host")).child(element("span").text("card"));

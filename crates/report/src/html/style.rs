@@ -1,4 +1,4 @@
-//! The style of pages and figures: colours as variables in two themes, and one small script that switches them.
+//! The style of pages and figures, with colours as variables in two themes, and the scripts of pages.
 //!
 //! The theme follows the reader's setting (`prefers-color-scheme`) until the button sets `data-theme`.
 

@@ -63,7 +63,7 @@ fn verdict(results: &Results) -> String {
     text
 }
 
-/// Returns a sentence on the roles of the figures with a measurement. `of` stands for these figures.
+/// Returns a sentence on the roles of the figures with a measurement. `of` is the pronoun for these figures.
 fn roles(summary: &Summary, of: &str) -> String {
     let mut text = format!(
         " Parameters were adjusted on {} of {of}; {}",
@@ -97,7 +97,7 @@ fn worst(results: &Results, role: Role) -> Option<(&Cell, f64)> {
     errors.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
 }
 
-/// Returns the cell with the largest error beside a closed form or a published simulation.
+/// Returns the cell with the largest deviation from a closed form or a published simulation, in percent.
 fn furthest(results: &Results) -> Option<(&Cell, f64)> {
     let errors = results.cells.iter().filter_map(|cell| Some((cell, cell.reference.as_ref()?.error_percent)));
     errors.filter(|(_, error)| error.is_finite()).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))

@@ -7,7 +7,7 @@ use crate::{
 };
 use flashlab_lab::results::{Cell, Published, Role};
 
-/// Returns the header row. A column is marked as text or as numbers.
+/// Returns the header row. Each column has a name, and true if it contains numbers.
 pub(super) fn head(columns: &[(&str, bool)]) -> Element {
     let cells = columns.iter().map(|(name, is_number)| {
         let cell = element("th").attr("scope", "col");

@@ -1,8 +1,8 @@
-//! Explains every cell: the mechanisms that took its time, and in words the decisive one.
+//! Explains every cell: the mechanisms that took its time, and the decisive one in words.
 //!
 //! Cells are grouped by device, in the order of the charts, so that raw and vfat are adjacent. Of the cells of a curve,
-//! only those with a published figure appear; the others are in the curve's figure. Counts, which timed no request,
-//! appear only in the figures.
+//! only those with a published figure appear; the others are in the curve's figure. Cells that timed no request, such
+//! as counts, appear only in the figures.
 
 use super::{Section, curves, devices, tables};
 use crate::{
@@ -57,7 +57,7 @@ pub(super) fn section_with(
     })
 }
 
-/// Maximum number of cells for which the cards of all devices are unfolded; otherwise only the first is.
+/// Maximum number of cells with which the cards of all devices are unfolded; with more, only the first card is.
 const OPEN: usize = 8;
 
 /// Returns the mechanisms that any cell has, with their colours and definitions.

@@ -1,4 +1,4 @@
-// Bars: reads the values of a drawing with data-bars, switches its series and links marks of the same place.
+// Bars: makes each drawing with data-bars show its values, switch its series and link marks of the same place.
 (function () {
   "use strict";
   var root = document.documentElement;
@@ -56,7 +56,7 @@
   function outside(value, from, to) {
     return Math.max(from - value, 0, value - to);
   }
-  // The visible mark nearest to the pointer, first of all in the row of the pointer.
+  // The visible mark nearest to the pointer, preferably in the row of the pointer.
   function nearest(chart, event) {
     var best = null, least = Infinity;
     chart.marks.forEach(function (mark) {

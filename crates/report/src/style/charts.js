@@ -1,9 +1,9 @@
-// Interactive charts: draws the data of each element with data-charts by uPlot, in place of its static drawing.
+// Interactive charts: uPlot draws the data of each element with data-charts, in place of its static drawing.
 (function () {
   "use strict";
   var root = document.documentElement;
   var plots = [];
-  // Repaint the colours of the legends.
+  // Functions that paint the colours of the legends.
   var inks = [];
 
   function colour(name) {
@@ -29,7 +29,7 @@
     return digits(value / scale[0]) + scale[1];
   }
 
-  // Charts of one link show the same part of the horizontal axis.
+  // Charts with the same link show the same part of the horizontal axis.
   function follow(chart, min, max) {
     plots.forEach(function (other) {
       if (other === chart || other.spec.link !== chart.spec.link || !other.plot) return;
@@ -52,7 +52,7 @@
     if (max > min && chart.plot) chart.plot.setScale("x", { min: min, max: max });
   }
 
-  // The values of a series nearest to the cursor: places without a value are skipped.
+  // The index of the value of a series nearest to the cursor: places without a value are skipped.
   function nearest(plot, series, hovered) {
     var values = plot.data[series];
     if (hovered === null || hovered === undefined) return hovered;
@@ -86,7 +86,7 @@
     if (spec.kind === "heat") {
       vertical.splits = function (plot, index, min, max) {
         var places = [], power = Math.pow(10, Math.floor(Math.log10(min)));
-        // Few decades have room for 1, 2 and 5, many for powers of ten.
+        // A few decades have room for labels at 1, 2 and 5, many only for powers of ten.
         var steps = max / min > 1e4 ? [1] : max / min > 100 ? [1, 3] : [1, 2, 5];
         for (; power <= max; power *= 10) {
           steps.forEach(function (step) { if (step * power >= min && step * power <= max) places.push(step * power); });

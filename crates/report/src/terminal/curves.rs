@@ -1,7 +1,8 @@
 //! A sweep on a terminal: a plot of all its curves, a description of their shapes, and their figures as a table.
 //!
-//! A column of the plot is a place of the sweep. The places are evenly spaced, whatever their values, and the line
-//! below the plot labels them. Every series has its own symbol, so that the plot is readable without colour.
+//! Each place on the axis of the sweep has a column in the plot. The places are evenly spaced, whatever their values,
+//! and the line below the plot labels them. Every series has its own symbol, so that the plot is readable without
+//! colour.
 
 use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::{
@@ -17,7 +18,7 @@ const HEIGHT: usize = 14;
 const MARGIN: usize = 10;
 /// Maximum number of characters per place.
 const PITCH_MAX: usize = 5;
-/// Maximum number of places of a sweep that has a table.
+/// Maximum number of places with which a sweep has a table.
 const TABLE_MAX: usize = 40;
 
 /// Symbols and colours of the series, used in turn.

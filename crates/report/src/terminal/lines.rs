@@ -116,8 +116,8 @@ pub fn columns(rows: &[Vec<&str>], right: &[bool], total: usize) -> String {
     text
 }
 
-/// Returns the lines of a cell that is `width` characters wide. Each line that a colour spans begins and ends it, so
-/// that the colour does not reach into other columns.
+/// Returns the lines of a cell that is `width` characters wide. A colour that spans several lines begins and ends in
+/// each of them, so that it does not reach into other columns.
 fn cell_lines(cell: &str, width: usize) -> Vec<String> {
     let fits = |line: &str| visible_width(line) <= width;
     let wrapped = |line: &str| if fits(line) { line.to_owned() } else { wrap(line, width) };

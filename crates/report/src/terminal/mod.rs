@@ -28,7 +28,7 @@ pub const WIDTH: usize = 100;
 /// series, on a separate line.
 const WIDE: usize = 80;
 
-/// Error in percent from which on it is coloured.
+/// Least error in percent that is coloured.
 const LARGE_ERROR_PERCENT: f64 = 10.0;
 
 /// Returns `results` for a terminal, ending in a line feed, in lines of at most `width` characters. With `colour`, ANSI
@@ -226,7 +226,7 @@ fn block_title(table: &grid::Table<'_>, style: Style) -> String {
     if table.name == table.unit { name } else { name + &style.dim(format!(", {}", clean(table.unit))) }
 }
 
-/// Maximum length in characters of published words in a table; longer words are below the tables.
+/// Maximum length of a published text in a table, in characters. Longer texts are below the tables.
 const WORDS_MAX: usize = 12;
 
 /// Returns true if a cell was published in words that do not fit in its line.
@@ -234,7 +234,7 @@ fn is_wordy(cell: &Cell) -> bool {
     matches!(&cell.published, Some(Published::Text { text }) if text.chars().count() > WORDS_MAX)
 }
 
-/// Stands in place of the role of a figure that nothing was compared with.
+/// Text in place of the role of a figure that has nothing to compare it with.
 const UNMEASURED: &str = "no measurement";
 
 fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [String; 6] {
@@ -314,8 +314,8 @@ fn parameters(results: &Results, style: Style) -> String {
     text
 }
 
-/// Returns the notes without which the numbers would mislead: unexplained results, comparisons with the publication, the
-/// source's own words, and cells that depend on undetermined numbers.
+/// Returns the notes without which the numbers would mislead: unexplained results, comparisons with the publication,
+/// the source's own words, and cells that depend on undetermined numbers.
 fn needed_notes(results: &Results, width: usize) -> String {
     let words = ["Not explained", COMPARISON, PUBLISHED, UNDETERMINED];
     let needed = |note: &&String| words.iter().any(|words| note.starts_with(words));
@@ -350,7 +350,7 @@ pub(crate) fn count(results: &Results) -> String {
     )
 }
 
-/// Returns a sentence on the figures that stand beside a closed form or a published simulation, if there are any.
+/// Returns a phrase on the cells that are compared with a closed form or a published simulation, if there are any.
 pub(crate) fn references(results: &Results) -> Option<String> {
     let of_kind = |kind| move |cell: &&Cell| cell.reference.as_ref().is_some_and(|found| found.kind == kind);
     let all = || results.cells.iter();

@@ -7,7 +7,7 @@ use flashlab_lab::results::Results;
 /// Characters of the names of the quantities, and of the column of a run.
 const NAMES: usize = 34;
 const RUN: usize = 16;
-/// Maximum number of runs shown; a page or JSON has all.
+/// Maximum number of runs shown; the page and JSON contain all of them.
 const RUNS_MAX: usize = 16;
 
 /// Returns the statistics of whole runs, and a reference to the statistics of other runs and of the points of curves.

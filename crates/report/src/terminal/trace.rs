@@ -50,7 +50,7 @@ pub(crate) fn summary(trace: &Trace) -> String {
     format!("{found}; {} commands, {} ms.", trace.commands, milliseconds(trace.duration_ns))
 }
 
-/// Formats milliseconds: `12.345`.
+/// Formats a duration as a number of milliseconds: `12.345`.
 pub(crate) fn milliseconds(ns: u64) -> String {
     number::fixed(ns as f64 / 1e6, 3)
 }

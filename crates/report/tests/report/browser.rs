@@ -125,7 +125,7 @@ fn measure(test: &str, page: &str) {
         .and_then(|(_, rest)| rest.split_once(":end"))
         .map(|(measured, _)| measured);
     let measured = measured.unwrap_or_else(|| panic!("the script printed nothing: {} bytes", dom.len()));
-    // The script replaces the drawing of a holder by its charts.
+    // The script replaces the drawing of a holder with its charts.
     let holders = page.matches("class=\"interactive\"").count() - page.matches("<noscript>").count();
     let charts = page.matches("class=\"chart\"").count() - holders + page.matches("&quot;kind&quot;").count();
     let lines: Vec<&str> = measured.split(';').collect();
@@ -316,7 +316,7 @@ fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
     measure("diff", &unfolded(&difference_page(&page)));
 }
 
-/// Returns a page of one device whose jobs read and write.
+/// Returns the page of one device with one job, which writes.
 fn bench_page() -> String {
     let device = DeviceFigures {
         device: "sd/kingston".into(),
@@ -399,7 +399,7 @@ fn charts_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
         // A heat map counts the requests below the pointer.
         "point(2, 'mouseenter', 0.5, 0.98); point(2, 'mousemove', 0.5, 0.98); return '';",
         "return readout(2);",
-        // Dragging across one chart enlarges all charts of the link.
+        // Dragging across one chart enlarges all linked charts.
         "point(0, 'mousedown', 0.2, 0.5); point(0, 'mousemove', 0.4, 0.5); point(0, 'mouseup', 0.4, 0.5); return '';",
         "return backs();",
         "plots[1].nextElementSibling.querySelector('button').click(); return '';",

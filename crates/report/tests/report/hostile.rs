@@ -27,7 +27,7 @@ fn count() -> impl Strategy<Value = u32> {
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z ]{0,12}",
-        "[ -~\u{a1}-\u{2af}一-龥가-힣]{0,24}", // what combines with its neighbour has no width of its own
+        "[ -~\u{a1}-\u{2af}一-龥가-힣]{0,24}", // no combining characters, which have no width of their own
         prop::sample::select(vec![
             "</svg><script>alert(1)</script>",
             "\" onload=\"x",

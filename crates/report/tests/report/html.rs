@@ -480,7 +480,7 @@ fn the_choice_of_drives_comes_first_and_marks_the_cheapest_acceptable_option() {
     let marked: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(marked, ["all on <SSD>", "tiers \u{2713}", "all on <SSD> \u{2713}", "tiers"]);
     assert_eq!(rows[1][1..6], ["32.00", "128", "640", "700", "70 %"].map(String::from));
-    // A drive that an option does not have has no size and no figure.
+    // A drive that is absent from an option has no size and no figure.
     let none = &rows[0][3];
     assert_eq!((none, &rows[0][10]), (&rows[2][3], none));
     assert_ne!((&rows[1][3], &rows[1][10]), (none, none));

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time after which a test gives up: much longer than any answer takes, also on a busy machine.
+/// Time after which a test gives up: much longer than any answer takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A subject that counts ticks, keeps commands, and pads its states to a size.
+/// A subject that counts ticks, keeps commands, and adds `padding` spaces to its states.
 struct Counting {
     ticks: Arc<AtomicU64>,
     commands: Arc<Mutex<Vec<Value>>>,
@@ -76,12 +76,12 @@ impl Running {
     pub(crate) fn send(&self, bytes: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        // A server that has closed the connection already says so in its answer.
+        // If the server has already closed the connection, its answer gives the reason.
         let _ = stream.write_all(bytes);
         stream
     }
 
-    /// Sends `bytes` and returns everything until the server closes the connection.
+    /// Sends `bytes` and returns everything that the server sends until it closes the connection.
     pub(crate) fn exchange(&self, bytes: &[u8]) -> String {
         let mut stream = self.send(bytes);
         let mut answer = Vec::new();

@@ -119,7 +119,7 @@ fn a_client_that_reads_nothing_is_disconnected() {
     let server = Running::with(limits, 4 << 20, true);
     let request = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
     let mut stalled = server.send(request.as_bytes());
-    // The only place for a stream becomes free once the server has given the first client up.
+    // The only place for a stream becomes free once the server has disconnected the first client.
     loop {
         let mut other = server.send(request.as_bytes());
         let mut answer = [0; 15];
