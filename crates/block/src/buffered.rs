@@ -10,7 +10,7 @@
 //! - Unanswered requests take effect in an arbitrary order, as on every device.
 
 use crate::file::File;
-use crate::promise::Promise;
+use crate::promise::Answerer;
 use crate::thread_pool::ThreadPool;
 use crate::{Answer, BlockDevice, Context, Features, Geometry, Io, Started};
 use rustix::io::Errno;
@@ -102,8 +102,8 @@ impl BlockDevice for Buffered {
             Err(io) => io,
         };
         let Some(threads) = self.threads() else { return self.file.start(cx, io) };
-        let promise = Promise::default();
-        let (file, cx, answer) = (self.file.clone(), cx.clone(), promise.clone());
+        let answerer = Answerer::default();
+        let (file, cx, promise) = (self.file.clone(), cx.clone(), answerer.promise());
         let waiting = self.waiting.clone();
         waiting.fetch_add(1, Ordering::Relaxed);
         threads.run(Box::new(move || {
@@ -111,7 +111,7 @@ impl BlockDevice for Buffered {
             waiting.fetch_sub(1, Ordering::Relaxed);
             // The file is closed, and its lock released, as soon as no request is in flight.
             drop(file);
-            answer.resolve(outcome);
+            answerer.answer(outcome);
         }));
         Started::Pending(Box::pin(promise))
     }

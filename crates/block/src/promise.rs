@@ -1,6 +1,6 @@
 //! A result that arrives later: a future, and the method that resolves it.
 
-use crate::Outcome;
+use crate::{IoError, Outcome};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +12,14 @@ pub struct Promise<T = Outcome>(Arc<Mutex<State<T>>>);
 
 struct State<T> {
     outcome: Option<T>,
+    /// True once the promise was resolved, also after the outcome was taken.
+    resolved: bool,
     waker: Option<Waker>,
 }
 
 impl<T> Default for Promise<T> {
     fn default() -> Promise<T> {
-        Promise(Arc::new(Mutex::new(State { outcome: None, waker: None })))
+        Promise(Arc::new(Mutex::new(State { outcome: None, resolved: false, waker: None })))
     }
 }
 
@@ -29,7 +31,7 @@ impl<T> Clone for Promise<T> {
 
 impl<T> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Promise").field("resolved", &self.lock().outcome.is_some()).finish_non_exhaustive()
+        f.debug_struct("Promise").field("resolved", &self.lock().resolved).finish_non_exhaustive()
     }
 }
 
@@ -37,7 +39,7 @@ impl<T> Promise<T> {
     /// Resolves the future.
     pub fn resolve(&self, outcome: T) {
         let mut state = self.lock();
-        state.outcome = Some(outcome);
+        (state.outcome, state.resolved) = (Some(outcome), true);
         let waker = state.waker.take();
         // The woken task may poll at once, so the lock is released first.
         drop(state);
@@ -52,6 +54,31 @@ impl<T> Promise<T> {
     /// Locks the state. No code panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The side of a promise that answers a request. Without an answer, for example after a panic, the request fails when
+/// this side is dropped, so that nobody waits for ever.
+#[derive(Default)]
+pub(crate) struct Answerer(Promise);
+
+impl Answerer {
+    /// Returns the future of the answer.
+    pub(crate) fn promise(&self) -> Promise {
+        self.0.clone()
+    }
+
+    /// Answers the request.
+    pub(crate) fn answer(self, outcome: Outcome) {
+        self.0.resolve(outcome);
+    }
+}
+
+impl Drop for Answerer {
+    fn drop(&mut self) {
+        if !self.0.lock().resolved {
+            self.0.resolve(Err(IoError::Medium));
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! each request never gives the disk two at a time. The threads do not order requests: overlapping ones end up as if
 //! one had followed the other, as on every device.
 
-use crate::promise::Promise;
+use crate::promise::Answerer;
 use crate::thread_pool::ThreadPool;
 use crate::{BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Instant;
@@ -32,10 +32,10 @@ impl BlockDevice for Workers {
         self.inner.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
-        let promise = Promise::default();
-        let (inner, cx, answer) = (self.inner.clone(), cx.clone(), promise.clone());
+        let answerer = Answerer::default();
+        let (inner, cx, promise) = (self.inner.clone(), cx.clone(), answerer.promise());
         self.threads.run(Box::new(move || {
-            answer.resolve(match inner.start(&cx, io) {
+            answerer.answer(match inner.start(&cx, io) {
                 Started::Done(outcome) => outcome,
                 // A device that answers later needs no threads.
                 Started::Pending(_) => Err(IoError::Unsupported),

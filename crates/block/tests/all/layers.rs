@@ -3,7 +3,9 @@
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::layer::{Fault, Faults, Kind, Log, Overlay, ReadOnly, Stats, Tally};
 use flashlab_block::model::{Throttle, Throttled, Untimed};
-use flashlab_block::{BlockDevice, Context, Geometry, Io, IoError, Memory, Pages, Started, Timed, Workers};
+use flashlab_block::{
+    BlockDevice, Context, Features, Geometry, Io, IoError, Memory, Pages, Started, Timed, Workers,
+};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, conformance};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +48,29 @@ fn layers_report_the_power_losses_of_the_device_below() {
         timed.power_cut(Instant::ZERO).expect("memory does not fail");
         timed.power_up(Instant::ZERO);
     }
+}
+
+#[test]
+fn a_request_whose_worker_panics_fails_and_the_next_one_is_served() {
+    struct Panics(Memory);
+    impl BlockDevice for Panics {
+        fn geometry(&self) -> Geometry {
+            self.0.geometry()
+        }
+        fn features(&self) -> Features {
+            self.0.features()
+        }
+        fn start(&self, cx: &Context, io: Io) -> Started {
+            assert!(!matches!(io, Io::Flush), "a panic on purpose");
+            self.0.start(cx, io)
+        }
+    }
+    let device = Workers::new(Arc::new(Panics(memory(MIB))), 1).expect("there are threads");
+    std::panic::set_hook(Box::new(|_| {}));
+    let failed = execute(&device, Io::Flush);
+    let _ = std::panic::take_hook();
+    assert_eq!(failed.err(), Some(IoError::Medium));
+    assert!(execute(&device, write(0, vec![1; 4096])).is_ok());
 }
 
 #[test]
