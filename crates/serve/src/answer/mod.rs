@@ -34,10 +34,10 @@ const HOLES_FROM: u64 = 64 << 10;
 /// they occupy.
 const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
-/// Time between two looks at a request that no event descriptor announces.
+/// Polling interval for a request whose completion no event descriptor announces.
 const UNATTENDED: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// The requests in flight, which go on while the client takes no replies.
+/// The requests in flight, which make progress while the client accepts no replies.
 struct InFlightMeanwhile<'a, 'b> {
     pending: &'b mut Pending<InFlight<'a>>,
     device: &'b dyn BlockDevice,
@@ -88,7 +88,7 @@ pub(crate) struct RequestHandler<'a> {
     arrived: Vec<(Action, u64, u64)>,
     pub(crate) outbox: Outbox<'a>,
     pub(crate) counts: CounterValues,
-    /// Due instant of the device that this thread last waited for.
+    /// The last due instant of the device for which this thread waited.
     due: Option<Instant>,
     alarm: Alarm,
 }
@@ -270,8 +270,8 @@ impl<'a> RequestHandler<'a> {
         }
     }
 
-    /// Waits for a request without an event descriptor. The request goes on to its end, because a device may fail if one is
-    /// cancelled.
+    /// Waits for a request without an event descriptor. Does not cancel the request, because a device may fail if a
+    /// request is cancelled.
     fn complete(&self, mut future: AnswerFuture) -> Outcome {
         let mut task = task::Context::from_waker(Waker::noop());
         loop {
@@ -429,9 +429,9 @@ pub(crate) fn error_number(error: IoError) -> ErrorNumber {
         IoError::ReadOnly => ErrorNumber::Permission,
         IoError::Medium => ErrorNumber::Io,
         IoError::NoMemory => ErrorNumber::NoMemory,
-        IoError::Invalid => ErrorNumber::Invalid,
         IoError::NoSpace => ErrorNumber::NoSpace,
-        IoError::TooLarge => ErrorNumber::Overflow,
+        // The protocol allows EOVERFLOW in reply to reads only.
+        IoError::Invalid | IoError::TooLarge => ErrorNumber::Invalid,
         IoError::Unsupported => ErrorNumber::NotSupported,
         IoError::ShuttingDown => ErrorNumber::Shutdown,
     }
