@@ -4,6 +4,7 @@
 //! while further requests wait in front of the gate.
 
 use super::Inner;
+use crate::member::Member;
 use flashlab_sim::fault;
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -23,6 +24,8 @@ struct State {
     inside: usize,
     /// Requests and changes that wait.
     waiting: Vec<Waker>,
+    /// Power losses of former members, less those that members had before they joined (modulo 2^64).
+    former_losses: u64,
 }
 
 /// A request that passed the gate, with its configuration.
@@ -40,7 +43,15 @@ pub(super) struct Closed {
 impl Gate {
     pub(super) fn new(inner: Inner) -> Gate {
         let current = Arc::new(inner);
-        Gate { state: Mutex::new(State { current, is_closed: false, inside: 0, waiting: Vec::new() }) }
+        Gate {
+            state: Mutex::new(State {
+                current,
+                is_closed: false,
+                inside: 0,
+                waiting: Vec::new(),
+                former_losses: 0,
+            }),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -50,6 +61,13 @@ impl Gate {
     /// Returns the current configuration. It may change at any time.
     pub(super) fn current(&self) -> Arc<Inner> {
         self.lock().current.clone()
+    }
+
+    /// Returns the number of power losses of all members. A member that joins or leaves does not change it.
+    pub(super) fn power_losses(&self) -> u64 {
+        let state = self.lock();
+        let losses = state.current.members.iter().map(|member| member.device.power_losses());
+        losses.fold(state.former_losses, u64::wrapping_add)
     }
 
     /// Waits while the gate is closed, and passes it.
@@ -91,11 +109,21 @@ impl Gate {
     }
 }
 
+/// Returns the number of power losses of the devices of `members` that are not devices of `others`.
+fn losses_without(members: &[Member], others: &[Member]) -> u64 {
+    let is_other = |member: &&Member| !others.iter().any(|other| Arc::ptr_eq(&other.device, &member.device));
+    members.iter().filter(is_other).map(|member| member.device.power_losses()).sum()
+}
+
 impl Closed {
     /// Replaces the configuration.
     pub(super) fn replace(&mut self, inner: Inner) {
-        self.inner = Arc::new(inner);
-        self.gate.lock().current = self.inner.clone();
+        let before = std::mem::replace(&mut self.inner, Arc::new(inner));
+        let left = losses_without(&before.members, &self.inner.members);
+        let joined = losses_without(&self.inner.members, &before.members);
+        let mut state = self.gate.lock();
+        state.former_losses = state.former_losses.wrapping_add(left).wrapping_sub(joined);
+        state.current = self.inner.clone();
     }
 }
 

@@ -500,7 +500,7 @@ impl BlockDevice for Volume {
     }
 
     fn power_losses(&self) -> u64 {
-        self.gate.current().members.iter().map(|member| member.device.power_losses()).sum()
+        self.gate.power_losses()
     }
 }
 

@@ -4,7 +4,9 @@
 //! shows a prefix of the acknowledged requests. Before a change begins it opens with the old members, and after its answer
 //! with the new ones. The volume answers all requests before, during and after the change.
 
-use crate::pool::{BLOCK, MEMBER, devices, disks_of, encryption, format, open, options, options_for, run};
+use crate::pool::{
+    BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, options_for, run,
+};
 use flashlab_block::conformance::read;
 use flashlab_block::crash::{Contract, Disk, History, Image};
 use flashlab_block::{BlockDevice, Context, Executor, Io, Job, Started};
@@ -320,4 +322,31 @@ fn a_change_that_is_refused_or_fails_leaves_the_volume_as_it_was() {
     assert_eq!(open(&disks_of(images.clone())).map(drop), Err(VolumeError::Removed { member: 2, number: 2 }));
     let disks = disks_of(images);
     assert!(read(&open(&disks[..2]).expect("the members"), 0, 4096) == data);
+}
+
+#[test]
+fn members_that_join_or_leave_do_not_change_the_number_of_power_losses() {
+    let disks = crate::pool::disks(3);
+    format(&disks[..2], &Options { size: 256 << 10, ..options() }).expect("disks of the right size");
+    let switched: Vec<_> = disks.iter().map(crate::pool::switched).collect();
+    let [first, second, third] = [0, 1, 2].map(|n| Arc::new(switched[n].clone()));
+    second.lose_power(1);
+    third.lose_power(7);
+    let devices: Vec<Arc<dyn BlockDevice>> = vec![first.clone(), second.clone()];
+    let volume = run(|cx| async move { Volume::open(&cx, &devices, open_options()).await });
+    let volume = volume.expect("a new volume");
+    assert_eq!(volume.power_losses(), 1);
+    let (changed, new) = (volume.clone(), NewMember::new(third.clone()));
+    run(|cx| async move {
+        empty(&cx, &changed, 1).await;
+        changed.remove(&cx, 1).await.expect("an empty member");
+        assert_eq!(changed.power_losses(), 1, "the member that left");
+        changed.add(&cx, &new, [9; 16], Growth::None).await.expect("a disk that works");
+    });
+    assert_eq!(volume.power_losses(), 1, "the member that joined");
+    second.lose_power(1);
+    assert_eq!(volume.power_losses(), 1, "a former member");
+    first.lose_power(1);
+    third.lose_power(1);
+    assert_eq!(volume.power_losses(), 3);
 }

@@ -144,6 +144,7 @@ struct Faults {
     changes: u64,
     /// The write or flush with this number fails, and all later ones if the flag is set.
     fails: Option<(u64, bool)>,
+    power_losses: u64,
 }
 
 /// Returns a disk that can fail, with the contents of `disk`.
@@ -159,6 +160,11 @@ impl Switched {
     /// Makes every request fail from now on.
     pub(crate) fn die(&self) {
         self.faults().dead = true;
+    }
+
+    /// Counts power losses.
+    pub(crate) fn lose_power(&self, times: u64) {
+        self.faults().power_losses += times;
     }
 
     /// Makes requests succeed again.
@@ -191,5 +197,8 @@ impl BlockDevice for Switched {
         }
         drop(faults);
         self.disk.start(cx, io)
+    }
+    fn power_losses(&self) -> u64 {
+        self.faults().power_losses
     }
 }
