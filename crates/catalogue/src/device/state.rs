@@ -27,12 +27,12 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"flashlab";
-const VERSION: u32 = 13;
+const VERSION: u32 = 14;
 const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
-/// Limit for the header, which holds some hundred short texts.
+/// Limit for the header in bytes. A header holds a few hundred short texts at most.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// Limit for the whole file. The state of a 1 TiB device takes 3 GiB.
+/// Limit for the whole file in bytes. The state of a 1 TiB device takes 3 GiB.
 const STATE_BYTES_MAX: u64 = 16 << 30;
 
 /// The saved state of a used device.
@@ -69,7 +69,8 @@ struct Header {
 }
 
 impl State {
-    /// Saves `model`, which is `device` with the medium of `seed`, used for `used`, without in-flight requests.
+    /// Saves `model`: the device `device` with the medium of `seed`, after simulated use for the time `used`, and
+    /// without in-flight requests.
     pub fn save(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
         State::of(device, seed, used, model.save())
     }

@@ -12,9 +12,6 @@ use flashlab_sim::Duration;
 pub struct Refinements {
     /// Mechanisms of the translation layer.
     pub layer: LayerRefinements,
-    /// Bytes that the array programs at a time, over all dies and planes. A program fills one page of this stripe, and
-    /// the pages of a stripe are programmed in parallel. `None` means that one page is programmed at a time.
-    pub stripe: Option<u64>,
     /// Bytes that the card collects before it programs them; the next ones arrive during the program. A write that ends
     /// earlier is programmed at its end. `None` means that each page is programmed on arrival.
     pub write_buffer: Option<u64>,
@@ -32,8 +29,6 @@ pub struct Refinements {
     pub dies: Option<u32>,
 }
 
-/// Greatest number of pages that are programmed in parallel.
-const WAYS_MAX: u64 = 1024;
 /// Greatest number of tasks in a queue: JESD84-B51, CMDQ_DEPTH; SD Physical Layer Specification 6.00, section 4.19.
 const TASKS_MAX: u32 = 32;
 /// Greatest number of dies.
@@ -44,7 +39,7 @@ const CACHE_MAX: u64 = 1 << 30;
 impl Refinements {
     /// Returns the number of pages that are programmed in parallel.
     pub(crate) fn ways(&self, nand: &Nand) -> usize {
-        self.stripe.map_or(1, |stripe| (stripe / nand.page) as usize)
+        self.layer.stripe.map_or(1, |stripe| (stripe / nand.page) as usize)
     }
 
     /// Returns the name of a mechanism that only the timed model has, if one is active.
@@ -64,18 +59,12 @@ impl Refinements {
     /// # Errors
     /// Returns the first parameter that no card can have.
     pub fn check(&self, nand: &Nand, mapping: &Mapping) -> Result<(), Impossible> {
-        if let Some(stripe) = self.stripe
-            && (stripe == 0 || !stripe.is_multiple_of(nand.page) || stripe / nand.page > WAYS_MAX)
-        {
-            let why = format!("is not 1 to {WAYS_MAX} pages of {} B", nand.page);
-            return Err(Impossible::new("flash.stripe", why));
-        }
         if let Some(buffer) = self.write_buffer {
             if buffer == 0 || !buffer.is_multiple_of(nand.page) {
                 let why = format!("is not a whole number of pages of {} B", nand.page);
                 return Err(Impossible::new("card.write_buffer", why));
             }
-            if self.stripe.is_some() {
+            if self.layer.stripe.is_some() {
                 let why = "excludes flash.stripe, whose pages are programmed on arrival";
                 return Err(Impossible::new("card.write_buffer", why));
             }

@@ -5,7 +5,7 @@ use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode, Refinements};
 use flashlab_sim::{
-    Completion, Duration, FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, conformance,
+    Completion, Duration, FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, Status, conformance,
 };
 
 pub(super) const KIB: u64 = 1 << 10;
@@ -97,7 +97,7 @@ fn every_mechanism_holds_the_contract_of_a_model() {
         let mut parameters = parameters(overwrite);
         let r = &mut parameters.refinements;
         (r.read_ahead, r.t_command) = (Some(64 * KIB), Some(us(70)));
-        *(if is_striped { &mut r.stripe } else { &mut r.write_buffer }) = Some(32 * KIB);
+        *(if is_striped { &mut r.layer.stripe } else { &mut r.write_buffer }) = Some(32 * KIB);
         r.access[Mode::Ddr50.index()] = Some(us(50));
         r.layer.t_write = Some(us(900));
         r.layer.t_copy = Some(us(9_000));
@@ -131,7 +131,7 @@ fn every_write_command_has_its_busy_time_also_in_sequence() {
 
 #[test]
 fn a_page_alone_takes_one_program_and_a_long_write_streams_by_stripes() {
-    let mut card = Bench::with(Overwrite::Convert, |r| r.stripe = Some(64 * KIB));
+    let mut card = Bench::with(Overwrite::Convert, |r| r.layer.stripe = Some(64 * KIB));
     let first = card.run(Op::Write, 0, 4 * KIB);
     assert_eq!(first.spent.total(), write_bus(4 * KIB) + us(600) + us(250), "bus, program, commit");
     // The bus takes longer than the programs of a stripe, so only the last page's program is exposed.
@@ -259,6 +259,141 @@ fn a_unit_that_is_closed_early_copies_the_rest_of_its_data() {
     }
 }
 
+/// Counter of a card.
+fn counter(card: &CardModel, name: &'static str) -> u64 {
+    struct Counter(&'static str, u64);
+    impl flashlab_sim::Observer for Counter {
+        fn count(&mut self, name: &'static str, value: u64) {
+            if name == self.0 {
+                self.1 += value;
+            }
+        }
+    }
+    let mut counter = Counter(name, 0);
+    card.observe(&mut counter);
+    counter.1
+}
+
+#[test]
+fn pages_of_the_area_for_small_writes_count_towards_the_write_amplification() {
+    let set = |r: &mut Refinements| {
+        r.layer.small.max = Some(4 * KIB);
+        r.layer.small.page = Some(16 * KIB);
+    };
+    let mut card = Bench::with(Overwrite::Convert, set);
+    for n in 0..10 {
+        card.time(Op::Write, n * 100 * KIB, 4 * KIB);
+    }
+    assert_eq!(counter(&card.card, "host_written_bytes"), 10 * 4 * KIB);
+    assert_eq!(counter(&card.card, "programmed_bytes"), 10 * 16 * KIB);
+    let saved = card.card.save().expect("it can be saved");
+    let mut restored = Bench::with(Overwrite::Convert, set);
+    restored.card.restore(&saved).expect("its own state");
+    assert_eq!(counter(&restored.card, "programmed_bytes"), 10 * 16 * KIB);
+}
+
+#[test]
+fn the_fragments_of_a_rewrite_unit_are_folded_into_whole_pages() {
+    // Pages of 16 KiB hold four granules. Four fragments of a rewrite unit fill one page, in two stripes or one.
+    let fold = |set: fn(&mut Refinements)| {
+        let mut parameters = parameters(Overwrite::Convert);
+        parameters.nand.page = 16 * KIB;
+        parameters.mapping.program_unit = 16 * KIB;
+        let r = &mut parameters.refinements;
+        (r.layer.small.max, r.layer.small.page) = (Some(4 * KIB), Some(4 * KIB));
+        r.layer.small.size = Some(32 * KIB);
+        set(r);
+        let mut card = Bench::new(&parameters);
+        for n in 0..8 {
+            assert_eq!(card.run(Op::Write, n * 8 * KIB, 4 * KIB).spent[Mechanism::Fold], Duration::ZERO);
+        }
+        let fold = card.run(Op::Write, MIB, 4 * KIB).spent[Mechanism::Fold];
+        card.card.check();
+        fold - Duration::from_ratio_secs(32 * KIB, 256 * MIB)
+    };
+    assert_eq!(fold(|_| ()), us(600) * 2, "eight fragments in two pages");
+    assert_eq!(
+        fold(|r| r.layer.stripe = Some(32 * KIB)),
+        us(600),
+        "the pages of a stripe are programmed together"
+    );
+}
+
+#[test]
+fn copies_program_the_pages_of_a_stripe_in_parallel() {
+    let closing = |stripe: Option<u64>| {
+        let mut card = Bench::with(Overwrite::Log, |r| r.layer.stripe = stripe);
+        for n in 0..2 {
+            card.time(Op::Write, n * AU, AU);
+        }
+        card.time(Op::Write, 0, 512 * KIB);
+        card.run(Op::Write, AU, 512 * KIB).spent[Mechanism::Merge]
+    };
+    let read = Duration::from_ratio_secs(512 * KIB, 256 * MIB);
+    assert_eq!(closing(None), read + us(600) * 128, "the rest of the first unit");
+    assert_eq!(closing(Some(64 * KIB)), read + us(600) * 8);
+}
+
+#[test]
+fn idle_time_that_collection_took_is_not_there_for_folding() {
+    let folded = |gap: Duration| {
+        let mut parameters = parameters(Overwrite::Convert);
+        let layer = &mut parameters.refinements.layer;
+        (layer.small.max, layer.small.size, layer.small.t_idle) = (Some(4 * KIB), Some(8 * MIB), Some(us(1)));
+        parameters.wear.raw = Some(48 * MIB);
+        let mut card = Bench::new(&parameters);
+        for n in 0..32 {
+            card.time(Op::Write, n * MIB, MIB);
+        }
+        // Overwrites of a part of each block leave victims, each with half of its data.
+        for n in 0..24 {
+            card.time(Op::Write, n * MIB, 512 * KIB);
+        }
+        for n in 0..64 {
+            card.time(Op::Write, 31 * MIB + n * 8 * KIB, 4 * KIB);
+        }
+        let before = (counter(&card.card, "collection_moved_bytes"), counter(&card.card, "fold_moved_bytes"));
+        card.now += gap;
+        card.time(Op::Read, 0, 4 * KIB);
+        let of = |name, before| counter(&card.card, name) - before;
+        (of("collection_moved_bytes", before.0), of("fold_moved_bytes", before.1))
+    };
+    let (collected, moved) = folded(Duration::from_ms(5));
+    assert_eq!(collected, 8 * 4 * KIB, "the eighth page of 616 us begins before the end");
+    assert_eq!(moved, 0, "collection took all of the time");
+    let (_, moved) = folded(Duration::from_ms(60_000));
+    assert_eq!(moved, 64 * 4 * KIB, "after it, the card folds");
+}
+
+#[test]
+fn a_card_that_becomes_read_only_while_it_folds_keeps_the_data_of_its_area() {
+    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+        let mut parameters = parameters(overwrite);
+        let layer = &mut parameters.refinements.layer;
+        (layer.small.max, layer.small.size) = (Some(4 * KIB), Some(256 * KIB));
+        parameters.wear = Wear { cycles: Some(1), beyond: Some(1), ..Wear::default() };
+        let mut card = Bench::new(&parameters);
+        let mut rng = Rng::new(3);
+        let mut written = std::collections::BTreeSet::new();
+        let last = loop {
+            let offset = rng.below(32 * MIB / (4 * KIB)) * 4 * KIB;
+            let done = card.run(Op::Write, offset, 4 * KIB);
+            if done.status != Status::Ok {
+                break done.status;
+            }
+            written.insert(offset);
+        };
+        assert_eq!(last, Status::ReadOnly);
+        card.card.check();
+        for offset in written {
+            let read = card.run(Op::Read, offset, 4 * KIB).spent[Mechanism::Read];
+            assert!(read > Duration::ZERO, "{overwrite:?}: the data at {offset} is still there");
+        }
+        let saved = card.card.save().expect("it can be saved");
+        CardModel::new(parameters, link(), 1).restore(&saved).expect("its own state");
+    }
+}
+
 #[test]
 fn switching_between_rewrite_units_takes_its_time() {
     let t_switch = Duration::from_ms(12);
@@ -281,6 +416,8 @@ fn housekeeping_comes_after_every_so_many_bytes() {
         .filter(|n| card.run(Op::Write, n * 4 * KIB, 4 * KIB).spent[Mechanism::Housekeeping] == us(50_000))
         .collect();
     assert_eq!(pauses, [9, 19, 29]);
+    let long = card.run(Op::Write, MIB, 100 * KIB);
+    assert_eq!(long.spent[Mechanism::Housekeeping], us(50_000) * 2, "a long write contains two pauses");
 }
 
 #[test]
@@ -349,10 +486,10 @@ fn numbers_that_do_not_go_together_are_refused() {
         set(&mut parameters.refinements);
         parameters.check().expect_err("impossible").path
     };
-    assert_eq!(refused(|r| r.stripe = Some(6 * KIB)), "flash.stripe");
+    assert_eq!(refused(|r| r.layer.stripe = Some(6 * KIB)), "flash.stripe");
     assert_eq!(refused(|r| r.write_buffer = Some(6 * KIB)), "card.write_buffer");
     assert_eq!(
-        refused(|r| (r.stripe, r.write_buffer) = (Some(64 * KIB), Some(64 * KIB))),
+        refused(|r| (r.layer.stripe, r.write_buffer) = (Some(64 * KIB), Some(64 * KIB))),
         "card.write_buffer"
     );
     assert_eq!(refused(|r| r.layer.small.page = Some(4 * KIB)), "ftl.small_max");

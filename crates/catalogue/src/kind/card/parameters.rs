@@ -109,7 +109,7 @@ pub(super) const TABLE: &[Parameter] = &[
 pub(in crate::kind) const FLASH: &[Parameter] = &[
     mandatory!("flash.page", Size CardParameters.nand.page, UP_TO_A_GIB,
         "Bytes of one program operation: of one page, or of several in dies and planes that always work together."),
-    optional!("flash.stripe", SizeOrNone CardParameters.refinements.stripe, UP_TO_A_GIB,
+    optional!("flash.stripe", SizeOrNone CardParameters.refinements.layer.stripe, UP_TO_A_GIB,
         "Bytes that are programmed at the same time, over dies and planes, while a long write streams; a whole number \
          of pages.", "one page"),
     optional!("flash.dies", CountOrNone CardParameters.refinements.dies, (1, 256),

@@ -54,6 +54,19 @@ pub(super) enum Stream {
     Random,
 }
 
+/// Work that packed granules into blocks.
+#[derive(Default)]
+struct Packed {
+    /// Bytes of the granules.
+    bytes: u64,
+    /// Time of the garbage collection that made room.
+    collection: Duration,
+    /// Time to erase the blocks that were opened.
+    erases: Duration,
+    /// Time to program the pages.
+    programs: Duration,
+}
+
 /// The locations of all granules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LogStructured {
@@ -125,6 +138,11 @@ impl LogStructured {
         blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(u32::MAX)
     }
 
+    /// Returns the number of open blocks.
+    pub(super) fn open_count(&self) -> usize {
+        [self.sequential, self.random].iter().chain(&self.leveled).flatten().count()
+    }
+
     /// Returns the block of the last write.
     pub(super) fn last_block(&self) -> u32 {
         self.open_block(self.latest).map_or(0, |open_block| open_block.block.index())
@@ -151,29 +169,53 @@ impl LogStructured {
         ranges: &[Range<u64>],
         medium: &mut Medium,
     ) -> Result<Duration, ReadOnly> {
+        let Packed { bytes, collection, erases, programs } = self.pack(stream, ranges, medium)?;
+        // A copy inside the array does not include the erase of the blocks that it opens.
+        let moved = medium.copied_inside(bytes).unwrap_or_else(|| programs + medium.stream(bytes));
+        Ok(collection + erases + moved)
+    }
+
+    /// Writes `ranges`, whose data comes from the area for small writes, and packs them; returns the time. The ranges
+    /// consist of whole granules.
+    pub(super) fn fold(
+        &mut self,
+        stream: Stream,
+        ranges: &[Range<u64>],
+        medium: &mut Medium,
+    ) -> Result<Duration, ReadOnly> {
+        let Packed { bytes, collection, erases, programs } = self.pack(stream, ranges, medium)?;
+        self.latest = stream;
+        Ok(collection + medium.stream(bytes) + erases + programs + self.level_wear(medium))
+    }
+
+    /// Programs the granules of `ranges` one behind the other.
+    fn pack(
+        &mut self,
+        stream: Stream,
+        ranges: &[Range<u64>],
+        medium: &mut Medium,
+    ) -> Result<Packed, ReadOnly> {
         let granule = self.granule;
         let mut granules = ranges.iter().flat_map(|r| r.start / granule..r.end.div_ceil(granule)).peekable();
-        let (mut time, mut bytes, mut programs_time) = (Duration::ZERO, 0, Duration::ZERO);
-        let mut erases = Duration::ZERO;
+        let mut packed = Packed::default();
         let of_page = self.page / granule;
         while granules.peek().is_some() {
-            let mut open_block = self.open(stream, medium, &mut time)?;
+            let mut open_block = self.open(stream, medium, &mut packed.collection)?;
             let mut programs = 0;
             while medium.room(&open_block) > programs * self.page && granules.peek().is_some() {
                 let slot = ((open_block.filled + programs * self.page) / granule) as u32;
                 for (slot, at) in (slot..).zip(granules.by_ref().take(of_page as usize)) {
                     self.map_granule(open_block.block, slot, at, medium);
-                    bytes += granule;
+                    packed.bytes += granule;
                 }
                 programs += 1;
             }
             let run = medium.program(&mut open_block, programs);
-            (programs_time, erases) = (programs_time + run.time(), erases + run.erase);
+            packed.erases += run.erase;
+            packed.programs += medium.time_of_copied(&run) - run.erase;
             *self.open_block_mut(stream) = Some(open_block);
         }
-        // A copy inside the array does not include the erase of the blocks that it opens.
-        let inside = medium.copied_inside(bytes).map(|inside| inside + erases);
-        Ok(time + inside.unwrap_or_else(|| programs_time + medium.stream(bytes)))
+        Ok(packed)
     }
 
     /// Writes `range`, page by page.
@@ -239,22 +281,23 @@ impl LogStructured {
         self.slots / 8 * 7
     }
 
-    /// Collects garbage while the card is idle for `gap`.
-    pub(super) fn collect_while_idle(&mut self, mut gap: Duration, medium: &mut Medium) {
-        let (read, t_prog) = (medium.stream(self.page), medium.nand.t_prog);
-        let of_page = (self.page / self.granule) as usize;
+    /// Collects garbage while the card is idle for `gap`, a stripe at a time. Returns the idle time that is left.
+    pub(super) fn collect_while_idle(&mut self, mut gap: Duration, medium: &mut Medium) -> Duration {
+        let (read, t_prog) = (medium.stream(medium.stripe()), medium.nand.t_prog);
+        let of_stripe = (medium.stripe() / self.granule) as usize;
         let mut granules = Vec::new();
         while gap >= read + t_prog {
-            let Some(victim) = self.idle_victim(medium) else { return };
-            let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
+            let Some(victim) = self.idle_victim(medium) else { return gap };
+            let most = of_stripe * self.stripes_in(gap - read - t_prog, read, medium) as usize;
             self.remaining_in(victim, most, &mut granules);
             if granules.is_empty() {
                 continue;
             }
-            let Ok(time) = self.move_out(victim, &granules, medium) else { return };
+            let Ok(time) = self.move_out(victim, &granules, medium) else { return gap };
             medium.counters.gc_bytes += granules.len() as u64 * self.granule;
-            gap = gap.saturating_sub(read * granules.len().div_ceil(of_page) as u64 + time);
+            gap = gap.saturating_sub(read * granules.len().div_ceil(of_stripe) as u64 + time);
         }
+        gap
     }
 
     /// Collects garbage ahead of a write while fewer than half of the spare blocks are free: moves at most `bytes` of
@@ -306,12 +349,12 @@ impl LogStructured {
         self.idle_victim
     }
 
-    /// Returns the number of pages whose move (a read, then a program) begins before the end of `gap` and that fit into
+    /// Returns the number of stripes whose move (a read, then a program) begins before the end of `gap` and that fit into
     /// the open block; at least one.
-    fn pages_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
+    fn stripes_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
         let Some(mut open_block) = self.random.filter(|open_block| open_block.filled > 0) else { return 1 };
         let each = read + medium.program(&mut open_block, 0).each;
-        let room = medium.room(&open_block) / self.page;
+        let room = medium.room(&open_block) / medium.stripe();
         (gap.as_ns() / each.as_ns() + 1).min(room).max(1)
     }
 
@@ -456,7 +499,8 @@ impl LogStructured {
         self.valid[open_block.block.index() as usize] += granules.len() as u32;
         self.invalidate(Location::new(self.location(from, 0)), granules.len() as u32, medium);
         let pages = (granules.len() as u64 * self.granule).div_ceil(self.page);
-        medium.program(open_block, pages).time()
+        let run = medium.program(open_block, pages);
+        medium.time_of_copied(&run)
     }
 
     /// Moves the valid data of the least worn blocks for wear leveling: one block per pool, and more if the policy

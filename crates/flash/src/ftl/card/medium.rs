@@ -6,6 +6,7 @@
 //! buffer all the data that full-density cells take at once. These SLC blocks belong to the controller. The model omits
 //! their wear, because they endure many times the cycles of full-density blocks.
 
+use super::LayerRefinements;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Inconsistent, ReadOnly, Wear};
 use crate::nand::{EraseBlock, Factor, Nand, Variation};
@@ -112,6 +113,9 @@ pub(super) struct Medium {
     /// Bytes that garbage collection moves ahead of a write; `None` if it collects whole blocks.
     #[serde(skip)]
     pub(super) collect_step: Option<u64>,
+    /// Bytes of the pages that are programmed in parallel; `None` means one page.
+    #[serde(skip)]
+    stripe: Option<u64>,
 }
 
 impl Medium {
@@ -125,8 +129,21 @@ impl Medium {
             counters: Counters::default(),
             t_copy: None,
             collect_step: None,
+            stripe: None,
             nand,
         }
+    }
+
+    /// Sets the mechanisms of copies and of garbage collection. They are parameters of the card, not part of its state.
+    pub(super) fn refine(&mut self, refinements: &LayerRefinements, rewrite_unit: u64) {
+        self.t_copy = refinements.t_copy.map(|time| (time, rewrite_unit));
+        self.collect_step = refinements.collect_step;
+        self.stripe = refinements.stripe;
+    }
+
+    /// Returns the number of bytes of the pages that are programmed in parallel.
+    pub(super) fn stripe(&self) -> u64 {
+        self.stripe.unwrap_or(self.nand.page)
     }
 
     /// Checks that the array has the parameters and the seed of `like`, and validates its blocks.
@@ -263,20 +280,31 @@ impl Medium {
 
     /// Copies `bytes` to `to` from the SLC blocks that hold or stage them. Returns the time.
     pub(super) fn fold(&mut self, to: &mut OpenBlock, bytes: u64) -> Duration {
-        self.stream(bytes) + self.program(to, bytes.div_ceil(self.nand.page)).time()
+        let run = self.program(to, bytes.div_ceil(self.nand.page));
+        self.stream(bytes) + self.time_of_copied(&run)
+    }
+
+    /// Returns the time to erase the block and to program the pages of a copy, whose data is there at once: the pages
+    /// of a stripe are programmed in parallel.
+    pub(super) fn time_of_copied(&self, run: &Run) -> Duration {
+        run.erase + run.each * self.programs(run.pages)
+    }
+
+    /// Returns the number of programs, one after the other, of `pages` pages whose data is there at once.
+    fn programs(&self, pages: u64) -> u64 {
+        pages.div_ceil(self.stripe() / self.nand.page)
     }
 
     /// Returns the time to stage `bytes` of full-density cells in SLC blocks; zero for an array without SLC mode.
     fn stage(&mut self, bytes: u64) -> Duration {
         let Some(t_prog) = self.nand.t_prog_slc else { return Duration::ZERO };
         self.counters.staged_bytes += bytes;
-        t_prog * bytes.div_ceil(self.nand.page)
+        t_prog * self.programs(bytes.div_ceil(self.nand.page))
     }
 
     pub(super) fn observe(&self, to: &mut dyn Observer) {
         let c = &self.counters;
         to.count("host_written_bytes", c.host_written_bytes);
-        to.count("programmed_bytes", c.programs * self.nand.page);
         to.count("read_modify_write_bytes", c.read_modify_write_bytes);
         to.count("merge_bytes", c.merge_bytes);
         to.count("fold_moved_bytes", c.fold_bytes);

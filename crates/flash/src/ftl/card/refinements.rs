@@ -11,9 +11,15 @@ use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
+/// Greatest number of pages that are programmed in parallel.
+const WAYS_MAX: u64 = 1024;
+
 /// Parameters of the mechanisms.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LayerRefinements {
+    /// Bytes that the array programs at a time, over all dies and planes. A program fills one page of this stripe, and
+    /// the pages of a stripe are programmed in parallel. `None` means that one page is programmed at a time.
+    pub stripe: Option<u64>,
     /// Busy time of every write command, after its last program. Writes to the area for small writes do not have it.
     pub t_write: Option<Duration>,
     /// Time in which the array copies a whole rewrite unit internally. A copy of a part takes a proportional time.
@@ -58,6 +64,12 @@ impl LayerRefinements {
     /// # Errors
     /// Returns the first parameter that no card can have.
     pub fn check(&self, nand: &Nand, mapping: &Mapping) -> Result<(), Impossible> {
+        if let Some(stripe) = self.stripe
+            && (stripe == 0 || !stripe.is_multiple_of(nand.page) || stripe / nand.page > WAYS_MAX)
+        {
+            let why = format!("is not 1 to {WAYS_MAX} pages of {} B", nand.page);
+            return Err(Impossible::new("flash.stripe", why));
+        }
         if self.housekeeping_every.is_some() != self.t_housekeeping.is_some() {
             return Err(Impossible::new(
                 "ftl.t_housekeeping",
@@ -122,6 +134,8 @@ pub struct RefinementState {
     pub(super) previous_end: u64,
     /// Bytes that the host has written since the last housekeeping.
     pub(super) since_housekeeping: u64,
+    /// Bytes of the pages that were programmed in the area for small writes.
+    pub(super) small_programmed: u64,
 }
 
 /// Time after the last program of a write, by mechanism.

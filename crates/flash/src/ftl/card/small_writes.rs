@@ -180,27 +180,28 @@ impl SmallArea {
         self.present.set(range.clone(), false);
     }
 
-    /// Removes the slot at the head of the queue. Returns the offset of its granule, or `None` if the slot is dead or
-    /// the queue is empty.
-    pub(super) fn pop(&mut self) -> Option<u64> {
-        let granule = self.slots.pop_front()?;
-        let slot = self.removed;
+    /// Returns the offset of the granule in the slot at the head of the queue. If that slot is dead, removes it and
+    /// returns `None`.
+    pub(super) fn oldest(&mut self) -> Option<u64> {
+        let granule = *self.slots.front()?;
+        if granule != PADDING && self.slot_of(granule) == Some(self.removed) {
+            return Some(granule * self.granule);
+        }
+        self.slots.pop_front();
         self.removed += 1;
-        (granule != PADDING && self.slot_of(granule) == Some(slot)).then(|| granule * self.granule)
+        None
     }
 
-    /// Removes all data in `unit`, a range of whole granules. Returns the byte ranges of this data, with adjacent
-    /// ranges joined.
-    pub(super) fn take(&mut self, unit: &Range<u64>) -> Vec<Range<u64>> {
-        let mut taken: Vec<Range<u64>> = Vec::new();
+    /// Returns the byte ranges of the data in `unit`, a range of whole granules, with adjacent ranges joined.
+    pub(super) fn joined_ranges(&self, unit: &Range<u64>) -> Vec<Range<u64>> {
+        let mut joined: Vec<Range<u64>> = Vec::new();
         for range in self.ranges(unit) {
-            match taken.last_mut() {
+            match joined.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
-                _ => taken.push(range),
+                _ => joined.push(range),
             }
         }
-        self.remove(unit);
-        taken
+        joined
     }
 
     /// Restores a saved area of a device of `capacity` bytes, after comparing its parameters with those of `like`, a
@@ -249,9 +250,11 @@ mod tests {
             area.insert(&(at * KIB..(at + 4) * KIB));
         }
         assert!(area.lacks_room(&(0..4 * KIB)));
-        assert_eq!(area.pop(), None, "the first write was overwritten by the fourth");
-        assert_eq!((area.pop(), area.pop()), (None, Some(64 * KIB)), "padding, then the second write");
-        assert!(area.take(&(64 * KIB..72 * KIB)).iter().eq([&(64 * KIB..68 * KIB)]));
+        assert_eq!(area.oldest(), None, "the first write was overwritten by the fourth");
+        assert_eq!((area.oldest(), area.oldest()), (None, Some(64 * KIB)), "padding, then the second write");
+        assert_eq!(area.oldest(), Some(64 * KIB), "data stays until it is removed");
+        assert!(area.joined_ranges(&(64 * KIB..72 * KIB)).iter().eq([&(64 * KIB..68 * KIB)]));
+        area.remove(&(64 * KIB..72 * KIB));
         assert!(area.contains(0) && area.contains(128 * KIB) && !area.contains(64 * KIB));
     }
 
@@ -301,12 +304,13 @@ mod tests {
                         }
                     }
                     0..6 => {
-                        let popped = area.pop();
-                        let head = reference.slots.pop_front();
-                        let slot = reference.removed;
-                        reference.removed += u64::from(head.is_some());
-                        let live = head.filter(|granule| reference.index.get(granule) == Some(&slot));
-                        prop_assert_eq!(popped, live.map(|granule| granule * 4 * KIB));
+                        let oldest = area.oldest();
+                        let head = reference.slots.front().copied();
+                        let live = head.filter(|granule| reference.index.get(granule) == Some(&reference.removed));
+                        if live.is_none() && reference.slots.pop_front().is_some() {
+                            reference.removed += 1;
+                        }
+                        prop_assert_eq!(oldest, live.map(|granule| granule * 4 * KIB));
                         // The caller moves the data.
                         if let Some(granule) = live {
                             area.remove(&(granule * 4 * KIB..(granule + 1) * 4 * KIB));
@@ -318,7 +322,9 @@ mod tests {
                         reference.index.retain(|granule, _| !(at..at + count).contains(granule));
                     }
                     _ => {
-                        let taken: u64 = area.take(&range).iter().map(|range| range.end - range.start).sum();
+                        let joined = area.joined_ranges(&range);
+                        area.remove(&range);
+                        let taken: u64 = joined.iter().map(|range| range.end - range.start).sum();
                         let removed = (at..at + count).filter(|at| reference.index.remove(at).is_some()).count();
                         prop_assert_eq!(taken, removed as u64 * 4 * KIB);
                     }

@@ -108,8 +108,7 @@ impl Translation {
             let page = small.page.unwrap_or(self.medium.nand.page);
             SmallArea::new(self.capacity, self.granule.bytes(), page, small.size)
         });
-        self.medium.t_copy = refinements.t_copy.map(|time| (time, self.mapping.rewrite_unit));
-        self.medium.collect_step = refinements.collect_step;
+        self.medium.refine(&refinements, self.mapping.rewrite_unit);
         self.refinements = refinements;
         self
     }
@@ -247,6 +246,7 @@ impl Translation {
             (area.pages(&range), self.refinements.small.page.unwrap_or(self.medium.nand.page));
         area.insert(&range);
         self.refined.previous_end = range.end;
+        self.refined.small_programmed += pages * page;
         let each = self.refinements.small.t_prog.unwrap_or(self.medium.nand.t_prog);
         self.work.clear();
         self.work.read_modify_write = partly_overwritten;
@@ -265,18 +265,43 @@ impl Translation {
             && !area.is_empty()
             && !done(area)
         {
-            let Some(offset) = area.pop() else { continue };
+            let Some(offset) = area.oldest() else { continue };
             let start = offset - offset % self.mapping.rewrite_unit;
-            let moved = area.take(&(start..(start + self.mapping.rewrite_unit).min(self.capacity)));
-            for range in moved {
-                self.work.clear();
-                self.place(&range)?;
-                let bytes = range.end - range.start;
-                self.medium.counters.fold_bytes += bytes;
-                time += self.medium.stream(bytes) + self.work.time();
+            let unit = start..(start + self.mapping.rewrite_unit).min(self.capacity);
+            let moved = area.joined_ranges(&unit);
+            time += self.fold(&moved)?;
+            if let Some(area) = &mut self.refined.small {
+                area.remove(&unit);
             }
         }
         Ok(time)
+    }
+
+    /// Writes `moved`, data of one rewrite unit from the area for small writes, to its place. Returns the time.
+    fn fold(&mut self, moved: &[Range<u64>]) -> Result<Duration, ReadOnly> {
+        let (medium, work) = (&mut self.medium, &mut self.work);
+        work.clear();
+        let bytes: u64 = moved.iter().map(|range| range.end - range.start).sum();
+        medium.counters.fold_bytes += bytes;
+        match &mut self.placement {
+            Placement::BlockMapped(log_blocks) => {
+                for range in moved {
+                    log_blocks.write(range, medium, work)?;
+                }
+                Ok(medium.stream(bytes) + work.time())
+            }
+            Placement::LogStructured { rewrite_units, log } => {
+                if let Some(bytes) = medium.collect_step {
+                    work.merge += log.collect_step(bytes, medium);
+                }
+                let folded = fold_log_structured(rewrite_units, log, moved, medium, work);
+                if folded.is_err() {
+                    let is_stored = |offset| log.is_stored(offset);
+                    moved.iter().for_each(|range| rewrite_units.write_failed(range, is_stored));
+                }
+                Ok(work.time() + folded?)
+            }
+        }
     }
 
     /// Returns the time to switch to the rewrite unit of `range`. The time is zero if the write continues the previous
@@ -334,11 +359,9 @@ impl Translation {
         };
         let due = &mut self.refined.since_housekeeping;
         *due += bytes;
-        if *due < every {
-            return Duration::ZERO;
-        }
+        let pauses = *due / every;
         *due %= every;
-        time
+        time * pauses
     }
 
     /// Returns the time to write map pages without data.
@@ -363,24 +386,28 @@ impl Translation {
             + if same && head.is_some() { Duration::ZERO } else { tail.unwrap_or_default() }
     }
 
-    /// Advances background work after an idle period of `gap`.
+    /// Advances background work after an idle period of `gap`: garbage collection, and then, in the time that it left,
+    /// folding.
     #[inline]
     pub fn idle(&mut self, gap: Duration) {
+        let mut left = gap;
         if let Placement::LogStructured { log, .. } = &mut self.placement
             && gap > self.medium.nand.t_prog
         {
-            log.collect_while_idle(gap, &mut self.medium);
+            left = log.collect_while_idle(gap, &mut self.medium);
         }
         if let Some(t_idle) = self.refinements.small.t_idle
             && gap > t_idle
         {
-            self.fold_while_idle(gap - t_idle);
+            self.fold_while_idle(left.min(gap - t_idle));
         }
     }
 
-    /// Folds data out of the area for small writes for as long as `left` lasts.
+    /// Folds data out of the area for small writes for as long as `left` is long enough to read and program a page. The
+    /// fold of a rewrite unit that has begun does not delay the next command.
     fn fold_while_idle(&mut self, mut left: Duration) {
-        while left > Duration::ZERO
+        let of_page = self.medium.stream(self.medium.nand.page) + self.medium.nand.t_prog;
+        while left >= of_page
             && let Some(slots) = self.refined.small.as_ref().map(SmallArea::slots).filter(|slots| *slots > 0)
         {
             let Ok(time) = self.fold_until(|area| area.slots() < slots) else { return };
@@ -444,7 +471,7 @@ impl Translation {
         self.streams.clear();
         let open = match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.open_count() as u64,
-            Placement::LogStructured { .. } => 1,
+            Placement::LogStructured { log, .. } => log.open_count() as u64,
         };
         let pages = (self.medium.nand.erase_block / self.medium.nand.page).max(2);
         self.medium.nand.t_read * (1 + open * u64::from((pages - 1).ilog2() + 1))
@@ -457,7 +484,7 @@ impl Translation {
     /// Returns the number of bytes that the host has written and the number of bytes that were programmed.
     pub fn written_and_programmed(&self) -> (u64, u64) {
         let c = &self.medium.counters;
-        (c.host_written_bytes, c.programs * self.medium.nand.page)
+        (c.host_written_bytes, c.programs * self.medium.nand.page + self.refined.small_programmed)
     }
     /// Returns true if the card is read-only: it has rejected a write because too many blocks are bad, and rejects
     /// every later write.
@@ -477,6 +504,7 @@ impl Translation {
     /// Reports the counters.
     pub fn observe(&self, to: &mut dyn Observer) {
         self.medium.observe(to);
+        to.count("programmed_bytes", self.written_and_programmed().1);
         to.count("effective_spare_ppm", self.effective_spare_ppm());
         match &self.placement {
             Placement::BlockMapped(log_blocks) => {
@@ -546,10 +574,10 @@ impl Translation {
                 && refined.since_housekeeping < self.refinements.housekeeping_every.unwrap_or(1),
             "the last write or the last housekeeping is impossible"
         );
+        ensure!(refined.small_programmed < COUNT_MAX, "more was programmed than is possible");
         let refinements = self.refinements;
         *self = Translation { refined, refinements, ..state };
-        self.medium.t_copy = refinements.t_copy.map(|time| (time, self.mapping.rewrite_unit));
-        self.medium.collect_step = refinements.collect_step;
+        self.medium.refine(&refinements, self.mapping.rewrite_unit);
         Ok(())
     }
 
@@ -621,6 +649,37 @@ fn write_log_structured(
     medium: &mut Medium,
     work: &mut Work,
 ) -> Result<(), ReadOnly> {
+    let stream = write_in_units(rewrite_units, log, range, medium, work)?;
+    log.write(stream, range, medium, work)
+}
+
+/// Appends `moved`, data of one rewrite unit from the area for small writes, to the log. Adds the copies that the unit
+/// requires to `work`, and returns the time of the rest.
+fn fold_log_structured(
+    rewrite_units: &mut RewriteUnits,
+    log: &mut LogStructured,
+    moved: &[Range<u64>],
+    medium: &mut Medium,
+    work: &mut Work,
+) -> Result<Duration, ReadOnly> {
+    let mut stream = Stream::Sequential;
+    for range in moved {
+        if write_in_units(rewrite_units, log, range, medium, work)? == Stream::Random {
+            stream = Stream::Random;
+        }
+    }
+    log.fold(stream, moved, medium)
+}
+
+/// Records a write of `range` in its rewrite units, and makes the copies that they require. Returns the stream to which
+/// its data belongs.
+fn write_in_units(
+    rewrite_units: &mut RewriteUnits,
+    log: &mut LogStructured,
+    range: &Range<u64>,
+    medium: &mut Medium,
+    work: &mut Work,
+) -> Result<Stream, ReadOnly> {
     let copies = rewrite_units.write(range.clone(), log.last_block());
     if copies.read_modify_write > 0 {
         work.read_modify_write += log.copy(Stream::Random, rewrite_units.rewritten(), medium)?;
@@ -630,8 +689,7 @@ fn write_log_structured(
         work.merge += log.copy(Stream::Sequential, rewrite_units.merged(), medium)?;
         medium.counters.merge_bytes += copies.merge;
     }
-    let stream = if rewrite_units.is_sequential() { Stream::Sequential } else { Stream::Random };
-    log.write(stream, range, medium, work)
+    Ok(if rewrite_units.is_sequential() { Stream::Sequential } else { Stream::Random })
 }
 
 #[inline]

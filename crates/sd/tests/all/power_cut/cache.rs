@@ -110,7 +110,7 @@ fn a_card_with_a_cache_or_a_queue_holds_the_contract_of_a_model() {
         for overwrite in [Overwrite::Convert, Overwrite::Log] {
             let mut parameters = parameters(overwrite);
             let r = &mut parameters.refinements;
-            (r.stripe, r.read_ahead) = (Some(16 * KIB), Some(64 * KIB));
+            (r.layer.stripe, r.read_ahead) = (Some(16 * KIB), Some(64 * KIB));
             (r.layer.small.max, r.layer.small.size) = (Some(8 * KIB), Some(64 * KIB));
             r.cache = cache.then_some(48 * KIB);
             (r.queue, r.dies) = (queue, queue.map(|_| 4));
