@@ -61,9 +61,10 @@ pub(crate) struct Want<'a> {
     pub(crate) prefer: u32,
     /// True if no members outside of `prefer` are used.
     pub(crate) only: bool,
-    /// Members, a bit for each, of which the data may take all free buckets: those of a garbage collection, which frees more
-    /// than it takes.
+    /// Members, a bit for each, of which the data may also take the reserve.
     pub(crate) within: u32,
+    /// Member that a garbage collection frees a bucket of, and of which the data may take all free buckets.
+    pub(crate) from: Option<u8>,
     /// True if cached copies may be evicted. False during a commit, because their space becomes free only with a later
     /// commit.
     pub(crate) evict: bool,
@@ -275,7 +276,7 @@ impl Allocator {
 
     /// Chooses the members for the copies of an extent: those of the target first, weighted by their free space.
     fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<Vec<u8>, NoRoom> {
-        let Want { stream, copies, taken, prefer, only, within, evict, .. } = *want;
+        let Want { stream, copies, taken, prefer, only, within, from, evict, .. } = *want;
         let blocks = self.layout.bucket_blocks();
         let in_target = |n: u8| prefer == 0 || prefer >> n & 1 == 1;
         let counts =
@@ -283,9 +284,11 @@ impl Allocator {
         let is_usable = |member: &MemberSpace, n: u8| {
             member.writable && counts(member) > 0 && !taken.contains(&n) && (!only || in_target(n))
         };
-        // Of several members, each keeps a free bucket, with which a collection can move data within it.
-        let kept = usize::from(within.count_ones() > 1);
-        let is_within = |member: &MemberSpace, n: u8| within >> n & 1 == 1 && member.free.len() > kept;
+        // The other members keep a free bucket, with which a collection can move data within each of them.
+        let is_within = |member: &MemberSpace, n: u8| {
+            let is_source = from == Some(n) && !member.free.is_empty();
+            is_source || within >> n & 1 == 1 && member.free.len() > 1
+        };
         let usable = || self.members.iter().zip(0u8..).filter(|(member, n)| is_usable(member, *n));
         let needed = copies.min(usable().map(|(member, _)| counts(member)).sum());
         let (mut chosen, mut have): (Vec<u8>, usize) = (Vec::with_capacity(copies), 0);
@@ -293,12 +296,13 @@ impl Allocator {
             return Err(NoRoom::Full);
         }
         while have < needed {
-            let candidates = usable().filter(|(member, n)| {
-                let has_room = member.has_room(stream, least, evict, &self.layout);
-                !chosen.contains(n) && (has_room || is_within(member, *n))
-            });
+            let has_room = |member: &MemberSpace| member.has_room(stream, least, evict, &self.layout);
+            let candidates = usable()
+                .filter(|(member, n)| !chosen.contains(n) && (has_room(member) || is_within(member, *n)));
+            // A member that would give away its reserve comes last.
             let best = candidates.max_by_key(|(member, n)| {
-                (in_target(*n), member.credit + member.weight(blocks), std::cmp::Reverse(*n))
+                let weight = member.credit + member.weight(blocks);
+                (in_target(*n), has_room(member), weight, std::cmp::Reverse(*n))
             });
             let (member, n) = best.ok_or(NoRoom::Full)?;
             have += counts(member);

@@ -46,8 +46,18 @@ fn allocator(members: usize) -> Allocator {
 /// Takes half a bucket on a member.
 fn take(allocator: &mut Allocator, stream: Stream, prefer: u32, evict: bool) -> Result<Pointer, NoRoom> {
     let blocks = BLOCKS / 2;
-    let want =
-        Want { stream, blocks, exact: true, copies: 1, taken: &[], prefer, only: false, within: 0, evict };
+    let want = Want {
+        stream,
+        blocks,
+        exact: true,
+        copies: 1,
+        taken: &[],
+        prefer,
+        only: false,
+        within: 0,
+        from: None,
+        evict,
+    };
     allocator.allocate(&want, 0, |_| {}).map(|(pointers, _)| pointers[0])
 }
 
@@ -253,6 +263,7 @@ fn credits_have_a_limit_although_a_member_is_always_chosen() {
             prefer: 0,
             only: false,
             within: 0,
+            from: None,
             evict: true,
         };
         let (pointers, _) = allocator.allocate(&want, 0, |_| {}).expect("members with room");

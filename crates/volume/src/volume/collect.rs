@@ -39,6 +39,18 @@ pub(super) enum Moved {
     Failed(IoError),
 }
 
+/// Reason for a move of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MovePurpose {
+    /// A repair, which leaves the reserve to garbage collection.
+    Repair,
+    /// Garbage collection, which encodes what is left of an extent anew.
+    Collect,
+    /// Garbage collection that also moves what is left of an extent with all of its stored blocks, if there is no space to
+    /// encode it anew.
+    CollectWhole,
+}
+
 /// Extents with a copy in each of some buckets.
 type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
@@ -55,7 +67,8 @@ impl Inner {
         let copies = usize::from(self.layout.replicas);
         let at_once = self.lock().allocator.collect_at_once();
         let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
-        let (mut tried, mut is_taken, mut is_thorough) = (BTreeSet::new(), false, false);
+        let (mut tried, mut is_taken, mut purpose) = (BTreeSet::new(), false, MovePurpose::Collect);
+        let mut is_restored = false;
         if take()? || self.release(cx).await? && take()? {
             return Ok(());
         }
@@ -63,9 +76,10 @@ impl Inner {
             let victims = {
                 let mut state = self.lock();
                 let victims = state.victims(VICTIMS_MAX, &tried);
-                if victims.is_empty() && !is_thorough {
+                if victims.is_empty() && purpose == MovePurpose::Collect {
                     // The blocks that could not be read may be readable now.
-                    (is_thorough, state.stuck) = (true, BTreeSet::new());
+                    (purpose, state.stuck) = (MovePurpose::CollectWhole, BTreeSet::new());
+                    tried.clear();
                     continue;
                 }
                 victims
@@ -89,14 +103,25 @@ impl Inner {
                 let mut residents = self.residents(victims);
                 for victim in victims {
                     tried.insert(*victim);
-                    for extent in residents.remove(victim).unwrap_or_default() {
-                        match self.move_extent(cx, &extent, *victim, true).await? {
+                    let extents = residents.remove(victim).unwrap_or_default();
+                    if purpose == MovePurpose::CollectWhole && !self.is_worth_a_move(&extents, *victim) {
+                        continue;
+                    }
+                    for extent in extents {
+                        match self.move_extent(cx, &extent, *victim, purpose).await? {
                             Moved::Failed(error) => return Err(error),
                             Moved::Unreadable => self.lock().set_stuck(*victim),
                             Moved::Done | Moved::Poisoned | Moved::NoSpace => {}
                         }
                     }
                     let _ = self.release(cx).await?;
+                    // Each move adds to the journal, which must not fill up while its checkpoint lacks room.
+                    let (lacking, is_filling) = self.lacking_for_checkpoint().await;
+                    if lacking > 0 && !std::mem::replace(&mut is_restored, true) {
+                        self.restore_checkpoint_room(cx, lacking).await?;
+                    } else if lacking > 0 && is_filling {
+                        return if is_taken { Ok(()) } else { Err(IoError::NoSpace) };
+                    }
                     is_taken = is_taken || take()?;
                     if is_taken && has_enough() {
                         return Ok(());
@@ -135,7 +160,7 @@ impl Inner {
             let Some(victim) = sparse.into_iter().find(|victim| !tried.contains(victim)) else { break };
             tried.insert(victim);
             for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
-                if self.move_extent(cx, &extent, victim, true).await? == Moved::Done {
+                if self.move_extent(cx, &extent, victim, MovePurpose::Collect).await? == Moved::Done {
                     moved += u64::from(extent.stored_blocks(self.layout.block) * self.layout.block);
                 }
             }
@@ -155,8 +180,25 @@ impl Inner {
         buckets: u32,
     ) -> Pin<Box<dyn Future<Output = Result<(), IoError>> + Send + 'a>> {
         Box::pin(async move {
-            // A collection that is already running commits, too, and each of its commits calls this function.
+            // A collection that is already running makes room for the checkpoint itself.
             let Ok(_guard) = self.space.try_lock() else { return Ok(()) };
+            self.restore_checkpoint_room(cx, buckets).await
+        })
+    }
+
+    /// Returns the number of buckets that a checkpoint lacks, and whether the journal is nearly full.
+    async fn lacking_for_checkpoint(&self) -> (u32, bool) {
+        let journal = self.journal.lock().await;
+        (journal.lacking, journal.used > self.layout.journal_len() / 4 * 3)
+    }
+
+    /// Frees the buckets that a checkpoint lacks. The caller holds the lock of space.
+    fn restore_checkpoint_room<'a>(
+        &'a self,
+        cx: &'a Context,
+        buckets: u32,
+    ) -> Pin<Box<dyn Future<Output = Result<(), IoError>> + Send + 'a>> {
+        Box::pin(async move {
             self.lock().evict(buckets);
             let lacking = || {
                 let state = self.lock();
@@ -184,7 +226,9 @@ impl Inner {
                         tried.insert(victim);
                         for extent in residents.remove(&victim).unwrap_or_default() {
                             match is_out {
-                                false => drop(self.move_extent(cx, &extent, victim, true).await?),
+                                false => {
+                                    drop(self.move_extent(cx, &extent, victim, MovePurpose::Collect).await?)
+                                }
                                 true => self.move_out(cx, &extent, victim).await?,
                             }
                         }
@@ -213,6 +257,7 @@ impl Inner {
             prefer: self.tier(from.0),
             only: false,
             within: 0,
+            from: None,
             evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
@@ -234,6 +279,15 @@ impl Inner {
         let durable = state.durable;
         state.allocator.release(durable);
         Ok(true)
+    }
+
+    /// Returns true if the stored bytes of these extents fill at most three quarters of a bucket.
+    fn is_worth_a_move(&self, extents: &[Extent], bucket: (u8, u32)) -> bool {
+        let copies = extents.iter().filter_map(|extent| Some((copy_in(extent, bucket)?.offset, extent)));
+        // Several extents may be parts of one that was stored.
+        let stored: BTreeMap<u32, u32> =
+            copies.map(|(offset, extent)| (offset, extent.stored_blocks(self.layout.block))).collect();
+        stored.values().sum::<u32>() <= self.layout.bucket_blocks() / 4 * 3
     }
 
     /// Returns the extents with copies in these buckets. Cached copies do not count: they stay until they are evicted.
@@ -259,24 +313,23 @@ impl Inner {
         cx: &Context,
         extent: &Extent,
         from: (u8, u32),
-        is_collection: bool,
+        purpose: MovePurpose,
     ) -> Result<Moved, IoError> {
         let Some(source) = copy_in(extent, from) else { return Ok(Moved::Done) };
         if !extent.is_wasteful(self.layout.block) {
-            return self.move_stored(cx, extent, from, is_collection).await;
+            return self.move_stored(cx, extent, from, purpose).await;
         }
         if self.has(extent) {
-            let within = if is_collection { members_of(&extent.pointers()) } else { 0 };
-            match self.shed(cx, extent, (self.tier(source.member), within)).await? {
+            let collected = (purpose != MovePurpose::Repair).then_some(source.member);
+            match self.shed(cx, extent, (self.tier(source.member), collected)).await? {
                 Rearranged::Done => {}
-                // A move of all stored blocks may take more space than it frees.
-                Rearranged::NoSpace if is_collection => return Ok(Moved::NoSpace),
-                _ => return self.move_stored(cx, extent, from, is_collection).await,
+                Rearranged::NoSpace if purpose == MovePurpose::Collect => return Ok(Moved::NoSpace),
+                _ => return self.move_stored(cx, extent, from, purpose).await,
             }
         }
         let mut moved = Moved::Done;
         for part in self.parts_in(extent, &source) {
-            let of_part = self.move_stored(cx, &part, from, is_collection).await?;
+            let of_part = self.move_stored(cx, &part, from, purpose).await?;
             moved = if moved == Moved::Done { of_part } else { moved };
         }
         Ok(moved)
@@ -296,7 +349,7 @@ impl Inner {
         cx: &Context,
         extent: &Extent,
         from: (u8, u32),
-        is_collection: bool,
+        purpose: MovePurpose,
     ) -> Result<Moved, IoError> {
         let Some(source) = copy_in(extent, from) else { return Ok(Moved::Done) };
         let mut stored = self.read_stored(cx, extent).await;
@@ -319,14 +372,15 @@ impl Inner {
             let Some(mut taken) = self.members_beside(extent, &source) else { return Ok(Moved::Done) };
             taken.extend(&failed);
             let want = Want {
-                stream: if is_collection { Stream::Collect } else { Stream::Foreground },
+                stream: if purpose == MovePurpose::Repair { Stream::Foreground } else { Stream::Collect },
                 blocks,
                 exact: true,
                 copies: 1,
                 taken: &taken,
                 prefer: self.tier(source.member),
                 only: false,
-                within: u32::from(is_collection) << source.member,
+                within: 0,
+                from: (purpose != MovePurpose::Repair).then_some(source.member),
                 evict: true,
             };
             let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(without) };

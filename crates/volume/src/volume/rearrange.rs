@@ -46,6 +46,7 @@ impl Inner {
             prefer: self.layout.foreground,
             only: false,
             within: 0,
+            from: None,
             evict: false,
         };
         let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };

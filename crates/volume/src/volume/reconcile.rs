@@ -299,7 +299,7 @@ impl Inner {
             }
             Wanted::Copies { keep, add, prefer, only, .. } => {
                 let is_shed = add > 0 && extent.is_wasteful(self.layout.block);
-                if is_shed && self.shed(cx, extent, (prefer, 0)).await? == Rearranged::Done {
+                if is_shed && self.shed(cx, extent, (prefer, None)).await? == Rearranged::Done {
                     result.moved_bytes += self.bytes(extent);
                     return Ok(Ok(()));
                 }
@@ -317,6 +317,7 @@ impl Inner {
                     prefer,
                     only,
                     within: 0,
+                    from: None,
                     evict: true,
                 };
                 let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
@@ -370,6 +371,7 @@ impl Inner {
             prefer: self.layout.promote,
             only: true,
             within: 0,
+            from: None,
             evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)

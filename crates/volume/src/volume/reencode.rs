@@ -34,7 +34,7 @@ impl Inner {
         let prefer =
             if self.layout.background != 0 { self.layout.background } else { self.layout.foreground };
         let compressed = (compressed.into(), compressor.compression());
-        let (done, written) = self.store_anew(cx, extent, compressed, (prefer, 0)).await?;
+        let (done, written) = self.store_anew(cx, extent, compressed, (prefer, None)).await?;
         let done = match done {
             Rearranged::Done => Ok(()),
             Rearranged::NoSpace => Err(Reason::NoSpace),
@@ -44,13 +44,13 @@ impl Inner {
         Ok((done, written))
     }
 
-    /// Stores the live range of an extent without the blocks around it that each copy still contains. `prefer` and `within`
+    /// Stores the live range of an extent without the blocks around it that each copy still contains. `prefer` and `from`
     /// are those of the space for it. The copies stay as they are if that is not possible.
     pub(super) async fn shed(
         &self,
         cx: &Context,
         extent: &Extent,
-        space: (u32, u32),
+        space: (u32, Option<u8>),
     ) -> Result<Rearranged, IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
         let Ok(Some((_, data))) = self.read_extent(cx, extent, extent.live(), buffer).await else {
@@ -89,7 +89,7 @@ impl Inner {
         cx: &Context,
         extent: &Extent,
         (bytes, compression): (Payload, Compression),
-        (prefer, within): (u32, u32),
+        (prefer, from): (u32, Option<u8>),
     ) -> Result<(Rearranged, u64), IoError> {
         let blocks = (bytes.len() as u32).div_ceil(self.layout.block);
         let want = Want {
@@ -100,7 +100,8 @@ impl Inner {
             taken: &[],
             prefer,
             only: false,
-            within,
+            within: if from.is_some() { members_of(&extent.pointers()) } else { 0 },
+            from,
             evict: true,
         };
         let Some((places, _)) = self.take_space(cx, &want).await? else {

@@ -1,6 +1,6 @@
 //! Scrub: reads every copy, replaces bad copies with good ones, and poisons extents of which every copy is bad.
 
-use super::collect::Moved;
+use super::collect::{MovePurpose, Moved};
 use super::{Inner, Volume};
 use crate::extent::{Extent, Pointer};
 use flashlab_block::{Context, IoError};
@@ -102,9 +102,9 @@ impl Volume {
                     continue;
                 }
                 let from = (pointer.member, pointer.bucket);
-                let mut moved = inner.move_extent(cx, extent, from, false).await?;
+                let mut moved = inner.move_extent(cx, extent, from, MovePurpose::Repair).await?;
                 if moved == Moved::NoSpace && inner.make_space_beside(cx, extent, pointer.member).await {
-                    moved = inner.move_extent(cx, extent, from, false).await?;
+                    moved = inner.move_extent(cx, extent, from, MovePurpose::Repair).await?;
                 }
                 match moved {
                     Moved::Done => scrubbed.repaired += 1,

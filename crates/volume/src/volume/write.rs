@@ -183,6 +183,7 @@ impl Inner {
             prefer: self.layout.foreground,
             only: false,
             within: 0,
+            from: None,
             evict: true,
         }
     }

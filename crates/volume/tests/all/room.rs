@@ -122,10 +122,10 @@ fn random_overwrites_of_a_full_volume_find_space_for_ever() {
         (Compressor::None, 4096, Some(Cipher::Aes256Gcm)),
         (Compressor::Lz4, 2048, Some(Cipher::ChaCha20Poly1305)),
     ] {
-        for replicas in [1, 2] {
+        for (replicas, members) in [(1, 1), (2, 2), (2, 3), (2, 4)] {
             let encryption = cipher.map(encryption);
             let options = Options { compression, checksum_block, replicas, encryption, ..options() };
-            let disks = labelled(&vec![("", 1); replicas.into()], &options);
+            let disks = labelled(&vec![("", 1); members], &options);
             let volume = open(&disks).expect("a new volume");
             let blocks = volume.geometry().capacity / BLOCK;
             // Half of each 4 KiB is noise.
@@ -147,9 +147,12 @@ fn random_overwrites_of_a_full_volume_find_space_for_ever() {
                 let write = Io::Write { offset: block * BLOCK, data, durable: false };
                 execute(&volume, write).unwrap_or_else(|error| {
                     panic!(
-                        "{compression:?}, {checksum_block}, {cipher:?}, {replicas} copies, write {n}: {error}"
+                        "{compression:?}, {checksum_block}, {cipher:?}, {replicas} copies on {members}, write {n}: {error}"
                     )
                 });
+                if n % 13 == 0 && members > 2 {
+                    execute(&volume, Io::Flush).expect("space for the journal");
+                }
             }
             for block in 0..blocks / 8 * 8 {
                 let found = read(&volume, block * BLOCK, BLOCK as usize);
