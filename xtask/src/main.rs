@@ -3,7 +3,6 @@
 mod book;
 mod boots;
 mod budget;
-mod determinism;
 mod faults;
 mod headless;
 mod packages;
@@ -15,12 +14,13 @@ mod tidy;
 mod under_load;
 
 use budget::Times;
+use faults::Baseline;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask <task>
-  ci            format, clippy, tidy, sbom, deny, no-std, docs, test, python, faults, golden-check, fit-check and determinism; prints the
+  ci            format, clippy, tidy, sbom, deny, no-std, docs, test, python, faults, golden-check and fit-check; prints the
                 time and the budget of each part
   full          the same with all cases of the exhaustive suites, and with a second seed for every experiment
   format        cargo fmt --check
@@ -30,9 +30,8 @@ cargo xtask <task>
   test          all tests
   python        builds the wheel of the Python package and runs its tests
   faults        the tests of power loss, which must fail under each deliberate fault in the sources
-  golden-check  checks that every experiment gives its golden table and meets its bounds, and that another seed gives
-                another digest, in a release build
-  determinism   checks that a debug build gives the golden digests
+  golden-check  checks that every experiment gives its golden table and meets its bounds, that another seed gives
+                another digest, and that no page is large
   fit-check [--seed N] [--cards N]  fits virtual cards with known numbers and compares, in a release build
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; known failing inputs run first
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
@@ -64,11 +63,10 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(),
         ["docs"] => docs(),
         ["test"] => test(),
-        ["faults"] => faults::check(),
+        ["faults"] => faults::check(Baseline::Run),
         ["python"] => python::check(),
         ["golden-check"] => golden_check(Scope::Quick),
-        ["determinism"] => determinism::check(),
-        ["fit-check", ref arguments @ ..] => fit_check(arguments),
+        ["fit-check", ref arguments @ ..] => fit_check(Scope::Full, arguments),
         ["fuzz"] => fuzz("60"),
         ["fuzz", seconds] => fuzz(seconds),
         ["under-load"] => under_load::check("5", &[]),
@@ -151,11 +149,10 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("docs", docs)?;
     tests_per_crate::check(scope, times)?;
     times.measure("python", python::check)?;
-    times.measure("faults", faults::check)?;
+    times.measure("faults", || faults::check(Baseline::Passed))?;
     times.measure("golden-check", || golden_check(scope))?;
     let cards = if scope == Scope::Full { "50" } else { "1" };
-    times.measure("fit-check", || fit_check(&["--cards", cards]))?;
-    times.measure("determinism", determinism::check)
+    times.measure("fit-check", || fit_check(scope, &["--cards", cards]))
 }
 
 fn format() -> Outcome {
@@ -203,22 +200,28 @@ fn test() -> Outcome {
     outcome
 }
 
+/// Runs every experiment in the build of the tests and, in the full form, in a release build. Both must give the digests
+/// of the golden tables, so a seed fixes the digest in debug and release builds.
 fn golden_check(scope: Scope) -> Outcome {
-    let mut command = cargo_command();
-    command.args(["test", "--release", "--locked", "--package", "flashlab-lab", "--features", "volume"]);
-    command.args(["--test", "golden"]);
+    cargo(&["test", "--workspace", FULL[0], FULL[1], "--locked", "--test", "golden"])?;
     if scope == Scope::Full {
-        command.env(EXHAUSTIVE, "1");
+        let mut command = cargo_command();
+        command.args(["test", "--release", "--locked", "--package", "flashlab", "--features", "full"]);
+        run(command.args(["--test", "golden"]).env(EXHAUSTIVE, "1"))?;
     }
-    run(&mut command)
+    Ok(())
 }
 
-/// Fits virtual cards with known numbers.
-fn fit_check(arguments: &[&str]) -> Outcome {
-    // With the features of golden-check, so that cargo builds the crate only once.
-    let package = ["--package", "flashlab-lab", "--features", "volume"];
-    let build = [&["run", "--release", "--locked"], &package[..], &["--example", "fit_check", "--"]].concat();
-    cargo(&[&build[..], arguments].concat())
+/// Fits virtual cards with known numbers: in the full form in a release build, otherwise in the build of the tests.
+fn fit_check(scope: Scope, arguments: &[&str]) -> Outcome {
+    match scope {
+        Scope::Quick => run(Command::new(tests_per_crate::built_example("fit_check")?).args(arguments)),
+        Scope::Full => {
+            let example =
+                ["run", "--release", "--locked", "--package", "flashlab-lab", "--example", "fit_check", "--"];
+            cargo(&[&example, arguments].concat())
+        }
+    }
 }
 
 /// Builds the C library for speed and installs it.
@@ -228,24 +231,9 @@ fn install_c(prefix: &str) -> Outcome {
 }
 
 fn golden() -> Outcome {
-    for (package, feature, test, filter) in
-        [("flashlab-lab", "volume", "golden", ""), ("flashlab", "full", "all", "picture::")]
-    {
-        let mut command = cargo_command();
-        command.args([
-            "test",
-            "--release",
-            "--package",
-            package,
-            "--features",
-            feature,
-            "--test",
-            test,
-            filter,
-        ]);
-        run(command.env("UPDATE_GOLDEN", "1"))?;
-    }
-    Ok(())
+    let mut command = cargo_command();
+    command.args(["test", "--release", "--package", "flashlab", "--features", "full", "--test", "golden"]);
+    run(command.env("UPDATE_GOLDEN", "1"))
 }
 
 fn fuzz(seconds: &str) -> Outcome {

@@ -73,16 +73,15 @@ pub(crate) fn test_binaries(messages: &[Value]) -> Result<Vec<Binary>, String> {
     if binaries.is_empty() { Err("the build names no test binary".to_owned()) } else { Ok(binaries) }
 }
 
-/// Builds all tests, and returns the debug build of the command that they use.
-pub(crate) fn command_under_test() -> Result<PathBuf, String> {
+/// Builds all tests, and returns the path of an example.
+pub(crate) fn built_example(name: &str) -> Result<PathBuf, String> {
     let messages = messages_of_build()?;
     let program = messages.iter().find(|message| {
-        message["target"]["name"] == "flashlab"
-            && message["target"]["kind"][0] == "bin"
-            && message["profile"]["test"] == false
+        let target = &message["target"];
+        target["kind"][0] == "example" && target["name"] == name && message["profile"]["test"] == false
     });
     let file = program.and_then(|message| message["executable"].as_str());
-    file.map(PathBuf::from).ok_or_else(|| "the build names no program flashlab".to_owned())
+    file.map(PathBuf::from).ok_or_else(|| format!("the build names no example {name}"))
 }
 
 /// Builds all tests. Returns the messages of cargo.

@@ -2,6 +2,5 @@
 
 mod cli;
 mod live;
-mod picture;
 #[cfg(feature = "web")]
 mod web;

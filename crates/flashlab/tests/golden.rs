@@ -1,14 +1,16 @@
 //! Runs every experiment of the repository at seed 1, compares the results with `experiments/NAME/golden.txt`, and
-//! checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the golden tables.
+//! checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the golden tables and the README's picture.
 //!
-//! A simulated week of writes is slow in a debug build, so `cargo test` skips this file. `cargo xtask golden-check`
-//! runs it in a release build.
+//! `cargo xtask golden` writes the tables in a release build, and `cargo xtask golden-check` compares them with those of a
+//! build for tests, so a seed fixes the digest in both builds. `cargo test` skips this file, because it takes minutes.
 
 use flashlab_catalogue::library::{Folder, Library};
 use flashlab_lab::experiment::{Experiment, ExperimentError, Live, cell_name};
 use flashlab_lab::fitting::refit::{RefitSettings, refit};
 use flashlab_lab::progress::Progress;
 use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role, Summary};
+use flashlab_report::figure::bars;
+use flashlab_report::html;
 use flashlab_sim::Duration;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -126,6 +128,20 @@ fn every_experiment_gives_its_golden_table() {
     ALL.iter().for_each(check_golden);
 }
 
+/// The picture shows the random writes of `run sd-cards`.
+#[test]
+fn the_picture_of_the_readme_is_current() {
+    let figures = bars::figures(results_of("sd-cards"));
+    let picture = figures.iter().find(|figure| figure.title.contains("Random write"));
+    let picture = picture.expect("random writes are drawn").to_svg();
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/sd-cards.svg");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        return std::fs::write(&path, picture).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+    let drawn = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(drawn == picture, "docs/sd-cards.svg is not today's picture: cargo xtask golden draws it anew");
+}
+
 /// The bounds of the experiment check cheaply that each number meets its own cell; the search itself takes minutes.
 #[test]
 fn the_shipped_profiles_are_the_output_of_a_refit() {
@@ -139,6 +155,17 @@ fn the_shipped_profiles_are_the_output_of_a_refit() {
         assert_eq!(shipped.text.text, *text, "{name}: run flashlab fit sd-cards --to profiles");
     }
     assert!(found.sum_after <= found.sum_before, "{} {}", found.sum_after, found.sum_before);
+}
+
+/// Maximum size of the page of an experiment, in bytes.
+const PAGE_MAX: usize = 3_000_000;
+
+#[test]
+fn every_page_is_small() {
+    for results in ALL.iter() {
+        let bytes = html::page(results).len();
+        assert!(bytes <= PAGE_MAX, "{}: its page has {bytes} bytes", results.experiment);
+    }
 }
 
 #[test]
