@@ -139,7 +139,7 @@ impl Snapshot {
         Snapshot { share, simulated, phase: progress.phase(), elapsed }
     }
 
-    /// Formats a line: `sd-cards: 40 %, 3.2 h simulated, 12 s left (raw write 1M/kioxia)`.
+    /// Formats a line: `sd-cards: 40 %, 3.21 h simulated, 12 s left (raw write 1M/kioxia)`.
     fn line(&self, title: &str) -> String {
         let mut parts = Vec::new();
         match self.share {
@@ -182,10 +182,10 @@ mod tests {
         let hours = Simulated::from_secs(3 * 3_600);
         assert_eq!(
             line(Some(0.25), hours, "randread 1 GiB/off", 50),
-            "hmb: 25 %, 3.0 h simulated, 2 min 30 s left (randread 1 GiB/off)"
+            "hmb: 25 %, 3.00 h simulated, 2 min 30 s left (randread 1 GiB/off)"
         );
         assert_eq!(line(Some(0.001), Simulated::ZERO, "", 20), "hmb: 0 %");
-        assert_eq!(line(Some(0.999), hours, "", 7_200), "hmb: 99 %, 3.0 h simulated, 8 s left");
+        assert_eq!(line(Some(0.999), hours, "", 7_200), "hmb: 99 %, 3.00 h simulated, 8 s left");
         assert_eq!(line(None, Simulated::ZERO, "", 4_000), "hmb: 1 h 6 min so far");
     }
 

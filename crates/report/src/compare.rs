@@ -1,7 +1,6 @@
 //! Jobs on several devices, as a table, JSON and CSV.
 
 use crate::csv::file;
-use crate::explain::percent;
 use crate::number;
 use crate::terminal::columns;
 use flashlab_lab::compare::Compared;
@@ -11,7 +10,6 @@ use flashlab_sim::Mechanism;
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
 /// Mark of a line whose reads addressed unwritten data. It replaces the mechanism that took most of the time.
 pub(crate) const NO_FLASH: &str = "no flash was read";
-const MIB: f64 = 1_048_576.0;
 
 /// Returns a table with one line for each device and direction, fastest first within a job, and with the mechanism that
 /// took most of the time. If the lines do not fit in `width` characters, device and job have a separate line.
@@ -32,7 +30,7 @@ pub fn table(compared: &[Compared], width: usize) -> String {
     let place = |cells: &[String]| jobs.iter().position(|job| *job == cells[1]);
     rows.sort_by(|(a, x), (b, y)| (place(x), &x[2]).cmp(&(place(y), &y[2])).then(b.total_cmp(a)));
     if rows.is_empty() {
-        return failures;
+        return number::plain(&failures);
     }
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(_, cells)| cells).collect();
     let wide = wide(&rows);
@@ -49,7 +47,7 @@ pub fn table(compared: &[Compared], width: usize) -> String {
         }
     }
     let notes: String = notes.iter().map(|note| crate::terminal::wrapped(note, width)).collect();
-    format!("{text}{failures}{notes}")
+    number::plain(&format!("{text}{failures}{notes}"))
 }
 
 /// Returns the cells of one direction of a job on a device.
@@ -57,7 +55,7 @@ fn row(device: &str, job: &JobFigures) -> Vec<String> {
     let rate = match job.direction {
         // Sync calls move no bytes.
         SYNC => number::NONE.to_owned(),
-        _ => number::significant(job.bytes_per_second as f64 / MIB, 3),
+        _ => number::significant(number::mib(job.bytes_per_second as f64), 3),
     };
     let p99 = job.latency.percentile_ns(99.0).expect("99 is one of the percentiles");
     vec![
@@ -78,7 +76,7 @@ fn row(device: &str, job: &JobFigures) -> Vec<String> {
 pub(crate) fn main_mechanism(job: &JobFigures) -> String {
     match job.most() {
         _ if job.unwritten => NO_FLASH.to_owned(),
-        Some((mechanism, share)) => format!("{mechanism} {}", percent(share)),
+        Some((mechanism, share)) => format!("{mechanism} {}", number::share(share)),
         None => number::NONE.to_owned(),
     }
 }
@@ -101,7 +99,7 @@ fn unwritten_note(unwritten: bool) -> Option<String> {
 }
 
 /// Returns the note on the bytes written to each device before the jobs began, if there are any.
-fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Option<String> {
+pub(crate) fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Option<String> {
     let devices = bytes.clone().count();
     let (least, most) = (bytes.clone().filter(|bytes| *bytes > 0).min()?, bytes.max()?);
     let bytes = match least == most {

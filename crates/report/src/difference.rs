@@ -1,13 +1,13 @@
 //! The differences between two results, as a table and as JSON.
 
 use crate::number;
-use crate::terminal::{columns, plural, wrapped};
+use crate::number::plural;
+use crate::terminal::{columns, wrapped};
 use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference, MechanismDifference};
 use std::fmt::Display;
 
 /// Percentiles that tables show. JSON contains all of them.
 const SHOWN_PERCENTILES: [&str; 3] = ["p50", "p99", "p99.9"];
-const MIB: f64 = 1_048_576.0;
 
 /// Returns the changed figures, the changed inputs and the lines that one file lacks, in lines of at most `width`
 /// characters. Figures that differ by at most `tolerance` percent count as equal. `a` and `b` are the names of the
@@ -29,7 +29,7 @@ pub fn table(difference: &Difference, a: &str, b: &str, tolerance: f64, width: u
     for sentence in summary(difference, tolerance) {
         text += &wrapped(&sentence, width);
     }
-    text
+    number::plain(&text)
 }
 
 /// Returns all differences as JSON, ending in a line feed.
@@ -107,14 +107,14 @@ fn narrow_figures(line: &LineDifference, tolerance: f64, width: usize) -> String
     text
 }
 
-/// Returns both values with their units: durations in a unit that suits their magnitude, data rates in MiB/s.
+/// Returns both values with their units: durations in a unit that suits their magnitude, data rates in MiB/s or KiB/s.
 pub(crate) fn values(figure: &FigureDifference) -> (String, String) {
     let text = |value: f64| match figure.unit.as_str() {
         "ns" => number::duration_ns(value),
-        "B/s" => format!("{} MiB/s", number::significant(value / MIB, 4)),
+        "B/s" => number::rate(value, 4),
         // The name of the quantity is its unit: IOPS, or the unit of an experiment's cells.
         unit if unit == figure.quantity || unit.is_empty() => number::significant(value, 4),
-        unit => format!("{} {unit}", number::significant(value, 4)),
+        unit => number::with_unit(number::significant(value, 4), unit),
     };
     (text(figure.a), text(figure.b))
 }
@@ -125,11 +125,11 @@ pub(crate) fn change(figure: &FigureDifference) -> String {
         || number::NONE.to_owned(),
         |percent| {
             let decimals = if percent.abs() < 0.1 { 3 } else { 1 };
-            format!("{} %", number::signed(percent, decimals))
+            number::signed_percent(percent, decimals)
         },
     );
     match figure.deviations {
-        Some(deviations) => format!("{percent} ({} sd)", number::fixed(deviations, 1)),
+        Some(deviations) => format!("{percent} ({})", number::with_unit(number::fixed(deviations, 1), "sd")),
         None => percent,
     }
 }
@@ -137,23 +137,18 @@ pub(crate) fn change(figure: &FigureDifference) -> String {
 /// Returns the mechanism whose time per request changed most, with its change: `program +1.20 ms`.
 pub(crate) fn main_mechanism(mechanisms: &[MechanismDifference]) -> Option<String> {
     let most = mechanisms.first().filter(|most| most.change_ns() != 0.0)?;
-    Some(format!("{} {}", most.mechanism, signed_duration(most.change_ns())))
-}
-
-/// Formats a change of a duration with its sign.
-pub(crate) fn signed_duration(ns: f64) -> String {
-    let sign = if ns > 0.0 { "+" } else { "" };
-    format!("{sign}{}", number::duration_ns(ns))
+    Some(format!("{} {}", most.mechanism, number::signed_duration_ns(most.change_ns())))
 }
 
 /// Returns the sentences below the table: the number of changed lines, changed bounds, and lines that only one file
 /// has.
 pub(crate) fn summary(difference: &Difference, tolerance: f64) -> Vec<String> {
     let (all, changed) = (difference.lines.len(), changed_lines(difference, tolerance).len());
-    let limit = if tolerance > 0.0 { format!(" by more than {tolerance} %") } else { String::new() };
+    let percent = number::with_unit(number::written(tolerance), "%");
+    let limit = if tolerance > 0.0 { format!(" by more than {percent}") } else { String::new() };
     let mut sentences = vec![match changed {
         0 if tolerance > 0.0 => {
-            format!("No figure of {} differs by more than {tolerance} %.", plural(all, "common line"))
+            format!("No figure of {} differs{limit}.", plural(all, "common line"))
         }
         0 => format!("All figures of {} are equal.", plural(all, "common line")),
         _ => format!("{changed} of {} changed{limit}.", plural(all, "common line")),
@@ -206,7 +201,7 @@ mod tests {
                         IOPS            250.0    200.0  -20.0 %\n\
                         mean latency  4.00 ms  5.00 ms  -20.0 %\n\
                         mechanism: program +1.00 ms\n";
-        assert_eq!(figures(&lines, 0.0, 60).replace('\u{a0}', " "), expected);
+        assert_eq!(number::plain(&figures(&lines, 0.0, 60)), expected);
         assert!(
             figures(&lines, 0.0, 120).starts_with("                 "),
             "wide tables have columns of names"

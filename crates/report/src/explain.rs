@@ -138,11 +138,11 @@ pub(crate) fn sentence(cell: &Cell) -> String {
             let mut text = format!(
                 "{} of a request's {sum} ({}) is {}",
                 number::duration_ns(first.ns),
-                percent(first.share),
+                number::share(first.share),
                 phrase(first.mechanism)
             );
             if second.share >= 0.15 {
-                text += &format!("; {} adds {}", phrase(second.mechanism), percent(second.share));
+                text += &format!("; {} adds {}", phrase(second.mechanism), number::share(second.share));
             }
             text + "."
         }
@@ -150,10 +150,10 @@ pub(crate) fn sentence(cell: &Cell) -> String {
             let mut text = format!(
                 "No mechanism takes half of a request's {sum}: {} is {}",
                 phrase(first.mechanism),
-                percent(first.share)
+                number::share(first.share)
             );
             for part in rest.iter().take(2) {
-                text += &format!(", {} {}", phrase(part.mechanism), percent(part.share));
+                text += &format!(", {} {}", phrase(part.mechanism), number::share(part.share));
             }
             return text + ". None of them alone is the bottleneck.";
         }
@@ -163,20 +163,6 @@ pub(crate) fn sentence(cell: &Cell) -> String {
         text.push_str(meaning);
     }
     text
-}
-
-/// Formats a share as `87 %`. A share above zero that rounds to zero is `< 1 %`, and a share below one that rounds to
-/// one is `> 99 %`.
-pub(crate) fn percent(share: f64) -> String {
-    let whole = (100.0 * share).round();
-    let text = if whole < 1.0 && share > 0.0 {
-        "< 1 %".into()
-    } else if whole >= 100.0 && share < 1.0 {
-        "> 99 %".into()
-    } else {
-        format!("{whole} %")
-    };
-    text.replace(' ', &number::NO_BREAK.to_string())
 }
 
 #[cfg(test)]
@@ -204,7 +190,7 @@ mod tests {
     }
 
     fn sentence_of(mechanisms: &[(&'static str, f64)]) -> String {
-        sentence(&cell(mechanisms)).replace(number::NO_BREAK, " ")
+        number::plain(&sentence(&cell(mechanisms)))
     }
 
     #[test]

@@ -5,7 +5,6 @@ use crate::terminal::{columns, wrapped};
 use flashlab_fit::estimate::{CellEstimate, NumberEstimate};
 use flashlab_lab::fitting::CardFit;
 
-const MIB: f64 = 1_048_576.0;
 /// Maximum number of further measurements that a table suggests.
 const NEXT_MAX: usize = 3;
 
@@ -27,7 +26,7 @@ pub fn table(fit: &CardFit, width: usize) -> String {
     for sentence in conclusions {
         text += &wrapped(&sentence, width);
     }
-    text
+    number::plain(&text)
 }
 
 /// Returns the complete fit as JSON.
@@ -40,7 +39,7 @@ pub fn json(fit: &CardFit) -> String {
 /// Maximum number of cells that a row names.
 const CELLS_MAX: usize = 3;
 
-pub(crate) const NUMBER_HEAD: [&str; 5] = ["number", "estimate", "90 % interval", "determined", "by"];
+pub(crate) const NUMBER_HEAD: [&str; 5] = ["number", "estimate", "90\u{a0}% interval", "determined", "by"];
 pub(crate) const CELL_HEAD: [&str; 5] = ["cell", "measured", "simulated", "error", "left out"];
 
 /// Returns a sentence on the fit as a whole.
@@ -49,9 +48,9 @@ pub(crate) fn summary(fit: &CardFit, width: usize) -> String {
     let mut hosts = fit.hosts.clone();
     hosts.dedup();
     let sentence = format!(
-        "{} numbers fitted on {} cells of {} on {}; all other numbers are those of {}.",
-        estimate.numbers.len(),
-        estimate.cells.len(),
+        "{} fitted on {} of {} on {}; all other numbers are those of {}.",
+        number::plural(estimate.numbers.len(), "number"),
+        number::plural(estimate.cells.len(), "cell"),
         fit.cards.join(", "),
         hosts.join(" and "),
         fit.base
@@ -81,7 +80,7 @@ fn some_of(names: &[String]) -> String {
 
 /// Returns the texts of a cell: name, measured, simulated, error of the fit, error of a fit without the cell.
 pub(crate) fn cell_row(cell: &CellEstimate) -> [String; 5] {
-    let percent = |error: f64| format!("{} %", number::signed(error, 1));
+    let percent = |error: f64| number::signed_percent(error, 1);
     [
         cell.name.clone(),
         quantity(cell.measured, &cell.unit),
@@ -115,13 +114,10 @@ fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "ns" | "latency_ns_mean" => number::duration_ns(value),
         "B" => number::bytes(value.round() as u64),
-        "B/s" | "bytes_per_second" if value < 0.1 * MIB => {
-            format!("{} KiB/s", number::significant(value / 1024.0, 3))
-        }
-        "B/s" | "bytes_per_second" => format!("{} MiB/s", number::significant(value / MIB, 3)),
-        "iops" => format!("{} IOPS", number::significant(value, 4)),
+        "B/s" | "bytes_per_second" => number::rate(value, 3),
+        "iops" => number::with_unit(number::significant(value, 4), "IOPS"),
         "" => number::fixed(value, 0),
-        unit => format!("{} {unit}", number::significant(value, 4)),
+        unit => number::with_unit(number::significant(value, 4), unit),
     }
 }
 

@@ -151,7 +151,8 @@ pub(crate) fn bound_of<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Boun
 /// Formats the worst value of a bound: an error with its sign and unit, or a count.
 pub(crate) fn worst(bound: &Bound) -> String {
     match limit(bound) {
-        Some((_, unit @ ("%" | "sd"))) => format!("{} {unit}", number::signed(bound.worst, 2)),
+        Some((_, "%")) => number::signed_percent(bound.worst, 2),
+        Some((_, unit @ "sd")) => number::with_unit(number::signed(bound.worst, 2), unit),
         _ => number::fixed(bound.worst, number::decimals_written(bound.worst).min(2)),
     }
 }

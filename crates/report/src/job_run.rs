@@ -1,6 +1,6 @@
 //! The output of a run of jobs: fio's formats, with the counters of the device.
 
-use crate::{of_device, quantity};
+use crate::{compare, number, of_device, quantity};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, normal::Normal, terse};
 use flashlab_lab::job_run::{JobRun, Notes};
@@ -34,10 +34,7 @@ pub fn incomplete_note(notes: &Notes) -> Option<String> {
 
 /// Returns the note on the data that was written before the jobs began.
 pub fn written_first_note(notes: &Notes) -> Option<String> {
-    let bytes = Some(notes.written_first).filter(|bytes| *bytes > 0).map(quantity::size)?;
-    Some(format!(
-        "Before the jobs began, the data that they read ({bytes}) was written; --unwritten skips this."
-    ))
+    compare::written_first_note([notes.written_first].into_iter()).map(|note| number::plain(&note))
 }
 
 /// Returns the notes as paragraphs of fio's normal output.
@@ -60,4 +57,30 @@ fn with_device(mut document: serde_json::Value, run: &JobRun) -> String {
         document["flashlab"]["incomplete"] = true.into();
     }
     json::layout(&document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_sim::Duration;
+
+    #[test]
+    fn the_notes_of_a_run_have_plain_spaces() {
+        let notes = Notes {
+            written_first: 16 << 20,
+            stopped_after: Some(Duration::from_secs(5_400)),
+            ..Notes::default()
+        };
+        assert_eq!(
+            written_first_note(&notes).as_deref(),
+            Some(
+                "Before the jobs began, the data that they read (16.0 MiB) was written; --unwritten skips this."
+            )
+        );
+        assert_eq!(
+            incomplete_note(&notes).as_deref(),
+            Some("stopped by a signal after 90.0 min of simulated time: incomplete")
+        );
+        assert_eq!((written_first_note(&Notes::default()), incomplete_note(&Notes::default())), (None, None));
+    }
 }

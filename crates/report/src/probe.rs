@@ -13,7 +13,7 @@ pub fn table(findings: &Findings, width: usize) -> String {
     let mut text = columns(&lines, &[false, false, false, true, false], width);
     text.push('\n');
     text.push_str(&wrapped(&summary(findings), width));
-    text
+    number::plain(&text)
 }
 
 /// Returns the complete findings with their evidence.
@@ -32,7 +32,8 @@ pub(crate) fn summary(findings: &Findings) -> String {
             number::significant(share, 2)
         )
     } else {
-        "The probe only read. With --destroy it also writes, which loses all data on the device.".to_owned()
+        "The probe only read. With --destroy it also writes, which loses all data on the device."
+            .to_owned()
     }
 }
 
@@ -49,29 +50,17 @@ fn row(finding: &Finding) -> [String; 5] {
 /// Returns the value in words.
 pub(crate) fn value(finding: &Finding) -> String {
     match &finding.value {
-        Value::Bytes(bytes) => exact_bytes(*bytes),
+        Value::Bytes(bytes) => number::exact_bytes(*bytes),
         Value::Levels(levels) => {
             levels.iter().map(|level| number::bytes(*level)).collect::<Vec<_>>().join(", ")
         }
         Value::Count(count) => count.to_string(),
         Value::TimeNs(ns) => number::duration_ns(*ns as f64),
         Value::Ratio(ratio) => format!("{} times", number::significant(*ratio, 3)),
-        Value::Share(share) => format!("{} %", number::significant(share * 100.0, 2)),
-        Value::NoneUpToBytes(bytes) => format!("none seen up to {}", exact_bytes(*bytes)),
+        Value::Share(share) => number::percent(100.0 * share, 2),
+        Value::NoneUpToBytes(bytes) => format!("none seen up to {}", number::exact_bytes(*bytes)),
         Value::NoneUpToCount(count) => format!("none seen up to {count}"),
         Value::NoEffect => "no effect seen".to_owned(),
         Value::NotMeasured => "not measured".to_owned(),
     }
-}
-
-/// Formats a size without rounding if it is a whole number, below 10,000, of MiB, KiB or bytes, as the sizes of units
-/// are.
-fn exact_bytes(bytes: u64) -> String {
-    for (shift, unit) in [(20, "MiB"), (10, "KiB"), (0, "B")] {
-        let whole = bytes >> shift;
-        if bytes > 0 && whole << shift == bytes && whole < 10_000 {
-            return format!("{whole} {unit}");
-        }
-    }
-    number::bytes(bytes)
 }

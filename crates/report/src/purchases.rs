@@ -27,7 +27,7 @@ pub(crate) fn cells(purchase: &Purchase, option: &PurchaseOption) -> Vec<String>
     cells.push(number::fixed(option.usd, 2));
     cells.extend(option.drives_gb.values().map(drive));
     cells.push(figure(option.burst_iops));
-    cells.push(format!("{} %", number::fixed(100.0 * purchase.share(option), 0)));
+    cells.push(number::share(purchase.share(option)));
     cells.extend([option.read_mean_ms, option.read_p99_ms, option.write_p99_ms].map(figure));
     cells.extend(option.written.iter().map(|(drive, ratio)| {
         let is_there = option.drives_gb.get(drive).is_some_and(|gb| *gb > 0);

@@ -10,9 +10,9 @@ pub fn table(refit: &Refit, width: usize) -> String {
     let fitted = refit.cells.iter().filter(|cell| cell.is_fitted).count();
     let mut text = wrapped(
         &format!(
-            "{} numbers fitted together on {fitted} of the {} cells of {}, each on the cells that its source names.",
-            refit.numbers.len(),
-            refit.cells.len(),
+            "{} fitted together on {fitted} of the {} of {}, each on the cells that its source names.",
+            number::plural(refit.numbers.len(), "number"),
+            number::plural(refit.cells.len(), "cell"),
             refit.experiment
         ),
         width,
@@ -28,7 +28,7 @@ pub fn table(refit: &Refit, width: usize) -> String {
     text += &aligned(&rows, &[false, false, true, true], width);
     text += "\n";
     conclusions(refit).iter().for_each(|sentence| text += &wrapped(sentence, width));
-    text
+    number::plain(&text)
 }
 
 /// Returns the complete refit as JSON.
@@ -41,7 +41,7 @@ pub fn json(refit: &Refit) -> String {
 fn number_row(number: &NumberOfRefit) -> Vec<String> {
     let profile = match &number.profiles[..] {
         [one] => one.clone(),
-        several => format!("{} profiles", several.len()),
+        several => number::plural(several.len(), "profile"),
     };
     let after = if number.after == number.before { "stays" } else { &number.after };
     vec![number.path.clone(), profile, number.before.clone(), after.to_owned()]
@@ -49,7 +49,7 @@ fn number_row(number: &NumberOfRefit) -> Vec<String> {
 
 fn cell_row(cell: &CellOfRefit) -> Vec<String> {
     let role = if cell.is_fitted { "fitted" } else { "predicted" };
-    let percent = |error: f64| format!("{error:+.2} %");
+    let percent = |error: f64| number::signed_percent(error, 2);
     vec![cell.name.clone(), role.to_owned(), percent(cell.before_percent), percent(cell.after_percent)]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The text is derived only from the simulated points, so it cannot claim anything that the curve does not show.
 
-use crate::{explain, number};
+use crate::number;
 use flashlab_lab::results::{Curve, CurvePoint, CurveSeries, MapHits, Role};
 
 /// Maximum relative difference between the figures before a knee and the last of them.
@@ -45,16 +45,15 @@ fn fall(before: CurvePoint, after: CurvePoint) -> f64 {
 pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     let points = points(series);
     let (first, last) = (points.first()?, points.last()?);
-    let at = |x: f64| format!("{} {}", number::written(x), curve.x_unit);
-    let figure = |y: f64| format!("{} {}", number::compact(y), curve.y_unit);
+    let at = |x: f64| number::with_unit(number::written(x), &curve.x_unit);
+    let figure = |y: f64| number::with_unit(number::compact(y), &curve.y_unit);
     let greatest = points.iter().map(|p| p.y).fold(f64::NEG_INFINITY, f64::max);
     let least = points.iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
     if let Some((name, difference)) = equal(curve, series, &points) {
         if difference == 0.0 {
             return Some(format!("The same as {name} everywhere."));
         }
-        let difference = number::significant(100.0 * difference, 2);
-        return Some(format!("Within {difference}{}% of {name} everywhere.", number::NO_BREAK));
+        return Some(format!("Within {} of {name} everywhere.", number::percent(100.0 * difference, 2)));
     }
     if points.len() == 1 {
         return Some(format!("{} at {}.", figure(first.y), at(first.x)));
@@ -116,8 +115,8 @@ fn rise_of_misses(series: &CurveSeries, before: f64, after: f64) -> String {
         (Some(a), Some(b)) if a != b => format!(
             ", while the map look-ups that read the array {} from {} to {}",
             if b > a { "rise" } else { "fall" },
-            explain::percent(a),
-            explain::percent(b)
+            number::share(a),
+            number::share(b)
         ),
         _ => String::new(),
     }
@@ -177,7 +176,11 @@ fn at_places(curve: &Curve, role: Role) -> String {
             match places.as_slice() {
                 [] => None,
                 _ if is_all => Some(format!("{} everywhere", series.name)),
-                places => Some(format!("{} at {} {}", series.name, places.join(", "), curve.x_unit)),
+                places => Some(format!(
+                    "{} at {}",
+                    series.name,
+                    number::with_unit(places.join(", "), &curve.x_unit)
+                )),
             }
         })
         .collect();
@@ -214,7 +217,7 @@ mod tests {
 
     fn sentence_of(ys: &[f64], miss: &[f64]) -> String {
         let curve = curve(ys, miss);
-        sentence(&curve, &curve.series[0]).unwrap_or_default().replace(number::NO_BREAK, " ")
+        number::plain(&sentence(&curve, &curve.series[0]).unwrap_or_default())
     }
 
     #[test]
@@ -255,20 +258,20 @@ mod tests {
         other.points[2].y = 46.46;
         curve.series.push(other);
         let text = sentence(&curve, &curve.series[1]).unwrap_or_default();
-        assert_eq!(text.replace(number::NO_BREAK, " "), "Within 0.99 % of HMB everywhere.");
+        assert_eq!(number::plain(&text), "Within 0.99 % of HMB everywhere.");
     }
 
     #[test]
     fn fitted_points_are_named_and_only_measured_points_count_as_predictions() {
         assert_eq!(
-            roles(&curve(&[3.0, 2.0, 1.0], &[])),
+            number::plain(&roles(&curve(&[3.0, 2.0, 1.0], &[]))),
             "Fitted: HMB at 1 GiB. None of the other 2 points has a measurement."
         );
         let mut measured = curve(&[3.0, 2.0, 1.0], &[]);
         let figure = Published::Figure { mean: 2.1, sd: None };
         measured.series[0].published.push(PublishedPoint { x: 2.0, figure });
         assert_eq!(
-            roles(&measured),
+            number::plain(&roles(&measured)),
             "Fitted: HMB at 1 GiB. One other point is a prediction with a measurement, 1 without one."
         );
     }

@@ -1,6 +1,6 @@
 //! Device counters as text: one line per quantity, one column per run. Quantities that no run has are omitted.
 
-use crate::{explain, number};
+use crate::number;
 use flashlab_lab::results::{DeviceStatistics, Results};
 
 /// One quantity, with its value in each run.
@@ -31,7 +31,7 @@ pub fn of_device(counted: &DeviceStatistics) -> String {
     for remark in &counted.remarks {
         text.push_str(&format!("  {remark}\n"));
     }
-    text.replace(number::NO_BREAK, " ")
+    number::plain(&text)
 }
 
 /// Returns the runs that are not points of a curve.
@@ -72,7 +72,7 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
         Some(number::bytes(run.programmed_bytes))
     });
     add("write amplification", "Bytes programmed divided by bytes that the host wrote.", &|run| {
-        run.write_amplification.map(|value| number::typeset(number::fixed(value, 3)))
+        run.write_amplification.map(|value| number::fixed(value, 3))
     });
     add("total erases", "Erases of all blocks in this run.", &|run| Some(count(run.erase_count)));
     add(
@@ -100,16 +100,16 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
             let all: u64 = run.map_look_ups.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
             let n = value(&run.map_look_ups, level)?;
             let share = if all > 0 { n as f64 / all as f64 } else { 0.0 };
-            Some(format!("{} ({})", count(n), explain::percent(share)))
+            Some(format!("{} ({})", count(n), number::share(share)))
         });
     }
     add(
         "effective spare",
         "Raw capacity beyond the exported capacity, less the reserve for garbage collection.",
-        &|run| run.effective_spare.map(|spare| percent(100.0 * spare)),
+        &|run| run.effective_spare.map(|spare| number::percent(100.0 * spare, 3)),
     );
     add("life left", "Remaining share of the rated erases, of the most worn block.", &|run| {
-        run.lifetime_left_percent.map(percent)
+        run.lifetime_left_percent.map(|left| number::percent(left, 3))
     });
     add("blocks out of use", "Worn out, failed or bad from the factory.", &|run| {
         more_than_none(run.bad_block_count)
@@ -130,10 +130,6 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
 
 fn count(n: u64) -> String {
     number::fixed(n as f64, 0)
-}
-
-fn percent(value: f64) -> String {
-    format!("{}{}%", number::typeset(number::significant(value, 3)), number::NO_BREAK)
 }
 
 type Entries = Vec<(&'static str, u64)>;

@@ -165,7 +165,7 @@ impl Plot {
                 let below = below * bar.factor;
                 let class = format!("outline hollow dashed s{}", bar.series % super::SERIES);
                 drawn.push(self.bar(below, y).class(class));
-                (self.x(below), format!("< {}", number::compact(below)))
+                (self.x(below), number::below(number::compact(below)))
             }
             Published::Text { text } if text.chars().count() > WORDS_MAX => {
                 (origin, "published in words: see the table".into())
@@ -177,7 +177,7 @@ impl Plot {
             Published::Figure { sd, .. } => {
                 with_deviation(&label, sd.unwrap_or(0.0) * bar.factor, chart.unit)
             }
-            Published::Below { .. } => format!("{label} {}", chart.unit),
+            Published::Below { .. } => number::with_unit(label.clone(), chart.unit),
             Published::Text { text } => text.clone(),
         };
         let name = format!("{}, {}", self.bar_name(chart, bar), grid::compared_name([bar.cell]));
@@ -234,16 +234,17 @@ impl Plot {
 pub(crate) fn error_label(cell: &Cell) -> Option<String> {
     let error = cell.compared_percent().filter(|error| error.is_finite())?;
     let decimals = if error.abs() < 99.95 { 1 } else { 0 };
-    Some(format!("{}\u{a0}%", number::typeset(number::signed(error, decimals))))
+    Some(number::signed_percent(error, decimals))
 }
 
 /// Returns a figure with its unit and its standard deviation, if it has one: `12.3 ± 0.4 MiB/s`.
 fn with_deviation(figure: &str, sd: f64, unit: &str) -> String {
-    if sd > 0.0 && sd.is_finite() {
-        format!("{figure} ± {} {unit}", number::compact(sd))
+    let figure = if sd > 0.0 && sd.is_finite() {
+        format!("{figure} ± {}", number::compact(sd))
     } else {
-        format!("{figure} {unit}")
-    }
+        figure.to_owned()
+    };
+    number::with_unit(figure, unit)
 }
 
 /// Returns the legend's label for one kind of bars of a series.

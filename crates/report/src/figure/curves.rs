@@ -198,7 +198,8 @@ fn knees(svg: &mut Element, curve: &Curve, plot: &Plot) -> Vec<f64> {
         }
         let x = plot.x_axis.x(knee.before.x);
         let y = plot.top - 4.0 - 12.0 * (places.len() % 2) as f64;
-        let label = format!("breaks after {} {}", number::written(knee.before.x), curve.x_unit);
+        let label =
+            format!("breaks after {}", number::with_unit(number::written(knee.before.x), &curve.x_unit));
         let anchor = if x.0 > 55.0 { Anchor::End } else { Anchor::Start };
         svg.push(svg::line((x, y - 8.0), (x, plot.bottom())).class("knee"));
         let dx = if anchor == Anchor::End { -5.0 } else { 5.0 };
@@ -230,12 +231,10 @@ fn simulated(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usi
             Published::Text { text } => format!("; published: {text}"),
         });
         let name = format!(
-            "{}, {} {}: {} {}, {}{}",
+            "{}, {}: {}, {}{}",
             series.name,
-            number::written(point.x),
-            curve.x_unit,
-            number::exact(point.y),
-            curve.y_unit,
+            number::with_unit(number::written(point.x), &curve.x_unit),
+            number::with_unit(number::exact(point.y), &curve.y_unit),
             point.role.name(),
             published.unwrap_or_default()
         );
@@ -258,12 +257,10 @@ fn published(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usi
             continue;
         }
         let name = format!(
-            "{}, {} {}: {word} {} {}",
+            "{}, {}: {word} {}",
             series.name,
-            number::written(point.x),
-            curve.x_unit,
-            number::exact(y),
-            curve.y_unit
+            number::with_unit(number::written(point.x), &curve.x_unit),
+            number::with_unit(number::exact(y), &curve.y_unit)
         );
         let mark = element("path").class(format!("{class} s{colour}")).attr("d", d);
         svg.push(svg::symbol(plot.x_axis.x(point.x), plot.y(y), name).child(mark));

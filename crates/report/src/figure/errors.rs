@@ -143,7 +143,7 @@ fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
         let value = f64::from(i) * step;
         let x = plot.x(value);
         svg.push(svg::line((x, TOP), (x, bottom)).class(if i == 0 { "axis" } else { "grid" }));
-        let label = number::typeset(number::signed(value, number::decimals_for(step, 1)));
+        let label = number::signed(value, number::decimals_for(step, 1));
         svg.push(svg::text(x, 0.0, height - 7.0, Anchor::Middle, label).class("tick"));
     }
     let mut y = TOP;

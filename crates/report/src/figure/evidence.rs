@@ -78,7 +78,7 @@ pub fn figure(finding: &Finding) -> Option<Figure> {
 fn scaled(label: &str, values: impl Iterator<Item = f64>) -> (String, f64) {
     let most = values.fold(0.0, f64::max);
     let units: &[(f64, &'static str); 4] = match label.rsplit_once(", ").map(|(_, unit)| unit) {
-        Some("B") => &[(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB"), (1.0, "B")],
+        Some("B") => &number::SIZES,
         Some("ns") => &number::TIMES,
         _ => return (label.to_owned(), 1.0),
     };

@@ -86,7 +86,7 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, labels: Labels) -> Figure
                 grid::place(cell),
                 part.mechanism,
                 number::duration_ns(part.ns),
-                explain::percent(part.share)
+                number::share(part.share)
             );
             let rect = svg::rect(Percent(left.0 + a * width), y, Percent((b - a) * width), BAR);
             let rect = rect.class(mechanisms::class(part.mechanism));

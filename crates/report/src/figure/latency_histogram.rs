@@ -25,7 +25,8 @@ struct Bin {
 /// Returns the histogram of one direction of a job on `device`.
 pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
     let bins = bins(&job.latency.histogram_ns);
-    let names: Vec<String> = bins.iter().map(name).collect();
+    let names: Vec<String> =
+        bins.iter().map(|bin| number::duration_range_ns(bin.from_ns, bin.to_ns)).collect();
     let labels = Labels::of(names.iter().map(String::as_str));
     let left = labels.left().0;
     let height = TOP + bins.len() as f64 * (BAR + GAP);
@@ -37,7 +38,7 @@ pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
     for (bin, name) in bins.iter().zip(&names) {
         labels.draw(&mut svg, name, y, BAR);
         let width = Percent((RIGHT - left) * bin.count as f64 / most as f64);
-        let share = crate::explain::percent(bin.count as f64 / all);
+        let share = number::share(bin.count as f64 / all);
         let label = format!("{} ({share})", number::fixed(bin.count as f64, 0));
         let mut group = mark("", name, format!("{title}, {name}: {label}"));
         group.push(svg::rect(Percent(left), y, width, BAR).class("solid s0"));
@@ -49,25 +50,6 @@ pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
     let subtitle =
         format!("requests by completion latency; {} in all", number::fixed(job.requests as f64, 0));
     Figure { title, subtitle, height, svg, legend: vec![] }
-}
-
-/// Returns the range. If both ends have the same unit, only the second has it: `100 to 200 µs`.
-fn name(bin: &Bin) -> String {
-    let of = |ns: u64| {
-        let (value, unit) = match ns {
-            n if n >= 1_000_000_000 => (n / 1_000_000_000, "s"),
-            n if n >= 1_000_000 => (n / 1_000_000, "ms"),
-            n if n >= 1_000 => (n / 1_000, "µs"),
-            n => (n, "ns"),
-        };
-        (number::fixed(value as f64, 0), unit)
-    };
-    let ((from, from_unit), (to, to_unit)) = (of(bin.from_ns), of(bin.to_ns));
-    if from_unit == to_unit {
-        format!("{from} to {to} {to_unit}")
-    } else {
-        format!("{from} {from_unit} to {to} {to_unit}")
-    }
 }
 
 /// Returns the ranges from the first to the last with a request.
@@ -95,17 +77,11 @@ mod tests {
     #[test]
     fn every_request_is_in_one_range_and_empty_ends_are_left_out() {
         let bins = bins(&[(150_000, 3), (199_999, 4), (200_000, 1), (3_000_000, 2)]);
-        let counts: Vec<(String, u64)> = bins.iter().map(|bin| (name(bin), bin.count)).collect();
-        let counts: Vec<(&str, u64)> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        let counts: Vec<(u64, u64, u64)> =
+            bins.iter().map(|bin| (bin.from_ns / 1_000, bin.to_ns / 1_000, bin.count)).collect();
         assert_eq!(
             counts,
-            [
-                ("100 to 200 µs", 7),
-                ("200 to 500 µs", 1),
-                ("500 µs to 1 ms", 0),
-                ("1 to 2 ms", 0),
-                ("2 to 5 ms", 2)
-            ]
+            [(100, 200, 7), (200, 500, 1), (500, 1_000, 0), (1_000, 2_000, 0), (2_000, 5_000, 2)]
         );
         assert!(super::bins(&[]).is_empty());
     }

@@ -11,7 +11,6 @@ use super::{
     scale::Scale,
 };
 use crate::{
-    explain,
     markup::Element,
     number,
     svg::{self, Anchor},
@@ -100,9 +99,9 @@ pub(super) fn draw(
             let base = y + NAME - 5.0 + LABEL_LINE * n as f64;
             svg.push(svg::text(plot.left(), 0.0, base, Anchor::Start, line).class("group"));
         }
-        for (share, label) in [(0.0, "0 %"), (1.0, "100 %")] {
+        for share in [0.0, 1.0] {
             let base = plot.y(share) + if share == 0.0 { 0.0 } else { 8.0 };
-            svg.push(svg::text(plot.left(), -6.0, base, Anchor::End, label).class("tick"));
+            svg.push(svg::text(plot.left(), -6.0, base, Anchor::End, number::share(share)).class("tick"));
         }
         let stacked: Vec<(f64, [f64; 4])> = hits(series).map(|hits| (hits.x, stack(hits))).collect();
         for (level, (class, name)) in LEVELS.iter().enumerate() {
@@ -133,8 +132,8 @@ fn shares(curve: &Curve, series: &CurveSeries, level: usize) -> String {
     let ends = [hits(series).next(), hits(series).last()];
     let shares = ends.into_iter().flatten().map(|hits| {
         let sums = stack(hits);
-        let share = explain::percent(sums[level + 1] - sums[level]);
-        format!("{share} at {} {}", number::written(hits.x), curve.x_unit)
+        let share = number::share(sums[level + 1] - sums[level]);
+        format!("{share} at {}", number::with_unit(number::written(hits.x), &curve.x_unit))
     });
     shares.collect::<Vec<_>>().join(", ")
 }

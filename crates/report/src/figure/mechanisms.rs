@@ -38,7 +38,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
 /// Returns the bar of one cell.
 pub(crate) fn bar(cell: &Cell, parts: &[Part]) -> Element {
     let words: Vec<String> =
-        parts.iter().map(|part| format!("{} {}", part.mechanism, explain::percent(part.share))).collect();
+        parts.iter().map(|part| format!("{} {}", part.mechanism, number::share(part.share))).collect();
     let mut svg =
         mark::drawing(HEIGHT, &format!("{}: where the time went", grid::name(cell)), &words.join(", "));
     let mut stack = mark::stack();
@@ -46,7 +46,7 @@ pub(crate) fn bar(cell: &Cell, parts: &[Part]) -> Element {
     for part in parts {
         let width = 100.0 * part.share;
         let name =
-            format!("{}: {}, {}", part.mechanism, number::duration_ns(part.ns), explain::percent(part.share));
+            format!("{}: {}, {}", part.mechanism, number::duration_ns(part.ns), number::share(part.share));
         let rect = svg::rect(Percent(x), 0.0, Percent(width), HEIGHT).class(class(part.mechanism));
         stack.push(mark(part.mechanism, &cell.column, name).child(rect));
         x += width;

@@ -109,8 +109,8 @@ impl HorizontalAxis {
             [first, second] => {
                 let times = first.magnification() / second.magnification();
                 Some(format!(
-                    "up to {} {unit} enlarged {} times",
-                    number::written(first.to),
+                    "up to {} enlarged {} times",
+                    number::with_unit(number::written(first.to), unit),
                     number::significant(times, 2)
                 ))
             }
@@ -268,7 +268,7 @@ mod tests {
         let x_axis = HorizontalAxis::for_points(Percent(8.0), &RANGES);
         assert_eq!(x_axis.panels.len(), 2);
         assert_eq!((x_axis.panels[0].from, x_axis.panels[0].to), (0.0, 16.0));
-        assert_eq!(x_axis.remark("GiB").as_deref(), Some("up to 16 GiB enlarged 5.9 times"));
+        assert_eq!(x_axis.remark("GiB").as_deref(), Some("up to 16\u{a0}GiB enlarged 5.9 times"));
         let apart = RANGES.windows(2).map(|pair| x_axis.x(pair[1]).0 - x_axis.x(pair[0]).0);
         assert!(apart.fold(f64::INFINITY, f64::min) > 1.5, "each range stands apart from the next");
         let labels: Vec<String> =

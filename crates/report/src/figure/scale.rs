@@ -84,7 +84,7 @@ impl Scale {
                 let (first, last) = ((least / step).ceil() as i64, (greatest / step).floor() as i64);
                 let decimals = number::decimals_for(step, 1);
                 let ticks = (first..=last.min(first.saturating_add(12))).map(|i| i as f64 * step);
-                ticks.map(|value| (value, label(value, decimals))).collect()
+                ticks.map(|value| (value, number::tick(value, decimals))).collect()
             }
             Scale::Logarithmic { least, greatest, has_zero } => {
                 let stride = ((greatest - least) / 8 + 1) as usize;
@@ -92,7 +92,7 @@ impl Scale {
                 let powers = (first..=greatest).step_by(stride).map(|exponent| 10f64.powi(exponent));
                 let zero = has_zero.then_some(0.0).into_iter();
                 zero.chain(powers)
-                    .map(|value| (value, label(value, number::decimals_for(value, 1))))
+                    .map(|value| (value, number::tick(value, number::decimals_for(value, 1))))
                     .collect()
             }
         }
@@ -105,20 +105,6 @@ pub(crate) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         None => Some((v, v)),
         Some((least, greatest)) => Some((f64::min(least, v), f64::max(greatest, v))),
     })
-}
-
-pub(crate) fn label(value: f64, decimals: usize) -> String {
-    match value.abs() {
-        x if x >= 1e12 => number::typeset(format!("{value:.1e}")),
-        x if x >= 1e6 => number::typeset(format!("{} M", short(value / 1e6))),
-        x if x >= 1e4 => number::typeset(format!("{} k", short(value / 1e3))),
-        _ => number::typeset(number::fixed(value, decimals)),
-    }
-}
-
-/// Formats a value with at most two decimals, without trailing zeroes.
-fn short(value: f64) -> String {
-    number::fixed(value, number::decimals_written((value * 100.0).round() / 100.0))
 }
 
 /// Returns the smallest product of 1, 2 or 5 and a power of ten that is not less than `wanted`.

@@ -10,9 +10,8 @@ use super::{
     scale::{self, Scale},
 };
 use crate::{
-    number,
+    number::{self, plural},
     svg::{self, Anchor, Path},
-    terminal::plural,
 };
 use flashlab_lab::results::{Results, WearMap};
 

@@ -9,9 +9,8 @@
 use super::{Figure, Key};
 use crate::{
     markup::{Element, element},
-    number,
+    number::{self, plural},
     svg::{self, Anchor, Percent},
-    terminal::plural,
 };
 use flashlab_lab::results::{Results, WearMap};
 

@@ -110,7 +110,7 @@ pub(crate) fn figures_at(series: &CurveSeries, x: f64) -> String {
     let published = series.published.iter().find(|point| point.x == x);
     let published = published.and_then(|point| match point.figure {
         Published::Figure { mean, .. } => Some(number::written(mean)),
-        Published::Below { below } => Some(format!("< {}", number::written(below))),
+        Published::Below { below } => Some(number::below(number::written(below))),
         Published::Text { .. } => None,
     });
     if let Some(published) = published {

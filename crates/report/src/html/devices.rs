@@ -4,7 +4,7 @@
 use super::{Section, tables};
 use crate::{
     markup::{Element, element},
-    terminal,
+    number, terminal,
 };
 use flashlab_lab::results::{Device, Number, Results};
 
@@ -19,7 +19,7 @@ pub(super) fn parameters(results: &Results) -> Option<Section> {
     let columns = [("parameter", false), ("value", true), ("how", false), ("fitted on", false)];
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     let table = tables::scrolling("Free parameters", table);
-    let summary = terminal::plural(results.parameters.len(), "free parameter");
+    let summary = number::plural(results.parameters.len(), "free parameter");
     (!results.parameters.is_empty()).then(|| Section {
         id: "parameters",
         title: "Free parameters",
@@ -72,7 +72,7 @@ fn profile(i: usize, device: &Device, first: Option<&Device>) -> Element {
         None => format!(" {}", device.title),
         Some(first) if numbers.is_empty() => format!(" same as {}", first.name),
         Some(first) => {
-            format!(" same as {}, except for {}", first.name, terminal::plural(numbers.len(), "number"))
+            format!(" same as {}, except for {}", first.name, number::plural(numbers.len(), "number"))
         }
     };
     let html = element("details").attr("id", format!("device-{i}")).class("profile");

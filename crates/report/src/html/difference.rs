@@ -2,7 +2,7 @@
 
 use super::{Section, document, tables};
 use crate::{
-    difference::{change, changed_lines, shown_figures, signed_duration, summary, values},
+    difference::{change, changed_lines, shown_figures, summary, values},
     figure::{
         Figure,
         interactive::{Axis, Chart, Form, Line, Part, holder},
@@ -179,7 +179,8 @@ fn bars(line: &LineDifference) -> Option<Element> {
     if scale <= 0.0 {
         return None;
     }
-    let subtitle = format!("{}, then {} a request", number::duration_ns(sums.0), number::duration_ns(sums.1));
+    let subtitle =
+        format!("{}, then {} a request", number::duration_ns(sums.0), number::duration_ns(sums.1));
     let height = 2.0 * BAR.0 + BAR.1;
     let mut svg = mark::drawing(height, &line.name, &subtitle);
     for (file, y, of) in [("A", 0.0, true), ("B", BAR.0 + BAR.1, false)] {
@@ -208,7 +209,7 @@ fn as_table(line: &LineDifference) -> Element {
             .child(tables::row_head(&mechanism.mechanism))
             .child(tables::number(number::duration_ns(mechanism.a_ns)))
             .child(tables::number(number::duration_ns(mechanism.b_ns)))
-            .child(tables::number(signed_duration(mechanism.change_ns())))
+            .child(tables::number(number::signed_duration_ns(mechanism.change_ns())))
     });
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     element("details")

@@ -4,6 +4,7 @@ use super::{Section, comparison, document, tables, why};
 use crate::{
     fit::{CELL_HEAD, NUMBER_HEAD, cell_row, conclusions, number_row, summary},
     markup::{Element, element},
+    number,
 };
 use flashlab_fit::estimate::{CellEstimate, Determined};
 use flashlab_lab::fitting::CardFit;
@@ -37,7 +38,7 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
             id: "numbers",
             title: "Numbers",
             short: "Numbers",
-            intro: Some("A determined number has a 90 % interval within 5 % of its estimate.".into()),
+            intro: Some("A determined number has a 90\u{a0}% interval within 5\u{a0}% of its estimate.".into()),
             body: vec![table("Numbers", &NUMBER_HEAD, numbers)],
         },
         Section {
@@ -109,7 +110,7 @@ fn as_results(fit: &CardFit) -> Results {
     let cell = |(cell, mechanisms): (&CellEstimate, &Vec<(&'static str, f64)>)| {
         let (table, column) = cell.name.rsplit_once('/').unwrap_or((&cell.name, ""));
         let (unit, factor) = match cell.unit.as_str() {
-            "bytes_per_second" => ("MiB/s", 1.0 / 1_048_576.0),
+            "bytes_per_second" => ("MiB/s", number::mib(1.0)),
             "latency_ns_mean" => ("us", 1e-3),
             _ => ("IOPS", 1.0),
         };

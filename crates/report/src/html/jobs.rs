@@ -5,13 +5,11 @@ use crate::{
     compare,
     figure::latency_histogram,
     markup::{Element, element},
-    number,
-    terminal::plural,
+    number::{self, plural},
 };
 use flashlab_lab::figures::{DeviceFigures, JobFigures, SYNC};
 use flashlab_lab::results::{Cell, Figure, Mechanisms, Results, Role};
 
-const MIB: f64 = 1_048_576.0;
 /// Maximum number of histograms that are shown unfolded.
 const HISTOGRAMS_MAX: usize = 4;
 
@@ -102,8 +100,8 @@ fn beside_syncs(devices: &[DeviceFigures], cell: &Cell) -> Option<String> {
     (job.direction != SYNC && syncs > 0.5 * whole).then(|| {
         format!(
             "fsync or fdatasync takes {} of the time of this job, these requests {}: the sync row shows the bottleneck.",
-            crate::explain::percent(syncs / whole),
-            crate::explain::percent(time(job) / whole)
+            number::share(syncs / whole),
+            number::share(time(job) / whole)
         )
     })
 }
@@ -126,7 +124,10 @@ fn table(devices: &[DeviceFigures]) -> Element {
             .child(tables::text(&job.job))
             .child(tables::text(job.direction))
             .child(tables::number(number::fixed(job.iops, 0)))
-            .child(tables::number(moved(job, number::significant(job.bytes_per_second as f64 / MIB, 3))))
+            .child(tables::number(moved(
+                job,
+                number::significant(number::mib(job.bytes_per_second as f64), 3),
+            )))
             .child(tables::number(number::fixed(job.requests as f64, 0)))
             .child(tables::number(moved(job, number::bytes(job.bytes))))
             .child(tables::number(number::duration_ns(job.runtime_ms as f64 * 1e6)))

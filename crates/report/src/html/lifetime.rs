@@ -31,13 +31,17 @@ fn medians<'a>(table: &Table<'a>) -> Vec<&'a Cell> {
 }
 
 fn days(days: f64) -> String {
-    format!("{} days", number::fixed(days, number::decimals_for(days, 3)))
+    number::span_s(days * 86_400.0)
 }
 
 /// Returns `; 3.5 years` for two years or more, otherwise an empty string.
 fn years(days: f64) -> String {
     const YEAR: f64 = 365.25;
-    if days < 2.0 * YEAR { String::new() } else { format!("; {} years", number::fixed(days / YEAR, 1)) }
+    if days < 2.0 * YEAR {
+        String::new()
+    } else {
+        format!("; {}", number::with_unit(number::fixed(days / YEAR, 1), "years"))
+    }
 }
 
 /// Returns a sentence with the shortest and the longest median.

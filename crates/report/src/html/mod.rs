@@ -34,7 +34,7 @@ mod why;
 use crate::{
     figure, grid,
     markup::{Element, element},
-    terminal::plural,
+    number::plural,
 };
 use flashlab_lab::results::Results;
 

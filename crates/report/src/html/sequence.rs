@@ -5,7 +5,8 @@
 
 use crate::figure::Key;
 use crate::markup::{Element, element};
-use crate::terminal::trace::{answer, milliseconds, name};
+use crate::number::milliseconds;
+use crate::terminal::trace::{answer, name};
 use flashlab_lab::trace::{DataStep, Step, StepKind, Trace};
 
 /// Returns the diagram of `trace` with its caption and legend.

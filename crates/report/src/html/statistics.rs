@@ -3,8 +3,8 @@
 use super::{Section, folded, tables};
 use crate::{
     markup::{Element, element},
+    number::plural,
     statistics::{self, Line},
-    terminal::plural,
 };
 use flashlab_lab::results::{DeviceStatistics, Results};
 

@@ -4,8 +4,8 @@ use super::{Section, lifetime, tables};
 use crate::{
     grid,
     markup::{Element, element},
-    number,
-    terminal::{self, plural},
+    number::{self, plural},
+    terminal,
 };
 use flashlab_lab::results::{Cell, ParameterKind, Results, Role, Summary};
 
@@ -54,10 +54,10 @@ fn verdict(results: &Results) -> String {
         text += &roles(&summary, if published == cells { "them" } else { "these" });
     }
     if let Some(median) = summary.error_percent_median {
-        let median = number::fixed(median, 1);
+        let median = number::percent(median, 2);
         text += &match summary.predicted_with_error {
-            1 => format!(" The one prediction with a measurement is {median} % off."),
-            n => format!(" Half of the {n} predictions with a measurement are within {median} % of it."),
+            1 => format!(" The one prediction with a measurement is {median} off."),
+            n => format!(" Half of the {n} predictions with a measurement are within {median} of it."),
         };
     }
     text
@@ -128,7 +128,7 @@ fn tiles(results: &Results) -> Element {
     }
     for (role, name) in [(Role::Predicted, "Worst prediction"), (Role::Fitted, "Worst fit")] {
         if let Some((cell, error)) = worst(results, role) {
-            let figure = format!("{} %", number::typeset(number::signed(error, 1)));
+            let figure = number::signed_percent(error, 1);
             tiles.push(tile(name, &figure, "", &grid::name(cell)));
         }
     }
@@ -139,10 +139,10 @@ fn tiles(results: &Results) -> Element {
         if summary.unmeasured > 0 {
             comment += &format!("; {} without", plural(summary.unmeasured, "cell"));
         }
-        tiles.push(tile("Median error", &format!("{} %", number::fixed(median, 1)), "", &comment));
+        tiles.push(tile("Median error", &number::percent(median, 2), "", &comment));
     }
     if let Some((cell, error)) = furthest(results) {
-        let figure = format!("{} %", number::typeset(number::signed(error, 1)));
+        let figure = number::signed_percent(error, 1);
         tiles.push(tile("Furthest from theory", &figure, "", &grid::name(cell)));
     }
     let kind = |kind: ParameterKind| {

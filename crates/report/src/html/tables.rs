@@ -118,7 +118,7 @@ pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
         Some(Published::Figure { mean, sd }) => {
             (number::fixed(mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
         }
-        Some(Published::Below { below }) => (format!("< {}", number::fixed(below, decimals)), String::new()),
+        Some(Published::Below { below }) => (number::below(number::fixed(below, decimals)), String::new()),
         Some(Published::Text { text }) => (text, String::new()),
         None => (number::NONE.into(), String::new()),
     }

@@ -5,8 +5,7 @@ use super::{Section, comparison::interactive, folded};
 use crate::{
     figure::{latency_heat, series},
     markup::{Element, element},
-    number,
-    terminal::plural,
+    number::{self, plural},
 };
 use flashlab_fio::stats::{Column, Timeline};
 use flashlab_lab::figures::DeviceFigures;
@@ -14,7 +13,6 @@ use flashlab_lab::results::Series;
 
 /// Maximum number of heat maps that are shown unfolded.
 const HEATS_MAX: usize = 4;
-const MIB: f64 = 1_048_576.0;
 
 /// One direction of a job on one device.
 struct Run<'a> {
@@ -107,7 +105,7 @@ fn rates(runs: &[&Run<'_>]) -> Vec<Series> {
         let seconds = run.timeline.interval().as_ns() as f64 / 1e9;
         let label = if runs.len() > 1 { run.device } else { "" };
         let amount =
-            |column: &Column| if bytes > 0 { column.bytes as f64 / MIB } else { column.count as f64 };
+            |column: &Column| if bytes > 0 { number::mib(column.bytes as f64) } else { column.count as f64 };
         let rate = |column: &Column| Some(amount(column) / seconds);
         let mut series = over_time(run, name, label, unit, &rate);
         // The job ends within the last interval, whose rate would be too low.

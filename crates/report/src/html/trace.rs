@@ -2,7 +2,8 @@
 
 use super::{Section, document, folded, sequence, tables};
 use crate::markup::{Element, element};
-use crate::terminal::trace::{answer, headline, milliseconds, name, summary};
+use crate::number::milliseconds;
+use crate::terminal::trace::{answer, headline, name, summary};
 use flashlab_lab::trace::{Step, Trace};
 
 /// Returns the page of `trace`.

@@ -19,8 +19,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         }
         text += &match map.bad.len() {
             0 => " No block is out of use.".to_string(),
-            1 => " 1 block is out of use.".to_string(),
-            n => format!(" {} blocks are out of use.", number::fixed(n as f64, 0)),
+            n => format!(" {} {} out of use.", number::plural(n, "block"), if n == 1 { "is" } else { "are" }),
         };
         let mut pair = element("div").class("grid2").child(framed(&wear_map::figure(map)));
         if !map.erase_counts.is_empty() {

@@ -10,8 +10,7 @@ use crate::{
     figure::{bars, chart, mechanisms},
     grid,
     markup::{Element, element},
-    number,
-    terminal::plural,
+    number::{self, plural},
 };
 use flashlab_lab::results::{Cell, Published, Results};
 use flashlab_sim::Mechanism;
@@ -134,7 +133,7 @@ fn explained(results: &Results, cell: &Cell, sentence: String) -> Element {
             .child(swatch(part.mechanism))
             .text(part.mechanism)
             .child(element("b").text(number::duration_ns(part.ns)))
-            .text(explain::percent(part.share))
+            .text(number::share(part.share))
     });
     let mut html = element("div")
         .class("cell")
@@ -151,7 +150,7 @@ fn explained(results: &Results, cell: &Cell, sentence: String) -> Element {
 /// Returns the comparison of a cell: `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`.
 fn compared(cell: &Cell) -> Element {
     let (mean, sd) = tables::published(cell, grid::decimals_of(cell));
-    let mut line = format!(" {} simulated", cell.unit);
+    let mut line = format!("{} simulated", number::with_unit(String::new(), &cell.unit));
     match &cell.published {
         None => {}
         Some(Published::Text { text }) => line += &format!("; published: {text}"),
@@ -162,6 +161,6 @@ fn compared(cell: &Cell) -> Element {
         line += &format!(", {error}");
     }
     let decimals = grid::decimals_of(cell).max(number::decimals_for(cell.simulated.mean, 3));
-    let simulated = number::typeset(number::fixed(cell.simulated.mean, decimals));
+    let simulated = number::fixed(cell.simulated.mean, decimals);
     element("p").class("compare").child(element("b").text(simulated)).text(line)
 }

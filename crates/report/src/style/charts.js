@@ -16,17 +16,20 @@
     return element;
   }
 
-  // Values in their units.
+  // Values in their units, with the minus sign and the no-break space of the page.
   function digits(value) {
     var size = Math.abs(value);
-    if (size !== 0 && (size >= 1e15 || size < 1e-5)) return value.toExponential(2);
-    return value.toLocaleString("en", size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 });
+    var text = size !== 0 && (size >= 1e15 || size < 1e-5) ? value.toExponential(2)
+      : value.toLocaleString("en", size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 });
+    return text.replace(/^-/, "\u2212");
   }
   function written(value, unit) {
     if (value === null || value === undefined) return "none";
-    if (unit !== "ns") return digits(value) + (unit ? " " + unit : "");
-    var scale = value >= 1e9 ? [1e9, " s"] : value >= 1e6 ? [1e6, " ms"] : value >= 1e3 ? [1e3, " µs"] : [1, " ns"];
-    return digits(value / scale[0]) + scale[1];
+    if (unit !== "ns") return digits(value) + (unit ? "\u00a0" + unit : "");
+    // A value that rounds up to 1000 of a unit has the next unit.
+    var size = Number(value.toPrecision(4));
+    var scale = size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+    return digits(value / scale[0]) + "\u00a0" + scale[1];
   }
 
   // Charts with the same link show the same part of the horizontal axis.

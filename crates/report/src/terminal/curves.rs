@@ -100,7 +100,7 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     let count = if count.is_finite() { count.clamp(0.0, 12.0) as u32 } else { 0 };
     for i in 0..=count {
         let value = bottom + f64::from(i) * step;
-        labels[line(value)] = scale::label(value, number::decimals_for(step, 1));
+        labels[line(value)] = number::tick(value, number::decimals_for(step, 1));
     }
     let mut text = String::new();
     for (symbols, label) in symbols.iter().zip(&labels) {

@@ -12,7 +12,8 @@ mod statistics;
 pub(crate) mod trace;
 mod wear;
 
-use crate::{answers, grid, number, purchases};
+use crate::number::{self, plural};
+use crate::{answers, grid, purchases};
 use flashlab_lab::results::{
     COMPARISON, Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
 };
@@ -49,6 +50,7 @@ pub fn table(results: &Results, width: usize, colour: bool) -> String {
     text += &bounds(results, style);
     text += &parameters(results, style);
     text += &needed_notes(results, width);
+    let text = number::plain(&text);
     text.lines().flat_map(|line| lines::cut(line, width)).map(|line| lines::trim_end(&line) + "\n").collect()
 }
 
@@ -242,7 +244,7 @@ fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [St
         Some(Published::Figure { mean, sd }) => {
             (number::fixed(mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
         }
-        Some(Published::Below { below }) => (format!("< {}", number::fixed(below, decimals)), String::new()),
+        Some(Published::Below { below }) => (number::below(number::fixed(below, decimals)), String::new()),
         Some(Published::Text { .. }) if is_wordy(cell) => ("in words".into(), String::new()),
         Some(Published::Text { text }) => (clean(&text), String::new()),
         None => (number::NONE.into(), String::new()),
@@ -385,8 +387,4 @@ fn listed(parts: &[(usize, &str)]) -> String {
     let parts: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
-}
-
-pub(crate) fn plural(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", number::fixed(n as f64, 0)) }
 }

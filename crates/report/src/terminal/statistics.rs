@@ -1,7 +1,7 @@
 //! Device counters on a terminal: one line per quantity and one column per run, with a few runs side by side.
 
 use super::lines::{Lined, Style, clean, layout, wrap};
-use crate::statistics;
+use crate::{number, statistics};
 use flashlab_lab::results::Results;
 
 /// Characters of the names of the quantities, and of the column of a run.
@@ -31,7 +31,7 @@ pub(super) fn text(results: &Results, style: Style) -> String {
     }
     let others = statistics::points(results).len() + runs.len().saturating_sub(RUNS_MAX);
     if others > 0 {
-        let runs = super::plural(others, "more run");
+        let runs = number::plural(others, "more run");
         text += &style.dim(format!("the page and JSON contain the statistics of {runs}\n\n"));
     }
     text

@@ -1,7 +1,7 @@
 //! A card initialization as text: a line for the request and a line for the meaning of the response, grouped by phase.
 
 use super::lines::wrap;
-use crate::number;
+use crate::number::{self, milliseconds};
 use flashlab_lab::trace::{Step, StepKind, Trace};
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub fn trace(trace: &Trace, width: usize) -> String {
         }
         self::step(&mut text, step, width);
     }
-    text
+    number::plain(&text)
 }
 
 /// Returns the headline: `sd/kingston on bcm2711, Linux 6.1`.
@@ -36,23 +36,19 @@ pub(crate) fn headline(trace: &Trace) -> String {
 pub(crate) fn summary(trace: &Trace) -> String {
     let found = match &trace.found {
         Some(found) => format!(
-            "{} {} of {} at address {}: {}, {} MHz, {}",
+            "{} {} of {} at address {}: {}, {}, {}",
             found.kind,
             found.name,
             found.size,
             found.address,
             found.mode,
-            number::written(f64::from(found.clock_hz) / 1e6),
+            number::with_unit(number::written(f64::from(found.clock_hz) / 1e6), "MHz"),
             if found.width == 1 { "one data line".to_owned() } else { format!("{} data lines", found.width) },
         ),
         None => "No card was brought up".to_owned(),
     };
-    format!("{found}; {} commands, {} ms.", trace.commands, milliseconds(trace.duration_ns))
-}
-
-/// Formats a duration as a number of milliseconds: `12.345`.
-pub(crate) fn milliseconds(ns: u64) -> String {
-    number::fixed(ns as f64 / 1e6, 3)
+    let time = number::with_unit(milliseconds(trace.duration_ns), "ms");
+    format!("{found}; {} commands, {time}.", trace.commands)
 }
 
 /// Returns the name of a step: `ACMD41 40ff8000`, followed by `x 10` if it was repeated.

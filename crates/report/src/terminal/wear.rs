@@ -4,16 +4,13 @@
 //! density grows with the erase count. If the space is too small, a cell stands for several neighbouring blocks and
 //! shows the most worn of them.
 
-use super::{
-    lines::{Style, clean, wrap},
-    plural,
-};
+use super::lines::{Style, clean, wrap};
 use crate::{
     figure::{
         wear_histogram::{self, Bin},
         wear_map::{self, Cells, LEVELS},
     },
-    number,
+    number::{self, plural},
 };
 use flashlab_lab::results::{Results, WearMap};
 
@@ -131,7 +128,8 @@ fn legend(cells: &Cells, style: Style) -> String {
         text += &format!("; {sign} out of use");
     }
     if cells.blocks > 1 {
-        text += &format!("; a cell is the most worn of {} blocks, or one out of use", cells.blocks);
+        text +=
+            &format!("; a cell is the most worn of {} blocks, or one out of use", cells.blocks);
     }
     text
 }

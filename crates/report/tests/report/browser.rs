@@ -415,7 +415,7 @@ fn charts_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
     let Some(seen) = observe("charts", &bench_page(), &steps) else { return };
     assert_eq!(seen[0], "3", "latency, bandwidth and the heat map");
     let values = &seen[2];
-    for word in [" s: ", "median ", "mean ", "p99 ", "greatest "] {
+    for word in ["&nbsp;s: ", "median ", "mean ", "p99 ", "greatest "] {
         assert!(values.contains(word), "{word:?} is not in {values:?}");
     }
     assert_eq!(seen[3], "false");
@@ -424,7 +424,7 @@ fn charts_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
         "{seen:?}"
     );
     assert_eq!((seen[5].as_str(), seen[6].as_str()), ("true", "true true"));
-    assert!(seen[8].contains(" µs: ") && !seen[8].contains(": 0 requests"), "{seen:?}");
+    assert!(seen[8].contains("&nbsp;µs: ") && !seen[8].contains(": 0 requests"), "{seen:?}");
     assert_eq!((seen[10].as_str(), seen[12].as_str()), ("zzz", "---"), "{seen:?}");
     assert_eq!((seen[14].as_str(), seen[16].as_str(), seen[18].as_str()), ("zzz", "true", "---"), "{seen:?}");
 }
@@ -480,7 +480,7 @@ fn bars_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
     let page = unfolded(&page(&sd_cards_fixture()));
     let Some(seen) = observe("bars", &page, &steps) else { return };
     assert_eq!(seen[0], "none true");
-    assert!(seen[1].contains(", published: ") && seen[1].ends_with(" MiB/s"), "{seen:?}");
+    assert!(seen[1].contains(", published: ") && seen[1].ends_with("&nbsp;MiB/s"), "{seen:?}");
     assert_eq!(
         (seen[2].as_str(), seen[3].as_str(), seen[4].as_str()),
         ("true true", "true", "0"),

@@ -153,7 +153,7 @@ fn the_lifetime_of_the_devices_comes_first() {
         "{text}"
     );
     let tile = with_class(&document, "tile").nth(1).map(text_of).unwrap_or_default();
-    assert_eq!(tile.trim(), "transcend\n1,289 daysmedian; 1,288 to 1,291; 3.5 years");
+    assert_eq!(tile.trim(), "transcend\n1,289\u{a0}daysmedian; 1,288 to 1,291; 3.5\u{a0}years");
     let ids: Vec<&str> = document
         .descendants()
         .filter(|n| n.has_tag_name("section"))
@@ -363,7 +363,7 @@ fn points_of_a_curve_are_charted_and_tabled_and_published_ones_explained() {
         for series in &curve.series {
             let of = format!("{}, ", series.name);
             let place = |title: &String| {
-                title.strip_prefix(&of).and_then(|rest| rest.split_once(" GiB: ")?.0.parse::<f64>().ok())
+                title.strip_prefix(&of).and_then(|rest| rest.split_once("\u{a0}GiB: ")?.0.parse::<f64>().ok())
             };
             let points = titles.iter().filter_map(place);
             assert_eq!(points.count(), series.points.len() + series.published.len(), "{}", series.name);
@@ -405,9 +405,9 @@ fn every_map_has_its_histogram_and_its_numbers_in_words() {
         assert_eq!(with_figure(part), 2);
     }
     let whole = text_of(document.root_element());
-    assert!(
-        whole.contains("Mean 753.0 erases, 742 to 764, deviation 4.91. A block is rated for 3,000 erases.")
-    );
+    assert!(whole.contains(
+        "Mean 753.0 erases, 742 to 764, deviation 4.91. A block is rated for 3,000 erases."
+    ));
 }
 
 fn with_figure(part: Node<'_, '_>) -> usize {
@@ -479,7 +479,7 @@ fn the_choice_of_drives_comes_first_and_marks_the_cheapest_acceptable_option() {
         .collect();
     let marked: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(marked, ["all on <SSD>", "tiers \u{2713}", "all on <SSD> \u{2713}", "tiers"]);
-    assert_eq!(rows[1][1..6], ["32.00", "128", "640", "700", "70 %"].map(String::from));
+    assert_eq!(rows[1][1..6], ["32.00", "128", "640", "700", "70\u{a0}%"].map(String::from));
     // A drive that is absent from an option has no size and no figure.
     let none = &rows[0][3];
     assert_eq!((none, &rows[0][10]), (&rows[2][3], none));

@@ -115,6 +115,16 @@ fn names_from_outside_cannot_move_the_cursor() {
 }
 
 #[test]
+fn a_terminal_gets_plain_spaces_and_hyphens() {
+    let texts = all().map(|results| table(&results, WIDTH, false));
+    for text in texts.iter().chain([&flashlab_report::terminal::trace(&bring_up(), WIDTH)]) {
+        let line = text.lines().find(|line| line.contains(['\u{a0}', '\u{2212}']));
+        assert_eq!(line, None);
+    }
+    assert!(texts[0].contains(" -"), "an error is negative");
+}
+
+#[test]
 fn a_figure_that_nothing_is_compared_with_is_no_prediction() {
     let mut results = sd_cards_fixture();
     for cell in &mut results.cells {

@@ -11,6 +11,7 @@ use clap::Args;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::number::{KbBase, LARGEST, bounded};
 use flashlab_fit::plan::{Area, CAPACITY_MIN, Plan, Scale};
+use flashlab_report::quantity::size;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -102,12 +103,4 @@ fn print_fio(options: &Options) -> Result<ExitCode, Failure> {
     let target = options.target.as_deref().unwrap_or("/dev/mmcblk0");
     file::print(&plan.fio_file("plan.fio", target))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Formats a number of bytes for people: `368 MiB`, `10.4 GiB`.
-fn size(bytes: u64) -> String {
-    match bytes >> 20 {
-        mib if mib < 10_240 => format!("{mib} MiB"),
-        mib => format!("{:.1} GiB", mib as f64 / 1024.0),
-    }
 }

@@ -15,6 +15,7 @@ use crate::failure::{Failure, say};
 use clap::{Args, Subcommand};
 use flashlab_block::FileError;
 use flashlab_catalogue::library::Library;
+use flashlab_report::quantity::size;
 use flashlab_served::ServedError;
 use flashlab_served::volume::{OpenPool, Pool, PoolError, open_options};
 use flashlab_volume::keys::KeyError;
@@ -160,26 +161,4 @@ impl Name {
 
 fn pool(volume: &str) -> Result<Pool, Failure> {
     Ok(Pool::parse(volume.strip_prefix("volume:").unwrap_or(volume))?)
-}
-
-/// Formats a number of bytes in the largest binary unit that does not exceed it, with at most one decimal.
-fn size(bytes: u64) -> String {
-    let mut unit = 0;
-    let mut value = bytes as f64;
-    while value >= 1024.0 && unit < 5 {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let name = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"][unit];
-    if value.fract() == 0.0 { format!("{value} {name}") } else { format!("{value:.1} {name}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_binary_units() {
-        assert_eq!([0, 1023, 1024, 1536, 1 << 40].map(size), ["0 B", "1023 B", "1 KiB", "1.5 KiB", "1 TiB"]);
-    }
 }

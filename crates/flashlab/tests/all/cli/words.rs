@@ -128,7 +128,7 @@ fn data_that_a_job_reads_is_written_before_the_job_begins() {
     assert!(iops(&written) < iops(&unwritten));
     let text = folder.line(&format!("bench sd/kingston {job}")).succeeded();
     assert!(
-        text.contains("\nBefore the jobs began, the data that they read (16 MiB) was written; --unwritten"),
+        text.contains("\nBefore the jobs began, the data that they read (16.0 MiB) was written; --unwritten"),
         "{text}"
     );
     // Nothing is written in advance to a used device.

@@ -410,7 +410,7 @@ fn members_are_added_evacuated_and_removed_and_the_data_stays() {
     let words = "replicas=2: then the members have room for ";
     assert!(code == Some(2) && message.contains(words) && message.contains("--size"), "{message}");
     let printed = succeed(&folder, &["set", "a.img:b.img:c.img", "--replicas", "2", "--size", "40MiB"]);
-    assert!(printed.contains("24 MiB of background work is left"), "{printed}");
+    assert!(printed.contains("24.0 MiB of background work is left"), "{printed}");
     assert_eq!(shown(&folder, "a.img:b.img:c.img")["work"]["replicate"]["bytes"], 24 << 20);
     succeed(&folder, &["reconcile", "a.img:b.img:c.img"]);
     assert_eq!(shown(&folder, "a.img:b.img:c.img")["by_copies"]["2"], 24 << 20);
