@@ -1,7 +1,7 @@
 //! Progress on standard error for every command that may take longer than a second, and the handling of Ctrl-C.
 //!
 //! On a terminal, a bar appears after one second. Without a terminal, a line is printed every ten seconds. The bar and
-//! the lines contain the same figures: per cent, simulated time, time left. One thread per piece of work reads the
+//! the lines contain the same figures: percentage, simulated time, time left. One thread per piece of work reads the
 //! [`Progress`] that the simulation writes; results do not depend on that thread.
 
 use crate::failure::{INTERRUPTED, say};
@@ -149,7 +149,7 @@ impl Snapshot {
         if self.simulated > Simulated::ZERO {
             parts.push(format!("{} simulated", span(self.simulated)));
         }
-        // Below one per cent, an estimate of the time left is too inaccurate.
+        // Below one percent, an estimate of the time left is too inaccurate.
         if let Some(share) = self.share.filter(|share| *share >= 0.01) {
             let left = self.elapsed.as_secs_f64() * (1.0 - share) / share;
             parts.push(format!("{} left", format_seconds(left)));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_shows_per_cent_simulated_time_and_time_left() {
+    fn a_line_shows_percentage_simulated_time_and_time_left() {
         let hours = Simulated::from_secs(3 * 3_600);
         assert_eq!(
             line(Some(0.25), hours, "randread 1 GiB/off", 50),

@@ -18,9 +18,9 @@ pub(crate) const HEADS: [&str; 9] = [
 
 /// Explanation of the columns.
 pub(crate) const LEGEND: &str = "Medians over the devices. × fastest: elapsed time over that of the fastest choice on the \
-    same device. p99: of the latency that the user waits for. Filesystem writes: bytes written to the device per byte that \
-    the application wrote. Flash writes: bytes programmed per byte written to the device. Life: until the first erase \
-    block fails, if the workload repeats without a pause and wear spreads evenly.";
+    same device. p99: 99th percentile of the latency that the user waits for. Filesystem writes: bytes written to the \
+    device per byte that the application wrote. Flash writes: bytes programmed per byte written to the device. Life: \
+    until the first erase block fails, if the workload repeats without a pause and wear spreads evenly.";
 
 /// Returns the cells of a choice, one per head.
 pub(crate) fn cells(answer: &Answer, choice: &Choice) -> [String; 9] {

@@ -96,7 +96,7 @@ pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     let mut sentences = estimate.contradictions.clone();
     if estimate.inflation > 1.2 {
         sentences.push(format!(
-            "The model does not explain the cells within their deviations; the intervals are {} times as wide for it.",
+            "The model does not explain the cells within their deviations; the intervals are therefore {} times as wide.",
             number::fixed(estimate.inflation, 1)
         ));
     }

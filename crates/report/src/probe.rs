@@ -32,7 +32,7 @@ pub(crate) fn summary(findings: &Findings) -> String {
             number::significant(share, 2)
         )
     } else {
-        "The probe only read. With --destroy it also writes, which loses all data on the device."
+        "The probe only read. With --destroy it also writes, which destroys all data on the device."
             .to_owned()
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     add("total erases", "Erases of all blocks in this run.", &|run| Some(count(run.erase_count)));
     add(
         "erases of a block, mean",
-        "Over the blocks in use and the device's life.",
+        "Mean over the blocks in use, over the life of the device.",
         &erases(|e| number::exact(e.mean)),
     );
     add("erases of a block, least", "", &erases(|e| count(e.min.into())));
@@ -105,10 +105,11 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     }
     add(
         "effective spare",
-        "Raw capacity beyond the exported capacity, less the reserve for garbage collection.",
+        "Good flash beyond the exported capacity, less the blocks that the translation layer needs, as a share of the \
+         exported capacity.",
         &|run| run.effective_spare.map(|spare| number::percent(100.0 * spare, 3)),
     );
-    add("life left", "Remaining share of the rated erases, of the most worn block.", &|run| {
+    add("life left", "Share of the rated erases that the most worn block has left.", &|run| {
         run.lifetime_left_percent.map(|left| number::percent(left, 3))
     });
     add("blocks out of use", "Worn out, failed or bad from the factory.", &|run| {

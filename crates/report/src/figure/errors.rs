@@ -135,7 +135,7 @@ fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
     let above: f64 = table.cells.iter().map(|cell| plot.labels.height(label(table, cell))).sum();
     let bottom = TOP + above + (table.cells.len() + headings) as f64 * ROW;
     let height = bottom + AXIS;
-    let description = format!("Signed error of each simulated figure of {} in per cent", table.name);
+    let description = format!("Signed error of each simulated figure of {} in percent", table.name);
     let mut svg = mark::drawing(height, table.name, &description);
     let step = step(plot.limit / 3.5);
     let reach = (plot.limit / step).floor() as i32;

@@ -26,7 +26,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
             let keys = explain::parts(cell).iter().map(|part| key(part.mechanism)).collect();
             Figure {
                 title: grid::name(cell),
-                subtitle: format!("{} a request", number::duration_ns(cell.latency_ns_mean)),
+                subtitle: format!("{} per request", number::duration_ns(cell.latency_ns_mean)),
                 height: HEIGHT,
                 svg: bar(cell, &explain::parts(cell)),
                 legend: keys,

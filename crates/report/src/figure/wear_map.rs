@@ -131,17 +131,17 @@ fn subtitle(map: &WearMap, cells: &Cells) -> String {
         bytes => format!("{blocks} of {}", number::bytes(bytes)),
     };
     if cells.blocks > 1 {
-        text += &format!("; a cell is the most worn of {} neighbours", cells.blocks);
+        text += &format!("; a cell shows the most worn of {} neighbouring blocks", cells.blocks);
     }
     text
 }
 
-/// Returns the spread of the counts: `mean 742.1 erases, 731 to 760, deviation 4.2`.
+/// Returns the spread of the counts: `mean 742.1 erases, 731 to 760, standard deviation 4.2`.
 pub(crate) fn spread(map: &WearMap) -> String {
     let erases = &map.erases;
     let count = |n: u32| number::fixed(f64::from(n), 0);
     format!(
-        "mean {} erases, {} to {}, deviation {}",
+        "mean {} erases, {} to {}, standard deviation {}",
         number::exact(erases.mean),
         count(erases.min),
         count(erases.max),

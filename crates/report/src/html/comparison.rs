@@ -41,8 +41,8 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
         (
             "Closed form and simulated",
             "Solid bars are closed forms or published simulations, which are theory and not measurements on hardware. \
-             Hatched bars were simulated here without any adjusted number; the percentage after a bar is its error. A bar \
-             without a solid one has no closed form.",
+             Hatched bars were simulated here without any adjusted number; the percentage after a bar is its error. A \
+             figure without a solid bar has no closed form.",
         )
     } else {
         (

@@ -55,7 +55,7 @@ pub fn difference_page(page: &DifferencePage<'_>) -> String {
             title: "Where the time changed",
             short: "Mechanisms",
             intro: Some(
-                "Each pair of bars is the mean request of A above that of B, on one scale. The parts are the \
+                "Each pair of bars shows the mean request of A above that of B, on one scale. The parts are the \
                  mechanisms that took the time."
                     .into(),
             ),
@@ -180,7 +180,7 @@ fn bars(line: &LineDifference) -> Option<Element> {
         return None;
     }
     let subtitle =
-        format!("{}, then {} a request", number::duration_ns(sums.0), number::duration_ns(sums.1));
+        format!("A: {}, B: {} per request", number::duration_ns(sums.0), number::duration_ns(sums.1));
     let height = 2.0 * BAR.0 + BAR.1;
     let mut svg = mark::drawing(height, &line.name, &subtitle);
     for (file, y, of) in [("A", 0.0, true), ("B", BAR.0 + BAR.1, false)] {

@@ -76,7 +76,7 @@ fn undetermined(fit: &CardFit) -> Vec<String> {
         let [name, value, interval, ..] = number_row(number);
         Some(match number.determined {
             Determined::Yes => return None,
-            Determined::Loosely => format!("{name} lies in {interval}."),
+            Determined::Loosely => format!("{name} lies in the interval {interval}."),
             Determined::AtMost | Determined::AtLeast => {
                 format!("{name}: the cells limit it on one side only, {interval}.")
             }

@@ -99,7 +99,8 @@ fn beside_syncs(devices: &[DeviceFigures], cell: &Cell) -> Option<String> {
     let whole: f64 = of_job().map(time).sum();
     (job.direction != SYNC && syncs > 0.5 * whole).then(|| {
         format!(
-            "fsync or fdatasync takes {} of the time of this job, these requests {}: the sync row shows the bottleneck.",
+            "fsync or fdatasync takes {} of the time of this job and these requests take {}: the sync row shows the \
+             bottleneck.",
             number::share(syncs / whole),
             number::share(time(job) / whole)
         )

@@ -33,7 +33,7 @@ fn verdict(results: &Results) -> String {
     }
     let has_references = results.cells.iter().any(|cell| cell.reference.is_some());
     let mut text = if published == 0 && has_references {
-        format!("{} of simulations without time.", plural(cells, "figure"))
+        format!("{} from simulations that do not model time.", plural(cells, "figure"))
     } else if published == cells {
         format!(
             "{}, compared with the same tests on virtual devices in simulated time.",

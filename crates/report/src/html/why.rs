@@ -118,7 +118,7 @@ fn device(
 
 fn explained(results: &Results, cell: &Cell, sentence: String) -> Element {
     let parts = explain::parts(cell);
-    let latency = format!("{} a request", number::duration_ns(cell.latency_ns_mean));
+    let latency = format!("{} per request", number::duration_ns(cell.latency_ns_mean));
     let name = [cell.table.as_str(), &cell.row]
         .into_iter()
         .filter(|w| !w.is_empty())

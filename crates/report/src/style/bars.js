@@ -176,7 +176,7 @@
     if (title) title.remove();
     svg.tabIndex = 0;
     svg.setAttribute("role", "group");
-    svg.setAttribute("aria-label", svg.getAttribute("aria-label") + ". Arrow keys read the bars, Enter links the same place in other charts, Escape ends.");
+    svg.setAttribute("aria-label", svg.getAttribute("aria-label") + ". Arrow keys read the bars, Enter links the same place in other charts, Escape removes the links.");
     svg.addEventListener("pointermove", function (event) { show(nearest(chart, event)); });
     svg.addEventListener("pointerleave", function () { show(null); });
     svg.addEventListener("click", function (event) {

@@ -358,14 +358,13 @@ pub(crate) fn references(results: &Results) -> Option<String> {
     let all = || results.cells.iter();
     let forms = all().filter(of_kind(ReferenceKind::ClosedForm)).count();
     let simulations = all().filter(of_kind(ReferenceKind::Simulation)).count();
-    let simulation = "beside a published simulation";
-    let beside = match (forms, simulations) {
+    let with = match (forms, simulations) {
         (0, 0) => return None,
-        (n, 0) => format!("{n} beside a closed form"),
-        (0, n) => format!("{n} {simulation}"),
-        (n, m) => format!("{n} beside a closed form and {m} {simulation}"),
+        (n, 0) => format!("{n} with a closed form"),
+        (0, n) => format!("{n} with a published simulation"),
+        (n, m) => format!("{n} with a closed form and {m} with a published simulation"),
     };
-    Some(format!("cells beside a figure that was not measured on hardware: {beside}"))
+    Some(format!("cells compared with a figure that was not measured on hardware: {with}"))
 }
 
 /// Wraps a line at `width` characters. Each resulting line ends in a line feed; longer words are not broken.

@@ -129,7 +129,7 @@ fn legend(cells: &Cells, style: Style) -> String {
     }
     if cells.blocks > 1 {
         text +=
-            &format!("; a cell is the most worn of {} blocks, or one out of use", cells.blocks);
+            &format!("; a cell shows the most worn of {} blocks, or one that is out of use", cells.blocks);
     }
     text
 }

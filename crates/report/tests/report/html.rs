@@ -406,7 +406,7 @@ fn every_map_has_its_histogram_and_its_numbers_in_words() {
     }
     let whole = text_of(document.root_element());
     assert!(whole.contains(
-        "Mean 753.0 erases, 742 to 764, deviation 4.91. A block is rated for 3,000 erases."
+        "Mean 753.0 erases, 742 to 764, standard deviation 4.91. A block is rated for 3,000 erases."
     ));
 }
 
