@@ -1,18 +1,28 @@
 // Numbers for people.
 
+// Returns `value` with at least three significant digits, or with those that a whole number has.
+const written = (value) => {
+  // The digits follow from the rounded value: 9.996 is 10.0.
+  const rounded = Number(value.toPrecision(3));
+  return value.toFixed(rounded >= 100 || Number.isInteger(value) ? 0 : rounded >= 10 ? 1 : 2);
+};
+
 const scaled = (value, base, units) => {
   let unit = 0;
-  while (value >= base && unit + 1 < units.length) {
+  // A value that rounds up to the base has the next unit.
+  while (Number(written(value)) >= base && unit + 1 < units.length) {
     value /= base;
     unit += 1;
   }
-  const digits = value >= 100 || Number.isInteger(value) ? 0 : value >= 10 ? 1 : 2;
-  return `${value.toFixed(digits)} ${units[unit]}`;
+  return `${written(value)} ${units[unit]}`;
 };
 
 export const bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 export const latency = (ns) => scaled(ns, 1000, ["ns", "µs", "ms", "s"]);
-export const count = (value) => value < 10000 ? String(Math.round(value)) : scaled(value, 1000, ["", "k", "M", "G"]).trim();
+export const count = (value) => {
+  const whole = Math.round(value);
+  return whole < 10000 ? String(whole) : scaled(value, 1000, ["", "k", "M", "G"]);
+};
 
 // Simulated time: "3 d 04:05:06.789".
 export const time = (ns) => {
