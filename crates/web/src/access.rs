@@ -1,6 +1,6 @@
 //! The checks that decide if a request may proceed: its host, its origin and its token.
 
-use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method};
 use std::fmt;
 use std::net::IpAddr;
@@ -40,10 +40,12 @@ impl fmt::Debug for Token {
 }
 
 /// The reason why a request is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Denied {
     Host,
     Origin,
+    /// The request has this header more than once.
+    Repeated(HeaderName),
     NoToken,
     WrongToken,
 }
@@ -55,6 +57,9 @@ impl fmt::Display for Denied {
                 "the header Host must be an IP address or localhost: open the page by the address that the command printed"
             }
             Denied::Origin => "a page of another site may not use this server",
+            Denied::Repeated(name) => {
+                return write!(f, "the request has more than one header {name}: send it once");
+            }
             Denied::NoToken => "a change needs the token: open the page by the whole address that the command printed",
             Denied::WrongToken => "the token is not that of this server: open the page by the address that it printed",
         })
@@ -66,14 +71,15 @@ pub(crate) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Checks a request. Every request needs a permitted host and no foreign origin; a request that is not a read also
-/// needs the token.
+/// Checks a request. Every request needs one permitted host and at most one origin, which is not foreign; a request that
+/// is not a read also needs the token.
 pub(crate) fn check(method: &Method, headers: &HeaderMap, token: &Token) -> Result<(), Denied> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
-    let host = text(HOST).filter(|host| is_permitted(host)).ok_or(Denied::Host)?;
-    if headers.get_all(HOST).iter().count() > 1 || headers.get_all(ORIGIN).iter().count() > 1 {
-        return Err(Denied::Host);
+    let is_repeated = |name: &HeaderName| headers.get_all(name).iter().count() > 1;
+    if let Some(name) = [HOST, ORIGIN].into_iter().find(is_repeated) {
+        return Err(Denied::Repeated(name));
     }
+    let host = text(HOST).filter(|host| is_permitted(host)).ok_or(Denied::Host)?;
     if text(ORIGIN).is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
         return Err(Denied::Origin);
     }
@@ -102,7 +108,7 @@ fn is_permitted(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::{HeaderName, HeaderValue};
+    use hyper::header::HeaderValue;
 
     fn checked(method: &Method, headers: &[(HeaderName, &str)]) -> Result<(), Denied> {
         let mut map = HeaderMap::new();
@@ -123,8 +129,23 @@ mod tests {
             assert_eq!(checked(&Method::GET, &[(HOST, host)]), Err(Denied::Host), "{host}");
         }
         assert_eq!(checked(&Method::GET, &[]), Err(Denied::Host));
-        let twice = [(HOST, "127.0.0.1"), (HOST, "evil.example")];
-        assert_eq!(checked(&Method::GET, &twice), Err(Denied::Host));
+    }
+
+    #[test]
+    fn a_repeated_header_is_refused_by_its_name() {
+        let host = (HOST, "127.0.0.1:8080");
+        let own = (ORIGIN, "http://127.0.0.1:8080");
+        let foreign = (ORIGIN, "http://evil.example");
+        for (headers, name) in [
+            (vec![host.clone(), (HOST, "evil.example")], HOST),
+            (vec![host.clone(), host.clone()], HOST),
+            (vec![host.clone(), own.clone(), foreign], ORIGIN),
+            (vec![host, own.clone(), own], ORIGIN),
+        ] {
+            let denied = checked(&Method::GET, &headers).expect_err("it has a header twice");
+            assert!(denied.to_string().contains(&format!("more than one header {name}")), "{denied}");
+            assert_eq!(denied, Denied::Repeated(name));
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Shared {
         };
         if let Err(denied) = checked {
             let status = match denied {
-                Denied::Host | Denied::Origin => StatusCode::FORBIDDEN,
+                Denied::Host | Denied::Origin | Denied::Repeated(_) => StatusCode::FORBIDDEN,
                 Denied::NoToken | Denied::WrongToken => StatusCode::UNAUTHORIZED,
             };
             return message(status, &denied.to_string());
@@ -124,7 +124,9 @@ impl Shared {
                 );
             }
             Ok(Err(_)) => return message(StatusCode::BAD_REQUEST, "the body of the request is incomplete"),
-            Err(_) => return message(StatusCode::REQUEST_TIMEOUT, "the body of the request came too slowly"),
+            Err(_) => {
+                return message(StatusCode::REQUEST_TIMEOUT, "the body of the request came too slowly");
+            }
         };
         let command = match serde_json::from_slice(&body) {
             Ok(command) => command,

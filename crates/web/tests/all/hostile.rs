@@ -74,6 +74,10 @@ fn a_page_of_another_site_can_neither_change_nor_read() {
     let headers = [authorization.as_str(), "Content-Type: application/json", foreign];
     assert_eq!(server.request("POST /api/control", &headers, "{\"do\":\"cut\"}").0, 403);
     assert_eq!(server.request("GET /api/state", &[foreign], "").0, 403);
+    let own = format!("Origin: http://{}", server.address);
+    let (status_of_two, why) = server.request("GET /api/state", &[&own, foreign], "");
+    assert_eq!(status_of_two, 403);
+    assert!(why.contains("more than one header origin"), "{why}");
     // The preflight of a cross-origin command gets no permission.
     let preflight = ["Access-Control-Request-Method: POST", foreign];
     assert_eq!(server.request("OPTIONS /api/control", &preflight, "").0, 403);
