@@ -72,7 +72,7 @@ export class Blocks {
   }
 
   wear() {
-    return [[WEAR[0], "fewest erases"], [WEAR[5], "half of the most"], [WEAR[10], "most erases"]];
+    return [[WEAR[0], "fewest erases"], [WEAR[5], "halfway between"], [WEAR[10], "most erases"]];
   }
 
   valid() {

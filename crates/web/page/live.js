@@ -53,7 +53,7 @@ class View {
     tiles.push(["mean latency", format.latency(figures.latency)], ["greatest latency", format.latency(figures.latencyMax)]);
     if (counters.host_written_bytes > 0) {
       const ratio = counters.programmed_bytes / counters.host_written_bytes;
-      tiles.push(["write amplification", ratio.toFixed(2)], ["written in all", format.bytes(counters.host_written_bytes)]);
+      tiles.push(["write amplification", ratio.toFixed(2)], ["written in total", format.bytes(counters.host_written_bytes)]);
     }
     if (device.blocks) {
       const { wear: [, mean, max], rated_cycles: rated } = device.blocks;

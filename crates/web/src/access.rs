@@ -54,14 +54,14 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Denied::Host => {
-                "the header Host must be an IP address or localhost: open the page by the address that the command printed"
+                "the header Host must be an IP address or localhost: open the page at the address that the command printed"
             }
             Denied::Origin => "a page of another site may not use this server",
             Denied::Repeated(name) => {
                 return write!(f, "the request has more than one header {name}: send it once");
             }
-            Denied::NoToken => "a change needs the token: open the page by the whole address that the command printed",
-            Denied::WrongToken => "the token is not that of this server: open the page by the address that it printed",
+            Denied::NoToken => "a change needs the token: open the page at the full address that the command printed",
+            Denied::WrongToken => "the token is not that of this server: open the page at the address that it printed",
         })
     }
 }

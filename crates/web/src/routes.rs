@@ -125,7 +125,7 @@ impl Shared {
             }
             Ok(Err(_)) => return message(StatusCode::BAD_REQUEST, "the body of the request is incomplete"),
             Err(_) => {
-                return message(StatusCode::REQUEST_TIMEOUT, "the body of the request came too slowly");
+                return message(StatusCode::REQUEST_TIMEOUT, "the body of the request arrived too slowly");
             }
         };
         let command = match serde_json::from_slice(&body) {
@@ -147,7 +147,7 @@ fn unavailable(none: NoAnswer) -> Response<Body> {
         StatusCode::SERVICE_UNAVAILABLE,
         match none {
             NoAnswer::Busy => "too many requests wait: try again",
-            NoAnswer::Ended => "the server is ending",
+            NoAnswer::Ended => "the server is shutting down",
         },
     )
 }
