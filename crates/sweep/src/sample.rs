@@ -39,7 +39,9 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 
         fn visit_i64<E: de::Error>(self, value: i64) -> Result<u64, E> {
             let count = u64::try_from(value).ok().filter(|count| *count > 0);
-            count.ok_or_else(|| E::custom(format_args!("{value} is no number of points; give at least 1")))
+            count.ok_or_else(|| {
+                E::custom(format_args!("{value} is no number of points; give at least 1"))
+            })
         }
 
         fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
@@ -67,7 +69,7 @@ pub(crate) struct Between {
     to: Value,
     #[serde(default)]
     scale: Scale,
-    /// True to draw whole numbers only.
+    /// True to draw whole numbers only. On a linear scale, they have the same probability.
     #[serde(default)]
     whole: bool,
 }
@@ -128,6 +130,9 @@ impl<'a> Drawn<'a> {
                 if *scale == Scale::Log && from <= 0.0 {
                     return Err(fault("on a logarithmic scale, `from` has to be above zero"));
                 }
+                if *whole && from.ceil() > to.floor() {
+                    return Err(fault("there is no whole number between `from` and `to`"));
+                }
                 DrawnKind::Between { from, to, unit, scale: *scale, whole: *whole }
             }
         };
@@ -139,11 +144,17 @@ impl<'a> Drawn<'a> {
             DrawnKind::Choice(values) => values[rng.below(values.len() as u64) as usize].clone(),
             DrawnKind::Between { from, to, unit, scale, whole } => {
                 let share = rng.unit();
-                let number = match scale {
+                let between = |from: f64, to: f64| match scale {
                     Scale::Linear => from + (to - from) * share,
                     Scale::Log => from * (share * (to / from).ln()).exp(),
                 };
-                let number = if whole { number.round() } else { six_digits(number) };
+                let number = if whole {
+                    let (least, greatest) = (from.ceil(), to.floor());
+                    // Each whole number stands for the range that rounds to it, the ends included. The sum has no -0.
+                    between(least - 0.5, greatest + 0.5).round().clamp(least, greatest) + 0.0
+                } else {
+                    six_digits(between(from, to))
+                };
                 unit.map_or(Value::Number(number), |unit| Value::Text(format!("{number}{unit}")))
             }
         }
@@ -214,6 +225,34 @@ mod tests {
         assert_eq!(seen, ["1", "2", "3", "4"]);
     }
 
+    /// Returns how many of 6,000 draws from a range have each of `values`.
+    fn counts<const N: usize>(range: &str, values: [f64; N]) -> [usize; N] {
+        let points = sample(&format!("count = 6000\n[range]\na = {{ {range} }}")).points().unwrap();
+        values.map(|value| points.iter().filter(|point| point.0[0].1 == Value::Number(value)).count())
+    }
+
+    #[test]
+    fn the_ends_of_whole_numbers_are_drawn_as_often_as_the_others() {
+        for (range, values) in
+            [("from = 1, to = 4", [1.0, 2.0, 3.0, 4.0]), ("from = -0.7, to = 3.2", [0.0, 1.0, 2.0, 3.0])]
+        {
+            let counts = counts(&format!("{range}, whole = true"), values);
+            assert_eq!(counts.iter().sum::<usize>(), 6_000, "{range}: {counts:?}");
+            assert!(counts.iter().all(|count| (1_400..1_600).contains(count)), "{range}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_on_a_logarithmic_scale_become_rarer_in_proportion() {
+        let counts = counts("from = 1, to = 4, scale = \"log\", whole = true", [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(counts.iter().sum::<usize>(), 6_000, "{counts:?}");
+        let expected = |n: f64| 6_000.0 * ((n + 0.5) / (n - 0.5)).ln() / 9_f64.ln();
+        for (n, count) in [1.0, 2.0, 3.0, 4.0].into_iter().zip(counts) {
+            let (expected, count) = (expected(n), count as f64);
+            assert!((count - expected).abs() < 150.0, "{count} draws of {n}, not {expected:.0}");
+        }
+    }
+
     #[test]
     fn impossible_ranges_are_refused_with_their_name() {
         for (range, part) in [
@@ -222,6 +261,7 @@ mod tests {
             ("a = { from = \"1us\", to = \"1ms\" }", "different units"),
             ("a = { from = 0, to = 1, scale = \"log\" }", "above zero"),
             ("a = { from = \"x\", to = 1 }", "a number with or without a unit"),
+            ("a = { from = 1.2, to = 1.8, whole = true }", "no whole number"),
         ] {
             let error = sample(&format!("count = 1\n[range]\n{range}")).points().unwrap_err().to_string();
             assert!(error.starts_with("sample.range: a: ") && error.contains(part), "{range}: {error}");
