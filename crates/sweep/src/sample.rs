@@ -40,7 +40,7 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         fn visit_i64<E: de::Error>(self, value: i64) -> Result<u64, E> {
             let count = u64::try_from(value).ok().filter(|count| *count > 0);
             count.ok_or_else(|| {
-                E::custom(format_args!("{value} is no number of points; give at least 1"))
+                E::custom(format_args!("{value} is not a valid number of points; give at least 1"))
             })
         }
 
