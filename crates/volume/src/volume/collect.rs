@@ -68,7 +68,7 @@ impl Inner {
         let at_once = self.lock().allocator.collect_at_once();
         let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
         let (mut tried, mut is_taken, mut purpose) = (BTreeSet::new(), false, MovePurpose::Collect);
-        let mut is_restored = false;
+        let (mut encoded_anew, mut is_restored) = (BTreeSet::new(), false);
         if take()? || self.release(cx).await? && take()? {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Inner {
                 if victims.is_empty() && purpose == MovePurpose::Collect {
                     // The blocks that could not be read may be readable now.
                     (purpose, state.stuck) = (MovePurpose::CollectWhole, BTreeSet::new());
-                    tried.clear();
+                    encoded_anew = std::mem::take(&mut tried);
                     continue;
                 }
                 victims
@@ -96,7 +96,7 @@ impl Inner {
                 }
                 // A write in flight frees the space of the data that it replaces.
                 stored.await;
-                tried.clear();
+                (purpose, tried) = (MovePurpose::Collect, BTreeSet::new());
                 continue;
             }
             for victims in victims.chunks(PASS_MIN.max(2 * at_once)) {
@@ -104,7 +104,10 @@ impl Inner {
                 for victim in victims {
                     tried.insert(*victim);
                     let extents = residents.remove(victim).unwrap_or_default();
-                    if purpose == MovePurpose::CollectWhole && !self.is_worth_a_move(&extents, *victim) {
+                    if purpose == MovePurpose::CollectWhole
+                        && encoded_anew.contains(victim)
+                        && !self.is_worth_a_move(&extents, *victim)
+                    {
                         continue;
                     }
                     for extent in extents {
@@ -227,7 +230,9 @@ impl Inner {
                         for extent in residents.remove(&victim).unwrap_or_default() {
                             match is_out {
                                 false => {
-                                    drop(self.move_extent(cx, &extent, victim, MovePurpose::Collect).await?)
+                                    // A copy that finds no space stays where it is.
+                                    let _: Moved =
+                                        self.move_extent(cx, &extent, victim, MovePurpose::Collect).await?;
                                 }
                                 true => self.move_out(cx, &extent, victim).await?,
                             }
