@@ -71,7 +71,7 @@ pub enum Transport {
 /// An error in a URI, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UriError {
-    /// Byte offset in the text, from 0 on.
+    /// Number of characters of the text before the error.
     pub at: usize,
     /// The error.
     pub kind: UriErrorKind,
@@ -210,6 +210,14 @@ enum Kind {
 impl Uri {
     /// Parses a URI.
     pub fn parse(text: &str) -> Result<Uri, UriError> {
+        Uri::parse_bytes(text).map_err(|UriError { at, kind }| {
+            let at = text.char_indices().take_while(|(index, _)| *index < at).count();
+            UriError { at, kind }
+        })
+    }
+
+    /// Parses a URI. The position in an error is a byte offset.
+    fn parse_bytes(text: &str) -> Result<Uri, UriError> {
         let whole = Part { text, at: 0 };
         let (scheme, Some(rest)) = whole.split(':') else { return whole.error(UriErrorKind::NoScheme) };
         // "Schemes are case-insensitive" (RFC 3986, 3.1).

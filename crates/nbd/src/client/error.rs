@@ -100,7 +100,9 @@ impl fmt::Display for ClientError {
         match self {
             ClientError::Closed => f.write_str("the session is over"),
             ClientError::Magic(magic) => write!(f, "not an NBD server: {magic}"),
-            ClientError::NotFixedNewstyle => f.write_str("the server is too old: it has no fixed newstyle"),
+            ClientError::NotFixedNewstyle => {
+                f.write_str("the server is too old: it does not support the fixed newstyle handshake")
+            }
             ClientError::Rejected { option, reply, message } if message.is_empty() => {
                 write!(f, "the server rejected {option} with {reply}")
             }
@@ -159,6 +161,8 @@ pub enum RequestError {
     Flags(CommandFlags),
     /// The request extends beyond the end of the export.
     Range,
+    /// The request is a flush with an offset or a length.
+    FlushWithRange,
     /// The request is not aligned to whole blocks.
     Blocks,
     /// The request has length zero. The specification leaves the server's behaviour open.
@@ -177,7 +181,8 @@ impl fmt::Display for RequestError {
             RequestError::Flags(flags) => {
                 write!(f, "the server does not offer the flags {:#x} here", flags.0)
             }
-            RequestError::Range => f.write_str("the request lies beyond the end of the export"),
+            RequestError::Range => f.write_str("the request extends beyond the end of the export"),
+            RequestError::FlushWithRange => f.write_str("the offset and the length of a flush must be zero"),
             RequestError::Blocks => f.write_str("the request is not aligned to whole blocks"),
             RequestError::Empty => f.write_str("the request has length zero"),
             RequestError::TooLong => f.write_str("the request is too long"),

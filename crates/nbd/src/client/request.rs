@@ -82,7 +82,7 @@ impl Request {
             return Err(RequestError::Flags(flags.without(may)));
         }
         if command == CommandType::Flush {
-            return if offset == 0 && length == 0 { Ok(()) } else { Err(RequestError::Range) };
+            return if offset == 0 && length == 0 { Ok(()) } else { Err(RequestError::FlushWithRange) };
         }
         if length == 0 {
             return Err(RequestError::Empty);

@@ -92,7 +92,7 @@ impl fmt::Display for Closed {
             Closed::Disconnect => f.write_str("the client disconnected"),
             Closed::Magic(magic) => write!(f, "not the NBD protocol: {magic}"),
             Closed::ClientFlags(flags) => write!(f, "client flags {:#x}, which were not offered", flags.0),
-            Closed::NotFixedNewstyle(option) => write!(f, "{option} from a client without fixed newstyle"),
+            Closed::NotFixedNewstyle(option) => write!(f, "the client sent {option} without fixed newstyle"),
             Closed::Export { name, why } => write!(f, "NBD_OPT_EXPORT_NAME for {name:?}: {why}"),
             Closed::TooManyOptions => f.write_str("the client sent too many options"),
             Closed::Payload(length) => write!(f, "a payload of {length} bytes, which is above the limit"),

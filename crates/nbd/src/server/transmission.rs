@@ -288,7 +288,7 @@ impl Transmission {
     fn block_status(&self, header: &RequestHeader, body: &[u8]) -> Result<(Command, u64), Rejection> {
         let wrong = reject(
             ErrorNumber::Invalid,
-            "the payload is not a length and distinct IDs of negotiated contexts",
+            "the payload must be an effect length and distinct IDs of negotiated contexts",
         );
         let mut reader = Reader::new(body);
         let length = reader.u64().ok_or(wrong)?;

@@ -58,7 +58,9 @@ pub enum ChunkError {
 impl fmt::Display for ChunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ChunkError::Length { kind, length } => write!(f, "a chunk {kind} cannot have {length} bytes"),
+            ChunkError::Length { kind, length } => {
+                write!(f, "a chunk of type {kind} cannot have a payload of {length} bytes")
+            }
             ChunkError::Message { length } => write!(f, "an error message of {length} bytes is too long"),
             ChunkError::NoError => f.write_str("an error chunk with error number zero"),
             ChunkError::EmptyHole => f.write_str("a hole of length zero"),

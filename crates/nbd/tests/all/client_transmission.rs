@@ -143,6 +143,21 @@ fn unsupported_requests_are_not_sent() {
 }
 
 #[test]
+fn a_flush_with_a_range_is_not_sent() {
+    let mut client = Client::new(ClientConfig::export("card").simple());
+    exchange(&mut client, GREETING);
+    exchange(&mut client, &[reply(7, 3, &export(MIB)), ack(7)].concat());
+    let mut sent = Vec::new();
+    for (offset, length) in [(512, 0), (0, 512)] {
+        let error = client.request(Request { offset, length, ..Request::flush() }, &mut sent).unwrap_err();
+        assert_eq!(error, RequestError::FlushWithRange);
+        assert_eq!(error.to_string(), "the offset and the length of a flush must be zero");
+    }
+    assert_eq!(sent, []);
+    client.request(Request::flush(), &mut sent).unwrap();
+}
+
+#[test]
 fn slots_are_reused_and_old_cookies_are_rejected() {
     let mut client = ready_client(Simple);
     let mut old = Vec::new();
