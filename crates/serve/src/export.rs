@@ -54,7 +54,7 @@ impl fmt::Display for ExportsError {
                 f.write_str("two devices without a name; give all but one of them names: NAME=DEVICE")
             }
             ExportsError::Twice(name) => write!(f, "two devices have the name {name:?}"),
-            ExportsError::Name => f.write_str("a name has at most 4096 bytes, none of them zero"),
+            ExportsError::Name => f.write_str("a name must have at most 4096 bytes and contain no zero byte"),
         }
     }
 }

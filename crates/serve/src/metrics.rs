@@ -27,7 +27,12 @@ impl Counters {
         let batches = values.get(Count::Batches);
         page.single("flashlab_batches_total", counter, "Batches of requests received.", batches);
         let calls = values.get(Count::Calls);
-        page.single("flashlab_system_calls_total", counter, "System calls that moved bytes.", calls);
+        page.single(
+            "flashlab_system_calls_total",
+            counter,
+            "System calls that moved bytes or waited for them.",
+            calls,
+        );
         let name = "flashlab_request_duration_seconds";
         let help = "Time from the arrival of a request to the sending of its reply.";
         page.family(name, MetricType::Histogram, help);

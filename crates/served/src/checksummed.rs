@@ -5,7 +5,7 @@
 //! the machine while the bytes are open for writing, and `closed` otherwise. One little-endian word per block follows:
 //! - 0: the block contains only zeroes. A hole in `FILE.sums` reads as 0, so a hole in `FILE.bytes` needs no checksums.
 //! - 1: a write of the block was in progress.
-//! - Any other value: the block's XXH32.
+//! - Any other value: the block's XXH32, plus 2 if the XXH32 is 0 or 1.
 //!
 //! # Guarantees
 //! - A read of a block whose bytes differ from those written fails, and [`ChecksummedStore::damage`] reports it. A

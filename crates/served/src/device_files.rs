@@ -93,8 +93,8 @@ impl fmt::Display for DeviceFilesError {
             ),
             DeviceFilesError::NotOfState { state, bytes } => write!(
                 f,
-                "{}: these bytes do not belong to {}, a state without bytes from `flashlab age`: move or delete them to begin \
-                 with zeroes",
+                "{}: these bytes do not belong to {}, a state without bytes that `flashlab age` wrote: move or delete \
+                 them to begin with zeroes",
                 bytes.display(),
                 state.display()
             ),

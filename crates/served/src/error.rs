@@ -171,7 +171,7 @@ impl fmt::Display for Problem {
             Problem::UnknownKey { of, key, did_you_mean: Some(nearest), .. } => {
                 write!(f, "{of} has no {key}; did you mean {nearest}?")
             }
-            Problem::UnknownKey { of, key, known: [], .. } => write!(f, "{of} has no {key}; it has no keys"),
+            Problem::UnknownKey { of, key, known: [], .. } => write!(f, "{of} has no {key}; it takes no settings"),
             Problem::UnknownKey { of, key, known, .. } => {
                 write!(f, "{of} has no {key}; it has {}", known.join(", "))
             }
@@ -189,7 +189,7 @@ impl fmt::Display for Problem {
             }
             Problem::Memory(error) => write!(f, "size: {error}"),
             Problem::NotOnBytes => f.write_str(
-                "an overlay must be on memory or a file, below all other layers: file:base.img+overlay",
+                "an overlay must be the lowest layer, and cannot be on a simulated device: file:base.img+overlay",
             ),
             Problem::NotInBuild { word, feature } => write!(
                 f,

@@ -70,7 +70,7 @@ impl fmt::Display for VerifyFailure {
                     "its header names method {method} and a block of {length} bytes; see verify= and bs="
                 )
             }
-            VerifyFailure::Elsewhere { offset } => write!(f, "its header names byte {offset}"),
+            VerifyFailure::Elsewhere { offset } => write!(f, "its header names offset {offset}"),
             VerifyFailure::Sum => f.write_str("its checksum differs from the one in its header"),
             VerifyFailure::Pattern { byte } => write!(f, "it differs from the pattern at its byte {byte}"),
         }

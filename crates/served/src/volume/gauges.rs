@@ -25,7 +25,12 @@ pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
     add("flashlab_volume_size_bytes", "Logical size.", vec![], usage.size as f64);
     add("flashlab_volume_replicas", "Number of copies of all data.", vec![], f64::from(usage.replicas));
     add("flashlab_volume_mapped_bytes", "Logical bytes that are mapped.", vec![], usage.mapped as f64);
-    add("flashlab_volume_stored_bytes", "Bytes stored for them.", vec![], usage.stored as f64);
+    add(
+        "flashlab_volume_stored_bytes",
+        "Bytes stored for the mapped logical bytes.",
+        vec![],
+        usage.stored as f64,
+    );
     let (logical, stored) = usage.by_compression.values().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
     if stored > 0 {
         let help = "Logical bytes per stored byte of one copy.";
@@ -45,15 +50,15 @@ type OfMember = (&'static str, &'static str, fn(&MemberUsage, u64) -> f64);
 
 const OF_MEMBER: [OfMember; 10] = [
     ("flashlab_volume_member_free_bytes", "Free bytes.", |m, b| f64::from(m.buckets.free) * b as f64),
-    ("flashlab_volume_member_cached_bytes", "Bytes of buckets with nothing but cached copies.", |m, b| {
+    ("flashlab_volume_member_cached_bytes", "Bytes of buckets that contain only cached copies.", |m, b| {
         f64::from(m.buckets.cached) * b as f64
     }),
-    ("flashlab_volume_member_is_missing", "1 if the device is not there.", |m, _| {
+    ("flashlab_volume_member_is_missing", "1 if the device is missing.", |m, _| {
         f64::from(u8::from(!m.present))
     }),
     ("flashlab_volume_member_read_errors", "Failed reads.", |m, _| f64::from(m.errors.read)),
     ("flashlab_volume_member_write_errors", "Failed writes and flushes.", |m, _| f64::from(m.errors.write)),
-    ("flashlab_volume_member_checksum_errors", "Copies that did not agree with their checksum.", |m, _| {
+    ("flashlab_volume_member_checksum_errors", "Copies that did not match their checksum.", |m, _| {
         f64::from(m.errors.checksum)
     }),
     ("flashlab_volume_member_reads", "Reads since the volume was opened.", |m, _| m.requests.reads as f64),

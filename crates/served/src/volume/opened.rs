@@ -121,7 +121,7 @@ impl OpenPool {
             tracing::error!(%error, "the volume has failed, and its background work ends");
             return false;
         }
-        tracing::warn!(%error, "background work of the volume failed, and goes on soon");
+        tracing::warn!(%error, "background work of the volume failed; it continues shortly");
         cx.sleep_until(cx.now() + PAUSE).await;
         true
     }

@@ -26,7 +26,8 @@ const POLL_EVERY: Duration = Duration::from_millis(1);
 const CHANGES: [&str; 7] = ["set", "add", "remove", "evacuate", "state", "rekey", "scrub"];
 
 /// Message that rejects a command that needs background work, after that work has ended.
-pub(super) const WORK_IS_OVER: &str = "the volume has failed, or the server ends; open the volume again";
+pub(super) const WORK_IS_OVER: &str =
+    "the volume has failed, or the server is shutting down; open the volume again";
 
 /// Executes a command. Returns `None` if the volume has no such command.
 pub(super) fn execute(
@@ -43,12 +44,11 @@ pub(super) fn execute(
         return Some(Err("the volume is served read-only".to_owned()));
     }
     Some(match (*verb, rest) {
-        ("scrub", []) => pool
-            .scrubs
-            .want()
-            .map(|()| "the scrub begins; `scrub status` shows its progress and its result\n".to_owned()),
+        ("scrub", []) => pool.scrubs.want().map(|()| {
+            "the scrub will begin soon; `scrub status` shows its progress and its result\n".to_owned()
+        }),
         ("scrub", ["status"]) => Ok(pool.scrubs.describe()),
-        ("scrub", _) => Err("`scrub` and `scrub status` are the commands".to_owned()),
+        ("scrub", _) => Err("use `scrub` or `scrub status`".to_owned()),
         ("set", settings) => set(pool, settings, advance),
         ("add", words) => NewPoolMember::parse(words).and_then(|new| add(pool, &new, caller)),
         ("remove", ["status"]) => Ok(pool.removals.describe(&pool.volume)),
@@ -78,13 +78,15 @@ fn set(pool: &OpenPool, settings: &[&str], advance: &dyn Fn()) -> Result<String,
     }
     let before = volume.geometry().capacity;
     if change.size.is_some_and(|size| size > 0 && size < before) {
-        return Err(format!("size: a served volume can grow, but clients use all of its {before} bytes"));
+        return Err(format!(
+            "size: a served volume can only grow, because clients use all of its {before} bytes"
+        ));
     }
     wait_beside(volume.set(&Context::new(Instant::ZERO), &change), advance)
         .map_err(|error| error.to_string())?;
     let rest = match volume.backlog().current_bytes() {
         0 => String::new(),
-        bytes => format!("; {bytes} bytes of background work begin, and `stats` shows the rest"),
+        bytes => format!("; {bytes} bytes of background work begin; `stats` shows how much remains"),
     };
     Ok(format!("changed{rest}{}\n", grown(pool, before)))
 }
@@ -117,12 +119,12 @@ impl NewPoolMember {
                 "--keep-size" => growth = Growth::None,
                 "--durability" => {
                     let n = words.next().and_then(|n| n.parse().ok()).filter(|n| *n <= 4);
-                    durability = n.ok_or("--durability: 0 to 4 is needed")?;
+                    durability = n.ok_or("--durability must be 0 to 4")?;
                 }
                 word if member.is_none() && !word.starts_with("--") => member = Some(word),
                 other => {
                     return Err(format!(
-                        "{other:?}: add [--force] [--keep-size] [--durability N] MEMBER is the command"
+                        "{other:?} is not expected here; use: add [--force] [--keep-size] [--durability N] MEMBER"
                     ));
                 }
             }
@@ -196,7 +198,8 @@ fn remove(pool: &OpenPool, member: &str, advance: &dyn Fn()) -> Result<String, S
     }
     pool.removals.want(number, before.present.then_some(before.state));
     Ok(format!(
-        "the data of member {number} moves to others, and then it is removed; `remove status` shows the rest\n"
+        "the data of member {number} moves to other members, and then the member is removed; `remove status` shows \
+         the progress\n"
     ))
 }
 
@@ -212,7 +215,9 @@ fn set_state(pool: &OpenPool, number: u8, state: MemberState, advance: &dyn Fn()
     let done = wait_beside(pool.volume.set_member_state(&cx, number, state), advance);
     done.map_err(|error| error.to_string())?;
     let rest = match state {
-        MemberState::Evacuating => "; its data moves to others in the background, and `stats` shows the rest",
+        MemberState::Evacuating => {
+            "; its data moves to other members in the background; `stats` shows how much remains"
+        }
         _ => "",
     };
     Ok(format!("member {number} is {}{rest}\n", state.name()))

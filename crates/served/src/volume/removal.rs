@@ -121,7 +121,7 @@ impl Removals {
         match self.state().last.clone() {
             Removal::Never | Removal::Reserved => "no removal since the server started\n".to_owned(),
             Removal::Wanted(member, _) | Removal::Running(member) => {
-                format!("member {member}: {} bytes are still to move\n", volume.bytes_on(member))
+                format!("member {member}: {} bytes remain to be moved\n", volume.bytes_on(member))
             }
             Removal::Done(member, left) => {
                 let left = left.text();

@@ -43,7 +43,7 @@ impl Scrubs {
         let mut state = self.state();
         match state.last {
             Scrub::Wanted | Scrub::Running(..) => {
-                Err("a scrub runs already; `scrub status` shows its progress".to_owned())
+                Err("a scrub is already running; `scrub status` shows its progress".to_owned())
             }
             _ if state.is_over => Err(WORK_IS_OVER.to_owned()),
             _ => {
@@ -89,7 +89,7 @@ impl Scrubs {
     pub(super) fn describe(&self) -> String {
         match self.state().last {
             Scrub::Never => "no scrub since the server started\n".to_owned(),
-            Scrub::Wanted => "the scrub begins\n".to_owned(),
+            Scrub::Wanted => "the scrub will begin soon\n".to_owned(),
             Scrub::Running(read, total) => format!("scrub: {read} of {total} bytes\n"),
             Scrub::Done(scrubbed) => format!("{scrubbed}\n"),
             Scrub::Ended(None) => "the scrub was interrupted\n".to_owned(),

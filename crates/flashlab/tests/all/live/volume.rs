@@ -555,7 +555,7 @@ fn the_state_of_a_simulated_member_is_written_while_its_volume_is_served() {
 
 /// Part of a script that waits until the removal of a member has ended.
 const REMOVED: &str = "for n in $(seq 600); do $ctl remove status > removal.txt; \
-                       grep -q 'still to move' removal.txt || break; sleep 0.1; done;";
+                       grep -q 'remain to be moved' removal.txt || break; sleep 0.1; done;";
 
 #[test]
 fn options_and_members_of_a_served_volume_change_beside_its_client() {
@@ -585,12 +585,12 @@ fn options_and_members_of_a_served_volume_change_beside_its_client() {
         "nothing to change; for example: set replicas=2",
         "replicas=5: 1 to 4 is needed",
         "\"copies\" is not an option; the options are replicas, compression",
-        "size: a served volume can grow",
+        "size: a served volume can only grow",
         "background=hdd: no member has this label",
         "ssd.z: no member has this number or label",
         "the member is missing; for example: add",
         "full.img: it holds data of an unknown kind; --force adds it",
-        "\"--fast\": add [--force] [--keep-size] [--durability N] MEMBER is the command",
+        "\"--fast\" is not expected here; use: add [--force] [--keep-size] [--durability N] MEMBER",
         "a volume cannot be a member of a volume",
         "ssd.z: no member has this number or label",
         "the file with the new passphrase is missing",
@@ -607,7 +607,7 @@ fn options_and_members_of_a_served_volume_change_beside_its_client() {
     // The background work may have copied all of it before the answer.
     assert!(text("set.txt").starts_with("changed"), "{}", text("set.txt"));
     assert!(text("stats.txt").contains("volume replicas: 2\n"), "{}", text("stats.txt"));
-    assert!(text("remove.txt").starts_with("the data of member 1 moves to others"));
+    assert!(text("remove.txt").starts_with("the data of member 1 moves to other members"));
     assert_eq!(text("removal.txt"), "member 1 is removed; leave it out when the volume is opened again\n");
     assert!(!text("after.txt").contains("member=1 "), "{}", text("after.txt"));
     let shown = shown(&folder, "a.img:c.img");
