@@ -253,20 +253,14 @@ impl Measure {
     }
 }
 
-/// Formats a latency with three significant digits, in the unit that fits.
+/// Formats a latency with three significant digits, in the unit that fits. The unit and the number of decimals are
+/// those of the rounded value.
 fn latency(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "us"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    let decimals = match value {
-        v if v < 10.0 => 2,
-        v if v < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
+    let units = [(ns, "ns"), (ns / 1e3, "us"), (ns / 1e6, "ms")];
+    let (value, unit) = units.into_iter().find(|(value, _)| value.round() < 1e3).unwrap_or((ns / 1e9, "s"));
+    let with_decimals = [format!("{value:.2}"), format!("{value:.1}")];
+    let digits = with_decimals.into_iter().find(|digits| digits.len() <= "9.99".len());
+    format!("{} {unit}", digits.unwrap_or_else(|| format!("{value:.0}")))
 }
 
 /// One figure of a real and of a simulated run.
@@ -306,8 +300,9 @@ impl Comparison {
     pub fn new(real: &RealRun, simulated: &[Report]) -> Comparison {
         let mut out = Comparison { figures: Vec::new(), notes: Vec::new() };
         if real.simulated {
-            out.notes
-                .push("the file to compare with was written by flashlab: it is simulated too".to_owned());
+            out.notes.push(
+                "flashlab wrote the file to compare with, so its figures are simulated, too".to_owned(),
+            );
         }
         let mut taken = vec![false; real.jobs.len()];
         let single = real.jobs.len() == 1 && simulated.len() == 1;
@@ -419,5 +414,27 @@ impl Display for Comparison {
             writeln!(f, "{}", line.trim_end())?;
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_has_three_digits_in_the_unit_of_its_rounded_value() {
+        for (ns, expected) in [
+            (0.0, "0.00 ns"),
+            (9_994.0, "9.99 us"),
+            (9_996.0, "10.0 us"),
+            (99_940.0, "99.9 us"),
+            (99_960.0, "100 us"),
+            (999_400.0, "999 us"),
+            (999_600.0, "1.00 ms"),
+            (999_600_000.0, "1.00 s"),
+            (12_345e9, "12345 s"),
+        ] {
+            assert_eq!(latency(ns), expected, "{ns}");
+        }
     }
 }

@@ -273,7 +273,7 @@ impl fmt::Display for Problem {
             }
             Problem::UnlikelyJobFile { word, did_you_mean } => write!(
                 f,
-                "{} is the name of a job file to fio; did you mean {}?",
+                "fio would take {} for the name of a job file; did you mean {}?",
                 quoted(word),
                 printable(did_you_mean)
             ),

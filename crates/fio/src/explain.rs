@@ -189,7 +189,7 @@ const JOB_FILES: &str = "\
 - `[global]` applies to the sections below it and may occur again; every other section is a job.
 - After `;` or `#` the rest of a line is a comment. Blanks around `=` are ignored.
 - A second job file starts from fio's defaults, and its jobs start after those of the first have ended.
-- A job without `direct=1` is buffered, as in fio (except with `ioengine=null`): a model of Linux' page cache lies between
+- A job without `direct=1` is buffered, as in fio (except with `ioengine=null`): a model of Linux's page cache lies between
   the job and the device. [Buffered jobs](buffered.md) lists the jobs that are refused.
 ";
 

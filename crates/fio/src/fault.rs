@@ -104,7 +104,8 @@ impl fmt::Display for Fault {
             Fault::Fraction => {
                 write!(
                     f,
-                    "only whole numbers are accepted (fio drops the digits after the point); use a smaller unit"
+                    "only whole numbers are accepted (fio drops everything after the point, including the suffix); \
+                     use a smaller unit"
                 )
             }
             Fault::TooLarge => write!(f, "it is larger than 2^63 - 1, fio's maximum"),

@@ -62,6 +62,10 @@ pub enum IologProblem {
         /// Name of the number.
         quantity: &'static str,
     },
+    /// The line is longer than 1 MiB.
+    LineTooLong,
+    /// The log adds more than 2^32 files.
+    TooManyFiles,
     /// A read, write or trim has no length.
     NoLength,
     /// The log cannot be read.
@@ -123,6 +127,8 @@ impl fmt::Display for IologProblem {
                 write!(f, "{field} should be a whole decimal number, not `{found}`")
             }
             IologProblem::TooLarge { quantity } => write!(f, "{quantity} exceeds 64 bits"),
+            IologProblem::LineTooLong => write!(f, "the line is longer than 1 MiB"),
+            IologProblem::TooManyFiles => write!(f, "the log has too many files: the limit is 2^32"),
             IologProblem::NoLength => write!(f, "the request has no bytes: give a length above zero"),
             IologProblem::Unreadable { why } => f.write_str(why),
             IologProblem::WaitInVersionThree => {

@@ -83,8 +83,8 @@ pub(super) const ENGINE: &[Entry] = &[
             },
         },
         "Interface through which requests are submitted. Here it only determines their order: the synchronous engines \
-         have one request in flight, libaio, io_uring and posixaio up to iodepth. null has a queue too, and needs no \
-         direct=1. The cost of a call is in the host's profile, and is the same for all engines.",
+         have one request in flight; libaio, io_uring and posixaio have up to iodepth. null has a queue, too, and \
+         needs no direct=1. The cost of a call is in the host's profile, and is the same for all engines.",
     ),
     modelled(
         "iodepth",
@@ -133,8 +133,8 @@ pub(super) const DURABILITY: &[Entry] = &[
         &[],
         "0",
         Kind::Boolean(|s, on| s.direct = on),
-        "I/O that bypasses the page cache. With 0, fio's default, a model of Linux' page cache lies between the job and the \
-         device (docs/buffered.md); ioengine=null always bypasses it.",
+        "I/O that bypasses the page cache. With 0, fio's default, a model of Linux's page cache lies between the job \
+         and the device (docs/buffered.md); ioengine=null always bypasses it.",
     ),
     modelled(
         "buffered",
@@ -149,7 +149,7 @@ pub(super) const DURABILITY: &[Entry] = &[
         &[],
         "0",
         Kind::Count { least: 0, most: U32, set: |s, n| s.job.fsync = n as u32 },
-        "A flush each time this many writes were made, on a filesystem including its metadata; 0 for none.",
+        "A flush after every so many writes; on a filesystem it includes the metadata. 0 for none.",
     ),
     modelled(
         "fdatasync",

@@ -105,8 +105,9 @@ pub(super) const FILES: &[Entry] = &[
         &[],
         "1",
         Kind::Boolean(|s, on| s.job.invalidate = on),
-        "Drops cached pages of the files before the run, and when a time-based job begins them again. Without effect on direct \
-         I/O. The last close of a raw device drops its pages with 0, too; 0 is refused for buffered jobs on files.",
+        "Drops cached pages of the files before the run, and each time a time-based job starts over. Without effect \
+         on direct I/O. With 0, the last close of a raw device still drops its pages; 0 is refused for buffered jobs \
+         on files.",
     ),
     irrelevant("create_serialize", "files are laid out before the timed part, one after the other"),
     irrelevant("create_fsync", "the layout of files is durable before the timed part"),
@@ -138,8 +139,8 @@ pub(super) const TRACES: &[Entry] = &[
                 Ok(())
             },
         },
-        "Replays the requests of a recorded iolog (version 2 or 3) or of a recording of flashlab instead of making them. \
-         Binary blktraces are refused; flashlab recording import reads them.",
+        "Replays the requests of a recorded iolog (version 2 or 3) or of a recording of flashlab instead of \
+         generating requests. Binary blktraces are refused; flashlab recording import reads them.",
     ),
     modelled(
         "replay_no_stall",
@@ -162,6 +163,6 @@ pub(super) const TRACES: &[Entry] = &[
         &[],
         "",
         Kind::Text(|s, text| s.job.write_iolog = Some(text.to_string())),
-        "Writes the requests that the job made to this file, in fio's iolog format.",
+        "Writes the job's requests to this file, in fio's iolog format.",
     ),
 ];

@@ -25,7 +25,9 @@ pub(super) const REPORTS: &[Entry] = &[
                     "none" | "0" => false,
                     "mixed" | "1" => true,
                     "both" | "2" => {
-                        return Err(Fault::NotModelled("one of none and mixed is reported, not both").at(0));
+                        let what =
+                            "directions are reported separately (none) or together (mixed), not both ways";
+                        return Err(Fault::NotModelled(what).at(0));
                     }
                     _ => {
                         let words = vec!["none", "mixed", "0", "1"];

@@ -23,7 +23,11 @@ pub(super) const PATTERN: &[Entry] = &[
          that many consecutive requests, and a sequential pattern skips that many bytes after each request (backwards \
          if it is negative).",
     ),
-    refused("rw_sequencer", &["sequential"], "no sequencer repeats the same offset (identical)"),
+    refused(
+        "rw_sequencer",
+        &["sequential"],
+        "the identical sequencer, which repeats an offset, is not available",
+    ),
     modelled(
         "rwmixread",
         &[],
@@ -114,7 +118,11 @@ pub(super) const PATTERN: &[Entry] = &[
         Kind::Count { least: 0, most: LARGEST, set: |s, n| s.job.rand_seed = Some(n) },
         "Seeds the random numbers of the job: the same seed gives the same offsets, another seed gives other offsets.",
     ),
-    refused("bs_is_seq_rand", &["0"], "block sizes differ by direction here, not by sequential and random"),
+    refused(
+        "bs_is_seq_rand",
+        &["0"],
+        "block sizes differ by direction here, not between sequential and random requests",
+    ),
 ];
 
 pub(super) const BLOCKS: &[Entry] = &[

@@ -384,7 +384,8 @@ fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt:
             true => writeln!(f, "  buffer for a logger at {at}: {buffer} (not fitted)")?,
             false => writeln!(
                 f,
-                "  buffer for a logger at {at}: none is large enough, the writes are slower ({buffer} in this run, not fitted)"
+                "  buffer for a logger at {at}: no buffer is large enough, since the writes are slower than the \
+                 logger ({buffer} in this run, not fitted)"
             )?,
         }
     }

@@ -48,7 +48,7 @@ pub struct LoggerBuffer {
 impl LoggerBuffer {
     /// Limitation that accompanies every result.
     pub const LIMITATION: &'static str = "a lower bound: the model of a fresh card has no latency tail. Real cards pause for \
-        garbage collection and housekeeping; worst writes of 8 to 500 ms are published";
+        garbage collection and housekeeping; published worst-case write latencies are 8 to 500 ms";
 
     /// Returns the buffer of a producer of `rate` bytes a second.
     pub fn new(rate: u64) -> Self {

@@ -49,7 +49,7 @@ fn invalid_numbers() {
         "size=101%", "offset=-1", "size=10z", "bs=4k-16k", "bs=4k,8k,16k,32k", "bs=4k,8q", "iodepth=0", "numjobs=0",
         "rwmixread=101", "direct=yes", "time_based=2", "filesize=50%", "filesize=1g-2g", "size=(1m", "size=(7/2)",
     ]), @r#"
-    job.fio:2:5: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
+    job.fio:2:5: bs=4.5k: only whole numbers are accepted (fio drops everything after the point, including the suffix); use a smaller unit
     job.fio:2:4: bs=-4k: it must not be negative
     job.fio:2:4: bs=0: it must be at least 1
     job.fio:2:5: bs=4x: "x" is not a valid suffix; expected k, m, g, t or p, alone or followed by b or ib
@@ -80,7 +80,7 @@ fn times_that_fio_would_misread() {
     assert_snapshot!(messages(&["runtime=1:30", "runtime=1min", "runtime=1.5h", "ramp_time=2sec", "startdelay=1-5", "thinktime=1x"]), @r#"
     job.fio:2:10: runtime=1:30: only one value is accepted; fio reads 1:30 as 1 and then 30, and keeps the 30; write 90 for a minute and a half
     job.fio:2:10: runtime=1min: fio 3.33 reads this as microseconds; for minutes write m
-    job.fio:2:10: runtime=1.5h: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
+    job.fio:2:10: runtime=1.5h: only whole numbers are accepted (fio drops everything after the point, including the suffix); use a smaller unit
     job.fio:2:12: ramp_time=2sec: fio 3.33 reads this as microseconds; for seconds write s
     job.fio:2:13: startdelay=1-5: a delay drawn from a range is not modelled; write a single time, such as 5
     job.fio:2:12: thinktime=1x: "x" is not a valid suffix; expected d, h, m, s, ms or us
@@ -107,7 +107,7 @@ fn words_and_forms() {
     job.fio:2:20: percentile_list=99:101: it must be between 0 and 100
     job.fio:2:17: percentile_list=90,99: this is not a number
     job.fio:2:11: fallocate=maybe: it must be one of none, native, posix, keep, truncate, 0, 1
-    job.fio:2:22: unified_rw_reporting=both: one of none and mixed is reported, not both
+    job.fio:2:22: unified_rw_reporting=both: directions are reported separately (none) or together (mixed), not both ways
     job.fio:2:12: filename=a::b: expected a name before the :
     job.fio:2:9: kb_base=1001: it must be one of 1024, 1000; did you mean 1000?
     "#);
@@ -183,16 +183,16 @@ fn invalid_command_lines() {
     ]), @r#"
     command line: no job is defined: add a section such as [job], or --name=job before the options
     command line: no job is defined: add a section such as [job], or --name=job before the options
-    argument 3, character 1: "numjobs=1" is the name of a job file to fio; did you mean --numjobs=1?
-    argument 3, character 1: "numjob=1" is the name of a job file to fio; did you mean --numjobs=1?
+    argument 3, character 1: fio would take "numjobs=1" for the name of a job file; did you mean --numjobs=1?
+    argument 3, character 1: fio would take "numjob=1" for the name of a job file; did you mean --numjobs=1?
     argument 1, character 1: cannot read the job file "job.fio": no other file may be read here
     argument 2, character 3: fio 3.33 has no option "nmjobs"; did you mean numjobs?
     argument 2, character 3: "dir" may be directory, direct; write the name in full
     argument 2, character 1: bs needs a value: bs=...
     argument 2, character 1: bs needs a value: bs=...
-    argument 2, character 7: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
-    argument 3, character 2: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
-    argument 3, character 1: "0" is the name of a job file to fio; did you mean --time_based=0?
+    argument 2, character 7: bs=4.5k: only whole numbers are accepted (fio drops everything after the point, including the suffix); use a smaller unit
+    argument 3, character 2: bs=4.5k: only whole numbers are accepted (fio drops everything after the point, including the suffix); use a smaller unit
+    argument 3, character 1: fio would take "0" for the name of a job file; did you mean --time_based=0?
     argument 2, character 1: job "x": it writes or trims, and --readonly forbids both; remove --readonly
     argument 1, character 17: terse-version=6: it must be one of 2, 3, 4, 5; did you mean 2?
     argument 1, character 22: output-format=json,xml: it must be one of normal, json, json+, terse

@@ -33,7 +33,7 @@ const RAW: &str = "--filename=/dev/mmcblk0 --name=write_bandwidth_test --filesiz
 fn the_published_command_of_the_six_cards_parses() {
     let args: Vec<&str> = RAW.split_whitespace().collect();
     let error = Invocation::parse(&args, &NoFiles).unwrap_err();
-    let expected = r#"argument 11, character 1: "numjobs=1" is the name of a job file to fio; did you mean --numjobs=1?"#;
+    let expected = r#"argument 11, character 1: fio would take "numjobs=1" for the name of a job file; did you mean --numjobs=1?"#;
     assert_eq!(error.to_string(), expected);
 
     for (rw, random, mix) in [
