@@ -116,7 +116,7 @@ impl Answer {
         if let Some(fragile) = self.fastest(true).filter(|fastest| fastest.fragile) {
             let share = 100.0 * fragile.times_fastest / best.times_fastest;
             text += &format!(
-                ", the fastest that survives a power cut ({} takes {share:.0} % of its time)",
+                ", the fastest that survives a power cut ({} takes {share:.0} % of the time)",
                 fragile.name
             );
         }
@@ -126,8 +126,8 @@ impl Answer {
                 let stands = longest.repetitions.unwrap_or(0.0) / best.repetitions.unwrap_or(f64::INFINITY);
                 let takes = longest.times_fastest / best.times_fastest;
                 text += &format!(
-                    "; with {}, the flash stands {stands:.1} times as many repetitions, which take {takes:.2} times \
-                     as long.",
+                    "; with {}, the flash withstands {stands:.1} times as many repetitions, which take {takes:.2} \
+                     times as long.",
                     longest.name
                 );
             }
@@ -151,7 +151,7 @@ pub const UNDETERMINED: &str = "Undetermined: ";
 pub const COMPARISON: &str = "Comparison: ";
 
 /// Prefix of a note that quotes a source's own words about the figures of a table.
-pub const PUBLISHED: &str = "Published of ";
+pub const PUBLISHED: &str = "Published about ";
 
 /// Prefix of the note on the prices of the choices of drives.
 pub const PRICES: &str = "Price of a layout";
@@ -604,8 +604,8 @@ mod tests {
         let mut answer = Answer { question: "SQLite".into(), devices: 3, choices };
         assert_eq!(
             answer.sentence(),
-            "SQLite: ext4, the fastest that survives a power cut (exfat takes 50 % of its time); with f2fs, the flash \
-             stands 3.0 times as many repetitions, which take 2.00 times as long."
+            "SQLite: ext4, the fastest that survives a power cut (exfat takes 50 % of the time); with f2fs, the flash \
+             withstands 3.0 times as many repetitions, which take 2.00 times as long."
         );
         answer.choices.pop();
         assert!(answer.sentence().ends_with("; it wears the flash least, too."), "{}", answer.sentence());

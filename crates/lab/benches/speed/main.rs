@@ -74,14 +74,15 @@ fn cards(library: &Library) {
     let ours = median(|| card_reads("sd/kingston", false, library));
     let used = median(|| card_reads("sd/kingston", true, library));
     println!(
-        "4 KiB random reads, depth 1, card model, full statistics: {:.1} million a CPU second on a fresh card, {:.1} on \
-         one of which 16 GiB were written at random",
+        "4 KiB random reads, depth 1, card model, full statistics: {:.1} million a CPU second on a fresh card, {:.1} \
+         on a card after random writes over 16 GiB",
         ours / MILLION,
         used / MILLION
     );
     let commanded = median(|| card_reads("sd/kingston:host.stack=commands", false, library));
     println!(
-        "the same by commands (CMD18, eight blocks, CMD12), host stack and card without bytes: {:.1} million a CPU second",
+        "the same reads as SD commands (CMD18, eight blocks, CMD12), through the host stack, without data: {:.1} \
+         million a CPU second",
         commanded / MILLION
     );
     match fio_null() {
@@ -205,7 +206,8 @@ fn writes(library: &Library) {
         // valid bit of its old copy.
         let look_ups = 2.0 + exact.amplification.unwrap_or_default();
         println!(
-            "  {:.0} ns a write; its {look_ups:.1} look-ups in large tables take {:.0} ns on this machine where sixteen wait together",
+            "  {:.0} ns a write; its {look_ups:.1} look-ups in large tables take {:.0} ns on this machine, with \
+             sixteen in parallel",
             1e9 * exact.seconds / exact.requests as f64,
             look_ups * look_up,
         );

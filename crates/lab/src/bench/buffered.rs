@@ -63,7 +63,8 @@ impl fmt::Display for Unmodelled {
             Unmodelled::Verify => "verify= would read the page cache: add direct=1",
             Unmodelled::SyncFileRange => "sync_file_range= is not modelled: remove it",
             Unmodelled::Invalidate => {
-                "invalidate=0 would find the files in the page cache that laid them out, which is not modelled: remove it"
+                "with invalidate=0, the files would still be in the page cache after their layout, which is not \
+                 modelled: remove it"
             }
             Unmodelled::Direct => {
                 "another job with direct=1 runs at the same time, and its effect on the page cache is not modelled: add \
@@ -180,9 +181,9 @@ impl Bench {
         let Counters { read, from_device, written, written_back, pauses } =
             self.cache.as_mut()?.take_counters();
         let mut note = format!(
-            "{}: buffered (no direct=1), through a model of Linux' page cache of {memory} MiB. Pages of 4 KiB: {read} read, \
-             {from_device} from the device; {written} written, {written_back} written back; {pauses} pauses of writers at \
-             the dirty limits.",
+            "{}: buffered (no direct=1), through a model of the Linux page cache with {memory} MiB. Pages of 4 KiB: \
+             {read} read, {from_device} from the device; {written} written, {written_back} written back; {pauses} \
+             pauses of writers at the dirty limits.",
             job.name
         );
         if job.directory.is_some() {

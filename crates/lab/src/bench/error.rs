@@ -144,7 +144,8 @@ impl fmt::Display for BenchError {
             BenchError::NoTrim { job, filesystem } => {
                 write!(
                     f,
-                    "job `{job}` trims files, which {filesystem} cannot: leave --fs and directory= out to trim the device"
+                    "job `{job}` trims files, which {filesystem} does not support: leave --fs and directory= out to \
+                     trim the device"
                 )
             }
             BenchError::NoSize { job } => {

@@ -212,17 +212,17 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
         Limit::Ratio { row, interval } => {
             let worst = worst_ratio(&bounded, cells, row, interval);
             let held = interval.holds(worst.value) && worst.badness > f64::NEG_INFINITY;
-            judged(format!("{interval} of {row}"), worst, held)
+            judged(format!("{interval} times {row}"), worst, held)
         }
         Limit::Equal { percent, along } => {
             let worst = widest_group(&bounded, along);
             let held = worst.value <= percent;
-            judged(format!("{percent} % of each other"), worst, held)
+            judged(format!("within {percent} % of each other"), worst, held)
         }
         Limit::Knee { row, away } => {
             let worst = farthest_knee(&bounded, row);
             let held = worst.value <= away as f64;
-            judged(format!("falls after {row}, {away} rows away at most"), worst, held)
+            judged(format!("falls most after {row}, or at most {away} rows away"), worst, held)
         }
     }
 }

@@ -167,7 +167,7 @@ pub(super) fn bytes_of(unit: &str) -> f64 {
         Some("MiB") => 1_048_576.0,
         Some("GiB") => 1_073_741_824.0,
         Some("TB") => 1e12,
-        _ => panic!("{unit} is no unit of bytes"),
+        _ => panic!("{unit} is not a unit of bytes"),
     }
 }
 

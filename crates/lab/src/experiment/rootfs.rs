@@ -342,8 +342,8 @@ fn notes(experiment: &Experiment, settings: &Settings, fit: Fit, cells: &[Measur
             predicted.len()
         ),
         format!(
-            "{COMPARISON}order of the boot times (Spearman): {} over {} rows, {} over the predicted ones. Largest \
-             errors of predicted rows: {}.",
+            "{COMPARISON}rank correlation of the boot times (Spearman): {} over {} rows, {} over the predicted ones. \
+             Largest errors of predicted rows: {}.",
             order(&boots),
             boots.len(),
             order(&predicted),
@@ -354,7 +354,7 @@ fn notes(experiment: &Experiment, settings: &Settings, fit: Fit, cells: &[Measur
     let like: Vec<_> =
         ratios.iter().filter(|(name, ..)| !settings.unlike.iter().any(|u| u == name)).copied().collect();
     notes.push(format!(
-        "{COMPARISON}order of the compression ratios (Spearman): {} over {} rows, {} without {}.",
+        "{COMPARISON}rank correlation of the compression ratios (Spearman): {} over {} rows, {} without {}.",
         order(&ratios),
         ratios.len(),
         order(&like),

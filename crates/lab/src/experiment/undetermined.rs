@@ -31,7 +31,7 @@ fn list(kind: Kind, cells: &[(String, String)]) -> String {
     }
     let mut columns: BTreeMap<&str, usize> = BTreeMap::new();
     cells.iter().for_each(|(_, column)| *columns.entry(column).or_default() += 1);
-    columns.iter().map(|(column, count)| format!("{count} of {column}")).collect::<Vec<_>>().join(", ")
+    columns.iter().map(|(column, count)| format!("{count} in column {column}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Another value for a number that devices of an experiment share.

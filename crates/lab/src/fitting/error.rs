@@ -82,13 +82,15 @@ impl fmt::Display for FittingError {
             FittingError::NothingToFit => {
                 write!(
                     f,
-                    "no number of a card affects these cells: the host and its bus limit them, or a page cache did. Add random reads or \
-                     writes, or sequential writes that end with a flush (`conv=fsync`, `end_fsync=1`)"
+                    "no number of a card affects these cells: the host and its bus limit them, or a page cache served \
+                     the requests. Add random reads or writes, or sequential writes that end with a flush \
+                     (`conv=fsync`, `end_fsync=1`)"
                 )
             }
             FittingError::NothingToRefit(experiment) => write!(
                 f,
-                "no number of the profiles of {experiment} has the source `fitted` with cells of this experiment; expected a matrix such as sd-cards"
+                "no number of the profiles of {experiment} has the source `fitted` with cells of this experiment; \
+                 expected an experiment of kind matrix, such as sd-cards"
             ),
             FittingError::Unknown { what, name, known } => {
                 write!(f, "there is no {what} {name} to fit; expected one of {}", known.join(", "))
@@ -99,20 +101,20 @@ impl fmt::Display for FittingError {
             ),
             FittingError::Hosts(hosts) => write!(
                 f,
-                "the measurements have several hosts, {}; fit the cards of one host together, or add --same-card if all \
-                 measurements are of one card",
+                "the measurements name several hosts: {}; fit the cards of one host together, or add --same-card if \
+                 all measurements are of one card",
                 hosts.join(", ")
             ),
             FittingError::HostsOfOneCard(hosts) => write!(
                 f,
-                "--fit-host fits the numbers of one host, and the measurements have {}; leave it out, or fit the \
+                "--fit-host fits the numbers of one host, but the measurements name {}; leave it out, or fit the \
                  measurements of one host",
                 hosts.join(", ")
             ),
             FittingError::HostCount { hosts, inputs } => write!(
                 f,
-                "--host is given {hosts} times for {inputs} measurements; give it once, or once for each of them in their \
-                 order"
+                "--host is given {hosts} times for {inputs} measurements; give it once, or once per measurement in \
+                 the same order"
             ),
             FittingError::UnknownHost { name, did_you_mean, known } => write!(
                 f,

@@ -105,7 +105,7 @@ impl CardFit {
                 ),
                 _ if estimate.cells.is_empty() => format!(
                     "{{ undetermined = {} }}",
-                    quoted("the measurements do not change with values near this one")
+                    quoted("values near this one give the same measurements")
                 ),
                 Determined::No => format!(
                     "{{ undetermined = {} }}",

@@ -275,7 +275,7 @@ impl<'a> Session<'a> {
             });
             let own = model.numbers.iter().filter(|number| number.card == Some(card));
             let tied = own.flat_map(|number| {
-                let reason = format!("always as {}", number.row.path);
+                let reason = format!("always equal to {}", number.row.path);
                 number.row.tied.iter().map(move |path| Companion { path, reason: reason.clone() })
             });
             fixed.chain(tied).collect()
@@ -398,7 +398,8 @@ impl<'a> Session<'a> {
             Held { name: self.name(number), value: text, reason: reason.to_owned() }
         };
         let without_effect = selection.without_effect.iter().map(|k| held(k, "no cell depends on it"));
-        let too_few = selection.without_cells.iter().map(|k| held(k, "the cells are too few for it"));
+        let too_few =
+            selection.without_cells.iter().map(|k| held(k, "there are too few cells to determine it"));
         without_effect.chain(too_few).collect()
     }
 

@@ -37,6 +37,10 @@ pub enum SessionError {
     PowerIsOff,
     /// The power of the device is on.
     PowerIsOn,
+    /// The data that the job reads is not written yet, so the job has not begun.
+    NotPrepared,
+    /// No job runs, because the last one could not begin.
+    NoJob,
     /// A range to discard lies beyond the end of the device, or does not consist of whole blocks.
     Range {
         /// Capacity of the device in bytes.
@@ -74,9 +78,14 @@ impl fmt::Display for SessionError {
             SessionError::NoDevice { device } => write!(f, "there is no device {device}; the first one is 0"),
             SessionError::PowerIsOff => f.write_str("the power of the device is off: plug it in first"),
             SessionError::PowerIsOn => f.write_str("the power of the device is on already"),
+            SessionError::NotPrepared => {
+                f.write_str("the device is not prepared for its job yet: try again when the job runs")
+            }
+            SessionError::NoJob => f.write_str("no job runs on the device: give it another job"),
             SessionError::Range { capacity, block } => write!(
                 f,
-                "a range to discard consists of whole blocks of {block} bytes, and lies in the {capacity} bytes of the device"
+                "a range to discard must consist of whole blocks of {block} bytes and lie within the {capacity} bytes \
+                 of the device"
             ),
             SessionError::Setting { setting } => write!(
                 f,

@@ -81,7 +81,7 @@ impl Session {
         let open =
             |argument: &String| Station::open(argument, &self.job, &self.library, self.seed, self.target);
         self.stations = arguments.iter().map(open).collect::<Result<_, _>>()?;
-        self.stations.iter_mut().for_each(|station| station.say("a new device begins"));
+        self.stations.iter_mut().for_each(|station| station.say("the device starts as new"));
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Session {
         }
         for (index, mut new) in changed {
             let kept = new.continue_from(&mut self.stations[index], key);
-            let effect = if kept { "the device keeps its state" } else { "a new device begins" };
+            let effect = if kept { "the device keeps its state" } else { "the device starts as new" };
             new.say(&format!("{setting}: {effect}"));
             self.stations[index] = new;
         }

@@ -325,7 +325,7 @@ impl Reader<'_> {
                 (StepKind::Bus, wires(before, ios), String::new())
             }
             Event::Signal(signal) => {
-                (StepKind::Bus, format!("The signals have {} V.", words::volts(*signal)), String::new())
+                (StepKind::Bus, format!("The signal voltage is {} V.", words::volts(*signal)), String::new())
             }
             Event::Tuned { blocks, found, .. } => (
                 StepKind::Bus,
@@ -352,7 +352,7 @@ fn wires(before: Option<Ios>, ios: &Ios) -> String {
     }
     if changed(|a, b| a.clock_hz == b.clock_hz) && (ios.clock_hz > 0 || before.is_some()) {
         set.push(if ios.clock_hz == 0 {
-            "the clock stands".to_owned()
+            "the clock is stopped".to_owned()
         } else {
             format!("clock at {}", words::clock(ios.clock_hz))
         });
@@ -369,13 +369,13 @@ fn wires(before: Option<Ios>, ios: &Ios) -> String {
     }
     if changed(|a, b| a.chip_select == b.chip_select) && before.is_some() {
         set.push(if ios.chip_select == 1 {
-            "chip select high, so that CMD0 does not mean SPI".to_owned()
+            "chip select high, so that CMD0 does not select SPI mode".to_owned()
         } else {
             "chip select does not matter".to_owned()
         });
     }
     if changed(|a, b| a.push_pull == b.push_pull) && before.is_some() {
-        set.push(if ios.push_pull { "push-pull" } else { "open drain, as MMC begins" }.to_owned());
+        set.push(if ios.push_pull { "push-pull" } else { "open drain, as MMC cards start" }.to_owned());
     }
     let mut text = if set.is_empty() { "nothing changes".to_owned() } else { set.join(", ") };
     text[..1].make_ascii_uppercase();

@@ -87,7 +87,7 @@ fn window(ocr: u32) -> String {
 /// Describes an event that is not a command.
 pub(super) fn note(event: &Event) -> String {
     match event {
-        Event::Trying { hz } => format!("A card is looked for at {}.", clock(*hz)),
+        Event::Trying { hz } => format!("The host looks for a card at {}.", clock(*hz)),
         Event::New { capacity, address, .. } => {
             format!("A new {} card, with the address {address:04x}.", capacity.name())
         }
@@ -138,8 +138,8 @@ impl Sent<'_> {
             (true, 41) => {
                 let mut text = format!("Initialise at {}", window(argument));
                 for (bit, what) in [
-                    (30, "the host knows cards above 2 GiB"),
-                    (27, "it knows cards above 2 TiB"),
+                    (30, "the host supports cards above 2 GiB"),
+                    (27, "it supports cards above 2 TiB"),
                     (28, "it supplies more than 150 mA"),
                     (24, "it can switch its signals to 1.8 V"),
                 ] {
@@ -172,8 +172,8 @@ impl Sent<'_> {
             (_, 22) => format!("The upper 6 bits of the next address are {}.", argument & 0x3f),
             (_, 24) => at("Take one block,") + ".",
             (_, 25) => at(&format!("Take {blocks} blocks,")) + until,
-            (_, 32) => at("An erasure begins") + ".",
-            (_, 33) => at("It ends") + ".",
+            (_, 32) => at("The range to erase begins") + ".",
+            (_, 33) => at("The range to erase ends") + ".",
             (_, 38) => "Erase the marked blocks.".into(),
             (_, 48) => match argument >> 27 & 0xf {
                 0 => "Send the list of your extension registers.".into(),
@@ -299,9 +299,9 @@ impl Sent<'_> {
 
 const ERRORS: [(Status, &str); 8] = [
     (Status::OUT_OF_RANGE, "the address is beyond its end"),
-    (Status::ADDRESS_ERROR, "the address is not a block's"),
-    (Status::ILLEGAL_COMMAND, "the command before was illegal"),
-    (Status::COM_CRC_ERROR, "the command before had a wrong checksum"),
+    (Status::ADDRESS_ERROR, "the address is not aligned to a block"),
+    (Status::ILLEGAL_COMMAND, "the previous command was illegal"),
+    (Status::COM_CRC_ERROR, "the previous command had a wrong checksum"),
     (Status::WP_VIOLATION, "a write addressed a protected block"),
     (Status::CARD_ECC_FAILED, "data could not be corrected"),
     (Status::ERROR, "an error"),
@@ -362,7 +362,7 @@ fn sd_status(card: &CardInfo) -> String {
     match card.ssr.unit_sectors {
         0 => "It names no allocation unit.".into(),
         sectors if card.ssr.erase_ms > 0 => format!(
-            "Allocation units of {}, each erased in {} ms and {} ms more.",
+            "Allocation units of {}; an erase takes {} ms for each, plus {} ms once.",
             size(sectors.into()),
             card.ssr.erase_ms,
             card.ssr.erase_offset_ms

@@ -405,7 +405,7 @@ fn a_wear_experiment_gives_cells_maps_and_series() {
     assert!(worn.read_only && worn.host_written_bytes > 0 && worn.effective_spare == Some(0.0), "{worn:?}");
     assert!(worn.read_only_seconds.unwrap() >= worn.first_failure_seconds.unwrap(), "{worn:?}");
     assert!(!read_only("none").read_only && read_only("none").read_only_seconds.is_none());
-    assert_eq!(results.notes, ["Published of sequential: as fast at the end as at the beginning"]);
+    assert_eq!(results.notes, ["Published about sequential: as fast at the end as at the beginning"]);
     assert_eq!(results.digest, Folder::new("wear-again", WEAR, "").run(1).digest);
 }
 

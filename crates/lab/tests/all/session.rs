@@ -214,6 +214,23 @@ fn a_cut_loses_requests_in_flight_and_the_job_starts_again() {
     }
 }
 
+/// The power is on in all these states, so that "plug it in first" would not help.
+#[test]
+fn a_command_that_needs_a_running_job_says_what_is_missing() {
+    let commands =
+        ["{\"do\":\"fault\",\"requests\":1}", "{\"do\":\"discard\",\"offset\":0,\"bytes\":8388608}"];
+    let mut session = open("sd/kingston", ENDLESS);
+    for json in commands {
+        let refused = session.execute(&command(json));
+        assert!(matches!(refused, Err(SessionError::NotPrepared)), "{json}: {refused:?}");
+    }
+    pass(&mut session, Duration::from_ms(1));
+    for json in commands {
+        let accepted = session.execute(&command(json));
+        assert!(accepted.is_ok(), "{json}: {accepted:?}");
+    }
+}
+
 #[test]
 fn a_fault_ends_the_job_and_a_new_job_continues_on_the_same_device() {
     let mut session = open("sd/kingston", ENDLESS);
@@ -268,7 +285,7 @@ fn a_changed_number_has_its_effect_and_only_one_of_the_host_keeps_the_state() {
     let fast = rate(&mut session);
     let slow = "{\"do\":\"set\",\"key\":\"t_prog\",\"value\":\"5ms\"}";
     let (_, _, event) = after(&mut session, slow, "");
-    assert_eq!(event, "t_prog=5ms: a new device begins");
+    assert_eq!(event, "t_prog=5ms: the device starts as new");
     let slowed = rate(&mut session);
     assert!(slowed * 2 < fast, "{slowed} of {fast} requests a second");
     assert_eq!(session.snapshot(false).devices[0].device, "sd/kingston:flash.t_bers=4ms,t_prog=5ms");

@@ -55,7 +55,7 @@ fn linux_6_12_sends_the_same_as_6_1_and_6_13_sets_ho2t() {
         step.expect("the host initialises the card").asked
     };
     assert!(!asked(Kernel::V6_12).contains("above 2 TiB"));
-    assert!(asked(Kernel::V6_13).contains("it knows cards above 2 TiB"));
+    assert!(asked(Kernel::V6_13).contains("it supports cards above 2 TiB"));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn every_control_of_the_page_has_its_effect_on_the_device() {
         state["events"]
             .as_array()
             .and_then(|all| all.last())
-            .is_some_and(|last| last["text"] == "a new device begins")
+            .is_some_and(|last| last["text"] == "the device starts as new")
     });
 
     for mode in ["wear", "valid", "uses"] {

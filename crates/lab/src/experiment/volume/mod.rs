@@ -134,7 +134,7 @@ pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> R
     let of_layouts =
         settings.layouts.iter().flat_map(|layout| layout.foreground.iter().chain(&layout.background));
     match settings.stripe.iter().chain(of_layouts).find(|column| !has_column(column)) {
-        Some(column) => Err(format!("[volume]: {column} is no column")),
+        Some(column) => Err(format!("[volume]: {column} is not a column")),
         None if settings.stripe.is_empty() => Err("[volume]: stripe names no column".into()),
         None => Ok(()),
     }
@@ -172,11 +172,11 @@ impl LayoutSettings {
         let at = |what: &str| Err(format!("[[volume.layout]] \"{row}\": {what}"));
         let members = self.members().len();
         if foreground.is_empty() || usize::from(*replicas) > members || *replicas == 0 {
-            return at("expected a foreground, and 1 to as many replicas as members");
+            return at("expected a foreground, and at least 1 and at most as many replicas as members");
         }
         let is_shared = foreground.iter().any(|column| background.contains(column));
         if is_shared && !self.is_nested() {
-            return at("the background must contain all of the foreground or nothing of it");
+            return at("the background must contain all of the foreground or none of it");
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ mod tests {
         let error = check(&settings(1, 0)).expect_err("no core");
         assert!(error.starts_with("[[volume.codec]]: expected 1 to 1024 cores"), "{error}");
         let other = Settings { stripe: vec!["c".into()], ..settings(1, 1) };
-        assert_eq!(check(&other), Err("[volume]: c is no column".into()));
+        assert_eq!(check(&other), Err("[volume]: c is not a column".into()));
         let with = |foreground: &[&str], background: &[&str], replicas| {
             let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
             let (foreground, background) = (columns(foreground), columns(background));
@@ -219,7 +219,7 @@ mod tests {
             check(&Settings { layouts: vec![layout], ..settings(1, 1) })
         };
         assert_eq!(with(&["a"], &["a", "b"], 2), Ok(()));
-        assert_eq!(with(&["a"], &["c"], 1), Err("[volume]: c is no column".into()));
+        assert_eq!(with(&["a"], &["c"], 1), Err("[volume]: c is not a column".into()));
         let error = with(&["a", "b"], &["b"], 1).expect_err("partly the same");
         assert!(error.contains("the background must contain all of the foreground"), "{error}");
         assert!(with(&["a"], &[], 2).is_err_and(|error| error.contains("as many replicas as members")));

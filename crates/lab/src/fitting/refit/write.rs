@@ -26,7 +26,7 @@ pub(super) fn profiles(
         let profile = library.profiles().find(|(known, _)| *known == name).map(|(_, profile)| profile);
         let profile = profile.ok_or_else(|| {
             FittingError::Device(format!(
-                "{name} is no profile of the library; add its folder with --library"
+                "{name} is not a profile of the library; add its folder with --library"
             ))
         })?;
         Ok((name.to_owned(), with_numbers(&profile.text.text, &numbers, name)?))

@@ -2,7 +2,7 @@
 
 use super::super::SessionError;
 use super::super::workload::Extra;
-use super::{Station, begin};
+use super::{Running, Station, begin};
 use crate::bench::{Bench, waves};
 use flashlab_fio::job::Job;
 use flashlab_sim::{Event, Fate, FileId, Instant, Op, Request, RequestId};
@@ -16,6 +16,20 @@ impl Station {
     fn device_now(&self) -> Instant {
         let reached = self.now + self.ahead;
         self.running.as_ref().map_or(reached, |running| reached.max(running.events.now()))
+    }
+
+    /// Returns the wave that runs, or that ran last.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such wave: the power is off, the device is not yet prepared, or no wave could
+    /// begin.
+    fn running_mut(&mut self) -> Result<&mut Running, SessionError> {
+        let reason = match (self.is_powered, self.is_prepared) {
+            (false, _) => SessionError::PowerIsOff,
+            (true, false) => SessionError::NotPrepared,
+            (true, true) => SessionError::NoJob,
+        };
+        self.running.as_mut().ok_or(reason)
     }
 
     /// Cuts the power: requests in flight are lost.
@@ -62,7 +76,7 @@ impl Station {
 
     /// Makes the next requests of the jobs fail.
     pub(in crate::session) fn fail(&mut self, requests: u32) -> Result<(), SessionError> {
-        let running = self.running.as_mut().ok_or(SessionError::PowerIsOff)?;
+        let running = self.running_mut()?;
         running.workload.failing = requests;
         Ok(())
     }
@@ -75,7 +89,7 @@ impl Station {
             return Err(SessionError::Range { capacity: geometry.capacity, block: geometry.block });
         }
         let at = self.device_now();
-        let running = self.running.as_mut().ok_or(SessionError::PowerIsOff)?;
+        let running = self.running_mut()?;
         running.workload.extras.push_back(Extra { at, op: Op::Trim, offset, length });
         Ok(())
     }
