@@ -291,7 +291,7 @@ impl fmt::Display for FitError {
             FitError::Empty { .. } => write!(f, "there are no cells to fit; add measurements"),
             FitError::MoreNumbersThanCells { numbers, cells } => write!(
                 f,
-                "{} numbers cannot be fitted on {cells} cells: {}; add measurements or fix numbers",
+                "{} numbers cannot be fitted to {cells} cells: {}; add measurements or fix numbers",
                 numbers.len(),
                 numbers.join(", ")
             ),

@@ -210,7 +210,7 @@ fn problems_without_an_answer_are_refused() {
     let more = estimate(&problem(&[1.0, 1.0, 1.0], cells(&[1.0, 2.0], 0.02), &forward)).unwrap_err();
     assert_eq!(
         more.to_string(),
-        "3 numbers cannot be fitted on 2 cells: a, b, c; add measurements or fix numbers"
+        "3 numbers cannot be fitted to 2 cells: a, b, c; add measurements or fix numbers"
     );
     let zero = estimate(&problem(&[1.0], cells(&[0.0, 2.0], 0.02), &forward)).unwrap_err();
     assert_eq!(zero.to_string(), "cell cell 0: its value is 0; expected a number above 0");

@@ -45,7 +45,8 @@ impl LineReader for Reader {
             true => "rw=read bs=2m runtime=3",
             false => "rw=read bs=128k ioengine=libaio iodepth=2 runtime=3",
         };
-        let read_ahead = "the page cache reads ahead with requests of 128 KiB, Linux' default, two at a time";
+        let read_ahead =
+            "the page cache reads ahead with requests of 128 KiB, Linux's default, two at a time";
         let mut assumptions = vec!["the beginning of the device was written in sequence".to_owned()];
         if !is_direct {
             assumptions.push(read_ahead.to_owned());

@@ -80,7 +80,7 @@ impl fmt::Display for FileError {
                 write!(f, "line {line}, column {column}: {message}")
             }
             FileError::Foreign { looks_like: Some(program) } => {
-                write!(f, "this is no measurement file, but output of {program}")
+                write!(f, "this is not a measurement file but output of {program}")
             }
             FileError::Foreign { looks_like: None } => f.write_str(
                 "this JSON is neither a file of `flashlab measure` (no key `flashlab_measurements`) nor output of fio \

@@ -85,18 +85,19 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     let verdict = match bad {
         Some((_, confidence)) if switches => {
             let reason = format!(
-                "writes to 2 to {good} streams in turn take longer than to 1, and to {} at least {CLOSING} times as long as to 2",
+                "interleaved writes to 2 to {good} streams take longer than writes to one, and writes to {} streams \
+                 take at least {CLOSING} times as long as writes to 2",
                 good + 1
             );
             Verdict::new(Value::Count(good), confidence, reason)
         }
         Some((_, confidence)) => {
-            let reason = format!("writes to {} streams in turn take longer than to {good}", good + 1);
+            let reason = format!("interleaved writes to {} streams take longer than to {good}", good + 1);
             Verdict::new(Value::Count(good), confidence, reason)
         }
         None => Verdict::none(
             Value::NoneUpToCount(STREAMS_MAX),
-            "writes to many streams in turn take as long as to one",
+            "interleaved writes to many streams take as long as writes to one",
         ),
     };
     let at = |count: u64| points.iter().find(|point| point.0 == count).map(|point| median(&point.1));
@@ -209,7 +210,7 @@ async fn merged_unit(bench: &Bench, open: u64) -> bool {
     let gaps = [ends[1] - ends[0], ends[2] - ends[1]];
     let confidence = if gaps[0] == gaps[1] { contrast.is_slower() } else { Confidence::Low };
     let reason = format!(
-        "writes to places in one more unit than can be open take {:.1} times as long; two units measured",
+        "writes to one unit more than can be open take {:.1} times as long; two units were measured",
         contrast.ratio()
     );
     let verdict = Verdict::new(Value::Bytes(gaps[0]), confidence, reason).effect(contrast.effect());

@@ -35,7 +35,7 @@ pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
     let most = series.last().map_or(0, |last| last.0);
     let verdict = match found {
         Some((unit, confidence, difference)) => {
-            let reason = "the largest sequential write that a shift by half delays";
+            let reason = "the largest sequential write that is slower when shifted by half its size";
             Verdict::new(Value::Bytes(unit), confidence, reason).effect(Effect::Means(difference))
         }
         None => Verdict::none(
@@ -164,7 +164,7 @@ pub(super) async fn random_write_unit(bench: &Bench) {
     let most = series.last().map_or(0, |last| last.0);
     let verdict = match largest_shifted(&series) {
         Some((unit, confidence, difference)) => {
-            let reason = "the largest random overwrite that a shift by half delays";
+            let reason = "the largest random overwrite that is slower when shifted by half its size";
             Verdict::new(Value::Bytes(unit), confidence, reason).effect(Effect::Means(difference))
         }
         None => Verdict::none(Value::NoneUpToBytes(most), "shifted overwrites take as long as aligned ones"),
