@@ -271,8 +271,8 @@ impl fmt::Display for TreeProblem {
             }
             TreeProblem::SameName { format, other } => write!(
                 f,
-                "{format} ignores case, so this name is that of {}; rename one of them, or choose ext4, squashfs or \
-                 erofs",
+                "{format} ignores case, so this name is the same as {}; rename one of them, or choose ext4, squashfs \
+                 or erofs",
                 shown(other)
             ),
             TreeProblem::TooLong { format, most } => {

@@ -128,7 +128,7 @@ fn inspect(image: &Path) -> Result<(ImageFormat, u64), RecordError> {
     file.take(4096).read_to_end(&mut start).map_err(io)?;
     let refuse = |fault: String| RecordError::Setting(format!("{}: {fault}", image.display()));
     let format = ImageFormat::of(&start)
-        .ok_or_else(|| refuse("the file is no image with SquashFS, EROFS or ext4".into()))?;
+        .ok_or_else(|| refuse("the file is not a SquashFS, EROFS or ext4 image".into()))?;
     let size_mib = size.div_ceil(1 << 20);
     match size_mib <= IMAGE_MIB_MAX {
         true => Ok((format, size_mib)),
@@ -187,7 +187,7 @@ mod tests {
         fs::write(&path, [0; 8192]).unwrap();
         let fault = inspect(&path).unwrap_err().to_string();
         fs::remove_file(&path).unwrap();
-        assert!(fault.contains("no image with SquashFS, EROFS or ext4"), "{fault}");
+        assert!(fault.contains("not a SquashFS, EROFS or ext4 image"), "{fault}");
         let fault = inspect(&path).unwrap_err().to_string();
         assert!(fault.contains("No such file"), "{fault}");
     }

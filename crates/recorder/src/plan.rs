@@ -94,7 +94,7 @@ impl Plan {
         if self.format.filesystem == Filesystem::Raw
             && !(self.format.mkfs.is_empty() && self.format.mount.is_empty())
         {
-            let fault = "options of a filesystem: there is none on the raw device";
+            let fault = "the raw device has no filesystem, so it takes no filesystem options";
             return Err(RecordError::Setting(fault.into()));
         }
         for options in [&self.format.mkfs, &self.format.mount] {
@@ -138,18 +138,18 @@ pub(crate) fn check_limits(disk: Disk, limits: &Limits) -> Result<(), RecordErro
     if let Some(bytes) = disk.bytes_per_tick() {
         if limits.request_max > bytes {
             return refuse(format!(
-                "requests of up to {} bytes do not fit in a limit of the bandwidth to {bytes} bytes per 20 ms; choose a \
+                "requests of up to {} bytes do not fit in the bandwidth limit of {bytes} bytes per 20 ms; choose a \
                  smaller --request-max or a larger --bandwidth",
                 limits.request_max
             ));
         }
         if limits.discard {
-            return refuse("a limit of the bandwidth counts the bytes of discards; add --no-discard".into());
+            return refuse("a bandwidth limit also counts the bytes of discards; add --no-discard".into());
         }
     }
     if !(4096..=32 << 20).contains(&limits.request_max) || !limits.request_max.is_multiple_of(4096) {
         return refuse(format!(
-            "a largest request of {} bytes: expected a multiple of 4096 up to 32 MiB",
+            "a maximum request size of {} bytes: expected a multiple of 4096 up to 32 MiB",
             limits.request_max
         ));
     }
@@ -158,7 +158,7 @@ pub(crate) fn check_limits(disk: Disk, limits: &Limits) -> Result<(), RecordErro
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if limits.scheduler.is_empty() || !limits.scheduler.chars().all(is_name) {
-        return refuse(format!("{:?} is no name of a scheduler", limits.scheduler));
+        return refuse(format!("{:?} is not the name of a scheduler", limits.scheduler));
     }
     Ok(())
 }

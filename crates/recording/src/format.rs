@@ -235,7 +235,7 @@ impl<R: Read> Reader<R> {
         let mut fields = Fields { rest: &self.chunk[self.place..] };
         let fault = |problem: String| ReadError { offset: self.chunk_at, problem };
         if self.previous.decode(&mut fields, step).is_none() {
-            return Err(fault(format!("step {} of this chunk has no valid contents", self.steps)));
+            return Err(fault(format!("step {} in this chunk has no valid contents", self.steps)));
         }
         if let Err(problem) = check(step, self.steps, self.tasks.len() as u64) {
             return Err(fault(format!("step {}: {problem}", self.steps)));
@@ -443,7 +443,9 @@ enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Problem::Task { task, tasks } => write!(f, "task {task} of {tasks}"),
+            Problem::Task { task, tasks } => {
+                write!(f, "task {task} does not exist: the recording has {tasks} tasks")
+            }
             Problem::FlushWithRange => write!(f, "a flush has no range"),
             Problem::End { offset, length } => {
                 write!(f, "{length} bytes at {offset} end after the last possible byte")

@@ -46,7 +46,7 @@ impl fmt::Display for ReplayError {
                 write!(f, "step {step} waits for a step {back} places earlier: expected 1 to {farthest}")
             }
             ReplayError::TooLate { step } => {
-                write!(f, "step {step} starts more than 146 years after the run")
+                write!(f, "step {step} starts more than 146 years after the start of the run")
             }
         }
     }

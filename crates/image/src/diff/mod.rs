@@ -248,8 +248,8 @@ impl fmt::Display for DiffError {
             ),
             DiffError::ReadOnly { partition, format, offset } => write!(
                 f,
-                "{} is {format}, which is read-only, but its bytes differ from byte {offset} on: something wrote \
-                 past the filesystem",
+                "{} is {format}, which is read-only, but its bytes differ from byte {offset} on: something wrote to \
+                 it without going through the filesystem",
                 place(partition)
             ),
             DiffError::Tables => f.write_str(

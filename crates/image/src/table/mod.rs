@@ -243,13 +243,13 @@ impl fmt::Display for TableError {
             TableError::TooMany { most } => write!(f, "the table has room for {most} partitions"),
             TableError::Overlap { number, free } => write!(
                 f,
-                "partition {number} starts before sector {free}, the first one behind the table and the partitions \
+                "partition {number} starts before sector {free}, the first one after the table and the partitions \
                  before it; set a later start, or leave it out"
             ),
             TableError::BeyondTheEnd { number, size, needed } => write!(
                 f,
-                "partition {number} ends behind the disk of {size} bytes, which needs {needed}; choose a larger disk \
-                 or smaller partitions"
+                "partition {number} ends beyond the disk of {size} bytes, which would need {needed}; choose a larger \
+                 disk or smaller partitions"
             ),
             TableError::Rest { number } => write!(
                 f,

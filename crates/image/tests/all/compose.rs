@@ -293,7 +293,7 @@ fn what_a_format_cannot_store_is_refused_with_its_line() {
     assert!(link.contains("l: vfat cannot store a symbolic link"), "{link}");
     let file = |to: &str| format!("[[partition.file]]\nto = \"{to}\"\ntext = \"\"\n");
     let case = error(&format!("{vfat}{}{}", file("A"), file("a")));
-    assert!(case.contains("a: vfat ignores case, so this name is that of A"), "{case}");
+    assert!(case.contains("a: vfat ignores case, so this name is the same as A"), "{case}");
     let twice = error(&format!("{vfat}{}{}", file("a"), file("a")));
     assert!(twice.contains("stick.toml:9:6: a: two entries have this path"), "{twice}");
     let outside = error(&format!("{vfat}{}", file("../a")));

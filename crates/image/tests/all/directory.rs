@@ -264,7 +264,7 @@ fn what_a_format_cannot_store_is_refused_by_name() {
     let error = refused("touch 'a:b'", Format::Vfat);
     assert!(error.contains("a:b: vfat cannot store this name: it contains"), "{error}");
     let error = refused("touch README readme", Format::Vfat);
-    assert!(error.contains("that of README"), "{error}");
+    assert!(error.contains("the same as README"), "{error}");
     let error = refused("truncate -s 4G big", Format::Vfat);
     assert!(error.contains("big: vfat stores files of at most 4294967295 bytes"), "{error}");
     let error = refused("touch con.txt", Format::Vfat);

@@ -296,7 +296,7 @@ fn address(payload: &str, key: &str) -> Result<u64, String> {
     let text = &payload[start..];
     let end = text.find(|letter: char| !letter.is_ascii_hexdigit()).unwrap_or(text.len());
     u64::from_str_radix(&text[..end], 16).map_err(|_| {
-        format!("expected an address behind `{key}`; start the kernel with the parameter no_hash_pointers")
+        format!("expected an address after `{key}`; start the kernel with the parameter no_hash_pointers")
     })
 }
 

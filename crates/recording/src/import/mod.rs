@@ -152,7 +152,8 @@ impl<'a> Import<'a> {
         let Some((_, row)) = self.sorted.pop_first() else { return Ok(None) };
         if row.at < self.last {
             let problem = format!(
-                "stamped {} before a request that is more than {SORTED} requests earlier; sort the trace by time",
+                "its time stamp is {} before that of a request more than {SORTED} places earlier; sort the trace by \
+                 time",
                 Duration::from_ns(self.last - row.at)
             );
             return Err(ImportError { file: row.file, place: row.place, problem });

@@ -171,7 +171,10 @@ fn steps_that_cannot_be_read_are_not_written() {
     };
     let step = many().swap_remove(0);
     let first = Cause::Step { back: 1, event: Event::Started, think: Duration::ZERO };
-    assert_eq!(refused(Step { task: TaskId(3), ..step.clone() }), "step 0: task 3 of 3");
+    assert_eq!(
+        refused(Step { task: TaskId(3), ..step.clone() }),
+        "step 0: task 3 does not exist: the recording has 3 tasks"
+    );
     let error = refused(Step { causes: vec![first], ..step.clone() });
     assert_eq!(error, "step 0: waits for a step 1 places earlier: expected 1 to 0");
     let itself = Cause::Step { back: 0, event: Event::Completed, think: Duration::ZERO };

@@ -55,8 +55,8 @@ fn a_time_stamp_that_goes_far_back_is_refused() {
     );
     text += &line(10);
     let error = import(&text, TraceFormat::Alibaba, None).unwrap_err();
-    assert!(error.starts_with("line 70002: stamped "), "{error}");
-    assert!(error.ends_with("more than 65536 requests earlier; sort the trace by time"), "{error}");
+    assert!(error.starts_with("line 70002: its time stamp is "), "{error}");
+    assert!(error.ends_with("more than 65536 places earlier; sort the trace by time"), "{error}");
 }
 
 fn import(text: &str, format: TraceFormat, device: Option<&str>) -> Result<Vec<Step>, String> {

@@ -230,7 +230,7 @@ fn a_boot_needs_an_image_of_a_known_format() {
     let words = ["record", "--boot", "text.img", "--to", "a.rec", "--kernel", kernel.to_str().unwrap()];
     let run = folder.run(&words);
     assert_eq!(run.code, Some(2), "{}", run.err);
-    assert!(run.err.contains("text.img: the file is no image with SquashFS, EROFS or ext4"), "{}", run.err);
+    assert!(run.err.contains("text.img: the file is not a SquashFS, EROFS or ext4 image"), "{}", run.err);
     folder.put("squash.img", "hsqs");
     let run = folder.run(&[&words[..2], &["squash.img", "--writable"], &words[3..]].concat());
     assert_eq!(run.code, Some(2), "{}", run.err);
