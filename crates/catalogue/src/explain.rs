@@ -312,7 +312,8 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Read => (
             "Reading the requested data from the array.",
-            "flash.t_read, flash.read_rate, card.read_ahead, card.t_access_ddr50 and its like; nand.t_read, nand.channel_rate",
+            "flash.t_read, flash.read_rate, card.read_ahead, card.t_access_ddr50 and the other card.t_access_* \
+             parameters; nand.t_read, nand.channel_rate",
         ),
         Mechanism::ReadModifyWrite => (
             "Reading and rewriting a rewrite unit because part of it was overwritten.",
@@ -323,8 +324,8 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "ftl.open_units, ftl.rewrite_unit, ftl.overwrite, ftl.t_copy, ftl.t_switch, ftl.collect_step",
         ),
         Mechanism::Map => (
-            "Loading mapping information that was not in the controller's memory; for a card's write that begins at a new \
-             place or ends inside a program unit, also writing its entries of the map.",
+            "Loading mapping information that was not in the controller's memory, and writing the map entries of a \
+             card's write that begins at a new place or ends inside a program unit.",
             "ftl.map_cache, ftl.map_page, ftl.map_unit, ftl.t_commit, ftl.program_unit; map.sram, map.t_load, map.t_hmb, map.loaders, pc.hmb",
         ),
         Mechanism::Queue => ("Waiting behind other requests.", "iodepth, numjobs"),
@@ -455,7 +456,7 @@ impl<'a> Listing<'a> {
             text.table(rows);
             text.line("");
         }
-        text.paragraph(0, "`flashlab explain NAME` prints the numbers of one and where they come from.");
+        text.paragraph(0, "`flashlab explain NAME` prints the numbers of NAME with their sources.");
         text.text
     }
 }

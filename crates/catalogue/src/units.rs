@@ -317,7 +317,7 @@ fn look_alike(unit: &str) -> Option<&'static str> {
         "sec" | "secs" | "S" | "second" | "seconds" => "seconds are s",
         "minute" | "minutes" | "mins" => "minutes are min",
         "hour" | "hours" | "hr" | "H" => "hours are h",
-        "hz" | "HZ" => "clocks a second are Hz",
+        "hz" | "HZ" => "hertz are Hz",
         "KHz" | "khz" | "KHZ" => "kHz is 1000 Hz",
         "mhz" | "Mhz" | "MHZ" | "mHz" => "MHz is 1000000 Hz",
         "percent" | "pct" => "percent is %",

@@ -52,7 +52,8 @@ const TABLE: &[Parameter] = &[
     mandatory!("host.t_block", Time Machine.t_block, TEN_SECONDS,
     "Software time per 512-byte block during the transfer: copying the data."),
     optional!("host.prepare", FlagOrNone Machine.prepare, ANY,
-    "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous one, as Linux' mmc stack does.",
+    "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous \
+     one, as Linux's mmc stack does.",
     "false; host.t_block is spent while the data moves"),
     optional!("host.queue", CountOrNone Machine.queue, (1, 32),
     "Tasks that the host's command queue engine (CQHCI) holds; it is used with cards that have card.queue.",

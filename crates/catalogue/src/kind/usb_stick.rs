@@ -45,7 +45,7 @@ const TABLE: &[Parameter] = &[
         "Fastest link of the stick: USB 2.0 high speed (480 Mb/s) or USB 3 SuperSpeed (5 Gb/s)."
     ),
     optional!("stick.read_ahead", SizeOrNone StickNumbers.read_ahead, UP_TO_A_GIB,
-        "Bytes behind the end of a read that the stick reads into its buffer until the next command.",
+        "Bytes after the end of a read that the stick reads ahead into its buffer until the next command.",
         "the stick does not read ahead"),
     optional!("stick.cache", SizeOrNone StickNumbers.cache, UP_TO_A_GIB,
         "Bytes of the volatile write cache; the host sends SYNCHRONIZE CACHE.", "a completed write is durable"),

@@ -157,7 +157,7 @@ impl fmt::Display for Problem {
             Problem::SourceWithoutNumber { path, did_you_mean: nearest } => {
                 write!(
                     f,
-                    "the source of {path}, a number that this profile does not set{}",
+                    "[source] has an entry for {path}, which this profile does not set{}",
                     did_you_mean(nearest.as_deref())
                 )
             }

@@ -85,7 +85,7 @@ impl Shape {
         match self {
             Shape::Quantity(d) => format!("{} in quotes, for example \"{}\"", d.noun(), d.example()),
             Shape::Count => "a whole number, for example 8".to_owned(),
-            Shape::Modes => format!("a list of bus modes, of {}", or_list(&mode_names())),
+            Shape::Modes => format!("a list of bus modes from {}", or_list(&mode_names())),
             Shape::Choice(names) => format!("{} in quotes", or_list(names)),
             Shape::Flag => "true or false".to_owned(),
             Shape::Number => "a number of at least 0, for example 2.5".to_owned(),

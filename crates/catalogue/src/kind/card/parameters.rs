@@ -54,7 +54,8 @@ pub(super) const TABLE: &[Parameter] = &[
         "card.ssr",
         Registers.ssr,
         Text::HexUpTo(64),
-        "SD Status: the whole register; zeroes at its end may be omitted, and the host determines the bus width in it.",
+        "SD Status: the whole register; zeroes at its end may be omitted, and the bus width in it is the one that the \
+         host sets.",
         "the register follows from capacity and modes"
     ),
     optional!("card.t_init", TimeOrNone Registers.t_init, TEN_SECONDS,
@@ -65,7 +66,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "Bytes that the card collects before it programs them, while the next ones arrive; a write that ends earlier is \
          programmed at its end. A whole number of pages.", "each page is programmed on arrival"),
     optional!("card.read_ahead", SizeOrNone CardParameters.refinements.read_ahead, UP_TO_A_GIB,
-        "Bytes behind the end of a read that the card reads into its buffer until the next command; a read that \
+        "Bytes after the end of a read that the card reads ahead into its buffer until the next command; a read that \
          continues there does not wait for them.", "the card does not read ahead"),
     optional!("card.t_command", TimeOrNone CardParameters.refinements.t_command, TEN_SECONDS,
         "Time of the card's processor for each read command, before the array begins; reading ahead does not hide it. \
@@ -74,7 +75,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "Bytes of the volatile write cache. A write completes in the cache while it has room, and a power cut loses \
          what has not drained since; the host sends flushes.", "a completed write is durable"),
     optional!("card.queue", CountOrNone CardParameters.refinements.queue, (1, 32),
-        "Tasks of the command queue; a host uses it if it has host.queue.", "the card has no queue"),
+        "Number of tasks in the command queue; only a host with host.queue uses the queue.", "the card has no queue"),
     optional!(
         "card.t_access_high_speed",
         TimeOrNone(CardParameters.refinements.access[1]),
@@ -153,7 +154,7 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
     optional!("ftl.t_write", TimeOrNone CardParameters.refinements.layer.t_write, TEN_SECONDS,
         "Busy time of every write command after its last program, whether or not it continues a run.", "none"),
     optional!("ftl.t_copy", TimeOrNone CardParameters.refinements.layer.t_copy, TEN_SECONDS,
-        "Time in which the array copies a whole rewrite unit on its own; a copy of a part takes its share.",
+        "Time in which the array copies a whole rewrite unit on its own; copying a part takes a proportional share.",
         "a copy is read at flash.read_rate and programmed"),
     optional!("ftl.t_switch", TimeOrNone CardParameters.refinements.layer.t_switch, TEN_SECONDS,
         "Time to switch to a rewrite unit other than that of the previous write.", "none"),
@@ -161,9 +162,9 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
         "Bytes of valid data that garbage collection moves ahead of each write while fewer than half of the spare \
          blocks are free; log-structured cards only.", "collection moves whole erase blocks"),
     optional!("ftl.housekeeping_every", SizeOrNone CardParameters.refinements.layer.housekeeping_every, (0, 64 * GIB),
-        "Bytes that the host writes from one housekeeping to the next.", "there is none"),
+        "Bytes that the host writes from one housekeeping pass to the next.", "there is none"),
     optional!("ftl.t_housekeeping", TimeOrNone CardParameters.refinements.layer.t_housekeeping, TEN_SECONDS,
-        "Time of one housekeeping, which the write waits for that makes it due.", "there is none"),
+        "Time of one housekeeping pass; the write that makes it due waits for it.", "there is none"),
     optional!("ftl.small_max", SizeOrNone CardParameters.refinements.layer.small.max, UP_TO_A_GIB,
         "Length of the longest write that goes to the area for small writes, unless it continues a run.",
         "there is no such area"),
@@ -175,7 +176,8 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
         "Bytes of the area for small writes; a write that does not fit waits until older data is folded.",
         "the area never fills up"),
     optional!("ftl.small_idle", TimeOrNone CardParameters.refinements.layer.small.t_idle, AN_HOUR,
-        "Idle time after which the card folds data out of the area for small writes.", "only a lack of room folds"),
+        "Idle time after which the card folds data out of the area for small writes.",
+        "data is folded only for lack of room"),
 ];
 
 /// Range of counts.

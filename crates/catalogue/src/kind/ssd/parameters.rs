@@ -66,21 +66,21 @@ pub(super) const TABLE: &[Parameter] = &[
         TimeOrNone(OptionalSsdParameters.t_prog[0]),
         TEN_SECONDS,
         "Time to program the second page of a cell.",
-        "as for the page before"
+        "the same as for the previous page"
     ),
     optional!(
         "nand.t_prog_3",
         TimeOrNone(OptionalSsdParameters.t_prog[1]),
         TEN_SECONDS,
         "Time to program the third page of a cell.",
-        "as for the page before"
+        "the same as for the previous page"
     ),
     optional!(
         "nand.t_prog_4",
         TimeOrNone(OptionalSsdParameters.t_prog[2]),
         TEN_SECONDS,
         "Time to program the fourth page of a cell.",
-        "as for the page before"
+        "the same as for the previous page"
     ),
     mandatory!("nand.t_bers", Time SsdParameters.timing.t_bers, TEN_SECONDS, "Time to erase a block (t_BERS)."),
     mandatory!("nand.channel_rate", Rate SsdParameters.timing.channel_rate, (KIB, 1024 * GIB), "Rate of a channel."),
@@ -175,25 +175,25 @@ pub(super) const TABLE: &[Parameter] = &[
     optional!("reliability.fresh", NumberOrNone OptionalSsdParameters.fresh, ANY,
         "Raw bit error rate of a block never erased, just after programming.", "every page is read without a retry"),
     optional!("reliability.worn", NumberOrNone OptionalSsdParameters.worn, ANY,
-        "Raw bit error rate that 1,000 erases add.", "with reliability.fresh"),
+        "Raw bit error rate that 1,000 erases add.", "not used without reliability.fresh"),
     optional!("reliability.cycles_exponent", NumberOrNone OptionalSsdParameters.cycles_exponent, ANY, "Exponent of the number of erases.",
-        "with reliability.fresh"),
+        "not used without reliability.fresh"),
     optional!("reliability.doubling", TimeOrNone OptionalSsdParameters.doubling, ANY,
-        "Age of data at which the error rate added by erases has doubled.", "with reliability.fresh"),
+        "Age of data at which the error rate added by erases has doubled.", "not used without reliability.fresh"),
     optional!("reliability.age_exponent", NumberOrNone OptionalSsdParameters.age_exponent, ANY, "Exponent of the age.",
-        "with reliability.fresh"),
+        "not used without reliability.fresh"),
     optional!("reliability.codeword_bits", CountOrNone OptionalSsdParameters.codeword_bits, UP_TO_2_32, "Bits of a codeword with its parity.",
-        "with reliability.fresh"),
+        "not used without reliability.fresh"),
     optional!("reliability.correctable", CountOrNone OptionalSsdParameters.correctable, UP_TO_2_32,
         "Number of wrong bits that the code corrects.",
-        "with reliability.fresh"),
+        "not used without reliability.fresh"),
     optional!("reliability.codewords", CountOrNone OptionalSsdParameters.codewords, UP_TO_2_32,
         "Number of codewords that a read decodes.",
-        "with reliability.fresh"),
+        "not used without reliability.fresh"),
     optional!("reliability.retries_max", CountOrNone OptionalSsdParameters.retries_max, UP_TO_2_32,
-        "Maximum number of read retries before a page counts as unreadable.", "with reliability.fresh"),
+        "Maximum number of read retries before a page counts as unreadable.", "not used without reliability.fresh"),
     optional!("reliability.retry_gain", NumberOrNone OptionalSsdParameters.retry_gain, ANY,
-        "Factor by which each further attempt changes the raw bit error rate.", "with reliability.fresh"),
+        "Factor by which each further attempt changes the raw bit error rate.", "not used without reliability.fresh"),
 ];
 
 /// Wear parameters that only SSDs have. The model of a card does not simulate individual program operations, which
