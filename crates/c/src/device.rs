@@ -93,7 +93,9 @@ impl Device {
         if length as u64 <= length_max {
             return Ok(());
         }
-        let text = format_args!("the request has {length} bytes, and the device takes {length_max} at once");
+        let text = format_args!(
+            "the request has {length} bytes, but the device accepts at most {length_max} at once"
+        );
         Err(Failure::new(Code::ERROR_TOO_LARGE, text))
     }
 
@@ -138,7 +140,7 @@ fn zeroes(length: usize) -> Result<Vec<u8>, Failure> {
 pub(crate) fn wait(now: Instant, wait_ns: u64) -> Result<Duration, Failure> {
     if now.as_ns().saturating_add(wait_ns) > TIME_MAX {
         return Err(Failure::argument(format_args!(
-            "simulated time would pass its end of 146 years after a wait of {wait_ns} ns; is the time negative?"
+            "a wait of {wait_ns} ns would end after 146 years, the limit of simulated time; is the time negative?"
         )));
     }
     Ok(Duration::from_ns(wait_ns))

@@ -209,7 +209,7 @@ fn check<T>(pointer: *const T, name: &str) -> Result<(), Failure> {
 fn check_length(length: usize, name: &str) -> Result<(), Failure> {
     if length > LENGTH_MAX {
         return Err(Failure::argument(format_args!(
-            "the length of {name} is {length}, which is more than the address space; is it a negative number?"
+            "the length of {name} is {length}, which exceeds the address space; is it a negative number?"
         )));
     }
     Ok(())

@@ -34,7 +34,8 @@ impl fmt::Display for Error {
             Error::Device(error) => error.fmt(f),
             Error::NotACard(name) => write!(
                 f,
-                "{name} takes no SD commands; only an SD card without layers does: sd/kingston, sd/kingston:state=FILE"
+                "{name} does not accept SD commands; only an SD card without layers does: sd/kingston, \
+                 sd/kingston:state=FILE"
             ),
             Error::Library(error) => error.fmt(f),
             Error::Quirk(error) => error.fmt(f),

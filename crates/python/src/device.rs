@@ -390,7 +390,7 @@ impl Batch {
         }
         if let Some(later) = at.iter().flat_map(|at| at.windows(2)).find(|pair| pair[0] > pair[1]) {
             return Err(error(format_args!(
-                "at: {} ns comes after {} ns; instants ascend",
+                "at: {} ns comes after {} ns; instants must not decrease",
                 later[1], later[0]
             )));
         }
@@ -416,7 +416,7 @@ fn operation(name: &str) -> PyResult<Op> {
         "flush" => Op::Flush,
         _ => {
             return Err(error(format_args!(
-                "{name:?} is no operation; expected read, write, write-fua, trim or flush"
+                "{name:?} is not an operation; expected read, write, write-fua, trim or flush"
             )));
         }
     })

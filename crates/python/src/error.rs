@@ -12,8 +12,8 @@ pyo3::create_exception!(
     flashlab,
     Error,
     pyo3::exceptions::PyException,
-    "A device, a job or an experiment is wrong or could not be carried out. The text names the fault, the place and the \
-     way out."
+    "A device, a job or an experiment is invalid or could not be carried out. The text names the fault, its place and \
+     a remedy."
 );
 
 /// Returns the exception with the text of `error`.

@@ -95,7 +95,7 @@ impl Fit {
     fn profile(&self, card: usize, name: Option<&str>) -> PyResult<String> {
         let Some(label) = self.labels.get(card) else {
             return Err(error(format_args!(
-                "profile({card}): the fit has {} cards, from 0 on",
+                "profile({card}): the fit has {} cards, numbered from 0",
                 self.labels.len()
             )));
         };

@@ -10,7 +10,7 @@ _Number = Union[str, int, float, bool, None]
 _Integers = Union[Sequence[int], memoryview, Any]
 
 class Error(Exception):
-    """A device, a job or an experiment is wrong or could not be carried out."""
+    """A device, a job or an experiment is invalid or could not be carried out."""
 
     result: Result
     """Figures so far, if ``Device.run`` raised because a job ended early."""

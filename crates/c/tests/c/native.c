@@ -112,7 +112,7 @@ static void mistakes_are_errors(void) {
     flashlab_native *native;
     flashlab_ios ios = FLASHLAB_IOS_OFF;
     uint8_t block[BLOCK] = {0};
-    FAILS(flashlab_native_open("memory:size=1MiB", NULL, &native, &error), FLASHLAB_ERROR_NOT_A_CARD, "memory:size=1MiB takes no SD commands");
+    FAILS(flashlab_native_open("memory:size=1MiB", NULL, &native, &error), FLASHLAB_ERROR_NOT_A_CARD, "memory:size=1MiB does not accept SD commands");
     OK(flashlab_native_open("sd/kingston", NULL, &native, &error));
     FAILS(flashlab_native_set_ios(native, NULL, &error), FLASHLAB_ERROR_NULL, "ios is NULL");
     ios.width = 8;

@@ -4,7 +4,7 @@
 //! parsed from text: `needs-reset`, `appears-after=8s`, `write-protected@block1000`, `disconnect=2s@30s`. Nothing here
 //! is random, so a run can be repeated exactly.
 //!
-//! Sources of the deviations: the flags of Linux' `drivers/usb/storage/unusual_devs.h` (`FIX_CAPACITY`,
+//! Sources of the deviations: the flags of Linux's `drivers/usb/storage/unusual_devs.h` (`FIX_CAPACITY`,
 //! `CAPACITY_HEURISTICS`) and `drivers/usb/core/quirks.c` (`RESET`, `DELAY_INIT`), and reports of sticks that U-Boot
 //! finds only after a pause and `usb reset`.
 
@@ -81,7 +81,7 @@ const SECOND: u64 = 1_000_000_000;
 /// All quirks by name, used for parsing and for lists.
 #[rustfmt::skip]
 pub const STICK_QUIRKS: &[StickQuirkEntry] = &[
-    StickQuirkEntry { name: "needs-reset", operand: Operand::Time, default: Some(3 * SECOND), about: "ignores all requests until a reset of the port that comes TIME after the last one", make: |ns| StickQuirk::NeedsReset(Duration::from_ns(ns)) },
+    StickQuirkEntry { name: "needs-reset", operand: Operand::Time, default: Some(3 * SECOND), about: "ignores all requests until the port is reset at least TIME after the last request", make: |ns| StickQuirk::NeedsReset(Duration::from_ns(ns)) },
     StickQuirkEntry { name: "appears-after", operand: Operand::Time, default: None, about: "appears on the bus TIME after power-up", make: |ns| StickQuirk::AppearsAfter(Duration::from_ns(ns)) },
     StickQuirkEntry { name: "ready-after", operand: Operand::Time, default: None, about: "has no ready medium for TIME after power-up", make: |ns| StickQuirk::ReadyAfter(Duration::from_ns(ns)) },
     StickQuirkEntry { name: "capacity", operand: Operand::Size, default: None, about: "reports this capacity; accesses beyond the true end fail", make: StickQuirk::Capacity },
