@@ -129,8 +129,8 @@ fn random(peers: &Peers, milliseconds: u32, repeats: usize) {
         );
     }
     println!(
-        "wanted: /nbdkit 2.5 on one connection, 3 on two and four; /qsd 7, for writes on one connection 5 (of memory devices: \
-         qsd-null stores nothing, and is not one)\n"
+        "wanted: /nbdkit 2.5 on one connection, 3 on two and four; /qsd 7, for writes on one connection 5 (compared \
+         with memory devices; qsd-null is not one, since it stores nothing)\n"
     );
 }
 

@@ -13,7 +13,7 @@ Commands:
   stats             prints requests, lateness of replies, and the counters of `stats` layers
   wear              prints the counters of a simulated device: writes, programs, erases, remaining life
   cut               cuts the power and restores it: volatile data is lost, requests in flight fail
-  unplug, replug    the same in two steps; in between every request fails
+  unplug, replug    the same in two steps; in between, every request fails
   fault RULE        adds a rule to the device's `error` layer: fault read|write at=0+4096 times=1 EIO
   fault list        lists the rules
   fault clear       removes all rules

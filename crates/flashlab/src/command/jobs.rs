@@ -220,7 +220,7 @@ pub(crate) fn print_notes(medium: &Medium, invocation: &Invocation) {
         files_on_bare_device(invocation).iter().for_each(say);
     }
     if let Some(job) = invocation.jobs.iter().find(|job| job.buffered && job.read_iolog.is_none()) {
-        say(format_args!("{}: buffered (no direct=1), through a model of Linux' page cache", job.name));
+        say(format_args!("{}: buffered (no direct=1), through a model of Linux's page cache", job.name));
     }
 }
 

@@ -104,7 +104,7 @@ fn probe_real(
 ) -> Result<(Findings, bool), Failure> {
     let opened = Opened::new(&options.target, kind, options.destroy)?;
     if options.destroy {
-        say(format_args!("{}: the probe writes anywhere on it; all its data is lost", options.target));
+        say(format_args!("{}: the probe writes all over the device; all its data is lost", options.target));
     }
     let display = progress::ProgressDisplay::new(format!("probe {}", options.target));
     progress::stop_on_interrupt(&display);

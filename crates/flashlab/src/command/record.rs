@@ -76,7 +76,7 @@ pub(crate) struct Options {
     /// Largest request, in place of the host's.
     #[arg(long, value_name = "SIZE")]
     request_max: Option<String>,
-    /// Takes the support for discards from the guest's disk.
+    /// Disables discards on the guest's disk.
     #[arg(long)]
     no_discard: bool,
     /// Memory of the guest, which decides when it writes back.

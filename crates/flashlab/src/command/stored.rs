@@ -14,7 +14,8 @@ pub(super) fn open(argument: &str, seed: u64, library: &Library) -> Result<Store
     // Opening a device with a saved state would create the file for its bytes.
     if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
         return Err(Failure::usage(format!(
-            "{argument}: bench changes no saved state, so it cannot write bytes to one; leave state= out, or serve the device"
+            "{argument}: this command changes no saved state, so it cannot write bytes to one; leave state= out, or \
+             serve the device"
         )));
     }
     let served = Served::open(argument, seed, false, library)?;

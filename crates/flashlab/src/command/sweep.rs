@@ -1,6 +1,6 @@
 //! `flashlab sweep`: runs one job at many points of a space of device numbers and job options.
 
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, INTERRUPTED, say};
 use crate::{file, progress};
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
@@ -85,7 +85,7 @@ fn report(sweep: &Checked<&Library>, store: &Store, ran: usize, path: &Path, is_
     let (rows, errors) = store.counts(sweep.points());
     let ran = ran - (all - rows).min(ran);
     say(format_args!(
-        "{ran} points ran, {} were there; {} has {rows} of {all} rows",
+        "{ran} points ran, {} were stored already; {} has {rows} of {all} rows",
         rows - ran,
         path.display()
     ));
@@ -96,13 +96,10 @@ fn report(sweep: &Checked<&Library>, store: &Store, ran: usize, path: &Path, is_
     }
     if is_stopped {
         say("the sweep was stopped; the same command continues it");
-        return ExitCode::from(STOPPED);
+        return ExitCode::from(INTERRUPTED);
     }
     if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
-
-/// Exit code of a sweep that Ctrl-C stopped.
-const STOPPED: u8 = 130;
 
 fn list(sweep: &Checked<&Library>) -> Result<ExitCode, Failure> {
     let mut text = String::new();

@@ -73,7 +73,7 @@ fn open_block_device(target: &str, access: Access) -> Result<Opened, Failure> {
     let kernel = Kernel::default();
     let in_use = kernel.find_use(major, minor).map_err(|error| {
         Failure::failed(format!(
-            "{target}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
+            "{target}: the kernel's list of mounts cannot be read ({error}), so the device may be in use"
         ))
     })?;
     if let Some(found) = in_use {

@@ -107,9 +107,7 @@ fn bind(option: &str, text: &str) -> Result<Server, Failure> {
         ))
     })?;
     if !address.ip().is_loopback() {
-        say(format_args!(
-            "{option}: every machine that reaches {address} can watch; a change needs the token"
-        ));
+        say(format_args!("{option}: any machine that can reach {address} can watch; changes need the token"));
     }
     Server::bind(address, Limits::default()).map_err(|error| Failure::system(&address.to_string(), &error))
 }

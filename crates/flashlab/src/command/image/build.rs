@@ -70,7 +70,11 @@ pub(super) fn build(options: &BuildOptions) -> Result<ExitCode, Failure> {
         let image = folder.path().join("image");
         let built = files.build(&configuration, size, &image)?;
         let uncompressed = files.uncompressed_size()?;
-        fs::rename(&image, to).map_err(|error| ImageError::File { path: to.clone(), error })?;
+        // Otherwise, a crash of the machine could leave an incomplete image under the name.
+        let synced = fs::File::open(&image).and_then(|file| file.sync_all());
+        synced
+            .and_then(|()| fs::rename(&image, to))
+            .map_err(|error| ImageError::File { path: to.clone(), error })?;
         Ok::<_, ImageError>((built, uncompressed))
     })?;
     if *json {
@@ -171,7 +175,7 @@ fn table(rows: &[(Configuration, Result<Built, ImageError>)], uncompressed: u64,
     text.push('\n');
     text.push_str(&wrapped(
         &format!(
-            "The ratio is that to the uncompressed filesystem size of mksquashfs, {uncompressed} bytes."
+            "The ratio is relative to the uncompressed filesystem size that mksquashfs reports, {uncompressed} bytes."
         ),
         columns,
     ));
@@ -223,8 +227,8 @@ squashfs -b 4096 -comp
   mksquashfs failed: cannot build this image, for a reason
   that takes more than one line to explain here
 
-The ratio is that to the uncompressed filesystem size of
-mksquashfs, 23456789 bytes.
+The ratio is relative to the uncompressed filesystem size
+that mksquashfs reports, 23456789 bytes.
 ";
         assert_eq!(narrow, expected);
     }

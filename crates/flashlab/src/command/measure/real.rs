@@ -64,7 +64,7 @@ pub(super) fn directory(
     let described = describe(target, &own);
     let result = measure(options, &own, described, filesystem, to, progress);
     if progress.is_stopped() {
-        say(format_args!("{} stays for the rest of the measurement", own.path().display()));
+        say(format_args!("{} is kept, so that the measurement can continue", own.path().display()));
     } else {
         own.remove().map_err(|error| Failure::io(&left_over, &error))?;
     }

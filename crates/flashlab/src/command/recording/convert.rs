@@ -183,7 +183,9 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
 pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     let ExportOptions { to, recording: path, name, .. } = options;
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(Failure::usage(format!("--name {name:?}: the name of a file in an iolog has no spaces")));
+        return Err(Failure::usage(format!(
+            "--name {name:?}: the name of a file in an iolog cannot be empty or contain spaces or control characters"
+        )));
     }
     let version = if options.version == 2 { Version::Two } else { Version::Three };
     file::check_output(to)?;
@@ -208,7 +210,7 @@ pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     say(format_args!("{requests} requests of {} are in {}", path.display(), file::shown(to)));
     if durable > 0 {
         say(format_args!(
-            "{durable} writes with force unit access became writes with a datasync behind them"
+            "{durable} writes with force unit access became writes, each followed by a datasync"
         ));
     }
     if exported.header().has_dependencies {

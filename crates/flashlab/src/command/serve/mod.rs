@@ -43,6 +43,9 @@ use summary::log_totals;
 /// Port of --web if its argument is a host alone; error messages use it as an example.
 const WEB_PORT: u16 = 8080;
 
+/// Port of --metrics if its argument is a host alone; error messages use it as an example.
+const METRICS_PORT: u16 = 9809;
+
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     if usb::uses_usb(options) {
         return usb::run(options, library);
@@ -220,7 +223,7 @@ fn serve_http(server: flashlab_web::Server, subject: &mut dyn Subject, stop: &fl
 }
 
 fn metrics(text: &str) -> Result<flashlab_web::Server, Failure> {
-    let address = tcp("--metrics", text, PORT)?;
+    let address = tcp("--metrics", text, METRICS_PORT)?;
     let metrics = flashlab_web::Server::bind(address, flashlab_web::Limits::default())
         .map_err(|error| Failure::system(&address.to_string(), &error))?;
     let address = metrics.address().map_err(|error| Failure::system("--metrics", &error))?;
@@ -260,7 +263,7 @@ fn serve_standard_input(server: &Server) -> Result<(), Failure> {
 fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
     let reason = match address {
         Address::Unix(_) if error.kind() == io::ErrorKind::InvalidInput => {
-            "the path of a socket has at most 107 bytes, from the root folder on; choose a shorter one"
+            "the absolute path of a socket can have at most 107 bytes; choose a shorter one"
         }
         Address::Unix(_) if error.kind() == io::ErrorKind::NotFound => {
             "its folder does not exist; create it first"

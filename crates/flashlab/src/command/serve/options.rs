@@ -100,10 +100,11 @@ pub(crate) struct Options {
     /// records the requests.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
     pub(in crate::command) keep_every: Duration,
-    /// Limits the background work of volumes to so many bytes per second, for example 20MiB.
+    /// Limits the background work of volumes to this many bytes per second, for example 20MiB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(in crate::command) background_rate: Option<u64>,
-    /// Serves the counters to Prometheus at http://HOST:PORT/metrics; the default host is localhost.
+    /// Serves the counters to Prometheus at http://HOST:PORT/metrics: `9809`, `0.0.0.0:9809`. The default host is
+    /// localhost; a host alone gets port 9809.
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(in crate::command) metrics: Option<String>,
     /// Shows the simulated devices on a live page, and serves the metrics beside it; the default host is localhost.

@@ -27,7 +27,7 @@ pub(super) fn bind(address: SocketAddr) -> Result<Server, Failure> {
     let url = server.url().map_err(|error| Failure::system("--web", &error))?;
     say(format_args!("the page is {url}"));
     if !address.ip().is_loopback() {
-        say("--web: every machine that reaches the address can watch; a change needs the token");
+        say("--web: any machine that can reach the address can watch; changes need the token");
     }
     Ok(server)
 }

@@ -259,7 +259,7 @@ pub(crate) fn find_use(device: &str) -> Option<String> {
     match Kernel::default().find_use(major, minor) {
         Ok(found) => found.map(|found| format!("{device}: {found}")),
         Err(error) => Some(format!(
-            "{device}: the kernel's list of mounts cannot be read ({error}), so it may be in use"
+            "{device}: the kernel's list of mounts cannot be read ({error}), so the device may be in use"
         )),
     }
 }

@@ -16,13 +16,13 @@ fn a_sweep_runs_once_and_its_threads_do_not_change_the_file() {
     let run = folder.run(&["sweep", "--threads", "1", "plan.toml"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(
-        run.err.contains("4 points ran, 0 were there; plan/results.parquet has 4 of 4 rows"),
+        run.err.contains("4 points ran, 0 were stored already; plan/results.parquet has 4 of 4 rows"),
         "{}",
         run.err
     );
     let first = results(&folder);
     let again = folder.run(&["sweep", "plan.toml"]);
-    assert!(again.err.contains("0 points ran, 4 were there"), "{}", again.err);
+    assert!(again.err.contains("0 points ran, 4 were stored already"), "{}", again.err);
     std::fs::remove_dir_all(folder.path("plan")).expect("it exists");
     folder.run(&["sweep", "--threads", "4", "plan.toml"]);
     assert!(results(&folder) == first, "the file depends on the number of threads");

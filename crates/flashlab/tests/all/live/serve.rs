@@ -84,6 +84,18 @@ fn invalid_options_are_refused() {
     );
 }
 
+/// The default ports differ, so that `--metrics HOST` does not take the port of `--tcp HOST`.
+#[test]
+fn the_example_of_an_address_has_the_default_port_of_its_option() {
+    for (option, port) in [("--tcp", 10809), ("--metrics", 9809), ("--web", 8080)] {
+        let printed = refused(&["serve", "sd/kingston", option, "localhost:70000"]);
+        let example = format!(
+            "{option} localhost:70000: invalid port value; expected PORT or HOST:PORT, for example 127.0.0.1:{port}\n"
+        );
+        assert!(printed.contains(&example), "{printed}");
+    }
+}
+
 /// Options without a meaning behind USB are errors; none is silently ignored.
 #[test]
 fn options_without_meaning_for_usb_are_refused_by_name() {
@@ -163,7 +175,9 @@ fn system_errors_name_their_cause() {
         let socket = |path: &str| failed(&["serve", "memory:size=1M", option, path]);
         assert!(socket("no/where").contains("no/where: its folder does not exist; create it first"));
         assert!(socket("file").contains("file: the file exists and is not a socket"));
-        assert!(socket(&"x".repeat(200)).contains("the path of a socket has at most 107 bytes"));
+        assert!(
+            socket(&"x".repeat(200)).contains("the absolute path of a socket can have at most 107 bytes")
+        );
     }
     assert!(failed(&["serve", "memory:size=1M", "--record", "no/where"]).contains("no/where: No such file"));
     assert!(failed(&["load", "nbd+unix:///?socket=no/where"]).contains("cannot connect: No such file"));
