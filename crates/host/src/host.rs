@@ -5,7 +5,7 @@
 //! first command, and its time per command before each one. The software's time per block passes while data moves, so
 //! it is part of the [`flashlab_sd::Link`] with which the card was built.
 //!
-//! A host that prepares commands ([`Machine::prepare`]), as Linux' mmc stack does, spends its times per request and per
+//! A host that prepares commands ([`Machine::prepare`]), as Linux's mmc stack does, spends its times per request and per
 //! block before the command: it builds the command and maps its pages for DMA. This preparation begins as soon as the
 //! previous command has been sent, so it overlaps with the transfer of that command if the request is already waiting.
 //! The pieces of a long request are prepared in the same way. The time per command, with its interrupts and task

@@ -1,4 +1,4 @@
-//! A USB stick in a port of a machine: the link of the bulk-only transport, and Linux' `usb-storage` above it.
+//! A USB stick in a port of a machine: the link of the bulk-only transport, and Linux's `usb-storage` above it.
 //!
 //! The flash of a stick is timed like that of a card ([`CardModel`]); only its wires differ. A command block wrapper
 //! precedes the data of each command, and a status wrapper follows it. One command is in progress at a time.

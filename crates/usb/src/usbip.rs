@@ -10,7 +10,7 @@
 //!
 //! An import turns on the power of the device's port. If the device appears on the bus only later, the answer waits
 //! until then. When the device leaves the bus, the connection ends, and Linux removes the device; another
-//! `usbip attach` brings it back. Linux' `vhci-hcd` resets its own ports only, so no reset reaches the device.
+//! `usbip attach` brings it back. Linux's `vhci-hcd` resets its own ports only, so no reset reaches the device.
 
 use crate::descriptor::control;
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Transfer};

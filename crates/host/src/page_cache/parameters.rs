@@ -1,4 +1,4 @@
-//! Parameters of the page cache: Linux' sysctls and queue limits, and the processor time of calls.
+//! Parameters of the page cache: Linux's sysctls and queue limits, and the processor time of calls.
 
 use flashlab_flash::Impossible;
 use flashlab_sim::Duration;
@@ -58,7 +58,7 @@ impl PageCacheParameters {
         Ok(())
     }
 
-    /// Returns the settings, with Linux' defaults for parameters that are not set. Returns `None` if the host's page
+    /// Returns the settings, with Linux's defaults for parameters that are not set. Returns `None` if the host's page
     /// cache is unknown.
     pub fn settings(&self) -> Option<Settings> {
         let linux = Settings::linux(self.memory?);
@@ -112,7 +112,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns Linux' defaults with `memory` bytes for pages. The processor times are those of the recorded guest, which
+    /// Returns Linux's defaults with `memory` bytes for pages. The processor times are those of the recorded guest, which
     /// executes 1e9 instructions a second (docs/buffered.md).
     pub fn linux(memory: u64) -> Settings {
         Settings {

@@ -38,7 +38,7 @@ pub(super) struct ReadLimits {
     pub(super) advice: Advice,
 }
 
-/// State of one open file: Linux' `file_ra_state`.
+/// State of one open file: Linux's `file_ra_state`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Window {
     start: u64,
