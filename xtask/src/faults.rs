@@ -75,7 +75,7 @@ enum SuiteResult {
     Error(String),
 }
 
-/// Whether the suites run without a fault first.
+/// Handling of the suites without a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Baseline {
     /// They run.
