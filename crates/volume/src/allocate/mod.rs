@@ -246,6 +246,15 @@ impl Allocator {
         self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
     }
 
+    /// Returns the members without room for new data; none if all members that take data are full.
+    pub(crate) fn crowded(&self) -> Vec<u8> {
+        let takes = |member: &MemberSpace| member.writable && member.durability > 0;
+        let members = self.members.iter().zip(0u8..).filter(|(member, _)| takes(member));
+        let (roomy, crowded): (Vec<_>, Vec<_>) =
+            members.partition(|(member, _)| member.may_open(Stream::Foreground, true));
+        if roomy.is_empty() { Vec::new() } else { crowded.into_iter().map(|(_, n)| n).collect() }
+    }
+
     /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls
     /// `opened` for each bucket that the stream begins to fill. `position` is that of the last change of the map. If
     /// too few members take data, the copies are fewer.

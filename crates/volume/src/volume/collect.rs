@@ -68,7 +68,7 @@ impl Inner {
         let at_once = self.lock().allocator.collect_at_once();
         let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
         let (mut tried, mut is_taken, mut purpose) = (BTreeSet::new(), false, MovePurpose::Collect);
-        let (mut encoded_anew, mut is_restored) = (BTreeSet::new(), false);
+        let (mut encoded_anew, mut is_restored, mut balances) = (BTreeSet::new(), false, 0);
         if take()? || self.release(cx).await? && take()? {
             return Ok(());
         }
@@ -90,6 +90,12 @@ impl Inner {
                 let is_storing = self.stores.load(Ordering::SeqCst) > 0;
                 if is_taken || take()? || self.release(cx).await? && take()? {
                     return Ok(());
+                }
+                // Without a limit, data could move to and fro between members that are nearly full.
+                if balances < self.members.len() && self.balance(cx).await? {
+                    balances += 1;
+                    (purpose, tried) = (MovePurpose::Collect, BTreeSet::new());
+                    continue;
                 }
                 if !is_storing {
                     return Err(IoError::NoSpace);
@@ -135,6 +141,33 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Moves some data from members that are full to members with room. If copies need several members, those that fill up
+    /// first would otherwise end the writes, although others have room. Returns true if a collection may free space now.
+    async fn balance(&self, cx: &Context) -> Result<bool, IoError> {
+        let (mut tried, mut moved) = (BTreeSet::new(), 0);
+        // A collection frees a bucket of what this leaves, even if each bucket keeps data that cannot move.
+        while moved < 2 * self.layout.bucket_blocks() {
+            let victim = {
+                let allocator = &self.lock().allocator;
+                let crowded = allocator.crowded();
+                let is_tried = |member, bucket| tried.contains(&(member, bucket));
+                allocator.occupied(1, &crowded, &is_tried).into_iter().next()
+            };
+            let Some(victim) = victim else { break };
+            tried.insert(victim);
+            for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
+                if self.move_out(cx, &extent, victim, Stream::Foreground).await? == Rearranged::Done {
+                    moved += extent.stored_blocks(self.layout.block);
+                }
+            }
+            let _ = self.release(cx).await?;
+            if self.lacking_for_checkpoint().await.0 > 0 {
+                break;
+            }
+        }
+        Ok(moved > 0)
     }
 
     /// Makes space for a copy of an extent that replaces the one on a member. Returns false if there is none.
@@ -234,7 +267,10 @@ impl Inner {
                                     let _: Moved =
                                         self.move_extent(cx, &extent, victim, MovePurpose::Collect).await?;
                                 }
-                                true => self.move_out(cx, &extent, victim).await?,
+                                true => {
+                                    let _: Rearranged =
+                                        self.move_out(cx, &extent, victim, Stream::Collect).await?;
+                                }
                             }
                         }
                         let _ = self.release(cx).await?;
@@ -247,14 +283,21 @@ impl Inner {
         })
     }
 
-    /// Moves the copy of an extent in a bucket to another member, if one has room for it.
-    async fn move_out(&self, cx: &Context, extent: &Extent, from: (u8, u32)) -> Result<(), IoError> {
+    /// Moves the copy of an extent in a bucket to another member, if one has room for it. `stream` determines the number of
+    /// free buckets that the other member keeps.
+    async fn move_out(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        from: (u8, u32),
+        stream: Stream,
+    ) -> Result<Rearranged, IoError> {
         let pointers = extent.pointers();
         let is_kept = |pointer: &&Pointer| (pointer.member, pointer.bucket) != from;
         let keep: Vec<Pointer> = pointers.iter().filter(is_kept).copied().collect();
         let taken: Vec<u8> = pointers.iter().map(|pointer| pointer.member).collect();
         let want = Want {
-            stream: Stream::Collect,
+            stream,
             blocks: extent.stored_blocks(self.layout.block),
             exact: true,
             copies: 1,
@@ -265,7 +308,7 @@ impl Inner {
             from: None,
             evict: true,
         };
-        self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
+        self.rearrange(cx, extent, &keep, Some(want)).await
     }
 
     /// Commits, so that buckets without references become free. Returns true if there were any.

@@ -122,7 +122,7 @@ fn random_overwrites_of_a_full_volume_find_space_for_ever() {
         (Compressor::None, 4096, Some(Cipher::Aes256Gcm)),
         (Compressor::Lz4, 2048, Some(Cipher::ChaCha20Poly1305)),
     ] {
-        for (replicas, members) in [(1, 1), (2, 2), (2, 3), (2, 4)] {
+        for (replicas, members) in [(1, 1), (2, 2), (2, 3), (2, 4), (3, 5)] {
             let encryption = cipher.map(encryption);
             let options = Options { compression, checksum_block, replicas, encryption, ..options() };
             let disks = labelled(&vec![("", 1); members], &options);
