@@ -65,6 +65,8 @@ pub(crate) struct Want<'a> {
     pub(crate) within: u32,
     /// Member that a garbage collection frees a bucket of, and of which the data may take all free buckets.
     pub(crate) from: Option<u8>,
+    /// Smallest durability of a member that takes a copy.
+    pub(crate) durability: usize,
     /// True if cached copies may be evicted. False during a commit, because their space becomes free only with a later
     /// commit.
     pub(crate) evict: bool,
@@ -246,13 +248,14 @@ impl Allocator {
         self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
     }
 
-    /// Returns the members without room for new data; none if all members that take data are full.
-    pub(crate) fn crowded(&self) -> Vec<u8> {
+    /// Returns the members with room for new data, and those without, of the members that take data.
+    pub(crate) fn roomy_and_crowded(&self) -> (Vec<u8>, Vec<u8>) {
         let takes = |member: &MemberSpace| member.writable && member.durability > 0;
         let members = self.members.iter().zip(0u8..).filter(|(member, _)| takes(member));
         let (roomy, crowded): (Vec<_>, Vec<_>) =
             members.partition(|(member, _)| member.may_open(Stream::Foreground, true));
-        if roomy.is_empty() { Vec::new() } else { crowded.into_iter().map(|(_, n)| n).collect() }
+        let numbers = |members: Vec<(&MemberSpace, u8)>| members.into_iter().map(|(_, n)| n).collect();
+        (numbers(roomy), numbers(crowded))
     }
 
     /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls
@@ -285,13 +288,14 @@ impl Allocator {
 
     /// Chooses the members for the copies of an extent: those of the target first, weighted by their free space.
     fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<Vec<u8>, NoRoom> {
-        let Want { stream, copies, taken, prefer, only, within, from, evict, .. } = *want;
+        let Want { stream, copies, taken, prefer, only, within, from, durability, evict, .. } = *want;
         let blocks = self.layout.bucket_blocks();
         let in_target = |n: u8| prefer == 0 || prefer >> n & 1 == 1;
         let counts =
             |member: &MemberSpace| if stream == Stream::Cached { 1 } else { usize::from(member.durability) };
         let is_usable = |member: &MemberSpace, n: u8| {
-            member.writable && counts(member) > 0 && !taken.contains(&n) && (!only || in_target(n))
+            let is_durable = counts(member) >= durability.max(1);
+            member.writable && is_durable && !taken.contains(&n) && (!only || in_target(n))
         };
         // The other members keep a free bucket, with which a collection can move data within each of them.
         let is_within = |member: &MemberSpace, n: u8| {

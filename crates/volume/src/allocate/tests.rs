@@ -56,6 +56,7 @@ fn take(allocator: &mut Allocator, stream: Stream, prefer: u32, evict: bool) -> 
         only: false,
         within: 0,
         from: None,
+        durability: 0,
         evict,
     };
     allocator.allocate(&want, 0, |_| {}).map(|(pointers, _)| pointers[0])
@@ -264,6 +265,7 @@ fn credits_have_a_limit_although_a_member_is_always_chosen() {
             only: false,
             within: 0,
             from: None,
+            durability: 0,
             evict: true,
         };
         let (pointers, _) = allocator.allocate(&want, 0, |_| {}).expect("members with room");

@@ -39,6 +39,17 @@ pub(super) enum Moved {
     Failed(IoError),
 }
 
+/// Result of a balance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Balanced {
+    /// The space that was needed was taken.
+    Taken,
+    /// Data has moved, so a collection may free space.
+    Moved,
+    /// No data can move.
+    Nothing,
+}
+
 /// Reason for a move of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MovePurpose {
@@ -92,12 +103,20 @@ impl Inner {
                     return Ok(());
                 }
                 // Without a limit, data could move to and fro between members that are nearly full.
-                if balances < self.members.len() && self.balance(cx).await? {
-                    balances += 1;
-                    (purpose, tried) = (MovePurpose::Collect, BTreeSet::new());
-                    continue;
+                if balances < self.members.len() {
+                    match self.balance(cx, &mut take).await? {
+                        Balanced::Taken => return Ok(()),
+                        Balanced::Moved => {
+                            (balances, is_restored) = (balances + 1, false);
+                            (purpose, tried) = (MovePurpose::Collect, BTreeSet::new());
+                            continue;
+                        }
+                        // A request may have freed space meanwhile.
+                        Balanced::Nothing if take()? || self.release(cx).await? && take()? => return Ok(()),
+                        Balanced::Nothing => {}
+                    }
                 }
-                if !is_storing {
+                if !is_storing && self.stores.load(Ordering::SeqCst) == 0 {
                     return Err(IoError::NoSpace);
                 }
                 // A write in flight frees the space of the data that it replaces.
@@ -108,11 +127,20 @@ impl Inner {
             for victims in victims.chunks(PASS_MIN.max(2 * at_once)) {
                 let mut residents = self.residents(victims);
                 for victim in victims {
+                    // Each move adds to the journal, which must not fill up while its checkpoint lacks room.
+                    let (lacking, is_filling) = self.lacking_for_checkpoint().await;
+                    if lacking > 0 && is_filling {
+                        return if is_taken { Ok(()) } else { Err(IoError::NoSpace) };
+                    }
+                    if lacking > 0 && !std::mem::replace(&mut is_restored, true) {
+                        self.restore_checkpoint_room(cx, lacking).await?;
+                        break;
+                    }
                     tried.insert(*victim);
                     let extents = residents.remove(victim).unwrap_or_default();
                     if purpose == MovePurpose::CollectWhole
                         && encoded_anew.contains(victim)
-                        && !self.is_worth_a_move(&extents, *victim)
+                        && !self.is_worth_a_move(&extents)
                     {
                         continue;
                     }
@@ -124,13 +152,6 @@ impl Inner {
                         }
                     }
                     let _ = self.release(cx).await?;
-                    // Each move adds to the journal, which must not fill up while its checkpoint lacks room.
-                    let (lacking, is_filling) = self.lacking_for_checkpoint().await;
-                    if lacking > 0 && !std::mem::replace(&mut is_restored, true) {
-                        self.restore_checkpoint_room(cx, lacking).await?;
-                    } else if lacking > 0 && is_filling {
-                        return if is_taken { Ok(()) } else { Err(IoError::NoSpace) };
-                    }
                     is_taken = is_taken || take()?;
                     if is_taken && has_enough() {
                         return Ok(());
@@ -143,31 +164,51 @@ impl Inner {
         }
     }
 
-    /// Moves some data from members that are full to members with room. If copies need several members, those that fill up
-    /// first would otherwise end the writes, although others have room. Returns true if a collection may free space now.
-    async fn balance(&self, cx: &Context) -> Result<bool, IoError> {
+    /// Moves some data from members that are full to members with room, until `take` succeeds. If copies need several members,
+    /// those that fill up first would otherwise end the writes, although others have room. Returns true if a collection may free
+    /// space now, or if `take` has succeeded.
+    async fn balance(
+        &self,
+        cx: &Context,
+        take: &mut impl FnMut() -> Result<bool, IoError>,
+    ) -> Result<Balanced, IoError> {
         let (mut tried, mut moved) = (BTreeSet::new(), 0);
         // A collection frees a bucket of what this leaves, even if each bucket keeps data that cannot move.
-        while moved < 2 * self.layout.bucket_blocks() {
-            let victim = {
+        while moved < 2 * self.layout.bucket_blocks() && tried.len() < VICTIMS_MAX {
+            let victims = {
                 let allocator = &self.lock().allocator;
-                let crowded = allocator.crowded();
+                let (roomy, crowded) = allocator.roomy_and_crowded();
                 let is_tried = |member, bucket| tried.contains(&(member, bucket));
-                allocator.occupied(1, &crowded, &is_tried).into_iter().next()
+                if roomy.is_empty() { Vec::new() } else { allocator.occupied(PASS_MIN, &crowded, &is_tried) }
             };
-            let Some(victim) = victim else { break };
-            tried.insert(victim);
-            for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
-                if self.move_out(cx, &extent, victim, Stream::Foreground).await? == Rearranged::Done {
-                    moved += extent.stored_blocks(self.layout.block);
-                }
-            }
-            let _ = self.release(cx).await?;
-            if self.lacking_for_checkpoint().await.0 > 0 {
+            if victims.is_empty() {
                 break;
             }
+            let mut residents = self.residents(&victims);
+            for victim in victims {
+                tried.insert(victim);
+                for extent in residents.remove(&victim).unwrap_or_default() {
+                    let (roomy, _) = self.lock().allocator.roomy_and_crowded();
+                    let pointers = extent.pointers();
+                    let is_free =
+                        |n: &u8| pointers.iter().all(|pointer| pointer.cached || pointer.member != *n);
+                    // Parts of an extent would each take the space of the whole.
+                    if !roomy.iter().any(is_free) || extent.is_wasteful(self.layout.block) {
+                        continue;
+                    }
+                    if self.move_out(cx, &extent, victim, Stream::Foreground).await? == Rearranged::Done {
+                        moved += extent.held_blocks(self.layout.block);
+                    }
+                }
+                if self.release(cx).await? && take()? {
+                    return Ok(Balanced::Taken);
+                }
+                if self.lacking_for_checkpoint().await.0 > 0 {
+                    return Ok(if moved > 0 { Balanced::Moved } else { Balanced::Nothing });
+                }
+            }
         }
-        Ok(moved > 0)
+        Ok(if moved > 0 { Balanced::Moved } else { Balanced::Nothing })
     }
 
     /// Makes space for a copy of an extent that replaces the one on a member. Returns false if there is none.
@@ -222,10 +263,12 @@ impl Inner {
         })
     }
 
-    /// Returns the number of buckets that a checkpoint lacks, and whether the journal is nearly full.
+    /// Returns the number of buckets that a checkpoint lacks, and whether the journal is nearly full with the changes that
+    /// wait for a commit.
     async fn lacking_for_checkpoint(&self) -> (u32, bool) {
         let journal = self.journal.lock().await;
-        (journal.lacking, journal.used > self.layout.journal_len() / 4 * 3)
+        let pending = self.lock().pending.records.len() as u64;
+        (journal.lacking, journal.used + pending > self.layout.journal_len() / 8 * 7)
     }
 
     /// Frees the buckets that a checkpoint lacks. The caller holds the lock of space.
@@ -239,7 +282,9 @@ impl Inner {
             let lacking = || {
                 let state = self.lock();
                 let lacks = |n: &u8| !state.allocator.has_free(*n, buckets);
-                let metadata = (0u8..).zip(&state.health).filter(|(_, health)| health.metadata);
+                let writable = state.allocator.writable();
+                let metadata = (0u8..).zip(&state.health);
+                let metadata = metadata.filter(|(n, health)| health.metadata && writable >> n & 1 == 1);
                 metadata.map(|(n, _)| n).filter(lacks).collect::<Vec<u8>>()
             };
             let _ = self.release(cx).await?;
@@ -259,6 +304,9 @@ impl Inner {
                     }
                     let mut residents = self.residents(&victims);
                     for victim in victims {
+                        if self.lacking_for_checkpoint().await.1 {
+                            return Ok(());
+                        }
                         tried.insert(victim);
                         for extent in residents.remove(&victim).unwrap_or_default() {
                             match is_out {
@@ -295,7 +343,10 @@ impl Inner {
         let pointers = extent.pointers();
         let is_kept = |pointer: &&Pointer| (pointer.member, pointer.bucket) != from;
         let keep: Vec<Pointer> = pointers.iter().filter(is_kept).copied().collect();
-        let taken: Vec<u8> = pointers.iter().map(|pointer| pointer.member).collect();
+        // A cached copy gives way to one that counts.
+        let counting = pointers.iter().filter(|pointer| !pointer.cached);
+        let taken: Vec<u8> = counting.map(|pointer| pointer.member).collect();
+        let Some(source) = copy_in(extent, from) else { return Ok(Rearranged::Done) };
         let want = Want {
             stream,
             blocks: extent.stored_blocks(self.layout.block),
@@ -306,6 +357,7 @@ impl Inner {
             only: false,
             within: 0,
             from: None,
+            durability: self.durability_needed(extent, &source),
             evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await
@@ -329,13 +381,20 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns true if the stored bytes of these extents fill at most three quarters of a bucket.
-    fn is_worth_a_move(&self, extents: &[Extent], bucket: (u8, u32)) -> bool {
-        let copies = extents.iter().filter_map(|extent| Some((copy_in(extent, bucket)?.offset, extent)));
-        // Several extents may be parts of one that was stored.
-        let stored: BTreeMap<u32, u32> =
-            copies.map(|(offset, extent)| (offset, extent.stored_blocks(self.layout.block))).collect();
-        stored.values().sum::<u32>() <= self.layout.bucket_blocks() / 4 * 3
+    /// Returns true if the stored bytes of these extents fill at most three quarters of a bucket. Each part of an extent moves
+    /// with all of its stored bytes.
+    fn is_worth_a_move(&self, extents: &[Extent]) -> bool {
+        let stored: u32 = extents.iter().map(|extent| extent.stored_blocks(self.layout.block)).sum();
+        stored <= self.layout.bucket_blocks() / 4 * 3
+    }
+
+    /// Returns the smallest durability of a member that may take the copy of an extent at `source`, so that its copies stay as
+    /// durable as they have to be.
+    fn durability_needed(&self, extent: &Extent, source: &Pointer) -> usize {
+        let state = self.lock();
+        let others: Vec<Pointer> = extent.pointers().iter().filter(|p| *p != source).copied().collect();
+        let missing = usize::from(self.layout.replicas).saturating_sub(state.allocator.durability(&others));
+        missing.min(state.allocator.durability(&[*source]))
     }
 
     /// Returns the extents with copies in these buckets. Cached copies do not count: they stay until they are evicted.
@@ -429,6 +488,7 @@ impl Inner {
                 only: false,
                 within: 0,
                 from: (purpose != MovePurpose::Repair).then_some(source.member),
+                durability: self.durability_needed(extent, &source),
                 evict: true,
             };
             let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(without) };

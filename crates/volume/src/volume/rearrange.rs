@@ -47,6 +47,7 @@ impl Inner {
             only: false,
             within: 0,
             from: None,
+            durability: 0,
             evict: false,
         };
         let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };

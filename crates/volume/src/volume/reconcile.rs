@@ -318,6 +318,7 @@ impl Inner {
                     only,
                     within: 0,
                     from: None,
+                    durability: 0,
                     evict: true,
                 };
                 let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
@@ -372,6 +373,7 @@ impl Inner {
             only: true,
             within: 0,
             from: None,
+            durability: 0,
             evict: true,
         };
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)

@@ -102,6 +102,7 @@ impl Inner {
             only: false,
             within: if from.is_some() { members_of(&extent.pointers()) } else { 0 },
             from,
+            durability: 0,
             evict: true,
         };
         let Some((places, _)) = self.take_space(cx, &want).await? else {

@@ -184,6 +184,7 @@ impl Inner {
             only: false,
             within: 0,
             from: None,
+            durability: 0,
             evict: true,
         }
     }

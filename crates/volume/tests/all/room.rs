@@ -163,6 +163,27 @@ fn random_overwrites_of_a_full_volume_find_space_for_ever() {
     }
 }
 
+/// A copy on a member of durability 2 counts as two, so a collection must not replace it by one copy that counts once.
+#[test]
+fn collections_keep_the_durability_of_copies() {
+    for durabilities in [&[2, 1, 1][..], &[2, 2, 1, 1], &[1, 1, 2, 1]] {
+        let members: Vec<_> = durabilities.iter().map(|durability| ("", *durability)).collect();
+        let disks = labelled(&members, &Options { replicas: 2, ..options() });
+        let volume = open(&disks).expect("a new volume");
+        let blocks = volume.geometry().capacity / BLOCK;
+        let mut rng = Rng::new(1);
+        for n in 0..5 * blocks {
+            let offset = if n < blocks { n } else { rng.below(blocks) } * BLOCK;
+            let data = vec![mix(n) as u8; BLOCK as usize].into();
+            let written = execute(&volume, Io::Write { offset, data, durable: n % 17 == 0 });
+            written.unwrap_or_else(|error| panic!("{durabilities:?}, write {n}: {error}"));
+        }
+        let found = reconcile(&volume);
+        assert_eq!((found.moved_bytes, found.pending.len()), (0, 0), "{durabilities:?}: {found:?}");
+        is_sound(&volume);
+    }
+}
+
 /// Repairs take space only for a while, and leave the reserve of garbage collection alone.
 #[test]
 fn a_scrub_of_a_full_mirror_repairs_everything_and_leaves_space_for_writes() {
