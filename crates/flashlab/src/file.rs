@@ -100,6 +100,25 @@ pub(crate) fn check_not_input<P: AsRef<Path>>(
     }
 }
 
+/// Checks that `output` is none of the files that `words` name: the device arguments and fio's options of a command.
+pub(crate) fn check_not_read<'a>(
+    output: &Path,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let mut before = "";
+    let read = words.into_iter().filter(|word| std::mem::replace(&mut before, word) != "--output");
+    check_not_input(output, read.flat_map(files_in))
+}
+
+/// Returns the possible names of files in an argument: the argument itself, a profile with settings
+/// (`./card.toml:cycles=3000`), the values of settings (`sd/kingston:state=used.state`), and fio's `--read_iolog`.
+fn files_in(word: &str) -> Vec<&str> {
+    if word.starts_with('-') {
+        return word.trim_start_matches('-').strip_prefix("read_iolog=").into_iter().collect();
+    }
+    std::iter::once(word).chain(word.split([':', ',', '=', '+'])).collect()
+}
+
 /// Checks that files can be written to `folder`: the folder or its nearest existing ancestor accepts new files, and
 /// `folder` is not a file.
 pub(crate) fn check_output_folder(folder: &Path) -> Result<(), Failure> {

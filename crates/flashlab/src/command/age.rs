@@ -38,9 +38,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
-    jobs::check_outputs(&invocation, false)?;
+    let read: Vec<&str> = std::iter::once(&options.device).chain(&words).map(String::as_str).collect();
+    jobs::check_outputs(&invocation, false, &read)?;
     file::check_output(&to)?;
-    file::check_not_input(&to, &words)?;
+    // The state that the device begins with may be replaced by the state that it ends with.
+    let profile = options.device.split(':').next().unwrap_or_default();
+    file::check_not_input(&to, std::iter::once(profile).chain(words.iter().map(String::as_str)))?;
     jobs::print_state_origin(&device);
     progress::catch_interrupts();
     let (bench, before, reports) = {

@@ -71,8 +71,11 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
-    jobs::check_outputs(&invocation, true)?;
-    jobs::check_page(options.html.as_deref(), &options.fio)?;
+    let mut read: Vec<&str> =
+        std::iter::once(&options.device).chain(&options.fio).map(String::as_str).collect();
+    read.extend(options.against.as_deref().and_then(Path::to_str));
+    jobs::check_outputs(&invocation, true, &read)?;
+    jobs::check_page(options.html.as_deref(), &read)?;
     target.prepare(options, &setup, &invocation)?;
     let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
     let mut outcome = session.run_jobs(&settings)?;

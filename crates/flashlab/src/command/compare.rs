@@ -116,8 +116,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
-    jobs::check_outputs(&invocation, false)?;
-    jobs::check_page(options.html.as_deref(), fio)?;
+    let read: Vec<&str> = std::iter::once(&options.device).chain(&options.rest).map(String::as_str).collect();
+    jobs::check_outputs(&invocation, false, &read)?;
+    jobs::check_page(options.html.as_deref(), &read)?;
     progress::catch_interrupts();
     let compared = {
         let progress = progress::ProgressDisplay::new("compare");

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// The second result.
     b: PathBuf,
     /// Figures that differ by at most PERCENT of the first result count as equal.
-    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = percent)]
+    #[arg(long, allow_negative_numbers = true, value_name = "PERCENT", default_value = "0", value_parser = percent)]
     tolerance: f64,
     /// Format of the output.
     #[arg(long, value_enum, default_value_t = Format::Table)]

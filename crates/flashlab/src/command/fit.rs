@@ -53,7 +53,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Error of the model in per cent, for effects that it leaves out; it adds to the deviation of each cell.
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.5)]
+    #[arg(long, allow_negative_numbers = true, value_name = "PERCENT", default_value_t = 1.5)]
     floor: f64,
     /// Seed of the search and of the medium.
     #[arg(long, default_value_t = 1, value_name = "N")]

@@ -170,11 +170,12 @@ pub(crate) fn argument_without_state(device: &Device) -> String {
     format!("{name}:{keys}")
 }
 
-/// Checks, before anything runs, that all result files that the jobs name can be written. `logs` includes the jobs'
-/// logs.
-pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), Failure> {
+/// Checks, before anything runs, that all result files that the jobs name can be written, and that the output is none of
+/// the files that `words` name. `logs` includes the jobs' logs.
+pub(crate) fn check_outputs(invocation: &Invocation, logs: bool, words: &[&str]) -> Result<(), Failure> {
     if let Some(path) = &invocation.output {
         file::check_output(Path::new(path))?;
+        file::check_not_read(Path::new(path), words.iter().copied())?;
     }
     for job in invocation.jobs.iter().filter(|_| logs) {
         let named = [(&job.write_bw_log, "bw"), (&job.write_lat_log, "lat"), (&job.write_iops_log, "iops")];
@@ -188,11 +189,11 @@ pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), F
     Ok(())
 }
 
-/// Checks that the page can be written and is none of the job files among `words`.
-pub(crate) fn check_page(page: Option<&Path>, words: &[String]) -> Result<(), Failure> {
+/// Checks that the page can be written and is none of the files that `words` name.
+pub(crate) fn check_page(page: Option<&Path>, words: &[&str]) -> Result<(), Failure> {
     let Some(page) = page else { return Ok(()) };
     file::check_output(page)?;
-    file::check_not_input(page, words)
+    file::check_not_read(page, words.iter().copied())
 }
 
 /// Returns an error if the user asks for a format of fio's output and the command prints no such output.

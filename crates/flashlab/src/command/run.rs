@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Name of the experiment, from the list of `flashlab experiments`, or a folder with an experiment: `./mine`.
     experiment: String,
     /// Seed of the medium, which draws a factor for each erase block.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// For an endurance experiment: a job file, a recording or an iolog that replaces the experiment's own workload.
     #[arg(long, value_name = "FILE")]
@@ -144,7 +144,12 @@ impl Options {
         if let Some(folder) = &self.csv {
             file::check_output_folder(folder)?;
         }
-        if self.no_html { Ok(()) } else { file::check_output(&self.page(name)) }
+        if self.no_html {
+            return Ok(());
+        }
+        let page = self.page(name);
+        file::check_output(&page)?;
+        file::check_not_read(&page, self.job.iter().chain(&self.devices).map(String::as_str))
     }
 
     /// Returns the given options that belong to live experiments alone.

@@ -52,7 +52,7 @@ impl Replayed<'_> {
         let kinds = self.kinds().map(|(name, kind)| (name, &kind.histogram));
         for (name, latencies) in kinds.into_iter().chain([operations]).filter(|(_, l)| l.count() > 0) {
             let mean = Duration::from_ns(latencies.mean_ns() as u64).to_string();
-            let [p50, p99, p999] = PERCENTILES.map(|(percent, _)| latencies.percentile(percent).to_string());
+            let [p50, p99, p999] = PERCENTILES.map(|(percent, _)| percentile(latencies, percent).to_string());
             let (count, max) = (latencies.count().to_string(), latencies.max().to_string());
             rows.push([name.into(), count, mean, p50, p99, p999, max]);
         }
@@ -102,8 +102,13 @@ impl Replayed<'_> {
     }
 }
 
+/// Returns a percentile. The histogram knows it up to a bin, whose end may lie above the maximum.
+fn percentile(of: &Histogram, percent: f64) -> Duration {
+    of.percentile(percent).min(of.max())
+}
+
 fn latencies(of: &Histogram) -> Value {
-    let at = |(percent, name): (f64, &str)| (name.to_owned(), of.percentile(percent).as_ns().into());
+    let at = |(percent, name): (f64, &str)| (name.to_owned(), percentile(of, percent).as_ns().into());
     json!({
         "count": of.count(),
         "mean_ns": of.mean_ns(),

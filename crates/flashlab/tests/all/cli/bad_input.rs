@@ -334,6 +334,8 @@ fn no_output_replaces_a_file_that_the_command_reads() {
     std::os::unix::fs::symlink("job.fio", folder.path("link")).expect("it is new");
     let result = folder.line("bench sd/kingston --output-format=json --output=run.json job.fio");
     assert_eq!(result.code, Some(0), "{}", result.err);
+    assert_eq!(folder.line("age sd/kingston job.fio --to used.state").code, Some(0));
+    folder.put("mine.toml", include_str!("../../../../../profiles/sd/kingston.toml"));
     let names = folder.names();
     let before: Vec<_> = names.iter().map(|name| std::fs::read(folder.path(name)).expect(name)).collect();
     for (line, output) in [
@@ -343,6 +345,14 @@ fn no_output_replaces_a_file_that_the_command_reads() {
         ("bench --html link sd/kingston job.fio", "link"),
         ("compare --html ./job.fio sd/kingston job.fio", "./job.fio"),
         ("diff --html run.json run.json run.json", "run.json"),
+        ("bench --html mine.toml ./mine.toml job.fio", "mine.toml"),
+        ("bench --html used.state sd/kingston:state=used.state job.fio", "used.state"),
+        ("bench sd/kingston job.fio --output=job.fio", "job.fio"),
+        ("bench ./mine.toml job.fio --output mine.toml", "mine.toml"),
+        ("bench --against run.json --html run.json sd/kingston job.fio", "run.json"),
+        ("compare --html mine.toml ./mine.toml sd/kingston job.fio", "mine.toml"),
+        ("age ./mine.toml:cycles=100 job.fio --to mine.toml", "mine.toml"),
+        ("run endurance --devices ./mine.toml:cycles=3000 --html mine.toml", "mine.toml"),
         ("fit cells.csv --host raspberry-pi-4 --to cells.csv", "cells.csv"),
         ("probe disk.img --to disk.img", "disk.img"),
         ("measure disk.img --to disk.img", "disk.img"),
