@@ -103,7 +103,7 @@ impl Inner {
                     return Ok(());
                 }
                 // Without a limit, data could move to and fro between members that are nearly full.
-                if balances < self.members.len() {
+                if balances < self.members.len() && !is_storing {
                     match self.balance(cx, &mut take).await? {
                         Balanced::Taken => return Ok(()),
                         Balanced::Moved => {
