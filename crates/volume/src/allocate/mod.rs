@@ -249,7 +249,7 @@ impl Allocator {
     }
 
     /// Returns the members with room for new data, and those without, of the members that take data.
-    pub(crate) fn roomy_and_crowded(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn split_by_room(&self) -> (Vec<u8>, Vec<u8>) {
         let takes = |member: &MemberSpace| member.writable && member.durability > 0;
         let members = self.members.iter().zip(0u8..).filter(|(member, _)| takes(member));
         let (roomy, crowded): (Vec<_>, Vec<_>) =

@@ -111,8 +111,6 @@ impl Inner {
                             (purpose, tried) = (MovePurpose::Collect, BTreeSet::new());
                             continue;
                         }
-                        // A request may have freed space meanwhile.
-                        Balanced::Nothing if take()? || self.release(cx).await? && take()? => return Ok(()),
                         Balanced::Nothing => {}
                     }
                 }
@@ -144,14 +142,7 @@ impl Inner {
                     {
                         continue;
                     }
-                    for extent in extents {
-                        match self.move_extent(cx, &extent, *victim, purpose).await? {
-                            Moved::Failed(error) => return Err(error),
-                            Moved::Unreadable => self.lock().set_stuck(*victim),
-                            Moved::Done | Moved::Poisoned | Moved::NoSpace => {}
-                        }
-                    }
-                    let _ = self.release(cx).await?;
+                    self.empty(cx, *victim, extents, purpose).await?;
                     is_taken = is_taken || take()?;
                     if is_taken && has_enough() {
                         return Ok(());
@@ -164,9 +155,26 @@ impl Inner {
         }
     }
 
+    /// Moves the copies of extents out of a bucket, and commits, so that the bucket is free if none stays.
+    async fn empty(
+        &self,
+        cx: &Context,
+        bucket: (u8, u32),
+        extents: Vec<Extent>,
+        purpose: MovePurpose,
+    ) -> Result<(), IoError> {
+        for extent in extents {
+            match self.move_extent(cx, &extent, bucket, purpose).await? {
+                Moved::Failed(error) => return Err(error),
+                Moved::Unreadable => self.lock().set_stuck(bucket),
+                Moved::Done | Moved::Poisoned | Moved::NoSpace => {}
+            }
+        }
+        self.release(cx).await.map(drop)
+    }
+
     /// Moves some data from members that are full to members with room, until `take` succeeds. If copies need several members,
-    /// those that fill up first would otherwise end the writes, although others have room. Returns true if a collection may free
-    /// space now, or if `take` has succeeded.
+    /// those that fill up first would otherwise end the writes, although others have room.
     async fn balance(
         &self,
         cx: &Context,
@@ -174,10 +182,10 @@ impl Inner {
     ) -> Result<Balanced, IoError> {
         let (mut tried, mut moved) = (BTreeSet::new(), 0);
         // A collection frees a bucket of what this leaves, even if each bucket keeps data that cannot move.
-        while moved < 2 * self.layout.bucket_blocks() && tried.len() < VICTIMS_MAX {
+        'balance: while moved < 2 * self.layout.bucket_blocks() && tried.len() < VICTIMS_MAX {
             let victims = {
                 let allocator = &self.lock().allocator;
-                let (roomy, crowded) = allocator.roomy_and_crowded();
+                let (roomy, crowded) = allocator.split_by_room();
                 let is_tried = |member, bucket| tried.contains(&(member, bucket));
                 if roomy.is_empty() { Vec::new() } else { allocator.occupied(PASS_MIN, &crowded, &is_tried) }
             };
@@ -188,7 +196,7 @@ impl Inner {
             for victim in victims {
                 tried.insert(victim);
                 for extent in residents.remove(&victim).unwrap_or_default() {
-                    let (roomy, _) = self.lock().allocator.roomy_and_crowded();
+                    let (roomy, _) = self.lock().allocator.split_by_room();
                     let pointers = extent.pointers();
                     let is_free =
                         |n: &u8| pointers.iter().all(|pointer| pointer.cached || pointer.member != *n);
@@ -204,11 +212,16 @@ impl Inner {
                     return Ok(Balanced::Taken);
                 }
                 if self.lacking_for_checkpoint().await.0 > 0 {
-                    return Ok(if moved > 0 { Balanced::Moved } else { Balanced::Nothing });
+                    break 'balance;
                 }
             }
         }
-        Ok(if moved > 0 { Balanced::Moved } else { Balanced::Nothing })
+        // If nothing moved, a request may still have freed space meanwhile.
+        Ok(match moved {
+            0 if take()? || self.release(cx).await? && take()? => Balanced::Taken,
+            0 => Balanced::Nothing,
+            _ => Balanced::Moved,
+        })
     }
 
     /// Makes space for a copy of an extent that replaces the one on a member. Returns false if there is none.
