@@ -5,6 +5,7 @@ mod log_structured;
 mod map_cache;
 mod mapped_granules;
 mod medium;
+mod placement;
 mod refinements;
 mod rewrite_units;
 mod sequential_streams;

@@ -114,12 +114,6 @@ impl RewriteUnits {
         }
     }
 
-    /// Returns true if the granule at byte `offset` is mapped.
-    #[inline]
-    pub fn is_mapped(&self, offset: u64) -> bool {
-        self.mapped.contains(offset)
-    }
-
     /// Returns the form of the map unit at byte `offset`, and the erase block of its last write.
     #[inline]
     pub fn form_and_block(&self, offset: u64) -> (Form, u32) {
@@ -478,7 +472,7 @@ mod tests {
             s.write(3 * UNIT..3 * UNIT + GRANULE, 0);
             s.write(8 * UNIT..8 * UNIT + GRANULE, 0);
             s.trim(8 * UNIT..s.capacity);
-            assert!(!s.open.iter().any(|o| o.rewrite_unit == 8) && !s.is_mapped(8 * UNIT));
+            assert!(!s.open.iter().any(|o| o.rewrite_unit == 8) && !s.mapped().contains(8 * UNIT));
         }
     }
 
@@ -487,7 +481,7 @@ mod tests {
         let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         s.trim(UNIT..2 * UNIT);
-        assert!(!s.is_mapped(UNIT) && s.is_mapped(0) && s.is_mapped(2 * UNIT));
+        assert!(!s.mapped().contains(UNIT) && s.mapped().contains(0) && s.mapped().contains(2 * UNIT));
         assert_eq!(s.write(UNIT + GRANULE..UNIT + 2 * GRANULE, 0), Copies::default());
     }
 
@@ -532,7 +526,7 @@ mod tests {
                 prop_assert!(s.open_count() <= 2);
             }
             for (granule, &mapped) in reference.iter().enumerate() {
-                prop_assert_eq!(s.is_mapped(granule as u64 * GRANULE), mapped);
+                prop_assert_eq!(s.mapped().contains(granule as u64 * GRANULE), mapped);
             }
         }
     }

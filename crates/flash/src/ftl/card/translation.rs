@@ -6,8 +6,9 @@
 //! in one block (and its log block). Otherwise blocks are filled in write order, and invalid data is garbage collected.
 
 use super::log_blocks::LogBlocks;
-use super::log_structured::{LogStructured, Stream};
+use super::log_structured::LogStructured;
 use super::medium::{Medium, Run, Work};
+use super::placement::Placement;
 use super::refinements::{Commit, LayerRefinements, RefinementState};
 use super::sequential_streams::SequentialStreams;
 use super::small_writes::SmallArea;
@@ -24,16 +25,6 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a map entry.
 const ENTRY: u64 = 4;
-
-/// Placement of data in erase blocks.
-#[allow(clippy::large_enum_variant, reason = "a card has one, which stays where it is")]
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Placement {
-    /// Each rewrite unit is in an erase block of its own.
-    BlockMapped(LogBlocks),
-    /// Erase blocks are filled in write order.
-    LogStructured { rewrite_units: RewriteUnits, log: LogStructured },
-}
 
 /// The translation layer of a card, with its array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -150,17 +141,14 @@ impl Translation {
     }
     /// Prefetches the state of `offset`.
     pub fn prefetch(&self, offset: u64) {
-        match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.prefetch(offset),
-            Placement::LogStructured { rewrite_units, .. } => rewrite_units.prefetch(offset),
-        }
+        self.placement.prefetch(offset);
     }
 
     /// Looks up the data at `offset`; returns the time to load the missing map pages. Each load is a read of the array.
     #[inline]
     pub fn look_up(&mut self, offset: u64) -> Duration {
         let Some(cache) = &mut self.map_cache else { return Duration::ZERO };
-        let (form, block) = form_and_block(&self.placement, offset);
+        let (form, block) = self.placement.form_and_block(offset);
         let unit_page = MapPage(self.unit_map_page.index(offset) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
@@ -182,26 +170,20 @@ impl Translation {
         if self.refined.small.as_ref().is_some_and(|area| area.contains(offset)) {
             return true;
         }
-        match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.mapped.contains(offset),
-            Placement::LogStructured { rewrite_units, .. } => rewrite_units.is_mapped(offset),
-        }
+        self.placement.mapped().contains(offset)
     }
 
     /// Returns the number of consecutive mapped granules at the beginning of `range`, which must begin at a granule
     /// boundary. Counts whole granules only.
     #[inline]
     pub fn mapped_run(&self, range: Range<u64>) -> u64 {
-        match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.mapped.run(range),
-            Placement::LogStructured { rewrite_units, .. } => rewrite_units.mapped().run(range),
-        }
+        self.placement.mapped().run(range)
     }
 
     /// Returns the time from a look-up to the first byte of the granule at `offset`.
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
-        let (_, block) = form_and_block(&self.placement, offset);
+        let (_, block) = self.placement.form_and_block(offset);
         self.medium.factor(EraseBlock::new(block)).of(self.medium.nand.t_read)
     }
 
@@ -220,7 +202,7 @@ impl Translation {
         if self.refinements.t_switch.is_some() {
             self.work.merge = self.switch(&range);
         }
-        self.place(&range)?;
+        self.placement.write(&range, &mut self.medium, &mut self.work)?;
         if let Some(area) = &mut self.refined.small {
             area.remove(&range);
         }
@@ -269,39 +251,13 @@ impl Translation {
             let start = offset - offset % self.mapping.rewrite_unit;
             let unit = start..(start + self.mapping.rewrite_unit).min(self.capacity);
             let moved = area.joined_ranges(&unit);
-            time += self.fold(&moved)?;
+            self.work.clear();
+            time += self.placement.fold(&moved, &mut self.medium, &mut self.work)?;
             if let Some(area) = &mut self.refined.small {
                 area.remove(&unit);
             }
         }
         Ok(time)
-    }
-
-    /// Writes `moved`, data of one rewrite unit from the area for small writes, to its place. Returns the time.
-    fn fold(&mut self, moved: &[Range<u64>]) -> Result<Duration, ReadOnly> {
-        let (medium, work) = (&mut self.medium, &mut self.work);
-        work.clear();
-        let bytes: u64 = moved.iter().map(|range| range.end - range.start).sum();
-        medium.counters.fold_bytes += bytes;
-        match &mut self.placement {
-            Placement::BlockMapped(log_blocks) => {
-                for range in moved {
-                    log_blocks.write(range, medium, work)?;
-                }
-                Ok(medium.stream(bytes) + work.time())
-            }
-            Placement::LogStructured { rewrite_units, log } => {
-                if let Some(bytes) = medium.collect_step {
-                    work.merge += log.collect_step(bytes, medium);
-                }
-                let folded = fold_log_structured(rewrite_units, log, moved, medium, work);
-                if folded.is_err() {
-                    let is_stored = |offset| log.is_stored(offset);
-                    moved.iter().for_each(|range| rewrite_units.write_failed(range, is_stored));
-                }
-                Ok(work.time() + folded?)
-            }
-        }
     }
 
     /// Returns the time to switch to the rewrite unit of `range`. The time is zero if the write continues the previous
@@ -313,22 +269,6 @@ impl Translation {
             range.start == previous_end || range.start / unit == previous_end.saturating_sub(1) / unit;
         let whole = range.start.is_multiple_of(unit) && range.end.is_multiple_of(unit);
         if stays || whole { Duration::ZERO } else { self.refinements.t_switch.unwrap_or_default() }
-    }
-
-    /// Writes `range` to its place outside the area for small writes, and adds the operations to `work`.
-    fn place(&mut self, range: &Range<u64>) -> Result<(), ReadOnly> {
-        let (medium, work) = (&mut self.medium, &mut self.work);
-        match &mut self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.write(range, medium, work)?,
-            Placement::LogStructured { rewrite_units, log } => {
-                if let Some(bytes) = medium.collect_step {
-                    work.merge += log.collect_step(bytes, medium);
-                }
-                write_log_structured(rewrite_units, log, range, medium, work)
-                    .inspect_err(|_| rewrite_units.write_failed(range, |offset| log.is_stored(offset)))?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the times that follow the last program of the last write, which wrote `range`. The map part is
@@ -366,11 +306,7 @@ impl Translation {
 
     /// Returns the time to write map pages without data.
     pub fn t_commit(&self) -> Duration {
-        let block = match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.latest_block(),
-            Placement::LogStructured { log, .. } => log.last_block(),
-        };
-        self.medium.factor(EraseBlock::new(block)).of(self.mapping.t_commit)
+        self.medium.factor(EraseBlock::new(self.placement.last_block())).of(self.mapping.t_commit)
     }
 
     /// Returns the time to read the old content of granules that `range` overwrites only in part; zero if the ends are
@@ -422,15 +358,7 @@ impl Translation {
             let start = range.start.next_multiple_of(granule);
             area.remove(&(start..(range.end - range.end % granule).max(start)));
         }
-        match &mut self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.trim(&range, &mut self.medium),
-            Placement::LogStructured { rewrite_units, log } => {
-                rewrite_units.trim(range.clone());
-                let granule = self.granule.bytes();
-                let start = range.start.next_multiple_of(granule);
-                log.trim(&(start..(range.end - range.end % granule).max(start)), &mut self.medium);
-            }
-        }
+        self.placement.trim(&range, self.granule.bytes(), &mut self.medium);
     }
 
     /// Counts `bytes` that the host wrote and that never reach the layer, because a cache overwrote them.
@@ -446,18 +374,10 @@ impl Translation {
     pub fn mapped_bytes(&self, range: &Range<u64>) -> u64 {
         let in_area = self.refined.small.as_ref().map_or(0, |area| {
             // Data that is also mapped outside the area counts once.
-            let only_here = area.ranges(range).filter(|range| self.mapped_outside(range) == 0);
+            let only_here = area.ranges(range).filter(|range| self.placement.mapped().bytes(range) == 0);
             only_here.map(|range| range.end - range.start).sum()
         });
-        in_area + self.mapped_outside(range)
-    }
-
-    /// Returns the number of bytes in `range` that are mapped outside the area for small writes.
-    fn mapped_outside(&self, range: &Range<u64>) -> u64 {
-        match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.mapped.bytes(range),
-            Placement::LogStructured { rewrite_units, .. } => rewrite_units.mapped().bytes(range),
-        }
+        in_area + self.placement.mapped().bytes(range)
     }
 
     /// Restarts the controller after a power cycle: its memory is empty. Returns the time in which it finds the ends of
@@ -469,10 +389,7 @@ impl Translation {
         }
         self.granule_map_page_loaded = u64::MAX;
         self.streams.clear();
-        let open = match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.open_count() as u64,
-            Placement::LogStructured { log, .. } => log.open_count() as u64,
-        };
+        let open = self.placement.open_count() as u64;
         let pages = (self.medium.nand.erase_block / self.medium.nand.page).max(2);
         self.medium.nand.t_read * (1 + open * u64::from((pages - 1).ilog2() + 1))
     }
@@ -638,65 +555,6 @@ impl Ftl for Translation {
     }
     fn observe(&self, to: &mut dyn Observer) {
         Translation::observe(self, to);
-    }
-}
-
-/// Appends `range` to the log, with the copies that its rewrite units require.
-fn write_log_structured(
-    rewrite_units: &mut RewriteUnits,
-    log: &mut LogStructured,
-    range: &Range<u64>,
-    medium: &mut Medium,
-    work: &mut Work,
-) -> Result<(), ReadOnly> {
-    let stream = write_in_units(rewrite_units, log, range, medium, work)?;
-    log.write(stream, range, medium, work)
-}
-
-/// Appends `moved`, data of one rewrite unit from the area for small writes, to the log. Adds the copies that the unit
-/// requires to `work`, and returns the time of the rest.
-fn fold_log_structured(
-    rewrite_units: &mut RewriteUnits,
-    log: &mut LogStructured,
-    moved: &[Range<u64>],
-    medium: &mut Medium,
-    work: &mut Work,
-) -> Result<Duration, ReadOnly> {
-    let mut stream = Stream::Sequential;
-    for range in moved {
-        if write_in_units(rewrite_units, log, range, medium, work)? == Stream::Random {
-            stream = Stream::Random;
-        }
-    }
-    log.fold(stream, moved, medium)
-}
-
-/// Records a write of `range` in its rewrite units, and makes the copies that they require. Returns the stream to which
-/// its data belongs.
-fn write_in_units(
-    rewrite_units: &mut RewriteUnits,
-    log: &mut LogStructured,
-    range: &Range<u64>,
-    medium: &mut Medium,
-    work: &mut Work,
-) -> Result<Stream, ReadOnly> {
-    let copies = rewrite_units.write(range.clone(), log.last_block());
-    if copies.read_modify_write > 0 {
-        work.read_modify_write += log.copy(Stream::Random, rewrite_units.rewritten(), medium)?;
-        medium.counters.read_modify_write_bytes += copies.read_modify_write;
-    }
-    if copies.merge > 0 {
-        work.merge += log.copy(Stream::Sequential, rewrite_units.merged(), medium)?;
-        medium.counters.merge_bytes += copies.merge;
-    }
-    Ok(if rewrite_units.is_sequential() { Stream::Sequential } else { Stream::Random })
-}
-
-#[inline]
-fn form_and_block(placement: &Placement, offset: u64) -> (Form, u32) {
-    match placement {
-        Placement::BlockMapped(log_blocks) => (Form::Sequential, log_blocks.last_block(offset)),
-        Placement::LogStructured { rewrite_units, .. } => rewrite_units.form_and_block(offset),
     }
 }
 
