@@ -3,7 +3,7 @@
 use crate::number;
 use crate::terminal::{columns, wrapped};
 use flashlab_fit::estimate::{CellEstimate, NumberEstimate};
-use flashlab_lab::fitting::CardFit;
+use flashlab_lab::fitting::{Alternative, CardFit};
 
 /// Maximum number of further measurements that a table suggests.
 const NEXT_MAX: usize = 3;
@@ -93,7 +93,8 @@ pub(crate) fn cell_row(cell: &CellEstimate) -> [String; 5] {
 /// Returns the conclusions, one sentence each.
 pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     let estimate = &fit.estimate;
-    let mut sentences = estimate.contradictions.clone();
+    let mut sentences: Vec<String> = fit.alternatives.iter().map(|other| alternative(fit, other)).collect();
+    sentences.extend(estimate.contradictions.iter().cloned());
     if estimate.inflation > 1.2 {
         sentences.push(format!(
             "The model does not explain the cells within their deviations; the intervals are therefore {} times as wide.",
@@ -107,6 +108,20 @@ pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     sentences.extend(held.map(|held| format!("{} stays at {}: {}.", held.name, held.value, held.reason)));
     sentences.extend(fit.notes.iter().map(|note| format!("{note}.")));
     sentences
+}
+
+/// Returns the sentences on another typical card that explains the cells.
+fn alternative(fit: &CardFit, other: &Alternative) -> String {
+    format!(
+        "The measurements do not tell whether the card is like {} or like {}, which explains them too; the intervals \
+         hold for {} only. The two differ most in {}, which take {} or {}: measure them.",
+        fit.base,
+        other.base,
+        fit.base,
+        other.measurement,
+        number::duration_ns(other.latency_ns),
+        number::duration_ns(other.alternative_latency_ns)
+    )
 }
 
 /// Formats a quantity in a readable unit.

@@ -20,6 +20,8 @@ pub struct DirectionStats {
     pub asynchronous: bool,
     /// Runtime of the job in milliseconds, rounded up as in fio; 0 if the direction had no request.
     pub runtime_ms: u64,
+    /// Exact runtime of the job; 0 if the direction had no request.
+    pub runtime: Duration,
     /// KiB/s in each window of 500 ms (or of `log_avg_msec` with `write_bw_log`).
     pub bandwidth: Samples,
     /// Requests a second, in the same windows.
@@ -112,11 +114,11 @@ impl DirectionStats {
     pub fn mechanism_ns(&self, mechanism: Mechanism) -> u64 {
         self.spent_ns[mechanism as usize]
     }
-    /// Returns bytes a second over the runtime, rounded down.
+    /// Returns bytes a second over the runtime in milliseconds, rounded down, as fio prints it.
     pub fn bytes_per_second(&self) -> u64 {
         per_second(self.io_bytes, self.runtime_ms)
     }
-    /// Returns requests a second over the runtime.
+    /// Returns requests a second over the runtime in milliseconds, as fio prints it.
     pub fn requests_per_second(&self) -> f64 {
         if self.runtime_ms == 0 { 0.0 } else { 1_000.0 * self.total_ios() as f64 / self.runtime_ms as f64 }
     }
@@ -133,6 +135,7 @@ impl DirectionStats {
         self.clat.merge(&other.clat);
         self.asynchronous |= other.asynchronous;
         self.runtime_ms = self.runtime_ms.max(other.runtime_ms);
+        self.runtime = self.runtime.max(other.runtime);
         self.bandwidth.add_parallel(&other.bandwidth);
         self.iops.add_parallel(&other.iops);
         merge_timelines(&mut self.timeline, &other.timeline);
@@ -268,17 +271,18 @@ impl JobStats {
         let logs = std::mem::take(&mut self.logs);
         let before = self.directions.each_ref().map(|way| {
             let timeline = way.timeline.clone().filter(|_| way.total_ios() > 0);
-            (way.runtime_ms, way.bandwidth, way.iops, timeline)
+            (way.runtime_ms, way.runtime, way.bandwidth, way.iops, timeline)
         });
         let syncs = self.sync_timeline.clone().filter(|_| self.sync.count() > 0);
         self.merge(later);
         if syncs.is_some() {
             self.sync_timeline = syncs;
         }
-        for ((way, (runtime_ms, bandwidth, iops, timeline)), later) in
+        for ((way, (runtime_ms, runtime, bandwidth, iops, timeline)), later) in
             self.directions.iter_mut().zip(before).zip(&later.directions)
         {
             way.runtime_ms = runtime_ms + later.runtime_ms;
+            way.runtime = runtime + later.runtime;
             if bandwidth.count() > 0 {
                 (way.bandwidth, way.iops) = (bandwidth, iops);
             }

@@ -301,7 +301,8 @@ impl Recorder {
     pub(super) fn finished(&mut self, at: Instant) {
         // A window that ends with the job is complete.
         self.sample(at + Duration::from_ns(1));
-        let ran = at.saturating_since(self.began).as_ns();
+        let runtime = at.saturating_since(self.began);
+        let ran = runtime.as_ns();
         let submitted = self.submits.take();
         self.count_submits(submitted);
         if let Some((size, _)) = self.completes.take() {
@@ -319,6 +320,7 @@ impl Recorder {
         }
         for direction in stats.directions.iter_mut().filter(|d| d.total_ios() > 0) {
             direction.runtime_ms = ran.div_ceil(1_000_000);
+            direction.runtime = runtime;
         }
         stats.job_runtime_ms = ran / 1_000_000;
         stats.finished = at;

@@ -14,8 +14,6 @@ pub(super) const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 const STEP_MAX: f64 = 1.5;
 /// Fall of chi-squared at which the search ends.
 const FALL_MIN: f64 = 2e-3;
-/// Distances, in steps from the best value of a stepped number, of the neighbours that the search tries.
-const NEIGHBOURS: [i32; 8] = [-4, -3, -2, -1, 1, 2, 3, 4];
 /// Number of rounds of the search over these neighbours.
 pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
@@ -80,6 +78,10 @@ impl Local {
 
 /// The derivatives of the candidates in units of their deviations: one row per candidate, in the order of the problem.
 pub(super) type CandidateRows = Vec<Option<Vec<f64>>>;
+
+/// For each number the minima over the other numbers at its neighbouring values, in ascending order; none for a number
+/// that is not coarse.
+pub(super) struct Neighbours(pub(super) Vec<Vec<Point>>);
 
 /// A search and the count of its evaluations.
 pub(super) struct Descent<'a> {
@@ -156,33 +158,47 @@ impl<'a> Descent<'a> {
         points.truncate(self.problem.settings.followed.max(1));
         let found = points
             .into_iter()
-            .map(|point| self.descend(point))
+            .map(|point| self.descend(point, None))
             .reduce(|best, other| if other.chi2 < best.chi2 { other } else { best });
         let found = found.ok_or(FitError::Forward { message: reason })?;
-        let best = self.try_neighbours(found, neighbour_rounds);
-        Ok(if neighbour_rounds < NEIGHBOUR_ROUNDS { best } else { self.descend_from_neighbours(best) })
+        Ok(self.try_neighbours(found, neighbour_rounds))
     }
 
-    /// Descends from the powers of two next to the best ones, since the other numbers may have to move far before a
-    /// neighbour is better.
-    fn descend_from_neighbours(&mut self, mut best: Point) -> Point {
+    /// Returns the best minimum, compared with those of its neighbours if all rounds were asked for.
+    pub(super) fn minimum(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
+        let best = self.search(neighbour_rounds)?;
+        Ok(if neighbour_rounds < NEIGHBOUR_ROUNDS { best } else { self.compare_neighbours(best).0 })
+    }
+
+    /// Compares `best` with the minima over the other numbers at the neighbouring values of each coarse number. The other
+    /// numbers may have to move far before a neighbour is better, so derivatives at the best point do not show this.
+    /// Returns the best point of all, with the minima around it.
+    pub(super) fn compare_neighbours(&mut self, mut best: Point) -> (Point, Neighbours) {
         let numbers = &self.problem.numbers;
-        let powers = (0..numbers.len()).filter(|k| numbers[*k].scale == Scale::PowersOfTwo);
-        for k in powers {
-            for steps in [-1, 1] {
-                while let Some(value) = numbers[k].neighbour(numbers[k].rounded(best.at[k]), steps) {
-                    let mut at = best.at.clone();
-                    at[k] = Number::coordinate(value);
-                    let Some(point) = self.points(vec![at]).pop().flatten() else { break };
-                    let found = self.descend(point);
-                    if found.chi2 > best.chi2 - FALL_MIN * (1.0 + best.chi2) {
-                        break;
+        'better: loop {
+            let mut minima = vec![Vec::new(); numbers.len()];
+            for k in (0..numbers.len()).filter(|k| numbers[*k].is_coarse(best.at[*k])) {
+                for value in numbers[k].neighbours(numbers[k].rounded(best.at[k])) {
+                    let Some(minimum) = self.minimum_at(&best, k, Number::coordinate(value)) else {
+                        continue;
+                    };
+                    if minimum.chi2 < best.chi2 - FALL_MIN * (1.0 + best.chi2) {
+                        best = self.descend(minimum, None);
+                        continue 'better;
                     }
-                    best = found;
+                    minima[k].push(minimum);
                 }
             }
+            return (best, Neighbours(minima));
         }
-        best
+    }
+
+    /// Returns the minimum over the other numbers with number `k` at `coordinate`; `None` if the model cannot run there.
+    fn minimum_at(&mut self, best: &Point, k: usize, coordinate: f64) -> Option<Point> {
+        let mut at = best.at.clone();
+        at[k] = coordinate;
+        let point = self.points(vec![at]).pop().flatten()?;
+        Some(self.descend(point, Some(k)))
     }
 
     /// Tries the neighbouring values of stepped numbers, and descends from the best. Derivatives miss a minimum that
@@ -194,12 +210,12 @@ impl<'a> Descent<'a> {
             if stepped.is_empty() {
                 break;
             }
-            let jacobian = self.jacobian(&best);
+            let jacobian = self.jacobian(&best, None);
             let mut batch = Vec::new();
             for k in &stepped {
                 let number = &self.problem.numbers[*k];
                 let here = number.rounded(best.at[*k]);
-                for value in NEIGHBOURS.iter().filter_map(|steps| number.neighbour(here, *steps)) {
+                for value in number.neighbours(here) {
                     let coordinate = Number::coordinate(value);
                     batch.push(self.others_moved(&best, &jacobian, *k, coordinate));
                     // The derivatives do not hold across a jump of the model, so also try the point at which the other
@@ -216,7 +232,7 @@ impl<'a> Descent<'a> {
             if lower.chi2 > best.chi2 - FALL_MIN * (1.0 + best.chi2) {
                 break;
             }
-            best = self.descend(lower);
+            best = self.descend(lower, None);
         }
         best
     }
@@ -267,11 +283,11 @@ impl<'a> Descent<'a> {
         starts
     }
 
-    /// Descends from a point to a minimum of chi-squared.
-    fn descend(&mut self, mut point: Point) -> Point {
+    /// Descends from a point to a minimum of chi-squared, over all numbers but `held`.
+    fn descend(&mut self, mut point: Point, held: Option<usize>) -> Point {
         let mut damping: Option<f64> = None;
         for _ in 0..self.problem.settings.iterations_max {
-            let jacobian = self.jacobian(&point);
+            let jacobian = self.jacobian(&point, held);
             let n = self.problem.numbers.len();
             let products = gram(&jacobian, n);
             let largest = (0..n).map(|k| products[k][k]).fold(1e-9, f64::max);
@@ -341,16 +357,27 @@ impl<'a> Descent<'a> {
         point.at.iter().zip(&fixed).map(|(at, step)| at + step.unwrap_or(0.0)).collect()
     }
 
-    /// Returns the derivatives of the residuals by one-sided differences.
-    pub(super) fn jacobian(&mut self, point: &Point) -> Vec<Vec<f64>> {
-        let (ends, steps) = self.differences(point, 1.0);
+    /// Returns the derivatives of the residuals by one-sided differences. They are 0 for the number `held`, so that no
+    /// step moves it.
+    pub(super) fn jacobian(&mut self, point: &Point, held: Option<usize>) -> Vec<Vec<f64>> {
+        let (mut ends, mut steps) = self.differences(point, 1.0);
+        if let Some(k) = held {
+            ends.remove(k);
+            steps.remove(k);
+        }
         let moved = self.points(ends);
-        let column = |k: usize, cell: usize| match &moved[k] {
-            Some(moved) => (moved.residuals[cell] - point.residuals[cell]) / steps[k],
+        let slope = |cell: usize, (moved, step): (&Option<Point>, &f64)| match moved {
+            Some(moved) => (moved.residuals[cell] - point.residuals[cell]) / step,
             None => 0.0,
         };
-        let n = steps.len();
-        (0..point.residuals.len()).map(|cell| (0..n).map(|k| column(k, cell)).collect()).collect()
+        let row = |cell: usize| {
+            let mut row: Vec<f64> = moved.iter().zip(&steps).map(|end| slope(cell, end)).collect();
+            if let Some(k) = held {
+                row.insert(k, 0.0);
+            }
+            row
+        };
+        (0..point.residuals.len()).map(row).collect()
     }
 
     /// Returns one point for each number, in which this number is one step away from `point`, and the signed steps.

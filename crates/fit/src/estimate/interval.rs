@@ -9,9 +9,9 @@
 //! the other numbers holds it fixed, and then extends these intervals over its neighbouring values that the cells still
 //! permit.
 
-use super::descent::{Descent, Local, Point};
+use super::descent::{Descent, Local, Neighbours, Point};
 use super::matrix::{dot, gram, inverse, solve, transposed_times};
-use super::problem::{Number, Scale};
+use super::problem::{NEIGHBOURS, Number, Problem, Scale};
 use super::{CHI2_RISE, DETERMINED_SHARE, Determined};
 
 /// Rounds of refinement.
@@ -77,6 +77,7 @@ pub(super) fn intervals(
     descent: &mut Descent<'_>,
     best: &Point,
     local: &Local,
+    neighbours: &Neighbours,
     inflation: f64,
 ) -> Vec<Interval> {
     let target = CHI2_RISE * inflation * inflation;
@@ -111,7 +112,7 @@ pub(super) fn intervals(
     let mut found: Vec<Interval> = ends.chunks(2).map(|pair| interval(pair, best)).collect();
     for k in 0..found.len() {
         if descent.problem.numbers[k].is_coarse(best.at[k]) {
-            permit_neighbours(descent, best, local, k, target, &mut found);
+            permit_neighbours(descent.problem, best, local, (k, &neighbours.0[k]), target, &mut found);
         }
     }
     for (interval, number) in found.iter_mut().zip(&descent.problem.numbers) {
@@ -134,49 +135,32 @@ fn interval(pair: &[End], best: &Point) -> Interval {
     }
 }
 
-/// Number of values on each side that [`permit_neighbours`] tries.
-const NEIGHBOURS: i32 = 4;
-
-/// Extends the intervals over the values of number `k` that the cells permit.
+/// Extends the intervals over the values of number `k` that the cells permit: those of `minima`, the minima over the other
+/// numbers at its neighbouring values, that explain the cells well enough.
 fn permit_neighbours(
-    descent: &mut Descent<'_>,
+    problem: &Problem<'_>,
     best: &Point,
     local: &Local,
-    k: usize,
+    (k, minima): (usize, &[Point]),
     target: f64,
     found: &mut [Interval],
 ) {
-    let number = &descent.problem.numbers[k];
+    let number = &problem.numbers[k];
     let here = number.rounded(best.at[k]);
-    let values = (-NEIGHBOURS..=NEIGHBOURS).filter(|n| *n != 0);
-    let values = values.filter_map(|steps| number.neighbour(here, steps));
-    let coordinates: Vec<f64> = values.map(Number::coordinate).collect();
-    let moved = |from: &Point, coordinate| descent.others_moved(from, &local.jacobian, k, coordinate);
-    let first: Vec<Vec<f64>> = coordinates.iter().map(|c| moved(best, *c)).collect();
-    let points = descent.points(first);
-    let second = points.iter().zip(&coordinates);
-    let second: Vec<Vec<f64>> = second
-        .map(|(point, c)| descent.others_moved(point.as_ref().unwrap_or(best), &local.jacobian, k, *c))
-        .collect();
-    let again = descent.points(second);
     let mut information = local.information.clone();
     information.iter_mut().for_each(|row| row[k] = 0.0);
     information[k].fill(0.0);
     information[k][k] = 1.0;
     let conditional = inverse(&information);
     let (mut least, mut most) = (best.at[k], best.at[k]);
-    for pair in points.into_iter().zip(again) {
-        let Some(point) = [pair.0, pair.1].into_iter().flatten().min_by(|a, b| a.chi2.total_cmp(&b.chi2))
-        else {
-            continue;
-        };
+    for point in minima {
         let room = target - (point.chi2 - best.chi2);
         if room <= 0.0 {
             continue;
         }
         (least, most) = (least.min(point.at[k]), most.max(point.at[k]));
         for (i, interval) in found.iter_mut().enumerate().filter(|(i, _)| *i != k) {
-            let (low, high) = descent.problem.numbers[i].limits();
+            let (low, high) = problem.numbers[i].limits();
             let half = (room * conditional[i][i]).sqrt();
             interval.low = interval.low.min((point.at[i] - half).max(low));
             interval.high = interval.high.max((point.at[i] + half).min(high));

@@ -179,25 +179,41 @@ pub struct Minimum {
 }
 
 /// Searches for the minimum of chi-squared alone, to compare models. This takes a fraction of the evaluations of
-/// [`estimate`]. `neighbour_rounds` is the number of rounds over the neighbours of stepped numbers.
+/// [`estimate`]. `neighbour_rounds` is the number of rounds over the neighbours of stepped numbers, at most 4. With all
+/// four, the minima at the neighbours of coarse numbers are compared too.
 pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
-    let best = descent.search(neighbour_rounds)?;
+    let best = descent.minimum(neighbour_rounds)?;
     Ok(Minimum::at(problem, &best, descent.evaluations))
 }
 
-/// Searches for the minimum of chi-squared. Returns the part of chi-squared that comes from the cells that the numbers
-/// affect, and the count of these cells. The residual of a cell that no number affects is a fact about the host, not
-/// about the model.
-pub fn minimum_of_affected(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<(f64, usize), FitError> {
+/// The best point of a search, and the agreement of the cells that the numbers affect. The residual of a cell that no
+/// number affects is a fact about the host, not about the model.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AffectedMinimum {
+    /// Values of the numbers, in the order of the problem.
+    pub values: Vec<f64>,
+    /// Sum of the squared residuals of the affected cells.
+    pub chi2: f64,
+    /// Count of the affected cells.
+    pub cells: usize,
+}
+
+/// Searches for the minimum of chi-squared alone, and judges the model by the cells that its numbers affect.
+pub fn minimum_of_affected(
+    problem: &Problem<'_>,
+    neighbour_rounds: usize,
+) -> Result<AffectedMinimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
-    let best = descent.search(neighbour_rounds)?;
-    let rows = descent.jacobian(&best);
+    let best = descent.minimum(neighbour_rounds)?;
+    let rows = descent.jacobian(&best, None);
     let affected =
         best.residuals.iter().zip(&rows).filter(|(_, row)| matrix::dot(row, row) >= advice::WITHOUT_EFFECT);
-    Ok(affected.fold((0.0, 0), |(chi2, cells), (residual, _)| (chi2 + residual * residual, cells + 1)))
+    let (chi2, cells) =
+        affected.fold((0.0, 0), |(chi2, cells), (residual, _)| (chi2 + residual * residual, cells + 1));
+    Ok(AffectedMinimum { values: Minimum::at(problem, &best, descent.evaluations).values, chi2, cells })
 }
 
 impl Minimum {
@@ -212,11 +228,12 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
     let best = descent.search(NEIGHBOUR_ROUNDS)?;
+    let (best, neighbours) = descent.compare_neighbours(best);
     let local = descent.local(&best)?;
     let free = problem.cells.len().saturating_sub(problem.numbers.len());
     // With as many numbers as cells, the fit is exact unless the model cannot produce these values.
     let inflation = (best.chi2 / free.max(1) as f64).max(1.0).sqrt();
-    let intervals = interval::intervals(&mut descent, &best, &local, inflation);
+    let intervals = interval::intervals(&mut descent, &best, &local, &neighbours, inflation);
     let left_out = match problem.settings.leave_one_out {
         true => leave_one_out::predictions(&mut descent, &best, &local),
         false => vec![None; problem.cells.len()],

@@ -59,6 +59,9 @@ pub enum Scale {
 /// Step of a numeric derivative that suits smooth models with a little noise.
 const STEP: f64 = 0.04;
 
+/// Number of values on each side of the best value of a stepped number that the search compares with it.
+pub(super) const NEIGHBOURS: i32 = 4;
+
 /// Unit, as a share of the value, above which a number is coarse: neighbouring multiples differ noticeably.
 const COARSE_SHARE: f64 = 0.02;
 
@@ -103,6 +106,14 @@ impl Number {
             (_, None) => return None,
         };
         (self.bounds.0..=self.bounds.1).contains(&there).then_some(there)
+    }
+
+    /// Returns the values up to [`NEIGHBOURS`] places before and after `value`, in ascending order; none if the number is
+    /// not stepped.
+    pub(super) fn neighbours(&self, value: f64) -> impl Iterator<Item = f64> {
+        (-NEIGHBOURS..=NEIGHBOURS)
+            .filter(|steps| *steps != 0)
+            .filter_map(move |steps| self.neighbour(value, steps))
     }
 
     /// Returns true if neighbouring values of the number differ so much that the model jumps between them.

@@ -26,7 +26,7 @@ pub fn slopes(problem: &Problem<'_>) -> Result<Slopes, FitError> {
     let mut descent = Descent::new(problem);
     let start = descent.start()?;
     let names = problem.numbers.iter().map(|number| number.name.clone()).collect();
-    Ok(Slopes { names, rows: descent.jacobian(&start) })
+    Ok(Slopes { names, rows: descent.jacobian(&start, None) })
 }
 
 /// Runs a short search from the start of `problem`, which extends the model of `slopes`: the numbers of that model keep

@@ -316,3 +316,32 @@ fn a_screening_finds_the_number_that_an_extension_needs_with_few_evaluations() {
     assert_eq!(found.evaluations, 8, "the start, one derivative and two rounds of three steps");
     assert!(full.evaluations > 20);
 }
+
+#[test]
+fn a_multiple_is_found_whose_other_numbers_lie_far_away() {
+    // A write copies the rest of its last unit: KiB at `rate` KiB per microsecond. Units of 384 and 128 KiB explain small
+    // writes equally well, with rates that differ by a factor of three.
+    let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        let cells = |point: &Vec<f64>| {
+            let [time, unit, rate] = point[..] else { panic!("three numbers") };
+            let write = |kib: f64| time + kib / 40.0 + ((kib / unit).ceil() * unit - kib) / rate;
+            Ok([4.0, 64.0, 256.0, 1000.0].map(write).to_vec())
+        };
+        points.iter().map(cells).collect()
+    };
+    for (start, rate) in [(384.0, 0.3), (640.0, 0.5), (256.0, 0.2)] {
+        let measured = forward(&[vec![500.0, 128.0, 0.1]]).pop().unwrap().unwrap();
+        let mut numbers = numbers(&[500.0, start, rate]);
+        (numbers[1].unit_size, numbers[1].bounds) = (Some(128.0), (128.0, 4096.0));
+        numbers[2].bounds = (0.01, 10.0);
+        let problem = Problem {
+            numbers,
+            settings: Settings { starts: 1, ..Settings::default() },
+            ..problem(&[1.0; 3], cells(&measured, 0.02), &forward)
+        };
+        let estimate = estimate(&problem).unwrap();
+        let [_, unit, rate] = &estimate.numbers[..] else { panic!("three numbers") };
+        assert_eq!((unit.low, unit.value, unit.high), (128.0, 128.0, 128.0), "from {start}: {estimate:?}");
+        assert!(rate.low <= 0.1 && 0.1 <= rate.high, "{rate:?}");
+    }
+}

@@ -40,12 +40,14 @@ impl fmt::Display for UnknownQuantity {
 impl std::error::Error for UnknownQuantity {}
 
 impl Quantity {
-    /// Returns the value of the quantity for one direction of a job. A rate is 0 if the run is shorter than a
-    /// millisecond.
+    /// Returns the value of the quantity for one direction of a job. Rates use the exact runtime, not fio's whole
+    /// milliseconds: a short step on a fast device takes few of them. A rate is 0 if the run took no time.
     pub fn of(self, stats: &DirectionStats) -> f64 {
+        let seconds = stats.runtime.as_ns() as f64 / 1e9;
+        let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         match self {
-            Quantity::Iops => stats.requests_per_second(),
-            Quantity::BytesPerSecond => stats.bytes_per_second() as f64,
+            Quantity::Iops => rate(stats.total_ios()),
+            Quantity::BytesPerSecond => rate(stats.io_bytes),
             Quantity::LatencyMean => stats.clat.mean_ns(),
             Quantity::LatencyPercentile(percent) => stats.clat.percentile(percent).as_ns() as f64,
             Quantity::LatencyMax => stats.clat.max().as_ns() as f64,

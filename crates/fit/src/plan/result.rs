@@ -47,7 +47,7 @@ fn observe(report: &Report, step: &mut Step) {
             continue;
         }
         for (quantity, value) in QUANTITIES.map(|quantity| (quantity, quantity.of(stats))) {
-            // A run shorter than a millisecond has no rate.
+            // A run that took no time has no rate.
             if value > 0.0 {
                 step.observations.push(Observation::new(direction, quantity, value));
             }

@@ -66,11 +66,12 @@ pub(super) struct Choice {
 }
 
 impl Session<'_> {
-    /// Returns true if `model` explains the cells that it affects without further mechanisms.
-    pub(super) fn is_explained_by(&self, model: &Model) -> Result<bool, FittingError> {
-        let (chi2, cells) = self.minimum_of_affected(model, &self.search(20), 4)?;
-        let free = cells.saturating_sub(model.numbers.len());
-        Ok(chi2 < NUMBER_COST.max(EXPLAINED * free as f64))
+    /// Returns the values of the numbers with which `model` explains the cells that it affects, without further
+    /// mechanisms; `None` if it does not explain them.
+    pub(super) fn explanation(&self, model: &Model) -> Result<Option<Vec<f64>>, FittingError> {
+        let best = self.minimum_of_affected(model, &self.search(20), 4)?;
+        let free = best.cells.saturating_sub(model.numbers.len());
+        Ok((best.chi2 < NUMBER_COST.max(EXPLAINED * free as f64)).then_some(best.values))
     }
 
     fn is_explained(&self, model: &Model, chi2: f64) -> bool {
@@ -115,9 +116,14 @@ impl Session<'_> {
         self.is_explained(&choice.model, choice.best.0)
     }
 
+    /// Returns the model of a choice with its best values as the starts.
+    pub(super) fn best_model(&self, choice: &Choice) -> Model {
+        Model { starts: choice.best.1.clone(), ..choice.model.clone() }
+    }
+
     /// Ends a choice. Returns its model, and the numbers of the mechanisms that the cells do not need.
     pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Held>) {
-        let model = Model { starts: choice.best.1, ..choice.model };
+        let model = self.best_model(&choice);
         let held = self.not_taken(&model);
         (model, held)
     }

@@ -98,6 +98,8 @@ pub struct CardFit {
     pub estimate: Estimate,
     /// Numbers that keep the value of the base profile, with the reason.
     pub held: Vec<Held>,
+    /// Other typical cards that explain the cells too: the cells do not tell which of them the card is.
+    pub alternatives: Vec<Alternative>,
     /// Nanoseconds that the mean request of each cell spends in each mechanism.
     pub mechanisms_ns: Vec<Vec<(&'static str, f64)>>,
     /// Remarks on the cells: what is not modelled and what was left out.
@@ -115,6 +117,19 @@ pub struct CardFit {
     /// True if cells are published figures of an experiment.
     #[serde(skip)]
     is_of_experiment: bool,
+}
+
+/// A typical card that explains the cells as the base profile does, and the measurement that would tell them apart.
+#[derive(Clone, Debug, Serialize)]
+pub struct Alternative {
+    /// Name of the profile.
+    pub base: String,
+    /// The measurement in which the two fitted cards differ most.
+    pub measurement: String,
+    /// Mean latency of the measurement with the base profile of the fit, in nanoseconds.
+    pub latency_ns: f64,
+    /// Mean latency with this profile, fitted to the same cells.
+    pub alternative_latency_ns: f64,
 }
 
 /// A number that was not fitted.
@@ -149,9 +164,11 @@ pub fn fit(
     let library = with_typical(library);
     check_names(inputs, settings)?;
     let hosts = input::hosts_of(inputs, settings, &library)?;
-    let Draft { base, session, model, held, notes } = draft(inputs, settings, &hosts, &library, progress)?;
+    let Draft { base, session, model, held, notes, others } =
+        draft(inputs, settings, &hosts, &library, progress)?;
     let estimate = session.estimate(&model)?;
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
+    let alternatives = alternatives(&session, &Model { starts: values.clone(), ..model.clone() }, &others)?;
     let point = session.point(&model, &values);
     let predicted = session.predict(std::slice::from_ref(&point)).pop().expect("one point")?;
     Ok(CardFit {
@@ -162,6 +179,7 @@ pub fn fit(
         cards: session.labels.clone(),
         estimate,
         held,
+        alternatives,
         mechanisms_ns: predicted.into_iter().map(|cell: Predicted| cell.mechanisms_ns).collect(),
         notes,
         devices: session.devices(&point)?,
@@ -178,6 +196,37 @@ struct Draft<'a> {
     /// Numbers that the cells cannot determine, and numbers of mechanisms that the cells do not need.
     held: Vec<Held>,
     notes: Vec<String>,
+    /// Other base profiles that explain the cells, with their fitted models.
+    others: Vec<Other<'a>>,
+}
+
+/// A base profile that explains the cells too.
+struct Other<'a> {
+    base: &'a str,
+    session: Session<'a>,
+    /// The model, with its best values as the starts.
+    model: Model,
+}
+
+/// Compares the predictions of the fitted card with those of other typical cards that explain the same cells.
+fn alternatives(
+    session: &Session<'_>,
+    model: &Model,
+    others: &[Other<'_>],
+) -> Result<Vec<Alternative>, FittingError> {
+    let mut alternatives = Vec::new();
+    for other in others {
+        let ours = session.predict_candidates(model)?;
+        let theirs = other.session.predict_candidates(&other.model)?;
+        let pairs = ours.into_iter().zip(theirs.into_iter().map(|(_, latency)| latency));
+        let difference = |ours: f64, theirs: f64| (theirs / ours).ln().abs();
+        let most = pairs.max_by(|a, b| difference(a.0.1, a.1).total_cmp(&difference(b.0.1, b.1)));
+        if let Some(((measurement, latency_ns), alternative_latency_ns)) = most {
+            let base = other.base.to_owned();
+            alternatives.push(Alternative { base, measurement, latency_ns, alternative_latency_ns });
+        }
+    }
+    Ok(alternatives)
 }
 
 /// Chooses the base profile and the numbers to estimate: the first profile that explains the cells; if none does, the
@@ -190,20 +239,29 @@ fn draft<'a>(
     progress: &Progress,
 ) -> Result<Draft<'a>, FittingError> {
     let mut rivals = Vec::new();
+    let mut others = Vec::new();
+    let mut is_explained = false;
     for base in &settings.bases {
         let (session, notes) = Session::new(inputs, base, settings, hosts, library, progress)?;
         let (model, held) = session.determined()?;
         if model.numbers.is_empty() {
             continue;
         }
-        let is_explained = settings.bases.len() > 1 && session.is_explained_by(&model)?;
-        let choice = session.begin_choice(model)?;
-        let rival = Rival { base, session, choice, held, notes };
-        if is_explained {
-            rivals = vec![rival];
-            break;
+        let explanation = if settings.bases.len() > 1 { session.explanation(&model)? } else { None };
+        match explanation {
+            Some(values) if is_explained => {
+                others.push(Other { base, session, model: Model { starts: values, ..model } });
+            }
+            None if is_explained => {}
+            _ => {
+                is_explained = explanation.is_some();
+                let choice = session.begin_choice(model)?;
+                if is_explained {
+                    rivals.clear();
+                }
+                rivals.push(Rival { base, session, choice, held, notes });
+            }
         }
-        rivals.push(rival);
     }
     loop {
         for Rival { session, choice, .. } in rivals.iter_mut().filter(|rival| !rival.choice.is_complete) {
@@ -218,7 +276,10 @@ fn draft<'a>(
         let limit = BEATEN * first.score();
         rivals.retain(|rival| rival.score() <= limit);
     }
-    Ok(rivals.swap_remove(0).into_draft())
+    let mut rivals = rivals.into_iter();
+    let first = rivals.next().expect("a loop over no rivals ends with an error");
+    others.extend(rivals.filter(Rival::is_settled).map(Rival::into_other));
+    Ok(first.into_draft(others))
 }
 
 /// Ratio of a base profile's score to the best score, after the same number of mechanisms, above which the base profile
@@ -244,11 +305,16 @@ impl<'a> Rival<'a> {
         self.session.score(&self.choice)
     }
 
-    fn into_draft(self) -> Draft<'a> {
+    fn into_other(self) -> Other<'a> {
+        let model = self.session.best_model(&self.choice);
+        Other { base: self.base, session: self.session, model }
+    }
+
+    fn into_draft(self, others: Vec<Other<'a>>) -> Draft<'a> {
         let Rival { base, session, choice, mut held, notes } = self;
         let (model, not_taken) = session.end_choice(choice);
         held.extend(not_taken);
-        Draft { base, session, model, held, notes }
+        Draft { base, session, model, held, notes, others }
     }
 }
 
@@ -372,6 +438,20 @@ mod tests {
                     rw=randwrite bs=4k size=256m,130,2\nrw=randwrite bs=64k size=256m,110,2\n";
         let (card, _) = fitted(text, "raspberry-pi-4");
         assert_eq!(card.base, TYPICAL, "{:?}", card.estimate);
+        assert!(card.alternatives.is_empty(), "{:?}", card.alternatives);
+    }
+
+    #[test]
+    fn cells_that_both_typical_cards_explain_name_the_other_one() {
+        let text = "job,value,sd\n\
+                    rw=randread bs=4k size=256m,2882,3\nrw=write bs=1m size=256m,25.6,0.1\n\
+                    rw=randwrite bs=4k size=256m,146,2\n";
+        let (card, _) = fitted(text, "raspberry-pi-4");
+        assert_eq!(card.base, BUFFERED);
+        let [other] = &card.alternatives[..] else { panic!("one other card: {:?}", card.alternatives) };
+        assert_eq!(other.base, TYPICAL);
+        let ratio = other.latency_ns / other.alternative_latency_ns;
+        assert!(!(0.5..2.0).contains(&ratio), "{other:?}");
     }
 
     #[test]

@@ -209,6 +209,7 @@ mod tests {
                 contradictions: vec![],
                 evaluations: 0,
             },
+            alternatives: Vec::new(),
             held: vec![],
             mechanisms_ns: vec![],
             notes: vec![],

@@ -8,8 +8,8 @@ use flashlab_catalogue::device::Device;
 use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
 use flashlab_fit::estimate::{
-    Candidate, Cell, Estimate, Number, Predictions, Problem, Scale, Selection, Settings, Slopes, estimate,
-    minimum, minimum_of_affected, screen, select, slopes,
+    AffectedMinimum, Candidate, Cell, Estimate, Number, Predictions, Problem, Scale, Selection, Settings,
+    Slopes, estimate, minimum, minimum_of_affected, screen, select, slopes,
 };
 use flashlab_sd::Mode;
 use std::cell::RefCell;
@@ -299,6 +299,19 @@ impl<'a> Session<'a> {
         self.known.borrow_mut().predict(&self.rigs, points, self.settings.search.seed, self.library)
     }
 
+    /// Predicts the candidates, the measurements that could be made, at the starts of `model`. Returns the name and the
+    /// mean latency of each.
+    pub(super) fn predict_candidates(&self, model: &Model) -> Result<Vec<(String, f64)>, FittingError> {
+        let point = self.candidate_card_of.iter().map(|card| self.settings_of(*card, model, &model.starts));
+        let points = [point.collect()];
+        let seed = self.settings.search.seed;
+        let mut known = self.known_candidates.borrow_mut();
+        let predicted =
+            known.predict(&self.candidate_rigs, &points, seed, self.library).pop().expect("one point")?;
+        let names = self.candidates.iter().map(|candidate| candidate.name.clone());
+        Ok(names.zip(predicted.into_iter().map(|cell| cell.value)).collect())
+    }
+
     /// Calls `with` with the problem of estimating the numbers of `model`.
     fn with_problem<R>(
         &self,
@@ -364,14 +377,13 @@ impl<'a> Session<'a> {
         Ok((found.chi2, found.values))
     }
 
-    /// Searches for the minimum of chi-squared. Returns its share from the cells that the numbers of `model` affect,
-    /// and the count of these cells.
+    /// Returns the minimum of the chi-squared of `model`, judged by the cells that its numbers affect.
     pub(super) fn minimum_of_affected(
         &self,
         model: &Model,
         search: &Settings,
         neighbour_rounds: usize,
-    ) -> Result<(f64, usize), FittingError> {
+    ) -> Result<AffectedMinimum, FittingError> {
         let search = search.clone();
         Ok(self.with_problem(model, search, false, |p| minimum_of_affected(p, neighbour_rounds))?)
     }

@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// Capacity for --print-fio; the plan fits every larger card, too.
     #[arg(long, value_name = "SIZE", requires = "print_fio", value_parser = bytes)]
     capacity: Option<u64>,
-    /// Name of the host's profile, such as `raspberry-pi-4`, for `flashlab fit`.
+    /// Name of the host's profile, such as `raspberry-pi-4`, for `flashlab fit`. A virtual device names its own.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
     /// Seed of the medium of a virtual device.

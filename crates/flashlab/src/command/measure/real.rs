@@ -89,7 +89,7 @@ fn measure(
     };
     let name = described.name.clone();
     let plan = Plan::new(options.plan, &area).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    let session = Session::open(options, &plan, to, described, ENGINE, progress)?;
+    let session = Session::open(options.host.clone(), &plan, to, described, ENGINE, progress)?;
     session.announce(area.capacity);
     let mut schedule = Schedule::new(&plan, progress);
     let mut engine = Engine::new(target);

@@ -1,6 +1,6 @@
 //! A measurement in progress: the steps that are done, the file that keeps them, and the resumption.
 
-use super::{Options, size};
+use super::size;
 use crate::failure::{Failure, say};
 use crate::file;
 use flashlab_fit::observation::{Mark, Measurements, State, Step, Target};
@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 impl<'a> Session<'a> {
     /// Starts a measurement, or continues the one in the file.
     pub(super) fn open(
-        options: &Options,
+        host: Option<String>,
         plan: &'a Plan,
         to: &'a Path,
         target: Target,
@@ -54,7 +54,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Failure> {
         let new = Measurements {
             target,
-            host: options.host.clone(),
+            host,
             engine: engine.name.to_owned(),
             plan: Some(plan.name.clone()),
             steps: Vec::new(),

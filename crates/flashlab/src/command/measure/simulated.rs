@@ -27,6 +27,7 @@ pub(super) fn run(
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let device = Device::open(target, library)?;
+    let host = host_of(&device, options)?;
     let mut bench = Bench::with(&device, options.seed);
     let geometry = bench.device().geometry();
     let (capacity, block) = (geometry.capacity, u32::try_from(geometry.block).unwrap_or(u32::MAX));
@@ -43,7 +44,7 @@ pub(super) fn run(
         model: Some(device.title.clone()).filter(|title| !title.is_empty()),
         serial: None,
     };
-    let session = Session::open(options, &plan, to, measured, ENGINE, progress)?;
+    let session = Session::open(Some(host), &plan, to, measured, ENGINE, progress)?;
     session.announce(capacity);
     bench.report_to(progress);
     session.run(|planned| {
@@ -52,6 +53,17 @@ pub(super) fn run(
         let statistics = bench.run(&jobs, &Settings::default())?;
         Ok(Outcome { step: planned.result(&statistics.reports(&jobs)), fatal: None })
     })
+}
+
+/// Returns the name of the machine that drives a virtual device.
+fn host_of(device: &Device, options: &Options) -> Result<String, Failure> {
+    match &options.host {
+        Some(host) if *host != device.host_name => Err(Failure::usage(format!(
+            "--host {host}: {} is driven by {}; for another host, measure {}:host={host}",
+            device.argument, device.host_name, device.name
+        ))),
+        _ => Ok(device.host_name.clone()),
+    }
 }
 
 /// Returns the jobs of a planned step.

@@ -25,7 +25,7 @@ fn lacks_direct_io(err: &str) -> bool {
 fn a_virtual_device_is_measured_without_noise() {
     let folder = Folder::new("measure-virtual");
     for name in ["a.json", "b.json"] {
-        let run = folder.line(&format!("measure sd/kingston --plan quick --host raspberry-pi-4 --to {name}"));
+        let run = folder.line(&format!("measure sd/kingston --plan quick --to {name}"));
         assert_eq!(run.code, Some(0), "{}", run.err);
         assert!(run.err.contains("writes up to 368 MiB, which is "), "{}", run.err);
     }
@@ -39,6 +39,18 @@ fn a_virtual_device_is_measured_without_noise() {
         assert!(!step["observations"].as_array().expect("a list").is_empty(), "{step}");
         assert!(step.get("marks").is_none(), "{step}");
     }
+}
+
+#[test]
+fn a_virtual_device_names_its_own_host() {
+    let folder = Folder::new("measure-virtual-host");
+    let other = folder.line("measure sd/kingston:host=raspberry-pi-3 --plan quick --to card.json");
+    assert_eq!(other.code, Some(0), "{}", other.err);
+    assert_eq!(json(&folder, "card.json")["host"], "raspberry-pi-3");
+    let wrong = folder.line("measure sd/kingston --plan quick --host raspberry-pi-3 --to wrong.json");
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+    assert!(wrong.err.contains("measure sd/kingston:host=raspberry-pi-3"), "{}", wrong.err);
+    assert!(!folder.path("wrong.json").exists());
 }
 
 /// Checks for a whole run that every byte outside the measurement's own files stays as it is.
