@@ -3,6 +3,9 @@
 //! A fault is a call of `flashlab_sim::fault("name")` in a device's code. The build of the tests contains all faults; the
 //! environment variable `FLASHLAB_FAULT` selects one at run time. The tests must pass without a fault and fail under
 //! each.
+//!
+//! The file `xtask/faults.txt` names a test that catches each fault. This test runs first; the suites run only if it
+//! passes, so that CI does not repeat all tests of power loss for a fault that one of the last of them catches.
 
 use crate::Outcome;
 use crate::tests_per_crate::{messages, test_binaries};
@@ -57,6 +60,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Test binary that contains these modules.
 const BINARY: &str = "all";
 
+/// File with a test that catches each fault.
+const CATCHERS: &str = "xtask/faults.txt";
+
 /// A test binary, and the module whose tests run.
 type Suite = (PathBuf, &'static str);
 
@@ -67,11 +73,21 @@ struct Fault {
     name: String,
 }
 
+/// A test, and the crate that contains it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Test {
+    crate_name: String,
+    name: String,
+}
+
+/// Tests that catch faults, as far as the file names them.
+type Catchers = BTreeMap<Fault, Test>;
+
 /// Result of a suite.
 enum SuiteResult {
     Passed,
-    /// The named test failed.
-    Failed(String),
+    /// The test failed.
+    Failed(Test),
     Error(String),
 }
 
@@ -84,25 +100,70 @@ pub(crate) enum Baseline {
     Passed,
 }
 
-/// Runs the suites without a fault, and then under each fault.
+/// Runs the suites without a fault, and then under each fault. A catcher that the file lacks, or that no longer catches its
+/// fault, gives a warning if another test catches the fault.
 pub(crate) fn check(baseline: Baseline) -> Outcome {
+    let catchers = read_catchers()?;
+    for (fault, test) in run_with(baseline, &catchers)? {
+        if catchers.get(&fault) != Some(&test) {
+            let Fault { crate_name, name } = fault;
+            println!("WARNING: {CATCHERS} names no test that catches {name} of {crate_name}");
+            println!("(`cargo xtask faults --record` writes the file)");
+        }
+    }
+    Ok(())
+}
+
+/// Runs the suites under each fault, and writes the first test that catches it to the file.
+pub(crate) fn record() -> Outcome {
+    let caught = run_with(Baseline::Run, &Catchers::new())?;
+    let mut text = String::from(
+        "# Each deliberate fault and a test that catches it: crate and fault, crate and test.\n\
+         # `cargo xtask faults --record` writes this file.\n",
+    );
+    for (fault, test) in caught {
+        text += &format!("{} {} {} {}\n", fault.crate_name, fault.name, test.crate_name, test.name);
+    }
+    std::fs::write(CATCHERS, text).map_err(|error| format!("{CATCHERS}: {error}"))
+}
+
+/// Reads the file of the catchers.
+fn read_catchers() -> Result<Catchers, String> {
+    let text = std::fs::read_to_string(CATCHERS).map_err(|error| format!("{CATCHERS}: {error}"))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let catcher = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
+        [crate_name, name, tests, test] => Ok((
+            Fault { crate_name: crate_name.to_owned(), name: name.to_owned() },
+            Test { crate_name: tests.to_owned(), name: test.to_owned() },
+        )),
+        _ => Err(format!("{CATCHERS}: expected four words in: {line}")),
+    };
+    lines.map(catcher).collect()
+}
+
+/// Runs the suites without a fault, and then under each fault, its catcher first. Returns the test that caught each fault.
+fn run_with(baseline: Baseline, catchers: &Catchers) -> Result<Catchers, String> {
     let faults = find()?;
     let suites = build()?;
     let unmodified =
         SUITES.iter().filter(|_| baseline == Baseline::Run).map(|(crate_name, _)| (None, *crate_name));
     let faulty = faults.iter().map(|fault| (Some(fault), fault.crate_name.as_str()));
     let jobs: Vec<(Option<&Fault>, &str)> = unmodified.chain(faulty).collect();
-    let results = run_all(&jobs, &suites);
-    let mut wrong = Vec::new();
+    let results = run_all(&jobs, &suites, catchers);
+    let (mut wrong, mut caught) = (Vec::new(), Catchers::new());
     println!("{:<40} {:<6} caught by", "fault", "crate");
     for ((fault, crate_name), result) in jobs.iter().zip(results) {
         let name = fault.map_or("(none)", |fault| fault.name.as_str());
         let shown = match (fault, result) {
             (None, SuiteResult::Passed) => "none, as expected".to_owned(),
-            (Some(_), SuiteResult::Failed(test)) => test,
+            (Some(fault), SuiteResult::Failed(test)) => {
+                let shown = test.name.clone();
+                caught.insert((*fault).clone(), test);
+                shown
+            }
             (None, SuiteResult::Failed(test)) => {
-                wrong.push(format!("{crate_name}: {test} fails without a fault"));
-                test
+                wrong.push(format!("{crate_name}: {} fails without a fault", test.name));
+                test.name
             }
             (Some(_), SuiteResult::Passed) => {
                 wrong.push(format!("{crate_name}: no test fails under {FAULT}={name}"));
@@ -115,7 +176,7 @@ pub(crate) fn check(baseline: Baseline) -> Outcome {
         };
         println!("{name:<40} {crate_name:<6} {shown}");
     }
-    if wrong.is_empty() { Ok(()) } else { Err(format!("faults:\n{}", wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(caught) } else { Err(format!("faults:\n{}", wrong.join("\n"))) }
 }
 
 /// Collects the faults from the sources, without duplicates.
@@ -154,7 +215,11 @@ fn build() -> Result<BTreeMap<&'static str, Vec<Suite>>, String> {
 
 /// Runs all jobs, as many at a time as there are processors. Each suite runs its tests one after the other, so
 /// that the first failing test is always the same.
-fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<&str, Vec<Suite>>) -> Vec<SuiteResult> {
+fn run_all(
+    jobs: &[(Option<&Fault>, &str)],
+    suites: &BTreeMap<&str, Vec<Suite>>,
+    catchers: &Catchers,
+) -> Vec<SuiteResult> {
     let next = Mutex::new(0..jobs.len());
     let results: Mutex<Vec<Option<SuiteResult>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let work = || {
@@ -165,11 +230,19 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<&str, Vec<Suite>>)
             let tested_by = std::iter::once(crate_name).chain(above.filter(|_| fault.is_some()));
             let in_order = tested_by
                 .flat_map(|tests| suites.get(tests).into_iter().flatten().map(move |suite| (tests, suite)));
-            let mut result = SuiteResult::Error("no test binaries".to_owned());
-            for (tests, suite) in in_order {
-                result = run(tests, suite, fault);
-                if !matches!(result, SuiteResult::Passed) {
-                    break;
+            let catcher = fault.and_then(|fault| catchers.get(fault));
+            let binary = catcher.and_then(|test| suites.get(test.crate_name.as_str())?.first());
+            let mut result = match catcher.zip(binary) {
+                Some((test, (binary, _))) => run(&test.crate_name, binary, Tests::One(&test.name), fault),
+                None => SuiteResult::Passed,
+            };
+            if matches!(result, SuiteResult::Passed) {
+                result = SuiteResult::Error("no test binaries".to_owned());
+                for (tests, (binary, module)) in in_order {
+                    result = run(tests, binary, Tests::Module(module), fault);
+                    if !matches!(result, SuiteResult::Passed) {
+                        break;
+                    }
                 }
             }
             results.lock().expect("no worker panics")[n] = Some(result);
@@ -189,26 +262,39 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<&str, Vec<Suite>>)
         .collect()
 }
 
-/// Runs a suite up to its first failing test.
-fn run(crate_name: &str, (binary, module): &Suite, fault: Option<&Fault>) -> SuiteResult {
+/// The tests of a run.
+enum Tests<'a> {
+    /// All tests of a module.
+    Module(&'a str),
+    /// One test.
+    One(&'a str),
+}
+
+/// Runs tests up to the first that fails.
+fn run(crate_name: &str, binary: &Path, tests: Tests<'_>, fault: Option<&Fault>) -> SuiteResult {
     let mut command = Command::new(binary);
     // The working directory is the one that cargo uses. proptest generates the same cases in each run, and does not
     // store or shrink those that a fault breaks.
     command.current_dir(Path::new("crates").join(crate_name));
-    command.args([&format!("{module}::"), "--test-threads=1", "--skip", SLOW]);
+    match tests {
+        Tests::Module(module) => command.args([&format!("{module}::"), "--skip", SLOW]),
+        Tests::One(test) => command.args([test, "--exact"]),
+    };
+    command.arg("--test-threads=1");
     command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env_remove(FAULT);
     if let Some(fault) = fault {
         command.env(FAULT, &fault.name);
     }
     match command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
-        Ok(child) => watch(child),
+        Ok(child) => watch(crate_name, child),
         Err(error) => SuiteResult::Error(format!("{}: {error}", binary.display())),
     }
 }
 
 /// Reads the output of a test binary, and kills it after its first failing test.
-fn watch(mut child: Child) -> SuiteResult {
+fn watch(crate_name: &str, mut child: Child) -> SuiteResult {
+    let failed = |name| SuiteResult::Failed(Test { crate_name: crate_name.to_owned(), name });
     let (sender, lines) = channel();
     let output = child.stdout.take().expect("it is piped");
     let reader = std::thread::spawn(move || {
@@ -235,7 +321,7 @@ fn watch(mut child: Child) -> SuiteResult {
         running_test = Some(test.to_owned());
         match result {
             "ok" | "ignored" => running_test = None,
-            "FAILED" => break Some(SuiteResult::Failed(test.to_owned())),
+            "FAILED" => break Some(failed(test.to_owned())),
             _ => {}
         }
     };
@@ -252,7 +338,7 @@ fn watch(mut child: Child) -> SuiteResult {
         (None, Ok(status)) if status.success() => SuiteResult::Passed,
         // A panic during a panic aborts the process in the middle of a test.
         (None, Ok(status)) => match running_test {
-            Some(test) => SuiteResult::Failed(test),
+            Some(test) => failed(test),
             None => SuiteResult::Error(status.to_string()),
         },
         (None, Err(error)) => SuiteResult::Error(error.to_string()),

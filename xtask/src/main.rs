@@ -29,7 +29,8 @@ cargo xtask <task>
   docs          rustdoc with warnings as errors
   test          all tests
   python        builds the wheel of the Python package and runs its tests
-  faults        the tests of power loss, which must fail under each deliberate fault in the sources
+  faults        the tests of power loss, which must fail under each deliberate fault in the sources; with --record it
+                searches the test that catches each fault, and writes xtask/faults.txt
   golden-check  checks that every experiment gives its golden table and meets its bounds, that another seed gives
                 another digest, and that no page is large
   fit-check [--seed N] [--cards N]  fits virtual cards with known numbers and compares, in a release build
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         ["docs"] => docs(),
         ["test"] => test(),
         ["faults"] => faults::check(Baseline::Run),
+        ["faults", "--record"] => faults::record(),
         ["python"] => python::check(),
         ["golden-check"] => golden_check(Scope::Quick),
         ["fit-check", ref arguments @ ..] => fit_check(Scope::Full, arguments),

@@ -29,6 +29,8 @@ pub enum ArgumentProblem {
     NoName,
     /// Text after the colon is not of the form `key=value`.
     NotASetting,
+    /// There is nothing after the equals sign.
+    NoValue,
     /// The device or filesystem has no parameter of that name.
     UnknownKey {
         /// The key as written.
@@ -92,6 +94,7 @@ impl fmt::Display for ArgumentProblem {
         match self {
             ArgumentProblem::NoName => write!(f, "the name is missing; expected NAME or NAME:key=value,..."),
             ArgumentProblem::NotASetting => write!(f, "expected key=value, for example flash.t_prog=250us"),
+            ArgumentProblem::NoValue => write!(f, "the value is missing; expected key=value"),
             ArgumentProblem::UnknownKey { key, did_you_mean: nearest } => {
                 let nearest = did_you_mean(nearest.as_deref());
                 let stop = if nearest.is_empty() { ";" } else { "" };
@@ -185,6 +188,7 @@ impl Argument {
             let equals = text[start..end].find('=').map(|length| start + length);
             match equals {
                 Some(at) if at > start && at + 1 < end => argument.settings.push((start..at, at + 1..end)),
+                Some(at) if at > start => return Err(argument.error_at(at..end, ArgumentProblem::NoValue)),
                 _ => return Err(argument.error_at(start..end, ArgumentProblem::NotASetting)),
             }
             if end == text.len() {

@@ -101,6 +101,8 @@ pub struct UnknownName {
     pub name: String,
     /// The most similar existing name.
     pub did_you_mean: Option<String>,
+    /// The command that accepts such a name.
+    pub advice: Option<&'static str>,
     /// The command that lists all names.
     pub list: &'static str,
 }
@@ -109,7 +111,8 @@ impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nearest = did_you_mean(self.did_you_mean.as_deref());
         let stop = if nearest.is_empty() { ";" } else { "" };
-        write!(f, "no {} {}{nearest}{stop} `{}` lists all", self.what, self.name, self.list)
+        write!(f, "no {} {}{nearest}{stop} `{}` lists all", self.what, self.name, self.list)?;
+        self.advice.map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
 }
 

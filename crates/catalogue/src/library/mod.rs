@@ -152,14 +152,20 @@ impl Library {
         self.profiles().filter(|(_, profile)| profile.kind.is_device())
     }
 
-    /// Looks up a device by name. The error suggests a similar name.
+    /// Looks up a device by name. The error suggests a similar name, or the profile of that name in the working directory.
     pub fn device(&self, name: &str) -> Result<&Profile, UnknownName> {
         let found = self.devices().find(|(n, _)| *n == name);
-        found.map(|(_, profile)| profile).ok_or_else(|| UnknownName {
-            what: "device",
-            name: crate::units::clip(name),
-            did_you_mean: suggest(name, self.devices().map(|(n, _)| n)).map(str::to_owned),
-            list: "flashlab devices",
+        found.map(|(_, profile)| profile).ok_or_else(|| {
+            let file = format!("./{name}.toml");
+            let file = Some(file).filter(|file| Path::new(file).is_file());
+            let similar = || suggest(name, self.devices().map(|(n, _)| n)).map(str::to_owned);
+            UnknownName {
+                what: "device",
+                name: crate::units::clip(name),
+                did_you_mean: file.or_else(similar),
+                advice: advice(name),
+                list: "flashlab devices",
+            }
         })
     }
 
@@ -170,6 +176,7 @@ impl Library {
             what: kind.subject(),
             name: crate::units::clip(name),
             did_you_mean: suggest(name, self.of_kind(kind).map(|(n, _)| n)).map(str::to_owned),
+            advice: None,
             list: "flashlab devices",
         })
     }
@@ -192,6 +199,7 @@ impl Library {
                 what: "host",
                 name: crate::units::clip(name),
                 did_you_mean: suggest(name, hosts().map(|(known, _)| known)).map(str::to_owned),
+                advice: None,
                 list: "flashlab devices",
             })
         })
@@ -208,6 +216,7 @@ impl Library {
             what: "experiment",
             name: crate::units::clip(name),
             did_you_mean: suggest(name, self.experiments.keys().map(String::as_str)).map(str::to_owned),
+            advice: None,
             list: "flashlab experiments",
         })
     }
@@ -242,6 +251,14 @@ impl Library {
         }
         found
     }
+}
+
+/// Returns the command that accepts a name that is not the name of one virtual device.
+fn advice(name: &str) -> Option<&'static str> {
+    if name.contains('*') {
+        return Some("`flashlab compare` runs a job on all devices of a pattern");
+    }
+    name.starts_with("/dev/").then_some("`flashlab measure` and `flashlab probe` examine real devices")
 }
 
 /// Returns the published tables, with their rows, that numbers of a profile were fitted on.

@@ -282,7 +282,11 @@ impl fmt::Display for ValueError {
         match self {
             ValueError::Unit(error) => error.fmt(f),
             ValueError::NotACount(text) => {
-                write!(f, "{text} is not a count; expected {}", Shape::Count.expected())
+                let is_whole = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+                match is_whole {
+                    true => write!(f, "{text} is too large; a count is at most {}", u32::MAX),
+                    false => write!(f, "{text} is not a count; expected {}", Shape::Count.expected()),
+                }
             }
             ValueError::NotANumber(text) => {
                 write!(f, "{text} is not a valid number; expected {}", Shape::Number.expected())

@@ -12,8 +12,10 @@ use flashlab_sim::Rng;
 pub(super) const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 /// Longest step of a coordinate in one iteration.
 const STEP_MAX: f64 = 1.5;
-/// Fall of chi-squared at which the search ends.
+/// Fall of chi-squared at which the search ends, as a share.
 const FALL_MIN: f64 = 2e-3;
+/// The same for a search with a number held: whether the cells permit its value shows early.
+const HELD_FALL_MIN: f64 = 2e-2;
 /// Number of rounds of the search over these neighbours.
 pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
@@ -78,10 +80,6 @@ impl Local {
 
 /// The derivatives of the candidates in units of their deviations: one row per candidate, in the order of the problem.
 pub(super) type CandidateRows = Vec<Option<Vec<f64>>>;
-
-/// For each number the minima over the other numbers at its neighbouring values, in ascending order; none for a number
-/// that is not coarse.
-pub(super) struct Neighbours(pub(super) Vec<Vec<Point>>);
 
 /// A search and the count of its evaluations.
 pub(super) struct Descent<'a> {
@@ -164,41 +162,49 @@ impl<'a> Descent<'a> {
         Ok(self.try_neighbours(found, neighbour_rounds))
     }
 
-    /// Returns the best minimum, compared with those of its neighbours if all rounds were asked for.
+    /// Returns the best minimum, compared with its rivals if all rounds were asked for.
     pub(super) fn minimum(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
         let best = self.search(neighbour_rounds)?;
-        Ok(if neighbour_rounds < NEIGHBOUR_ROUNDS { best } else { self.compare_neighbours(best).0 })
+        Ok(if neighbour_rounds < NEIGHBOUR_ROUNDS { best } else { self.compare_rivals(best) })
     }
 
-    /// Compares `best` with the minima over the other numbers at the neighbouring values of each coarse number. The other
-    /// numbers may have to move far before a neighbour is better, so derivatives at the best point do not show this.
-    /// Returns the best point of all, with the minima around it.
-    pub(super) fn compare_neighbours(&mut self, mut best: Point) -> (Point, Neighbours) {
+    /// Compares `best` with the minima over the other numbers at rival values of each coarse number, and returns the best
+    /// point of all. The other numbers may have to move far before a rival is better, so derivatives at the best point
+    /// do not show this.
+    pub(super) fn compare_rivals(&mut self, mut best: Point) -> Point {
         let numbers = &self.problem.numbers;
-        'better: loop {
-            let mut minima = vec![Vec::new(); numbers.len()];
+        loop {
+            let jacobian = self.jacobian(&best, None);
+            let mut lowest: Option<Point> = None;
             for k in (0..numbers.len()).filter(|k| numbers[*k].is_coarse(best.at[*k])) {
-                for value in numbers[k].neighbours(numbers[k].rounded(best.at[k])) {
-                    let Some(minimum) = self.minimum_at(&best, k, Number::coordinate(value)) else {
-                        continue;
-                    };
-                    if minimum.chi2 < best.chi2 - FALL_MIN * (1.0 + best.chi2) {
-                        best = self.descend(minimum, None);
-                        continue 'better;
-                    }
-                    minima[k].push(minimum);
+                for value in numbers[k].rivals(numbers[k].rounded(best.at[k])) {
+                    let found = self.minimum_at(&best, &jacobian, k, Number::coordinate(value));
+                    lowest = [lowest, found].into_iter().flatten().min_by(|a, b| a.chi2.total_cmp(&b.chi2));
                 }
             }
-            return (best, Neighbours(minima));
+            match lowest {
+                Some(rival) if rival.chi2 < best.chi2 - FALL_MIN * (1.0 + best.chi2) => {
+                    best = self.descend(rival, None);
+                }
+                _ => return best,
+            }
         }
     }
 
-    /// Returns the minimum over the other numbers with number `k` at `coordinate`; `None` if the model cannot run there.
-    fn minimum_at(&mut self, best: &Point, k: usize, coordinate: f64) -> Option<Point> {
-        let mut at = best.at.clone();
-        at[k] = coordinate;
-        let point = self.points(vec![at]).pop().flatten()?;
-        Some(self.descend(point, Some(k)))
+    /// Returns the minimum over the other numbers with number `k` at `coordinate`, given the derivatives at a point nearby;
+    /// `None` if the model cannot run there.
+    pub(super) fn minimum_at(
+        &mut self,
+        near: &Point,
+        jacobian: &[Vec<f64>],
+        k: usize,
+        coordinate: f64,
+    ) -> Option<Point> {
+        let mut alone = near.at.clone();
+        alone[k] = coordinate;
+        let tried = self.points(vec![alone, self.others_moved(near, jacobian, k, coordinate)]);
+        let start = tried.into_iter().flatten().min_by(|a, b| a.chi2.total_cmp(&b.chi2))?;
+        Some(self.descend(start, Some(k)))
     }
 
     /// Tries the neighbouring values of stepped numbers, and descends from the best. Derivatives miss a minimum that
@@ -285,6 +291,7 @@ impl<'a> Descent<'a> {
 
     /// Descends from a point to a minimum of chi-squared, over all numbers but `held`.
     fn descend(&mut self, mut point: Point, held: Option<usize>) -> Point {
+        let fall_min = if held.is_some() { HELD_FALL_MIN } else { FALL_MIN };
         let mut damping: Option<f64> = None;
         for _ in 0..self.problem.settings.iterations_max {
             let jacobian = self.jacobian(&point, held);
@@ -311,7 +318,7 @@ impl<'a> Descent<'a> {
             let Some(lower) = fell else { break };
             let fall = point.chi2 - lower.chi2;
             point = lower;
-            if fall < FALL_MIN * (1.0 + point.chi2) {
+            if fall < fall_min * (1.0 + point.chi2) {
                 break;
             }
         }

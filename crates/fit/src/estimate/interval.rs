@@ -9,9 +9,9 @@
 //! the other numbers holds it fixed, and then extends these intervals over its neighbouring values that the cells still
 //! permit.
 
-use super::descent::{Descent, Local, Neighbours, Point};
+use super::descent::{Descent, Local, Point};
 use super::matrix::{dot, gram, inverse, solve, transposed_times};
-use super::problem::{NEIGHBOURS, Number, Problem, Scale};
+use super::problem::{NEIGHBOURS, Number, Scale};
 use super::{CHI2_RISE, DETERMINED_SHARE, Determined};
 
 /// Rounds of refinement.
@@ -77,7 +77,6 @@ pub(super) fn intervals(
     descent: &mut Descent<'_>,
     best: &Point,
     local: &Local,
-    neighbours: &Neighbours,
     inflation: f64,
 ) -> Vec<Interval> {
     let target = CHI2_RISE * inflation * inflation;
@@ -112,7 +111,7 @@ pub(super) fn intervals(
     let mut found: Vec<Interval> = ends.chunks(2).map(|pair| interval(pair, best)).collect();
     for k in 0..found.len() {
         if descent.problem.numbers[k].is_coarse(best.at[k]) {
-            permit_neighbours(descent.problem, best, local, (k, &neighbours.0[k]), target, &mut found);
+            permit_neighbours(descent, best, local, k, target, &mut found);
         }
     }
     for (interval, number) in found.iter_mut().zip(&descent.problem.numbers) {
@@ -135,17 +134,17 @@ fn interval(pair: &[End], best: &Point) -> Interval {
     }
 }
 
-/// Extends the intervals over the values of number `k` that the cells permit: those of `minima`, the minima over the other
-/// numbers at its neighbouring values, that explain the cells well enough.
+/// Extends the intervals over the neighbouring values of number `k` that the cells permit, up to the first on each side that
+/// they do not.
 fn permit_neighbours(
-    problem: &Problem<'_>,
+    descent: &mut Descent<'_>,
     best: &Point,
     local: &Local,
-    (k, minima): (usize, &[Point]),
+    k: usize,
     target: f64,
     found: &mut [Interval],
 ) {
-    let number = &problem.numbers[k];
+    let number = &descent.problem.numbers[k];
     let here = number.rounded(best.at[k]);
     let mut information = local.information.clone();
     information.iter_mut().for_each(|row| row[k] = 0.0);
@@ -153,17 +152,24 @@ fn permit_neighbours(
     information[k][k] = 1.0;
     let conditional = inverse(&information);
     let (mut least, mut most) = (best.at[k], best.at[k]);
-    for point in minima {
-        let room = target - (point.chi2 - best.chi2);
-        if room <= 0.0 {
-            continue;
-        }
-        (least, most) = (least.min(point.at[k]), most.max(point.at[k]));
-        for (i, interval) in found.iter_mut().enumerate().filter(|(i, _)| *i != k) {
-            let (low, high) = problem.numbers[i].limits();
-            let half = (room * conditional[i][i]).sqrt();
-            interval.low = interval.low.min((point.at[i] - half).max(low));
-            interval.high = interval.high.max((point.at[i] + half).min(high));
+    for sign in [-1, 1] {
+        let mut near = best.clone();
+        for steps in 1..=NEIGHBOURS {
+            let Some(value) = number.neighbour(here, sign * steps) else { break };
+            let coordinate = Number::coordinate(value);
+            let Some(point) = descent.minimum_at(&near, &local.jacobian, k, coordinate) else { break };
+            let room = target - (point.chi2 - best.chi2);
+            if room <= 0.0 {
+                break;
+            }
+            (least, most) = (least.min(point.at[k]), most.max(point.at[k]));
+            for (i, interval) in found.iter_mut().enumerate().filter(|(i, _)| *i != k) {
+                let (low, high) = descent.problem.numbers[i].limits();
+                let half = (room * conditional[i][i]).sqrt();
+                interval.low = interval.low.min((point.at[i] - half).max(low));
+                interval.high = interval.high.max((point.at[i] + half).min(high));
+            }
+            near = point;
         }
     }
     extend(number, here, [least, most].map(|at| number.rounded(at)), &mut found[k]);

@@ -180,7 +180,7 @@ pub struct Minimum {
 
 /// Searches for the minimum of chi-squared alone, to compare models. This takes a fraction of the evaluations of
 /// [`estimate`]. `neighbour_rounds` is the number of rounds over the neighbours of stepped numbers, at most 4. With all
-/// four, the minima at the neighbours of coarse numbers are compared too.
+/// four, the minima at rival values of coarse numbers are compared too.
 pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
@@ -227,13 +227,12 @@ impl Minimum {
 pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);
-    let best = descent.search(NEIGHBOUR_ROUNDS)?;
-    let (best, neighbours) = descent.compare_neighbours(best);
+    let best = descent.minimum(NEIGHBOUR_ROUNDS)?;
     let local = descent.local(&best)?;
     let free = problem.cells.len().saturating_sub(problem.numbers.len());
     // With as many numbers as cells, the fit is exact unless the model cannot produce these values.
     let inflation = (best.chi2 / free.max(1) as f64).max(1.0).sqrt();
-    let intervals = interval::intervals(&mut descent, &best, &local, &neighbours, inflation);
+    let intervals = interval::intervals(&mut descent, &best, &local, inflation);
     let left_out = match problem.settings.leave_one_out {
         true => leave_one_out::predictions(&mut descent, &best, &local),
         false => vec![None; problem.cells.len()],

@@ -59,8 +59,11 @@ pub enum Scale {
 /// Step of a numeric derivative that suits smooth models with a little noise.
 const STEP: f64 = 0.04;
 
-/// Number of values on each side of the best value of a stepped number that the search compares with it.
+/// Number of values on each side of the best value of a stepped number that the search tries.
 pub(super) const NEIGHBOURS: i32 = 4;
+
+/// Ratios between rival multiples of one unit: models often repeat at fractions and multiples of the true value.
+const RIVALS: [f64; 6] = [1.0 / 3.0, 0.5, 2.0 / 3.0, 1.5, 2.0, 3.0];
 
 /// Unit, as a share of the value, above which a number is coarse: neighbouring multiples differ noticeably.
 const COARSE_SHARE: f64 = 0.02;
@@ -114,6 +117,21 @@ impl Number {
         (-NEIGHBOURS..=NEIGHBOURS)
             .filter(|steps| *steps != 0)
             .filter_map(move |steps| self.neighbour(value, steps))
+    }
+
+    /// Returns the values of a stepped number that the search compares with `value`, each with the other numbers at their
+    /// minimum: the next ones, and simple fractions and multiples.
+    pub(super) fn rivals(&self, value: f64) -> Vec<f64> {
+        let next = [-1, 1].into_iter().filter_map(|steps| self.neighbour(value, steps));
+        let mut rivals: Vec<f64> = next.collect();
+        if let Some(unit) = self.unit_size {
+            let multiple = |ratio: f64| (value * ratio / unit).round() * unit;
+            let inside = |rival: &f64| (self.bounds.0..=self.bounds.1).contains(rival) && *rival != value;
+            rivals.extend(RIVALS.map(multiple).into_iter().filter(inside));
+        }
+        rivals.sort_by(f64::total_cmp);
+        rivals.dedup();
+        rivals
     }
 
     /// Returns true if neighbouring values of the number differ so much that the model jumps between them.

@@ -102,7 +102,8 @@ fn info(path: &Path, json: bool) -> Result<ExitCode, Failure> {
     }
     line("span", summary.span.to_string());
     for (name, count) in kinds(summary) {
-        line(name, format!("{} of {} bytes in all", count.requests, count.bytes));
+        let bytes = if count.bytes > 0 { format!(", {} bytes in all", count.bytes) } else { String::new() };
+        line(name, format!("{}{bytes}", count.requests));
     }
     line("marks", summary.marks.to_string());
     line("digest", digest.into());
