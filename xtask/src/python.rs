@@ -56,15 +56,7 @@ fn wheel() -> Result<PathBuf, String> {
     // In this folder, maturin finds the settings of the package in pyproject.toml.
     let mut build = program("maturin");
     leave_package(&mut build);
-    build.current_dir("python").args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--profile",
-        "dev",
-        "--features",
-        "as-in-tests",
-    ]);
+    build.current_dir("python").args(["build", "--locked", "--profile", "dev", "--features", "as-in-tests"]);
     run(build.arg("--out").arg(&folder))?;
     let mut files = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let wheel = files.next().ok_or_else(|| format!("{}: maturin built no wheel", folder.display()))?;

@@ -1,7 +1,7 @@
 //! Runs `fit` in a closed loop: draws virtual cards, measures them with 2 % noise, fits them, and compares the
 //! estimates with the truth.
 //!
-//! `cargo run --release -p flashlab-lab --example fit_check -- [--seed N] [--cards N] [--verbose]`
+//! `cargo run --release -p flashlab-lab --example fit_check -- [--seed N] [--first N] [--cards N] [--verbose]`
 
 use flashlab_catalogue::library::Library;
 use flashlab_lab::fitting::check::{Checked, check_card, quantile};
@@ -13,14 +13,15 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == name);
         at.map_or(Some(default), |at| arguments.get(at + 1)?.parse().ok())
     };
-    let (Some(seed), Some(cards)) = (number("--seed", 1), number("--cards", 50)) else {
-        eprintln!("fit_check: expected a number after --seed and --cards");
+    let numbers = (number("--seed", 1), number("--first", 0), number("--cards", 50));
+    let (Some(seed), Some(first), Some(cards)) = numbers else {
+        eprintln!("fit_check: expected a number after --seed, --first and --cards");
         return ExitCode::from(2);
     };
     let verbose = arguments.iter().any(|argument| argument == "--verbose");
     let library = Library::built_in().expect("the built-in library is valid");
     let mut checked = Checked::default();
-    for card in 0..cards {
+    for card in first..first + cards {
         match check_card(seed, card, &library) {
             Ok(one) => {
                 if verbose {

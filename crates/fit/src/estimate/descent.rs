@@ -174,7 +174,7 @@ impl<'a> Descent<'a> {
     pub(super) fn compare_rivals(&mut self, mut best: Point) -> Point {
         let numbers = &self.problem.numbers;
         loop {
-            let jacobian = self.jacobian(&best, None);
+            let jacobian = self.jacobian(&best);
             let mut lowest: Option<Point> = None;
             for k in (0..numbers.len()).filter(|k| numbers[*k].is_coarse(best.at[*k])) {
                 for value in numbers[k].rivals(numbers[k].rounded(best.at[k])) {
@@ -216,7 +216,7 @@ impl<'a> Descent<'a> {
             if stepped.is_empty() {
                 break;
             }
-            let jacobian = self.jacobian(&best, None);
+            let jacobian = self.jacobian(&best);
             let mut batch = Vec::new();
             for k in &stepped {
                 let number = &self.problem.numbers[*k];
@@ -289,13 +289,16 @@ impl<'a> Descent<'a> {
         starts
     }
 
-    /// Descends from a point to a minimum of chi-squared, over all numbers but `held`.
+    /// Descends from a point to a minimum of chi-squared, over all numbers but `held` and the powers of two: a fraction of
+    /// their step changes nothing, and the other numbers would make up for a change that does not happen.
     fn descend(&mut self, mut point: Point, held: Option<usize>) -> Point {
         let fall_min = if held.is_some() { HELD_FALL_MIN } else { FALL_MIN };
         let mut damping: Option<f64> = None;
         for _ in 0..self.problem.settings.iterations_max {
-            let jacobian = self.jacobian(&point, held);
-            let n = self.problem.numbers.len();
+            let numbers = &self.problem.numbers;
+            let is_held = |k: usize| held == Some(k) || numbers[k].scale == Scale::PowersOfTwo;
+            let jacobian = self.jacobian_without(&point, is_held);
+            let n = numbers.len();
             let products = gram(&jacobian, n);
             let largest = (0..n).map(|k| products[k][k]).fold(1e-9, f64::max);
             let mut near = damping.unwrap_or(1e-3 * largest);
@@ -364,27 +367,25 @@ impl<'a> Descent<'a> {
         point.at.iter().zip(&fixed).map(|(at, step)| at + step.unwrap_or(0.0)).collect()
     }
 
-    /// Returns the derivatives of the residuals by one-sided differences. They are 0 for the number `held`, so that no
-    /// step moves it.
-    pub(super) fn jacobian(&mut self, point: &Point, held: Option<usize>) -> Vec<Vec<f64>> {
-        let (mut ends, mut steps) = self.differences(point, 1.0);
-        if let Some(k) = held {
-            ends.remove(k);
-            steps.remove(k);
-        }
-        let moved = self.points(ends);
-        let slope = |cell: usize, (moved, step): (&Option<Point>, &f64)| match moved {
-            Some(moved) => (moved.residuals[cell] - point.residuals[cell]) / step,
-            None => 0.0,
-        };
-        let row = |cell: usize| {
-            let mut row: Vec<f64> = moved.iter().zip(&steps).map(|end| slope(cell, end)).collect();
-            if let Some(k) = held {
-                row.insert(k, 0.0);
+    /// Returns the derivatives of the residuals by one-sided differences.
+    pub(super) fn jacobian(&mut self, point: &Point) -> Vec<Vec<f64>> {
+        self.jacobian_without(point, |_| false)
+    }
+
+    /// Returns the derivatives of the residuals by one-sided differences; 0 for the numbers that `is_held` selects, so that
+    /// no step moves them.
+    fn jacobian_without(&mut self, point: &Point, is_held: impl Fn(usize) -> bool) -> Vec<Vec<f64>> {
+        let (ends, steps) = self.differences(point, 1.0);
+        let free: Vec<usize> = (0..steps.len()).filter(|k| !is_held(*k)).collect();
+        let moved = self.points(free.iter().map(|k| ends[*k].clone()).collect());
+        let mut rows = vec![vec![0.0; steps.len()]; point.residuals.len()];
+        for (k, moved) in free.into_iter().zip(moved) {
+            let Some(moved) = moved else { continue };
+            for (cell, row) in rows.iter_mut().enumerate() {
+                row[k] = (moved.residuals[cell] - point.residuals[cell]) / steps[k];
             }
-            row
-        };
-        (0..point.residuals.len()).map(row).collect()
+        }
+        rows
     }
 
     /// Returns one point for each number, in which this number is one step away from `point`, and the signed steps.
@@ -437,5 +438,18 @@ impl<'a> Descent<'a> {
             Some((0..steps.len()).map(slope).collect())
         };
         problem.candidates.iter().enumerate().map(row).collect()
+    }
+}
+
+/// Corrects derivatives by the difference between two points: Broyden's update.
+pub(super) fn learn(jacobian: &mut [Vec<f64>], from: &Point, to: &Point) {
+    let moved: Vec<f64> = to.at.iter().zip(&from.at).map(|(to, from)| to - from).collect();
+    let square = dot(&moved, &moved);
+    if square < 1e-6 {
+        return;
+    }
+    for (cell, row) in jacobian.iter_mut().enumerate() {
+        let surprise = to.residuals[cell] - from.residuals[cell] - dot(row, &moved);
+        row.iter_mut().zip(&moved).for_each(|(slope, moved)| *slope += surprise * moved / square);
     }
 }

@@ -9,8 +9,8 @@
 //! the other numbers holds it fixed, and then extends these intervals over its neighbouring values that the cells still
 //! permit.
 
-use super::descent::{Descent, Local, Point};
-use super::matrix::{dot, gram, inverse, solve, transposed_times};
+use super::descent::{Descent, Local, Point, learn};
+use super::matrix::{gram, inverse, solve, transposed_times};
 use super::problem::{NEIGHBOURS, Number, Scale};
 use super::{CHI2_RISE, DETERMINED_SHARE, Determined};
 
@@ -213,7 +213,7 @@ fn refine(descent: &mut Descent<'_>, best: &Point, local: &Local, target: f64, e
             for (i, point) in pending.iter().zip(points) {
                 let Some(point) = point else { continue };
                 let from = lowest[*i].as_ref().unwrap_or(&ends[*i].inside.1).clone();
-                ends[*i].learn(&from, &point);
+                learn(&mut ends[*i].jacobian, &from, &point);
                 let fell = lowest[*i].as_ref().is_none_or(|low| low.chi2 - point.chi2 > 0.03 * target);
                 if lowest[*i].as_ref().is_none_or(|low| point.chi2 < low.chi2) {
                     lowest[*i] = Some(point);
@@ -253,19 +253,6 @@ impl End {
         let mut at = others_moved(descent, local, self, from, &residuals);
         at[self.number] = coordinate;
         at
-    }
-
-    /// Corrects the derivatives by the difference between two points.
-    fn learn(&mut self, from: &Point, to: &Point) {
-        let moved: Vec<f64> = to.at.iter().zip(&from.at).map(|(to, from)| to - from).collect();
-        let square = dot(&moved, &moved);
-        if square < 1e-6 {
-            return;
-        }
-        for (cell, row) in self.jacobian.iter_mut().enumerate() {
-            let surprise = to.residuals[cell] - from.residuals[cell] - dot(row, &moved);
-            row.iter_mut().zip(&moved).for_each(|(slope, moved)| *slope += surprise * moved / square);
-        }
     }
 
     /// Chooses the next distance, given the point with the lowest chi-squared at the current one. A distance at which

@@ -208,7 +208,7 @@ pub fn minimum_of_affected(
     problem.check()?;
     let mut descent = Descent::new(problem);
     let best = descent.minimum(neighbour_rounds)?;
-    let rows = descent.jacobian(&best, None);
+    let rows = descent.jacobian(&best);
     let affected =
         best.residuals.iter().zip(&rows).filter(|(_, row)| matrix::dot(row, row) >= advice::WITHOUT_EFFECT);
     let (chi2, cells) =

@@ -4,12 +4,14 @@
 //! extension computes only those of its additional numbers.
 
 use super::Minimum;
-use super::descent::{DAMPINGS, Descent};
+use super::descent::{DAMPINGS, Descent, learn};
 use super::matrix::gram;
-use super::problem::{FitError, Problem};
+use super::problem::{FitError, Problem, Scale};
 
-/// Rounds of damped steps.
-const ROUNDS: usize = 2;
+/// Most rounds of damped steps.
+const ROUNDS: usize = 5;
+/// Share by which chi-squared must fall in a round, or the search ends.
+const FALL_MIN: f64 = 0.1;
 
 /// The derivatives of the cells at the start of a model.
 #[derive(Clone, Debug)]
@@ -26,7 +28,7 @@ pub fn slopes(problem: &Problem<'_>) -> Result<Slopes, FitError> {
     let mut descent = Descent::new(problem);
     let start = descent.start()?;
     let names = problem.numbers.iter().map(|number| number.name.clone()).collect();
-    Ok(Slopes { names, rows: descent.jacobian(&start, None) })
+    Ok(Slopes { names, rows: descent.jacobian(&start) })
 }
 
 /// Runs a short search from the start of `problem`, which extends the model of `slopes`: the numbers of that model keep
@@ -41,6 +43,8 @@ pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitErro
     let (ends, steps) = descent.differences(&point, 1.0);
     let moved = descent.points(new.iter().map(|k| ends[*k].clone()).collect());
     let slope = |k: usize, cell: usize| match (known(k), new.iter().position(|other| *other == k)) {
+        // A fraction of a step changes nothing; the variants of a mechanism try the powers.
+        _ if problem.numbers[k].scale == Scale::PowersOfTwo => 0.0,
         (Some(column), _) => slopes.rows[cell][column],
         (None, Some(at)) => match &moved[at] {
             Some(end) => (end.residuals[cell] - point.residuals[cell]) / steps[k],
@@ -48,7 +52,7 @@ pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitErro
         },
         (None, None) => unreachable!("a number is known or new"),
     };
-    let jacobian: Vec<Vec<f64>> =
+    let mut jacobian: Vec<Vec<f64>> =
         (0..point.residuals.len()).map(|cell| (0..n).map(|k| slope(k, cell)).collect()).collect();
     let products = gram(&jacobian, n);
     let largest = (0..n).map(|k| products[k][k]).fold(1e-9, f64::max);
@@ -56,7 +60,14 @@ pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitErro
         let steps = DAMPINGS.map(|factor| descent.step(&point, &jacobian, 1e-3 * largest * factor));
         let tried = descent.points(steps.to_vec()).into_iter().flatten();
         match tried.min_by(|a, b| a.chi2.total_cmp(&b.chi2)) {
-            Some(lower) if lower.chi2 < point.chi2 => point = lower,
+            Some(lower) if lower.chi2 < point.chi2 => {
+                learn(&mut jacobian, &point, &lower);
+                let is_settled = lower.chi2 > (1.0 - FALL_MIN) * point.chi2;
+                point = lower;
+                if is_settled {
+                    break;
+                }
+            }
             _ => break,
         }
     }

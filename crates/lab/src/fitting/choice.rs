@@ -1,7 +1,8 @@
 //! The choice of the mechanisms that the cells need.
 //!
 //! The choice is a forward selection: each mechanism is tried from closed-form starts, and the one with the largest
-//! gain enters, until none gains enough. A mechanism that a later one makes superfluous is removed again.
+//! gain enters, until none gains enough. A mechanism that a later one makes superfluous is removed again. If the model then
+//! does not explain the cells, each of its mechanisms is exchanged for the best other one, as long as that gains.
 //!
 //! The gain is the decrease of chi-squared minus the increase of a penalty. The penalty is that of AICc (Burnham and
 //! Anderson, "Model Selection and Multimodel Inference", 2002) with 8 instead of 2 for each number, because many
@@ -9,7 +10,7 @@
 
 use super::mechanisms::{Facts, MECHANISMS, Mechanism, Variant, starts};
 use super::session::{Free, Model, Session};
-use super::table::Row;
+use super::table::{Grid, Row};
 use super::{FittingError, Held};
 use flashlab_fit::estimate::Settings;
 use flashlab_sd::Mode;
@@ -20,10 +21,13 @@ use std::collections::BTreeMap;
 const NUMBER_COST: f64 = 8.0;
 /// Chi-squared per degree of freedom below which a model explains the cells.
 const EXPLAINED: f64 = 1.5;
-/// Decrease of chi-squared that a mechanism must exceed in a screening to be searched further.
-const PROMISING: f64 = 2.0;
+/// Ratio of a screening's chi-squared to that of the model below which a mechanism may be searched further. A screening is
+/// short, so a mechanism that the cells need may not have its full effect yet.
+const PROMISING: f64 = 1.5;
 /// Number of mechanisms that are searched further after a screening.
 const FOLLOWED: usize = 2;
+/// The same when mechanisms are exchanged, where those without any effect look better than those that need a longer search.
+const FOLLOWED_IN_EXCHANGE: usize = 4;
 /// Iterations of that search.
 const FOLLOWED_ITERATIONS: usize = 8;
 
@@ -85,8 +89,8 @@ impl Session<'_> {
         Ok(Choice { model, taken: Vec::new(), screened: Screened::new(), best, is_complete: false })
     }
 
-    /// Adds the mechanism with the largest gain, and removes those that it makes superfluous. The choice is complete if
-    /// the cells need no further mechanism.
+    /// Adds the mechanism with the largest gain, and removes those that it makes superfluous. If none gains, exchanges one
+    /// for another. The choice is complete if the cells need no further mechanism, or if no exchange gains either.
     pub(super) fn extend(&self, choice: &mut Choice) -> Result<(), FittingError> {
         let Choice { model, taken, screened, best, is_complete } = choice;
         *is_complete = model.numbers.len() >= self.cells.len() || self.is_explained(model, best.0);
@@ -94,9 +98,18 @@ impl Session<'_> {
             return Ok(());
         }
         model.starts.clone_from(&best.1);
-        let Some((mechanism, found, chi2)) = self.best_addition(model, best.0, screened)? else {
-            *is_complete = true;
-            return Ok(());
+        let (mechanism, found, chi2) = match self.best_addition(model, best.0, screened, FOLLOWED)? {
+            Some(addition) => addition,
+            None => match self.best_exchange(model, best.0, taken)? {
+                Some((out, mechanism, found, chi2)) => {
+                    taken.remove(out);
+                    (mechanism, found, chi2)
+                }
+                None => {
+                    *is_complete = true;
+                    return Ok(());
+                }
+            },
         };
         *best = (chi2, found.starts.clone());
         taken.push(mechanism);
@@ -134,10 +147,11 @@ impl Session<'_> {
         model: &Model,
         chi2: f64,
         known: &mut Screened,
+        followed: usize,
     ) -> Result<Option<(Taken, Model, f64)>, FittingError> {
         let mut screened = self.screen(model, chi2, known)?;
         screened.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
-        screened.truncate(FOLLOWED);
+        screened.truncate(followed);
         let mut best: Option<(f64, Taken, Model, f64)> = None;
         for (_, taken, more) in screened {
             let (found, values) = self.minimum(&more, &self.search(FOLLOWED_ITERATIONS), 1)?;
@@ -147,6 +161,34 @@ impl Session<'_> {
             }
         }
         Ok(best.map(|(_, taken, model, chi2)| (taken, model, chi2)))
+    }
+
+    /// Returns the exchange of a mechanism that gains most over the model with `taken` and its `chi2`: the index of the
+    /// mechanism that leaves, the one that enters, the model and its chi-squared.
+    fn best_exchange(
+        &self,
+        model: &Model,
+        chi2: f64,
+        taken: &[Taken],
+    ) -> Result<Option<(usize, Taken, Model, f64)>, FittingError> {
+        let mut best: Option<(f64, (usize, Taken, Model, f64))> = None;
+        for n in (0..taken.len()).filter(|n| !is_required(taken, *n)) {
+            let mut less = self.without(model, &taken[n]);
+            let (found, values) = self.minimum(&less, &self.search(4), 0)?;
+            less.starts = values;
+            // The mechanism that leaves does not enter again.
+            let mut known = Screened::from([(taken[n].offer.key(), None)]);
+            let Some((other, more, found)) =
+                self.best_addition(&less, found, &mut known, FOLLOWED_IN_EXCHANGE)?
+            else {
+                continue;
+            };
+            let gain = self.gain(model, chi2, &more, found);
+            if gain > 0.0 && best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                best = Some((gain, (n, other, more, found)));
+            }
+        }
+        Ok(best.map(|(_, exchange)| exchange))
     }
 
     /// Runs a short search from each variant of each mechanism. Returns the mechanisms that gain enough, each with the
@@ -176,7 +218,7 @@ impl Session<'_> {
                     lowest = Some((found.0, n, Model { starts: found.1, ..more }));
                 }
             }
-            let best = lowest.as_ref().filter(|(found, ..)| chi2 - found > PROMISING).map(|(_, n, _)| *n);
+            let best = lowest.as_ref().filter(|(found, ..)| *found < PROMISING * chi2).map(|(_, n, _)| *n);
             known.insert(offer.key(), best);
             if let (Some(n), Some((found, _, more))) = (best, lowest) {
                 let replaced = self.with(model, &offer, &offer.variants[n]).1;
@@ -196,15 +238,7 @@ impl Session<'_> {
         let mut n = 0;
         while n + 1 < taken.len() {
             let less = self.without(model, &taken[n]);
-            let required = |t: &Taken| {
-                t.offer.card == taken[n].offer.card
-                    && t.offer
-                        .mechanism
-                        .requires
-                        .iter()
-                        .any(|path| taken[n].offer.mechanism.numbers.contains(path))
-            };
-            if !taken.iter().any(required) {
+            if !is_required(taken, n) {
                 let found = self.minimum(&less, &self.search(4), 0)?;
                 if self.gain(&less, found.0, model, best.0) <= 0.0 {
                     *model = less;
@@ -251,10 +285,13 @@ impl Session<'_> {
                     continue;
                 }
                 let mut variants = (mechanism.variants)(&facts);
-                // If the card already has these numbers, the first start is their present values.
+                // If the card already has these numbers, the first start is their present values. The search holds powers
+                // of two, so their present values would lead nowhere.
                 let present: Option<Vec<f64>> =
                     mechanism.numbers.iter().map(|path| self.value_in(model, card, path)).collect();
-                if let Some(present) = present.filter(|_| mechanism.replaces.is_empty()) {
+                let is_power = |path: &&str| Row::at(path).is_some_and(|row| row.grid == Grid::PowersOfTwo);
+                let moves = mechanism.replaces.is_empty() && !mechanism.numbers.iter().all(is_power);
+                if let Some(present) = present.filter(|_| moves) {
                     variants.insert(0, starts(&present));
                 }
                 if !variants.is_empty() {
@@ -350,6 +387,15 @@ impl Session<'_> {
     fn has_queue(&self, card: usize) -> bool {
         self.machines(card).any(|(_, has_queue)| has_queue)
     }
+}
+
+/// Returns true if another mechanism of the same card requires a number of the mechanism `n`.
+fn is_required(taken: &[Taken], n: usize) -> bool {
+    let Offer { mechanism, card, .. } = &taken[n].offer;
+    taken
+        .iter()
+        .filter(|other| other.offer.card == *card)
+        .any(|other| other.offer.mechanism.requires.iter().any(|path| mechanism.numbers.contains(path)))
 }
 
 /// Returns the penalty of a model.
