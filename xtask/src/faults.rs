@@ -104,6 +104,10 @@ pub(crate) enum Baseline {
 /// fault, gives a warning if another test catches the fault.
 pub(crate) fn check(baseline: Baseline) -> Outcome {
     let catchers = read_catchers()?;
+    let faults = find()?;
+    if let Some(stale) = catchers.keys().find(|fault| !faults.contains(fault)) {
+        return Err(format!("{CATCHERS}: {} has no fault {}; delete its line", stale.crate_name, stale.name));
+    }
     for (fault, test) in run_with(baseline, &catchers)? {
         if catchers.get(&fault) != Some(&test) {
             let Fault { crate_name, name } = fault;

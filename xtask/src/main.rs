@@ -30,7 +30,7 @@ cargo xtask <task>
   test          all tests
   python        builds the wheel of the Python package and runs its tests
   faults        the tests of power loss, which must fail under each deliberate fault in the sources; with --record it
-                searches the test that catches each fault, and writes xtask/faults.txt
+                searches for a test that catches each fault, and writes xtask/faults.txt
   golden-check  checks that every experiment gives its golden table and meets its bounds, that another seed gives
                 another digest, and that no page is large
   fit-check [--seed N] [--cards N]  fits virtual cards with known numbers and compares, in a release build

@@ -150,8 +150,11 @@ fn mode_names() -> Vec<&'static str> {
 
 fn parse_count(text: &str) -> Result<Value, ValueError> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let count = digits.then(|| text.parse().ok()).flatten();
-    count.map(Value::Count).ok_or_else(|| ValueError::NotACount(clip(text)))
+    match text.parse() {
+        Ok(count) if digits => Ok(Value::Count(count)),
+        _ if digits => Err(ValueError::CountTooLarge(clip(text))),
+        _ => Err(ValueError::NotACount(clip(text))),
+    }
 }
 
 /// Parses the names of bus modes. Each mode may appear once.
@@ -240,6 +243,8 @@ pub enum ValueError {
     Unit(UnitError),
     /// The text is not a whole number, or the number is above 4294967295.
     NotACount(String),
+    /// The count has too many digits.
+    CountTooLarge(String),
     /// The text is not a number, or the number is negative.
     NotANumber(String),
     /// The text is not one of the allowed words.
@@ -282,11 +287,10 @@ impl fmt::Display for ValueError {
         match self {
             ValueError::Unit(error) => error.fmt(f),
             ValueError::NotACount(text) => {
-                let is_whole = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-                match is_whole {
-                    true => write!(f, "{text} is too large; a count is at most {}", u32::MAX),
-                    false => write!(f, "{text} is not a count; expected {}", Shape::Count.expected()),
-                }
+                write!(f, "{text} is not a count; expected {}", Shape::Count.expected())
+            }
+            ValueError::CountTooLarge(text) => {
+                write!(f, "{text} is too large; a count is at most {}", u32::MAX)
             }
             ValueError::NotANumber(text) => {
                 write!(f, "{text} is not a valid number; expected {}", Shape::Number.expected())

@@ -12,11 +12,11 @@ use flashlab_sim::Rng;
 pub(super) const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 /// Longest step of a coordinate in one iteration.
 const STEP_MAX: f64 = 1.5;
-/// Fall of chi-squared at which the search ends, as a share.
+/// Fall of chi-squared, as a share of 1 + chi-squared, below which a search ends.
 const FALL_MIN: f64 = 2e-3;
-/// The same for a search with a number held: whether the cells permit its value shows early.
+/// The same for a search with a number held, which only has to show if the cells permit its value.
 const HELD_FALL_MIN: f64 = 2e-2;
-/// Number of rounds of the search over these neighbours.
+/// Largest number of rounds over the neighbours of stepped numbers.
 pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
@@ -141,7 +141,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Returns the best minimum of all starts, after up to `neighbour_rounds` rounds over the neighbours of stepped numbers.
-    pub(super) fn search(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
+    fn search(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
         let starts = self.starts();
         let mut reason = String::new();
         let mut points = Vec::new();
@@ -171,7 +171,7 @@ impl<'a> Descent<'a> {
     /// Compares `best` with the minima over the other numbers at rival values of each coarse number, and returns the best
     /// point of all. The other numbers may have to move far before a rival is better, so derivatives at the best point
     /// do not show this.
-    pub(super) fn compare_rivals(&mut self, mut best: Point) -> Point {
+    fn compare_rivals(&mut self, mut best: Point) -> Point {
         let numbers = &self.problem.numbers;
         loop {
             let jacobian = self.jacobian(&best);
@@ -192,7 +192,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Returns the minimum over the other numbers with number `k` at `coordinate`, given the derivatives at a point nearby;
-    /// `None` if the model cannot run there.
+    /// `None` if the model cannot run there. Other powers of two move by one step at most.
     pub(super) fn minimum_at(
         &mut self,
         near: &Point,
@@ -200,9 +200,19 @@ impl<'a> Descent<'a> {
         k: usize,
         coordinate: f64,
     ) -> Option<Point> {
-        let mut alone = near.at.clone();
-        alone[k] = coordinate;
-        let tried = self.points(vec![alone, self.others_moved(near, jacobian, k, coordinate)]);
+        let alone = replaced(&near.at, k, coordinate);
+        let mut batch = vec![self.others_moved(near, jacobian, k, coordinate)];
+        let numbers = &self.problem.numbers;
+        for other in (0..numbers.len()).filter(|other| *other != k && numbers[*other].is_power()) {
+            for value in
+                [-1, 1].map(|steps| numbers[other].neighbour(numbers[other].rounded(alone[other]), steps))
+            {
+                let coordinate = value.map(Number::coordinate);
+                batch.extend(coordinate.map(|at| replaced(&alone, other, at)));
+            }
+        }
+        batch.push(alone);
+        let tried = self.points(batch);
         let start = tried.into_iter().flatten().min_by(|a, b| a.chi2.total_cmp(&b.chi2))?;
         Some(self.descend(start, Some(k)))
     }
@@ -226,7 +236,7 @@ impl<'a> Descent<'a> {
                     batch.push(self.others_moved(&best, &jacobian, *k, coordinate));
                     // The derivatives do not hold across a jump of the model, so also try the point at which the other
                     // numbers stay.
-                    if number.scale == Scale::PowersOfTwo {
+                    if number.is_power() {
                         let mut at = best.at.clone();
                         at[*k] = coordinate;
                         batch.push(at);
@@ -244,7 +254,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Moves number `k` to `coordinate`, and returns the point at which the derivatives at `from` predict the minimum
-    /// over the other numbers.
+    /// over the other numbers. Powers of two stay.
     pub(super) fn others_moved(
         &self,
         from: &Point,
@@ -256,7 +266,8 @@ impl<'a> Descent<'a> {
         let mut from = from.clone();
         from.at[k] = coordinate;
         from.residuals.iter_mut().zip(jacobian).for_each(|(residual, row)| *residual += moved * row[k]);
-        let slope = |(i, slope): (usize, &f64)| if i == k { 0.0 } else { *slope };
+        let numbers = &self.problem.numbers;
+        let slope = |(i, slope): (usize, &f64)| if i == k || numbers[i].is_power() { 0.0 } else { *slope };
         let without: Vec<Vec<f64>> =
             jacobian.iter().map(|row| row.iter().enumerate().map(slope).collect()).collect();
         let products = gram(&without, from.at.len());
@@ -281,7 +292,8 @@ impl<'a> Descent<'a> {
             let scattered = numbers.iter().zip(&starts[0]).map(|(number, at)| {
                 let (low, high) = number.limits();
                 let spread = SPREAD.min(0.25 * (high - low));
-                (at + spread * (2.0 * rng.unit() - 1.0)).clamp(low, high)
+                let at = (at + spread * (2.0 * rng.unit() - 1.0)).clamp(low, high);
+                if number.is_power() { Number::coordinate(number.rounded(at)) } else { at }
             });
             let scattered = scattered.collect();
             starts.push(scattered);
@@ -296,7 +308,7 @@ impl<'a> Descent<'a> {
         let mut damping: Option<f64> = None;
         for _ in 0..self.problem.settings.iterations_max {
             let numbers = &self.problem.numbers;
-            let is_held = |k: usize| held == Some(k) || numbers[k].scale == Scale::PowersOfTwo;
+            let is_held = |k: usize| held == Some(k) || numbers[k].is_power();
             let jacobian = self.jacobian_without(&point, is_held);
             let n = numbers.len();
             let products = gram(&jacobian, n);
@@ -439,6 +451,13 @@ impl<'a> Descent<'a> {
         };
         problem.candidates.iter().enumerate().map(row).collect()
     }
+}
+
+/// Returns coordinates with another one for number `k`.
+fn replaced(at: &[f64], k: usize, coordinate: f64) -> Vec<f64> {
+    let mut at = at.to_vec();
+    at[k] = coordinate;
+    at
 }
 
 /// Corrects derivatives by the difference between two points: Broyden's update.

@@ -134,8 +134,8 @@ fn interval(pair: &[End], best: &Point) -> Interval {
     }
 }
 
-/// Extends the intervals over the neighbouring values of number `k` that the cells permit, up to the first on each side that
-/// they do not.
+/// Extends the intervals over the values of number `k` that the cells permit: its rivals, and the neighbouring values up to
+/// the first on each side that the cells do not permit.
 fn permit_neighbours(
     descent: &mut Descent<'_>,
     best: &Point,
@@ -152,24 +152,30 @@ fn permit_neighbours(
     information[k][k] = 1.0;
     let conditional = inverse(&information);
     let (mut least, mut most) = (best.at[k], best.at[k]);
+    let mut permitted = Vec::new();
+    let is_permitted = |point: &Point| point.chi2 - best.chi2 < target;
+    for value in number.rivals(here) {
+        let minimum = descent.minimum_at(best, &local.jacobian, k, Number::coordinate(value));
+        permitted.extend(minimum.filter(is_permitted));
+    }
     for sign in [-1, 1] {
         let mut near = best.clone();
         for steps in 1..=NEIGHBOURS {
             let Some(value) = number.neighbour(here, sign * steps) else { break };
-            let coordinate = Number::coordinate(value);
-            let Some(point) = descent.minimum_at(&near, &local.jacobian, k, coordinate) else { break };
-            let room = target - (point.chi2 - best.chi2);
-            if room <= 0.0 {
-                break;
-            }
-            (least, most) = (least.min(point.at[k]), most.max(point.at[k]));
-            for (i, interval) in found.iter_mut().enumerate().filter(|(i, _)| *i != k) {
-                let (low, high) = descent.problem.numbers[i].limits();
-                let half = (room * conditional[i][i]).sqrt();
-                interval.low = interval.low.min((point.at[i] - half).max(low));
-                interval.high = interval.high.max((point.at[i] + half).min(high));
-            }
-            near = point;
+            let minimum = descent.minimum_at(&near, &local.jacobian, k, Number::coordinate(value));
+            let Some(point) = minimum.filter(is_permitted) else { break };
+            near = point.clone();
+            permitted.push(point);
+        }
+    }
+    for point in permitted {
+        (least, most) = (least.min(point.at[k]), most.max(point.at[k]));
+        let room = target - (point.chi2 - best.chi2);
+        for (i, interval) in found.iter_mut().enumerate().filter(|(i, _)| *i != k) {
+            let (low, high) = descent.problem.numbers[i].limits();
+            let half = (room * conditional[i][i]).sqrt();
+            interval.low = interval.low.min((point.at[i] - half).max(low));
+            interval.high = interval.high.max((point.at[i] + half).min(high));
         }
     }
     extend(number, here, [least, most].map(|at| number.rounded(at)), &mut found[k]);

@@ -95,9 +95,14 @@ impl Number {
         self.unit_size.map_or(value, |unit| (value / unit).round().max(1.0) * unit)
     }
 
+    /// Returns true if the number is a power of two.
+    pub(super) fn is_power(&self) -> bool {
+        self.scale == Scale::PowersOfTwo
+    }
+
     /// Returns true if the number can have certain values only.
     pub(super) fn is_stepped(&self) -> bool {
-        self.scale == Scale::PowersOfTwo || self.unit_size.is_some()
+        self.is_power() || self.unit_size.is_some()
     }
 
     /// Returns the value `steps` places after `value` in the sequence of values that a stepped number can have; `None`

@@ -6,9 +6,9 @@
 use super::Minimum;
 use super::descent::{DAMPINGS, Descent, learn};
 use super::matrix::gram;
-use super::problem::{FitError, Problem, Scale};
+use super::problem::{FitError, Problem};
 
-/// Most rounds of damped steps.
+/// Largest number of rounds of damped steps.
 const ROUNDS: usize = 5;
 /// Share by which chi-squared must fall in a round, or the search ends.
 const FALL_MIN: f64 = 0.1;
@@ -39,12 +39,13 @@ pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitErro
     let mut point = descent.start()?;
     let known = |k: usize| slopes.names.iter().position(|name| *name == problem.numbers[k].name);
     let n = problem.numbers.len();
-    let new: Vec<usize> = (0..n).filter(|k| known(*k).is_none()).collect();
+    let is_power = |k: usize| problem.numbers[k].is_power();
+    let new: Vec<usize> = (0..n).filter(|k| known(*k).is_none() && !is_power(*k)).collect();
     let (ends, steps) = descent.differences(&point, 1.0);
     let moved = descent.points(new.iter().map(|k| ends[*k].clone()).collect());
     let slope = |k: usize, cell: usize| match (known(k), new.iter().position(|other| *other == k)) {
-        // A fraction of a step changes nothing; the variants of a mechanism try the powers.
-        _ if problem.numbers[k].scale == Scale::PowersOfTwo => 0.0,
+        // Powers of two stay: a fraction of their step changes nothing.
+        _ if is_power(k) => 0.0,
         (Some(column), _) => slopes.rows[cell][column],
         (None, Some(at)) => match &moved[at] {
             Some(end) => (end.residuals[cell] - point.residuals[cell]) / steps[k],

@@ -345,3 +345,18 @@ fn a_multiple_is_found_whose_other_numbers_lie_far_away() {
         assert!(rate.low <= 0.1 && 0.1 <= rate.high, "{rate:?}");
     }
 }
+
+#[test]
+fn a_screening_keeps_the_power_of_two_that_it_starts_from() {
+    // The base model has pages of 8 KiB and 200 units of time for each; the device has pages of 4 KiB and 100.
+    let of_8 = |points: &[Vec<f64>]| pages(&points.iter().map(|p| vec![p[0], 8.0, p[1]]).collect::<Vec<_>>());
+    let measured = pages(&[vec![100.0, 4.0, 2.0]]).pop().unwrap().unwrap();
+    let all = number_of_pages(4.0);
+    let of_base = vec![all[0].clone(), all[2].clone()];
+    let without = Problem { numbers: of_base, ..problem(&[1.0, 1.0], cells(&measured, 0.02), &of_8) };
+    let slopes = slopes(&without).unwrap();
+    let found =
+        screen(&Problem { numbers: all, ..problem(&[1.0; 3], cells(&measured, 0.02), &pages) }, &slopes)
+            .unwrap();
+    assert!(found.values[1] == 4.0 && found.chi2 < 1.0, "{found:?}");
+}

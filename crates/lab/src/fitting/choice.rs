@@ -21,15 +21,20 @@ use std::collections::BTreeMap;
 const NUMBER_COST: f64 = 8.0;
 /// Chi-squared per degree of freedom below which a model explains the cells.
 const EXPLAINED: f64 = 1.5;
+/// Decrease of chi-squared in a screening from which a variant of a mechanism counts as its best one.
+const GAINED: f64 = 2.0;
 /// Ratio of a screening's chi-squared to that of the model below which a mechanism may be searched further. A screening is
 /// short, so a mechanism that the cells need may not have its full effect yet.
 const PROMISING: f64 = 1.5;
 /// Number of mechanisms that are searched further after a screening.
 const FOLLOWED: usize = 2;
-/// The same when mechanisms are exchanged, where those without any effect look better than those that need a longer search.
+/// Number of mechanisms that are searched further before an exchange. Those that need a longer search come after those
+/// without any effect, which leave chi-squared as it is.
 const FOLLOWED_IN_EXCHANGE: usize = 4;
-/// Iterations of that search.
+/// Iterations of a search that follows a screening.
 const FOLLOWED_ITERATIONS: usize = 8;
+/// Least gain of an exchange. A smaller one can come from a longer search for the same minimum.
+const EXCHANGE_GAIN_MIN: f64 = 1.0;
 
 /// A mechanism that a model may take up for one card, with the starts of its search.
 #[derive(Clone)]
@@ -174,7 +179,8 @@ impl Session<'_> {
         let mut best: Option<(f64, (usize, Taken, Model, f64))> = None;
         for n in (0..taken.len()).filter(|n| !is_required(taken, *n)) {
             let mut less = self.without(model, &taken[n]);
-            let (found, values) = self.minimum(&less, &self.search(4), 0)?;
+            // A device without the mechanism may be impossible.
+            let Ok((found, values)) = self.minimum(&less, &self.search(4), 1) else { continue };
             less.starts = values;
             // The mechanism that leaves does not enter again.
             let mut known = Screened::from([(taken[n].offer.key(), None)]);
@@ -184,7 +190,7 @@ impl Session<'_> {
                 continue;
             };
             let gain = self.gain(model, chi2, &more, found);
-            if gain > 0.0 && best.as_ref().is_none_or(|(most, _)| gain > *most) {
+            if gain > EXCHANGE_GAIN_MIN && best.as_ref().is_none_or(|(most, _)| gain > *most) {
                 best = Some((gain, (n, other, more, found)));
             }
         }
@@ -218,9 +224,9 @@ impl Session<'_> {
                     lowest = Some((found.0, n, Model { starts: found.1, ..more }));
                 }
             }
-            let best = lowest.as_ref().filter(|(found, ..)| *found < PROMISING * chi2).map(|(_, n, _)| *n);
+            let best = lowest.as_ref().filter(|(found, ..)| chi2 - found > GAINED).map(|(_, n, _)| *n);
             known.insert(offer.key(), best);
-            if let (Some(n), Some((found, _, more))) = (best, lowest) {
+            if let Some((found, n, more)) = lowest.filter(|(found, ..)| *found < PROMISING * chi2) {
                 let replaced = self.with(model, &offer, &offer.variants[n]).1;
                 screened.push((found, Taken { offer, replaced }, more));
             }
@@ -239,8 +245,9 @@ impl Session<'_> {
         while n + 1 < taken.len() {
             let less = self.without(model, &taken[n]);
             if !is_required(taken, n) {
-                let found = self.minimum(&less, &self.search(4), 0)?;
-                if self.gain(&less, found.0, model, best.0) <= 0.0 {
+                // A device without the mechanism may be impossible.
+                let found = self.minimum(&less, &self.search(4), 1).ok();
+                if let Some(found) = found.filter(|found| self.gain(&less, found.0, model, best.0) <= 0.0) {
                     *model = less;
                     *best = found;
                     taken.remove(n);

@@ -167,6 +167,10 @@ pub fn fit(
     let Draft { base, session, model, held, notes, others } =
         draft(inputs, settings, &hosts, &library, progress)?;
     let estimate = session.estimate(&model)?;
+    // A stopped search has missed points, so its intervals would be too narrow.
+    if progress.is_stopped() {
+        return Err(FittingError::Stopped);
+    }
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
     let alternatives = alternatives(&session, &Model { starts: values.clone(), ..model.clone() }, &others)?;
     let point = session.point(&model, &values);
@@ -208,7 +212,11 @@ struct Other<'a> {
     model: Model,
 }
 
-/// Compares the predictions of the fitted card with those of other typical cards that explain the same cells.
+/// Ratio of the latencies of two cards from which a measurement tells them apart, three of its deviations.
+const TOLD_APART: f64 = 1.06;
+
+/// Compares the predictions of the fitted card with those of other typical cards that explain the same cells. A card that
+/// predicts the same is no alternative, and neither is one that cannot run the measurements.
 fn alternatives(
     session: &Session<'_>,
     model: &Model,
@@ -216,11 +224,19 @@ fn alternatives(
 ) -> Result<Vec<Alternative>, FittingError> {
     let mut alternatives = Vec::new();
     for other in others {
-        let ours = session.predict_candidates(model)?;
-        let theirs = other.session.predict_candidates(&other.model)?;
+        let predicted = session
+            .predict_candidates(model)
+            .and_then(|ours| Ok((ours, other.session.predict_candidates(&other.model)?)));
+        let (ours, theirs) = match predicted {
+            Err(FittingError::Stopped) => return Err(FittingError::Stopped),
+            Err(_) => continue,
+            Ok(predicted) => predicted,
+        };
         let pairs = ours.into_iter().zip(theirs.into_iter().map(|(_, latency)| latency));
         let difference = |ours: f64, theirs: f64| (theirs / ours).ln().abs();
-        let most = pairs.max_by(|a, b| difference(a.0.1, a.1).total_cmp(&difference(b.0.1, b.1)));
+        let most = pairs
+            .max_by(|a, b| difference(a.0.1, a.1).total_cmp(&difference(b.0.1, b.1)))
+            .filter(|((_, ours), theirs)| difference(*ours, *theirs) > TOLD_APART.ln());
         if let Some(((measurement, latency_ns), alternative_latency_ns)) = most {
             let base = other.base.to_owned();
             alternatives.push(Alternative { base, measurement, latency_ns, alternative_latency_ns });

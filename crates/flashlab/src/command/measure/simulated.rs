@@ -59,7 +59,7 @@ pub(super) fn run(
 fn host_of(device: &Device, options: &Options) -> Result<String, Failure> {
     match &options.host {
         Some(host) if *host != device.host_name => Err(Failure::usage(format!(
-            "--host {host}: {} is driven by {}; for another host, measure {}:host={host}",
+            "--host {host}: {} is driven by {}; for another host, set it as in {}:host={host}",
             device.argument, device.host_name, device.name
         ))),
         _ => Ok(device.host_name.clone()),

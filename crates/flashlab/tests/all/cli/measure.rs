@@ -49,7 +49,7 @@ fn a_virtual_device_names_its_own_host() {
     assert_eq!(json(&folder, "card.json")["host"], "raspberry-pi-3");
     let wrong = folder.line("measure sd/kingston --plan quick --host raspberry-pi-3 --to wrong.json");
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);
-    assert!(wrong.err.contains("measure sd/kingston:host=raspberry-pi-3"), "{}", wrong.err);
+    assert!(wrong.err.contains("set it as in sd/kingston:host=raspberry-pi-3"), "{}", wrong.err);
     assert!(!folder.path("wrong.json").exists());
 }
 
