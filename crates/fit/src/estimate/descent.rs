@@ -5,7 +5,7 @@
 //! start.
 
 use super::matrix::{Matrix, dot, gram, inverse, solve, times, transposed_times};
-use super::problem::{FitError, Forward, Number, Problem, Scale};
+use super::problem::{FitError, Forward, Number, Problem};
 use flashlab_sim::Rng;
 
 /// Factors of the damping that one iteration tries.
