@@ -104,10 +104,6 @@ pub(crate) enum Baseline {
 /// fault, gives a warning if another test catches the fault.
 pub(crate) fn check(baseline: Baseline) -> Outcome {
     let catchers = read_catchers()?;
-    let faults = find()?;
-    if let Some(stale) = catchers.keys().find(|fault| !faults.contains(fault)) {
-        return Err(format!("{CATCHERS}: {} has no fault {}; delete its line", stale.crate_name, stale.name));
-    }
     for (fault, test) in run_with(baseline, &catchers)? {
         if catchers.get(&fault) != Some(&test) {
             let Fault { crate_name, name } = fault;
@@ -148,6 +144,9 @@ fn read_catchers() -> Result<Catchers, String> {
 /// Runs the suites without a fault, and then under each fault, its catcher first. Returns the test that caught each fault.
 fn run_with(baseline: Baseline, catchers: &Catchers) -> Result<Catchers, String> {
     let faults = find()?;
+    if let Some(stale) = catchers.keys().find(|fault| !faults.contains(fault)) {
+        return Err(format!("{CATCHERS}: {} has no fault {}; delete its line", stale.crate_name, stale.name));
+    }
     let suites = build()?;
     let unmodified =
         SUITES.iter().filter(|_| baseline == Baseline::Run).map(|(crate_name, _)| (None, *crate_name));
@@ -232,21 +231,19 @@ fn run_all(
             let (fault, crate_name) = jobs[n];
             let above = ABOVE.iter().filter(|(below, _)| *below == crate_name).map(|(_, above)| *above);
             let tested_by = std::iter::once(crate_name).chain(above.filter(|_| fault.is_some()));
-            let in_order = tested_by
-                .flat_map(|tests| suites.get(tests).into_iter().flatten().map(move |suite| (tests, suite)));
-            let catcher = fault.and_then(|fault| catchers.get(fault));
-            let binary = catcher.and_then(|test| suites.get(test.crate_name.as_str())?.first());
-            let mut result = match catcher.zip(binary) {
-                Some((test, (binary, _))) => run(&test.crate_name, binary, Tests::One(&test.name), fault),
-                None => SuiteResult::Passed,
-            };
-            if matches!(result, SuiteResult::Passed) {
-                result = SuiteResult::Error("no test binaries".to_owned());
-                for (tests, (binary, module)) in in_order {
-                    result = run(tests, binary, Tests::Module(module), fault);
-                    if !matches!(result, SuiteResult::Passed) {
-                        break;
-                    }
+            let in_order = tested_by.flat_map(|tests| {
+                let suites = suites.get(tests).into_iter().flatten();
+                suites.map(move |(binary, module)| (tests, binary, Tests::Module(module)))
+            });
+            let catcher = fault.and_then(|fault| catchers.get(fault)).and_then(|test| {
+                let (binary, _) = suites.get(test.crate_name.as_str())?.first()?;
+                Some((test.crate_name.as_str(), binary, Tests::One(&test.name)))
+            });
+            let mut result = SuiteResult::Error("no test binaries".to_owned());
+            for (tests, binary, selected) in catcher.into_iter().chain(in_order) {
+                result = run(tests, binary, selected, fault);
+                if !matches!(result, SuiteResult::Passed) {
+                    break;
                 }
             }
             results.lock().expect("no worker panics")[n] = Some(result);

@@ -241,9 +241,9 @@ impl fmt::Display for Value {
 pub enum ValueError {
     /// The text is not a valid quantity.
     Unit(UnitError),
-    /// The text is not a whole number, or the number is above 4294967295.
+    /// The text is not a whole number.
     NotACount(String),
-    /// The count has too many digits.
+    /// The number is above 4294967295.
     CountTooLarge(String),
     /// The text is not a number, or the number is negative.
     NotANumber(String),

@@ -287,3 +287,12 @@ fn an_emmc_device_has_modes_of_its_own_and_no_registers_of_sd() {
     let small = refused("sd/samsung-pro-16:host.stack=commands");
     assert!(small.contains("ftl.small_max"), "{small}");
 }
+
+#[test]
+fn a_pattern_and_a_real_device_are_refused_with_the_command_that_takes_them() {
+    let library = library();
+    for (name, command) in [("sd/*", "`flashlab compare`"), ("/dev/sdb", "`flashlab measure`")] {
+        let unknown = library.device(name).unwrap_err().to_string();
+        assert!(unknown.contains(command), "{unknown}");
+    }
+}

@@ -134,8 +134,8 @@ fn interval(pair: &[End], best: &Point) -> Interval {
     }
 }
 
-/// Extends the intervals over the values of number `k` that the cells permit: its rivals, and the neighbouring values up to
-/// the first on each side that the cells do not permit.
+/// Extends the intervals over the values of number `k` that the cells permit: its distant rivals, and the neighbouring
+/// values up to the first on each side that the cells do not permit.
 fn permit_neighbours(
     descent: &mut Descent<'_>,
     best: &Point,
@@ -154,7 +154,7 @@ fn permit_neighbours(
     let (mut least, mut most) = (best.at[k], best.at[k]);
     let mut permitted = Vec::new();
     let is_permitted = |point: &Point| point.chi2 - best.chi2 < target;
-    for value in number.rivals(here) {
+    for value in number.distant_rivals(here) {
         let minimum = descent.minimum_at(best, &local.jacobian, k, Number::coordinate(value));
         permitted.extend(minimum.filter(is_permitted));
     }

@@ -128,13 +128,17 @@ impl Number {
     /// minimum: the next ones, and simple fractions and multiples.
     pub(super) fn rivals(&self, value: f64) -> Vec<f64> {
         let next = [-1, 1].into_iter().filter_map(|steps| self.neighbour(value, steps));
-        let mut rivals: Vec<f64> = next.collect();
-        if let Some(unit) = self.unit_size {
-            let multiple = |ratio: f64| (value * ratio / unit).round() * unit;
-            let inside = |rival: &f64| (self.bounds.0..=self.bounds.1).contains(rival) && *rival != value;
-            rivals.extend(RIVALS.map(multiple).into_iter().filter(inside));
-        }
-        rivals.sort_by(f64::total_cmp);
+        next.chain(self.distant_rivals(value)).collect()
+    }
+
+    /// Returns the simple fractions and multiples among the rivals, without the values next to `value`.
+    pub(super) fn distant_rivals(&self, value: f64) -> Vec<f64> {
+        let Some(unit) = self.unit_size else { return Vec::new() };
+        let multiple = |ratio: f64| (value * ratio / unit).round() * unit;
+        let inside = |rival: &f64| (self.bounds.0..=self.bounds.1).contains(rival);
+        let is_distant = |rival: &f64| (rival - value).abs() > 1.5 * unit;
+        let mut rivals: Vec<f64> =
+            RIVALS.map(multiple).into_iter().filter(|r| inside(r) && is_distant(r)).collect();
         rivals.dedup();
         rivals
     }

@@ -264,20 +264,17 @@ fn draft<'a>(
             continue;
         }
         let explanation = if settings.bases.len() > 1 { session.explanation(&model)? } else { None };
-        match explanation {
-            Some(values) if is_explained => {
-                others.push(Other { base, session, model: Model { starts: values, ..model } });
-            }
-            None if is_explained => {}
-            _ => {
-                is_explained = explanation.is_some();
-                let choice = session.begin_choice(model)?;
-                if is_explained {
-                    rivals.clear();
-                }
-                rivals.push(Rival { base, session, choice, held, notes });
-            }
+        if is_explained {
+            let other = |starts| Other { base, session, model: Model { starts, ..model } };
+            others.extend(explanation.map(other));
+            continue;
         }
+        is_explained = explanation.is_some();
+        if is_explained {
+            rivals.clear();
+        }
+        let choice = session.begin_choice(model)?;
+        rivals.push(Rival { base, session, choice, held, notes });
     }
     loop {
         for Rival { session, choice, .. } in rivals.iter_mut().filter(|rival| !rival.choice.is_complete) {
