@@ -51,7 +51,7 @@ pub(crate) fn fit(
         measurements.iter().map(|name| open(&name.to_string_lossy(), base.as_deref(), library.get()));
     let inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(error)?;
     let mut settings = FitSettings {
-        bases: base.map_or(FitSettings::default().bases, |base| vec![base]),
+        bases: base.into_iter().collect(),
         hosts: host.into_iter().collect(),
         fit_host,
         numbers,

@@ -2,8 +2,8 @@
 
 use crate::number;
 use crate::terminal::{columns, wrapped};
-use flashlab_fit::estimate::{CellEstimate, NumberEstimate};
-use flashlab_lab::fitting::{Alternative, CardFit};
+use flashlab_fit::estimate::{CellEstimate, NumberEstimate, UNEXPLAINED};
+use flashlab_lab::fitting::{CardFit, Difference};
 
 /// Maximum number of further measurements that a table suggests.
 const NEXT_MAX: usize = 3;
@@ -38,6 +38,9 @@ pub fn json(fit: &CardFit) -> String {
 
 /// Maximum number of cells that a row names.
 const CELLS_MAX: usize = 3;
+
+/// Share of the time from which one slow request dominates a cell.
+const RARE: f64 = 0.25;
 
 pub(crate) const NUMBER_HEAD: [&str; 5] = ["number", "estimate", "90\u{a0}% interval", "determined", "by"];
 pub(crate) const CELL_HEAD: [&str; 5] = ["cell", "measured", "simulated", "error", "left out"];
@@ -93,13 +96,28 @@ pub(crate) fn cell_row(cell: &CellEstimate) -> [String; 5] {
 /// Returns the conclusions, one sentence each.
 pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     let estimate = &fit.estimate;
-    let mut sentences: Vec<String> = fit.alternatives.iter().map(|other| alternative(fit, other)).collect();
+    let mut sentences = alternatives(fit);
     sentences.extend(estimate.contradictions.iter().cloned());
+    let rare = estimate.cells.iter().filter(|cell| cell.slowest_share > RARE);
+    sentences.extend(rare.map(|cell| {
+        format!(
+            "{}: one request took {} of the time. The cell does not show how often that happens; measure more requests.",
+            cell.name,
+            number::percent(100.0 * cell.slowest_share, 0)
+        )
+    }));
     if estimate.inflation > 1.2 {
         sentences.push(format!(
             "The model does not explain the cells within their deviations; the intervals are therefore {} times as wide.",
             number::fixed(estimate.inflation, 1)
         ));
+    }
+    if estimate.inflation > UNEXPLAINED {
+        sentences.push(
+            "No number counts as determined: the card works in a way that the model lacks, or the measurements contradict \
+             each other. Use the profile only for jobs like those whose cells agree."
+                .to_owned(),
+        );
     }
     sentences.extend(estimate.inseparable.iter().map(|pair| pair.sentence.clone()));
     let useful = estimate.next.iter().filter(|next| next.gain > 0.2).take(NEXT_MAX);
@@ -110,17 +128,60 @@ pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     sentences
 }
 
-/// Returns the sentences on another typical card that explains the cells.
-fn alternative(fit: &CardFit, other: &Alternative) -> String {
+/// Returns a sentence for each typical card and each assumed number with another value that explains the cells too.
+fn alternatives(fit: &CardFit) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for other in &fit.alternatives {
+        let what = match &other.assumed {
+            None => format!(
+                "The measurements do not tell whether the card is like {} or like {}, which explains them too{}.",
+                fit.base,
+                other.base,
+                with_other_values(&other.numbers)
+            ),
+            Some(assumed) if seen.contains(&assumed.number.as_str()) => continue,
+            Some(assumed) => {
+                seen.push(&assumed.number);
+                let same = fit.alternatives.iter().filter_map(|other| {
+                    other.assumed.as_ref().filter(|a| a.number == assumed.number).map(|a| (a, &other.numbers))
+                });
+                let (values, mut numbers): (Vec<&str>, Vec<Vec<String>>) =
+                    same.map(|(assumed, numbers)| (assumed.other.as_str(), numbers.clone())).unzip();
+                let mut numbers = std::mem::take(&mut numbers).concat();
+                numbers.sort();
+                numbers.dedup();
+                format!(
+                    "The measurements do not show {}. It stays at {}; {} would explain them too{}.",
+                    assumed.number,
+                    assumed.value,
+                    values.join(" or "),
+                    with_other_values(&numbers)
+                )
+            }
+        };
+        let advice = other.difference.as_ref().map_or(String::new(), advice);
+        sentences.push(what + &advice);
+    }
+    sentences
+}
+
+/// Returns the end of a sentence on a model with other values of `numbers`.
+fn with_other_values(numbers: &[String]) -> String {
+    match numbers {
+        [] => String::new(),
+        [number] => format!(", with another {number}; the interval includes both"),
+        numbers => format!(", with other values of {}; the intervals include them", numbers.join(", ")),
+    }
+}
+
+/// Returns the sentence on the measurement that tells two models apart.
+fn advice(difference: &Difference) -> String {
     format!(
-        "The measurements do not tell whether the card is like {} or like {}, which explains them too; the intervals \
-         hold for {} only. The two differ most in {}, which take {} or {}: measure them.",
-        fit.base,
-        other.base,
-        fit.base,
-        other.measurement,
-        number::duration_ns(other.latency_ns),
-        number::duration_ns(other.alternative_latency_ns)
+        " The two differ most in {}, which take {} or {}: measure them.",
+        difference.measurement,
+        number::duration_ns(difference.latency_ns),
+        number::duration_ns(difference.alternative_latency_ns)
     )
 }
 

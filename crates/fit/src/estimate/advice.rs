@@ -4,7 +4,7 @@
 use super::descent::{CandidateRows, Local, Point};
 use super::interval::Interval;
 use super::matrix::{Matrix, dot, times};
-use super::problem::Problem;
+use super::problem::{Cell, Problem};
 use super::{CHI2_RISE, Determined, NextMeasurement, NumberEstimate, Pair};
 
 /// Smallest absolute correlation at which two numbers count as inseparable.
@@ -104,6 +104,19 @@ pub(super) fn next_measurements(
 /// effect on the cell.
 pub(super) const WITHOUT_EFFECT: f64 = 0.01;
 
+/// Returns the value of a cell in a readable unit.
+fn quantity(cell: &Cell) -> String {
+    let (value, unit) = match cell.unit.as_str() {
+        "iops" => (cell.value, "IOPS"),
+        "bytes_per_second" => (cell.value / 1_048_576.0, "MiB/s"),
+        "latency_ns_mean" => (cell.value / 1e3, "us"),
+        unit => (cell.value, unit),
+    };
+    // Four significant digits.
+    let decimals = (3.0 - value.log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{value:.decimals$} {unit}")
+}
+
 /// Returns a sentence for each pair of measurements of one job that differ, and for each cell that contradicts the
 /// others.
 pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local) -> Vec<String> {
@@ -119,8 +132,11 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
             if deviations > CONTRADICTION {
                 (named[i], named[k]) = (true, true);
                 found.push(format!(
-                    "{} ({} {}) and {} ({} {}) measure the same and differ by {deviations:.1} deviations.",
-                    cell.name, cell.value, cell.unit, other.name, other.value, other.unit
+                    "{} ({}) and {} ({}) measure the same and differ by {deviations:.1} deviations.",
+                    cell.name,
+                    quantity(cell),
+                    other.name,
+                    quantity(other)
                 ));
             }
         }

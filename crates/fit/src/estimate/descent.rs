@@ -5,7 +5,7 @@
 //! start.
 
 use super::matrix::{Matrix, dot, gram, inverse, solve, times, transposed_times};
-use super::problem::{FitError, Forward, Number, Problem};
+use super::problem::{FitError, Forward, Number, Predictions, Problem};
 use flashlab_sim::Rng;
 
 /// Factors of the damping that one iteration tries.
@@ -18,6 +18,16 @@ const FALL_MIN: f64 = 2e-3;
 const HELD_FALL_MIN: f64 = 2e-2;
 /// Largest number of rounds over the neighbours of stepped numbers.
 pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
+/// Step of a search over the whole range of a number, as the logarithm of a factor: 15 %.
+const RANGE_STEP: f64 = 0.14;
+/// Ratio of chi-squared to that of a minimum, and least value, from which no search descends from a start.
+const HOPELESS: f64 = 10.0;
+/// Number of multiples of the unit that are all tried.
+const RANGE_MULTIPLES: u32 = 16;
+/// Number of points of this search whose other numbers move to their predicted minimum.
+const RANGE_TRIED: usize = 10;
+/// Number of these points from which a search descends.
+const RANGE_FOLLOWED: usize = 4;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
 
@@ -85,11 +95,13 @@ pub(super) type CandidateRows = Vec<Option<Vec<f64>>>;
 pub(super) struct Descent<'a> {
     pub(super) problem: &'a Problem<'a>,
     pub(super) evaluations: usize,
+    /// Values of each number, multiples of a unit, near which other minima lie.
+    pub(super) other_minima: Vec<Vec<f64>>,
 }
 
 impl<'a> Descent<'a> {
     pub(super) fn new(problem: &'a Problem<'a>) -> Self {
-        Descent { problem, evaluations: 0 }
+        Descent { problem, evaluations: 0, other_minima: vec![Vec::new(); problem.numbers.len()] }
     }
 
     /// Evaluates a batch of coordinates. `None` stands for points at which the model cannot run.
@@ -100,7 +112,7 @@ impl<'a> Descent<'a> {
     fn tried(&mut self, batch: Vec<Vec<f64>>) -> Vec<Result<Point, String>> {
         let problem = self.problem;
         let predictions = self.run(problem.forward, &batch, problem.cells.len());
-        let point = |(at, predicted): (Vec<f64>, Result<Vec<f64>, String>)| {
+        let point = |(at, predicted): (Vec<f64>, Predictions)| {
             let predicted = predicted?;
             let residual = |(cell, value): (&super::Cell, &f64)| {
                 (value / cell.value).ln() / cell.share(&problem.settings)
@@ -113,12 +125,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Runs a forward model and rejects predictions that are not positive numbers.
-    fn run(
-        &mut self,
-        forward: &Forward<'_>,
-        batch: &[Vec<f64>],
-        cells: usize,
-    ) -> Vec<Result<Vec<f64>, String>> {
+    fn run(&mut self, forward: &Forward<'_>, batch: &[Vec<f64>], cells: usize) -> Vec<Predictions> {
         if batch.is_empty() {
             return Vec::new();
         }
@@ -129,7 +136,7 @@ impl<'a> Descent<'a> {
         self.evaluations += points.len();
         let predictions = forward(&points);
         assert_eq!(predictions.len(), points.len(), "the forward model answers every point");
-        let checked = |predicted: Result<Vec<f64>, String>| {
+        let checked = |predicted: Predictions| {
             let predicted = predicted?;
             assert_eq!(predicted.len(), cells, "the forward model predicts every cell");
             let wrong = predicted.iter().position(|value| !(value.is_finite() && *value > 0.0));
@@ -154,10 +161,20 @@ impl<'a> Descent<'a> {
         }
         points.sort_by(|a, b| a.chi2.total_cmp(&b.chi2));
         points.truncate(self.problem.settings.followed.max(1));
-        let found = points
-            .into_iter()
-            .map(|point| self.descend(point, None))
-            .reduce(|best, other| if other.chi2 < best.chi2 { other } else { best });
+        if neighbour_rounds == NEIGHBOUR_ROUNDS
+            && let Some(start) = points.first().cloned()
+        {
+            points.extend(self.starts_of_ranges(&start));
+            points.sort_by(|a, b| a.chi2.total_cmp(&b.chi2));
+        }
+        let mut found: Option<Point> = None;
+        for point in points {
+            if found.as_ref().is_some_and(|best| point.chi2 > HOPELESS * (best.chi2 + HOPELESS)) {
+                continue;
+            }
+            let minimum = self.descend(point, None);
+            found = [found, Some(minimum)].into_iter().flatten().min_by(|a, b| a.chi2.total_cmp(&b.chi2));
+        }
         let found = found.ok_or(FitError::Forward { message: reason })?;
         Ok(self.try_neighbours(found, neighbour_rounds))
     }
@@ -189,6 +206,53 @@ impl<'a> Descent<'a> {
                 _ => return best,
             }
         }
+    }
+
+    /// Returns further starts: for each number that is a multiple of a unit, points over its whole range.
+    fn starts_of_ranges(&mut self, start: &Point) -> Vec<Point> {
+        let numbers = &self.problem.numbers;
+        let multiples: Vec<usize> = (0..numbers.len()).filter(|k| numbers[*k].unit_size.is_some()).collect();
+        if multiples.is_empty() {
+            return Vec::new();
+        }
+        let jacobian = self.jacobian(start);
+        let mut starts = Vec::new();
+        for k in multiples {
+            let found = self.lowest_of_range(start, &jacobian, k);
+            self.other_minima[k] = found.iter().map(|point| numbers[k].rounded(point.at[k])).collect();
+            starts.extend(found);
+        }
+        starts
+    }
+
+    /// Searches the whole range of number `k`, a multiple of a unit. Returns the points from which a descent may find another
+    /// minimum: those whose chi-squared is the lowest, as far as the derivatives at `start` tell how the other numbers move.
+    /// If only a few requests of a cell cross the end of a unit, small ranges of its size explain this cell.
+    fn lowest_of_range(&mut self, start: &Point, jacobian: &[Vec<f64>], k: usize) -> Vec<Point> {
+        let number = &self.problem.numbers[k];
+        let Some(unit) = number.unit_size else { return Vec::new() };
+        let (low, high) = number.limits();
+        let steps = ((high - low) / RANGE_STEP) as usize;
+        let multiples = (1..=RANGE_MULTIPLES).map(|n| Number::coordinate(f64::from(n) * unit));
+        let range = multiples.chain((0..=steps).map(|n| low + n as f64 * RANGE_STEP));
+        let mut values: Vec<f64> = range.map(|at| number.rounded(at.clamp(low, high))).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let batch = values.iter().map(|value| replaced(&start.at, k, Number::coordinate(*value))).collect();
+        let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
+        for point in self.points(batch).into_iter().flatten() {
+            let at = self.others_at_minimum(&point, jacobian, k);
+            let moved: Vec<f64> = at.iter().zip(&point.at).map(|(to, from)| to - from).collect();
+            let residuals =
+                point.residuals.iter().zip(jacobian).map(|(residual, row)| residual + dot(row, &moved));
+            points.push((residuals.map(|residual| residual * residual).sum(), at));
+        }
+        points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let lowest = points.into_iter().take(RANGE_TRIED).map(|(_, at)| at).collect();
+        let mut lowest: Vec<Point> = self.points(lowest).into_iter().flatten().collect();
+        lowest.sort_by(|a, b| a.chi2.total_cmp(&b.chi2));
+        lowest.truncate(RANGE_FOLLOWED);
+        lowest
     }
 
     /// Returns the minimum over the other numbers with number `k` at `coordinate`, given the derivatives at a point nearby;
@@ -266,13 +330,18 @@ impl<'a> Descent<'a> {
         let mut from = from.clone();
         from.at[k] = coordinate;
         from.residuals.iter_mut().zip(jacobian).for_each(|(residual, row)| *residual += moved * row[k]);
+        self.others_at_minimum(&from, jacobian, k)
+    }
+
+    /// Returns the point at which the derivatives predict the minimum over all numbers but `k`. Powers of two stay.
+    fn others_at_minimum(&self, from: &Point, jacobian: &[Vec<f64>], k: usize) -> Vec<f64> {
         let numbers = &self.problem.numbers;
         let slope = |(i, slope): (usize, &f64)| if i == k || numbers[i].is_power() { 0.0 } else { *slope };
         let without: Vec<Vec<f64>> =
             jacobian.iter().map(|row| row.iter().enumerate().map(slope).collect()).collect();
         let products = gram(&without, from.at.len());
         let largest = (0..from.at.len()).map(|i| products[i][i]).fold(1e-9, f64::max);
-        self.step(&from, &without, 1e-4 * largest)
+        self.step(from, &without, 1e-4 * largest)
     }
 
     /// Returns the start of the problem with its predictions.

@@ -53,6 +53,9 @@ impl Interval {
     }
 }
 
+/// Rise of chi-squared, as a multiple of that at the end of an interval, up to which a minimum is almost permitted.
+const ALMOST: f64 = 10.0;
+
 /// One end of an interval during the refinement.
 struct End {
     number: usize,
@@ -110,7 +113,8 @@ pub(super) fn intervals(
     }
     let mut found: Vec<Interval> = ends.chunks(2).map(|pair| interval(pair, best)).collect();
     for k in 0..found.len() {
-        if descent.problem.numbers[k].is_coarse(best.at[k]) {
+        let is_coarse = descent.problem.numbers[k].is_coarse(best.at[k]);
+        if is_coarse || !descent.other_minima[k].is_empty() {
             permit_neighbours(descent, best, local, k, target, &mut found);
         }
     }
@@ -134,8 +138,8 @@ fn interval(pair: &[End], best: &Point) -> Interval {
     }
 }
 
-/// Extends the intervals over the values of number `k` that the cells permit: its distant rivals, and the neighbouring
-/// values up to the first on each side that the cells do not permit.
+/// Extends the intervals over the values of number `k` that the cells permit: its other minima, its distant rivals, and the
+/// neighbouring values up to the first on each side that the cells do not permit.
 fn permit_neighbours(
     descent: &mut Descent<'_>,
     best: &Point,
@@ -154,11 +158,24 @@ fn permit_neighbours(
     let (mut least, mut most) = (best.at[k], best.at[k]);
     let mut permitted = Vec::new();
     let is_permitted = |point: &Point| point.chi2 - best.chi2 < target;
-    for value in number.distant_rivals(here) {
-        let minimum = descent.minimum_at(best, &local.jacobian, k, Number::coordinate(value));
-        permitted.extend(minimum.filter(is_permitted));
+    let is_coarse = number.is_coarse(best.at[k]);
+    let mut distant = if is_coarse { number.distant_rivals(here) } else { Vec::new() };
+    distant.extend(&descent.other_minima[k]);
+    distant.sort_by(f64::total_cmp);
+    distant.dedup();
+    for value in distant {
+        let at = |value: f64| Number::coordinate(value);
+        let Some(minimum) = descent.minimum_at(best, &local.jacobian, k, at(value)) else { continue };
+        // Beside a minimum that is almost permitted, its neighbours may be permitted.
+        if is_coarse && minimum.chi2 - best.chi2 < ALMOST * target {
+            for next in [-1, 1].into_iter().filter_map(|steps| number.neighbour(value, steps)) {
+                let beside = descent.minimum_at(&minimum, &local.jacobian, k, at(next));
+                permitted.extend(beside.filter(is_permitted));
+            }
+        }
+        permitted.extend(Some(minimum).filter(is_permitted));
     }
-    for sign in [-1, 1] {
+    for sign in [-1, 1].into_iter().filter(|_| is_coarse) {
         let mut near = best.clone();
         for steps in 1..=NEIGHBOURS {
             let Some(value) = number.neighbour(here, sign * steps) else { break };
@@ -178,7 +195,11 @@ fn permit_neighbours(
             interval.high = interval.high.max((point.at[i] + half).min(high));
         }
     }
-    extend(number, here, [least, most].map(|at| number.rounded(at)), &mut found[k]);
+    if is_coarse {
+        extend(number, here, [least, most].map(|at| number.rounded(at)), &mut found[k]);
+    } else {
+        (found[k].low, found[k].high) = (found[k].low.min(least), found[k].high.max(most));
+    }
 }
 
 /// Sets the ends of a stepped number's interval to the extreme values that the cells permit, `least` and `most`, as far as

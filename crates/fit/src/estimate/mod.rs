@@ -4,7 +4,9 @@
 //! predicts the cells for a batch of points. [`estimate`] minimises the sum of the squared residuals with the
 //! Levenberg-Marquardt method (Nocedal and Wright, "Numerical Optimization", chapter 10) from several starts. A
 //! residual is the logarithm of the ratio of predicted to measured, divided by the relative standard deviation, so that
-//! a rate and its reciprocal time count alike. A floor of the deviation covers effects that the model leaves out.
+//! a rate and its reciprocal time count alike. A floor of the deviation covers effects that the model leaves out. The
+//! deviation also includes one of the slowest requests: where requests that copy a large unit are rare, one more or one
+//! fewer of them changes the mean of a cell, and only chance decides.
 //!
 //! The module guarantees:
 //! - The same problem gives the same estimate. The seed draws the additional starts, nothing else.
@@ -33,6 +35,10 @@ use serde::Serialize;
 
 /// Half-width of a 90 % interval, as a share of the estimate, up to which a number counts as determined.
 pub const DETERMINED_SHARE: f64 = 0.05;
+
+/// Inflation from which on a model does not explain the cells, so that none of its numbers counts as determined: a
+/// mechanism that the model lacks may have moved any of them.
+pub const UNEXPLAINED: f64 = 3.0;
 
 /// Square of the 95th percentile of the normal distribution: the rise of chi-squared at the ends of a 90 % interval.
 pub(crate) const CHI2_RISE: f64 = 2.705_543;
@@ -86,9 +92,9 @@ pub struct NumberEstimate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Determined {
-    /// The interval lies within [`DETERMINED_SHARE`] of the estimate.
+    /// The interval lies within [`DETERMINED_SHARE`] of the estimate, and the model explains the cells.
     Yes,
-    /// The interval is wider.
+    /// The interval is wider, or the model does not explain the cells.
     Loosely,
     /// The cells limit the number from above only.
     AtMost,
@@ -96,6 +102,25 @@ pub enum Determined {
     AtLeast,
     /// The cells do not limit the number within its bounds.
     No,
+}
+
+impl Estimate {
+    /// Returns true if another model, whose chi-squared is `chi2`, explains the cells as well: within the rise that limits
+    /// the intervals.
+    pub fn permits(&self, chi2: f64) -> bool {
+        chi2 - self.chi2 < CHI2_RISE * self.inflation * self.inflation
+    }
+}
+
+impl NumberEstimate {
+    /// Widens the interval to include `value`.
+    pub fn include(&mut self, value: f64) {
+        (self.low, self.high) = (self.low.min(value), self.high.max(value));
+        let half = 0.5 * (self.high - self.low) / self.value.abs();
+        if self.determined == Determined::Yes && half > DETERMINED_SHARE {
+            self.determined = Determined::Loosely;
+        }
+    }
 }
 
 impl Determined {
@@ -122,8 +147,10 @@ pub struct CellEstimate {
     pub measured: f64,
     /// Standard deviation of the measurement; `None` if it states none.
     pub sd: Option<f64>,
-    /// Standard deviation that weights the cell, as a share of its value, including the floor.
+    /// Standard deviation that weights the cell, as a share of its value, including the floor and one slow request.
     pub sd_share: f64,
+    /// Share of the time by which the slowest measured request exceeds the mean one; 0 if it is not known.
+    pub slowest_share: f64,
     /// Value that the fitted model gives.
     pub simulated: f64,
     /// Difference of the model from the measurement in per cent.
@@ -247,6 +274,10 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
             // The model is the same for all values that round alike.
             let low = number.rounded(interval.low).min(value);
             let high = number.rounded(interval.high).max(value);
+            let determined = match interval.determined(value, low, high) {
+                Determined::Yes if inflation > UNEXPLAINED => Determined::Loosely,
+                determined => determined,
+            };
             NumberEstimate {
                 name: number.name.clone(),
                 unit: number.unit.clone(),
@@ -254,7 +285,7 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
                 value,
                 low,
                 high,
-                determined: interval.determined(value, low, high),
+                determined,
                 cells: local.informative_cells(problem, k),
             }
         })
@@ -267,6 +298,7 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
             measured: cell.value,
             sd: (cell.sd > 0.0).then_some(cell.sd),
             sd_share: cell.share(&problem.settings),
+            slowest_share: cell.slowest_share,
             simulated: *simulated,
             error_percent: percent(*simulated, cell.value),
             left_out: left,

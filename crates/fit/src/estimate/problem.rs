@@ -199,15 +199,19 @@ pub struct Cell {
     pub value: f64,
     /// Standard deviation of the value; 0 if unknown.
     pub sd: f64,
+    /// Share by which the value changes if one more or one fewer of the slowest requests occurs; 0 if unknown.
+    pub slowest_share: f64,
     /// Identity of the measurement: cells with the same identity repeat one job in one state. `None` if the cell repeats
     /// no other one.
     pub repeats: Option<String>,
 }
 
 impl Cell {
-    /// Returns the standard deviation as a share of the value, combined with the independent error of the model.
+    /// Returns the standard deviation as a share of the value, combined with the independent errors of the model: its floor,
+    /// and one of the slowest requests. A rare slow request, such as the copy of a large unit, may occur once more or once
+    /// less than in the model.
     pub(super) fn share(&self, settings: &Settings) -> f64 {
-        (self.sd / self.value).hypot(settings.floor)
+        (self.sd / self.value).hypot(settings.floor).hypot(self.slowest_share)
     }
 
     fn check(&self) -> Result<(), FitError> {
@@ -219,6 +223,10 @@ impl Cell {
             () if !(self.sd.is_finite() && self.sd >= 0.0) => {
                 bad(format!("its deviation is {}; expected a number of at least 0", self.sd))
             }
+            () if !(self.slowest_share.is_finite() && self.slowest_share >= 0.0) => bad(format!(
+                "the share of its slowest request is {}; expected a number of at least 0",
+                self.slowest_share
+            )),
             () => Ok(()),
         }
     }

@@ -8,7 +8,9 @@
 //! unless `group_reporting` combines them; their rates are added.
 
 use super::{ImportError, Problem};
-use crate::observation::{Mark, Measurements, Observation, Quantity, State, Step, Target, problem_of};
+use crate::observation::{
+    Latencies, Mark, Measurements, Observation, Quantity, State, Step, Target, problem_of,
+};
 use crate::plan;
 use flashlab_fio::job::Direction;
 use serde_json::{Map, Value};
@@ -242,6 +244,7 @@ fn results(
         if let [only] = &numbers[..] {
             all.extend(only.percentiles.iter().map(|(p, ns)| (Quantity::LatencyPercentile(*p), *ns)));
         }
+        step.latencies.extend(latencies(&numbers, of, direction));
         for (quantity, value) in all.into_iter().filter(|(_, value)| *value != 0.0) {
             let job = of.map(str::to_owned);
             step.observations.push(Observation { job, ..Observation::new(direction, quantity, value) });
@@ -250,8 +253,28 @@ fn results(
     Ok(())
 }
 
+/// Returns the summary of the latencies of all clones; `None` if a clone does not state the count of its requests.
+fn latencies(clones: &[Numbers], job: Option<&str>, direction: Direction) -> Option<Latencies> {
+    let counts: Vec<f64> = clones.iter().map(|clone| clone.count).collect::<Option<_>>()?;
+    let count: f64 = counts.iter().sum();
+    let sum: f64 = clones.iter().zip(&counts).map(|(clone, count)| clone.mean_ns * count).sum();
+    (count > 0.0).then(|| Latencies {
+        job: job.map(str::to_owned),
+        direction,
+        count: count as u64,
+        min_ns: clones.iter().map(|clone| clone.min_ns).fold(f64::INFINITY, f64::min) as u64,
+        max_ns: clones.iter().map(|clone| clone.max_ns).fold(0.0, f64::max) as u64,
+        mean_ns: sum / count,
+        buckets: Vec::new(),
+        series_ns: Vec::new(),
+    })
+}
+
 /// The results of one direction.
 struct Numbers {
+    /// Number of requests, if the output states it.
+    count: Option<f64>,
+    min_ns: f64,
     iops: f64,
     bytes_per_second: f64,
     mean_ns: f64,
@@ -282,6 +305,8 @@ impl Numbers {
         let path_of_clat = format!("{path}.{key}");
         let percentiles = clat.get("percentile").and_then(Value::as_object);
         Ok(Some(Numbers {
+            count: value.get("total_ios").and_then(Value::as_f64).filter(|count| *count >= 1.0),
+            min_ns: factor * clat.get("min").and_then(Value::as_f64).unwrap_or(0.0),
             iops: number(value, "iops", path)?,
             bytes_per_second,
             mean_ns: factor * number(clat, "mean", &path_of_clat)?,

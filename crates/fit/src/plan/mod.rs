@@ -23,7 +23,7 @@ use std::fmt;
 /// Extent of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// Few block sizes, a few seconds per step: about a minute in total.
+    /// Few block sizes, a few seconds per step: about two minutes in total.
     Quick,
     /// All block sizes: about ten minutes at most.
     Standard,
@@ -135,6 +135,23 @@ impl Scale {
         match self {
             Scale::Quick => &[4 * KIB, 64 * KIB, MIB],
             Scale::Standard => &[4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB],
+        }
+    }
+
+    /// Sizes of sequential writes: those up to 16 KiB show the page, because a smaller write costs as much as a page.
+    const fn sequential_write_sizes(self) -> &'static [u64] {
+        match self {
+            Scale::Quick => &[4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB, MIB],
+            Scale::Standard => &[4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB],
+        }
+    }
+
+    /// Sizes of random overwrites: those between 4 and 64 KiB tell a busy time of each write from the copies of a rewrite
+    /// unit, and show the limit of an area for small writes.
+    const fn overwrite_sizes(self) -> &'static [u64] {
+        match self {
+            Scale::Quick => &[4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, MIB],
+            Scale::Standard => &[4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB],
         }
     }
 
@@ -258,13 +275,13 @@ impl Builder {
         // The area that is read and overwritten.
         let (base, size) = (span, 2 * span);
         self.fill(base, size, untouched);
-        for (n, block) in sizes.iter().enumerate() {
+        for (n, block) in self.scale.sequential_write_sizes().iter().enumerate() {
             let access = Access::new("write", *block, 3 * span + n as u64 * span / 2, span / 2);
             self.step(format!("write-sequential-{}", short(*block)), access, untouched);
         }
         self.reads(base, size, WrittenInSequence);
         let part = size / 8;
-        for (n, block) in sizes.iter().enumerate() {
+        for (n, block) in self.scale.overwrite_sizes().iter().enumerate() {
             let access = Access::new("randwrite", *block, base + n as u64 * part, part);
             self.step(format!("overwrite-random-{}", short(*block)), access, WrittenInSequence);
         }

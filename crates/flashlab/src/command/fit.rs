@@ -33,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long)]
     fit_host: bool,
     /// Profile that provides all numbers that are not fitted. By default, the fit chooses one of two typical cards,
-    /// `sd/typical-buffered` and `sd/typical`.
+    /// `sd/typical-buffered` and `sd/typical`; on a host with eMMC, `emmc/typical-16gb`; for USB sticks, one of the library.
     #[arg(long, value_name = "DEVICE")]
     base: Option<String>,
     /// Fits this number only, from its value in the base profile on; can be repeated.
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         file::check_not_input(output, &options.measurements)
     })?;
     let mut settings = FitSettings {
-        bases: base.map_or(FitSettings::default().bases, |base| vec![base.to_owned()]),
+        bases: base.map(str::to_owned).into_iter().collect(),
         hosts: options.hosts.clone(),
         same_card: options.same_card,
         fit_host: options.fit_host,

@@ -88,9 +88,21 @@ impl Session<'_> {
         chi2 < NUMBER_COST.max(EXPLAINED * free as f64)
     }
 
-    /// Begins the choice of mechanisms from a model without any.
-    pub(super) fn begin_choice(&self, model: Model) -> Result<Choice, FittingError> {
-        let best = self.minimum(&model, &self.search(20), 4)?;
+    /// Begins the choice of mechanisms from a model without any. Numbers of `held` that no cell depends on at the start of
+    /// the search, but at its end, enter the model.
+    pub(super) fn begin_choice(
+        &self,
+        mut model: Model,
+        held: &mut Vec<Held>,
+    ) -> Result<Choice, FittingError> {
+        let mut best = self.minimum(&model, &self.search(20), 4)?;
+        let at_best = Model { starts: best.1.clone(), ..model.clone() };
+        if !held.is_empty()
+            && let Some(more) = self.with_shown(&at_best, held)?
+        {
+            best = self.minimum(&more, &self.search(20), 4)?;
+            model = more;
+        }
         Ok(Choice { model, taken: Vec::new(), screened: Screened::new(), best, is_complete: false })
     }
 

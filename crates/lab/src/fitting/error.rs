@@ -32,6 +32,11 @@ pub enum FittingError {
     NothingToFit,
     /// No number of the profiles that an experiment uses is fitted on cells of that experiment.
     NothingToRefit(String),
+    /// A base profile, or the devices of a host, are of a kind that a fit does not know.
+    NotFitted {
+        /// Name of the profile or the host.
+        name: String,
+    },
     /// The measurements name no host.
     NoHost,
     /// The measurements name different hosts.
@@ -95,6 +100,10 @@ impl fmt::Display for FittingError {
             FittingError::Unknown { what, name, known } => {
                 write!(f, "there is no {what} {name} to fit; expected one of {}", known.join(", "))
             }
+            FittingError::NotFitted { name } => write!(
+                f,
+                "{name}: an SSD cannot be fitted; a fit estimates the numbers of SD cards, eMMC devices and USB sticks"
+            ),
             FittingError::NoHost => write!(
                 f,
                 "the measurements do not name their host; add --host NAME (`flashlab devices` lists hosts)"

@@ -8,7 +8,7 @@
 //! Unless `FitSettings::exact` is set, a device in a fit has no spread between erase blocks, since a fit looks for the
 //! means.
 
-use super::FittingError;
+use super::{FittingError, history};
 use crate::bench::{Bench, refusal};
 use crate::experiment::map_parallel::map_parallel;
 use crate::progress::Progress;
@@ -31,9 +31,9 @@ pub(super) struct ReadyStep {
     pub name: String,
     /// The jobs.
     pub jobs: Vec<Job>,
-    before: State,
+    pub before: State,
     rest: Duration,
-    filesystem: Option<FilesystemParameters>,
+    pub filesystem: Option<FilesystemParameters>,
     /// Observations that the model predicts, in order.
     pub observations: Vec<Observation>,
     /// Number of runs of the jobs, each with new files. A prediction is the mean over the runs.
@@ -214,16 +214,18 @@ pub(super) fn run_history(
 ) -> Result<Vec<Predicted>, FittingError> {
     let mut bench = Bench::with(device, seed);
     let mut predicted = Vec::<Predicted>::new();
-    for step in steps {
+    for (n, step) in steps.iter().enumerate() {
+        let is_left = history::is_left(&steps[..n], step);
         let failed = |what: String| FittingError::Step { step: step.name.clone(), what };
         let first = predicted.len();
         for run in 0..step.runs {
-            let statistics = run_step(&mut bench, step, run).map_err(|error| failed(error.to_string()))?;
-            for (n, observation) in step.observations.iter().enumerate() {
+            let statistics =
+                run_step(&mut bench, step, run, is_left).map_err(|error| failed(error.to_string()))?;
+            for (k, observation) in step.observations.iter().enumerate() {
                 let value = observe(&statistics, &step.jobs, observation)
                     .ok_or_else(|| failed("it moves no data in an observed direction".to_owned()))?;
                 // The mechanisms are those of the last run.
-                match predicted.get_mut(first + n) {
+                match predicted.get_mut(first + k) {
                     Some(mean) => {
                         let sum = mean.value * f64::from(run) + value.value;
                         *mean = Predicted { value: sum / f64::from(run + 1), ..value };
@@ -236,9 +238,15 @@ pub(super) fn run_history(
     Ok(predicted)
 }
 
-/// Prepares the device and runs a step's jobs. `run` counts the runs of the step from 0. Every run but the first lays
-/// out its files anew, on the device as the previous run left it.
-fn run_step(bench: &mut Bench, step: &ReadyStep, run: u32) -> Result<Statistics, crate::bench::BenchError> {
+/// Prepares the device, unless earlier steps left it in the state that the step names, and runs the step's jobs. `run`
+/// counts the runs of the step from 0. Every run but the first lays out its files anew, on the device as the previous run
+/// left it.
+fn run_step(
+    bench: &mut Bench,
+    step: &ReadyStep,
+    run: u32,
+    is_left: bool,
+) -> Result<Statistics, crate::bench::BenchError> {
     if let Some(filesystem) = &step.filesystem {
         bench.format_once(filesystem)?;
     }
@@ -255,6 +263,7 @@ fn run_step(bench: &mut Bench, step: &ReadyStep, run: u32) -> Result<Statistics,
     };
     match step.before {
         State::AsLeft | State::New => {}
+        _ if run == 0 && is_left => {}
         State::Unknown => drop(bench.write_before_read(&step.jobs)?),
         State::Discarded => prepare(bench, Mix::Trim, false)?,
         State::WrittenInSequence => prepare(bench, Mix::Write, false)?,

@@ -8,7 +8,7 @@ use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::{HostError, Library};
 use flashlab_catalogue::profile::Kind;
 use flashlab_fit::estimate::Cell;
-use flashlab_fit::observation::{Mark, Measurements, Observation, Quantity, Step};
+use flashlab_fit::observation::{Latencies, Mark, Measurements, Observation, Quantity, Step};
 use std::path::Path;
 
 /// The measurements of one card.
@@ -42,31 +42,61 @@ pub fn measurements_of_experiment(
 }
 
 /// Returns the host of each input: that of the settings, or the one that the measurements name.
-pub(super) fn hosts_of(
-    inputs: &[Input],
+pub(super) fn hosts_of(inputs: &[Input], settings: &FitSettings) -> Result<Vec<String>, FittingError> {
+    let named = |input: &Input| input.measurements.host.clone().ok_or(FittingError::NoHost);
+    match &settings.hosts[..] {
+        [] => inputs.iter().map(named).collect(),
+        [host] => Ok(vec![host.clone(); inputs.len()]),
+        hosts if hosts.len() == inputs.len() => Ok(hosts.to_vec()),
+        hosts => Err(FittingError::HostCount { hosts: hosts.len(), inputs: inputs.len() }),
+    }
+}
+
+/// Returns sentences on hosts other than those that the measurements name, and on different targets of one card.
+pub(super) fn doubts(inputs: &[Input], hosts: &[String], settings: &FitSettings) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for (input, host) in inputs.iter().zip(hosts) {
+        if let Some(named) = input.measurements.host.as_ref().filter(|named| *named != host) {
+            let label = &input.label;
+            doubts
+                .push(format!("{label} was measured on {named}, but is fitted on {host}, because of --host"));
+        }
+    }
+    let of = |input: &Input| {
+        let target = &input.measurements.target;
+        target.serial.clone().or_else(|| target.model.clone())
+    };
+    let mut targets: Vec<String> = inputs.iter().filter_map(of).collect();
+    targets.sort();
+    targets.dedup();
+    if settings.same_card && targets.len() > 1 {
+        doubts.push(format!(
+            "the measurements name different targets, {}, which --same-card takes for one card",
+            targets.join(" and ")
+        ));
+    }
+    doubts
+}
+
+/// Rejects hosts that the base profile cannot be plugged into, and different hosts of cards that are fitted together.
+pub(super) fn check_hosts(
+    hosts: &[String],
     settings: &FitSettings,
     library: &Library,
-) -> Result<Vec<String>, FittingError> {
-    let named = |input: &Input| input.measurements.host.clone().ok_or(FittingError::NoHost);
-    let hosts: Vec<String> = match &settings.hosts[..] {
-        [] => inputs.iter().map(named).collect::<Result<_, _>>()?,
-        [host] => vec![host.clone(); inputs.len()],
-        hosts if hosts.len() == inputs.len() => hosts.to_vec(),
-        hosts => return Err(FittingError::HostCount { hosts: hosts.len(), inputs: inputs.len() }),
-    };
+) -> Result<(), FittingError> {
     let base = settings.bases.first().expect("a fit has a base profile");
     let base = Device::open(base, library).map_err(|error| FittingError::Device(error.to_string()))?;
     let known = |host: &String| check_host(host, base.kind(), library);
     hosts.iter().try_for_each(known)?;
-    let mut different = hosts.clone();
+    let mut different = hosts.to_vec();
     different.sort();
     different.dedup();
     // Cards on different hosts cannot be fitted together. One card on several hosts can, without the hosts' numbers.
     match different.len() {
-        1 => Ok(hosts),
+        1 => Ok(()),
         _ if !settings.same_card => Err(FittingError::Hosts(different)),
         _ if settings.fit_host => Err(FittingError::HostsOfOneCard(different)),
-        _ => Ok(hosts),
+        _ => Ok(()),
     }
 }
 
@@ -128,8 +158,15 @@ impl Input {
         self.measurements.engine == ENGINE_PUBLISHED
     }
 
-    /// Prepares the steps and selects the observations that a fit uses.
-    pub(super) fn ready(&self, settings: &FitSettings, library: &Library) -> Result<Ready, FittingError> {
+    /// Prepares the steps and selects the observations that a fit uses. The names of the cells contain the card's label,
+    /// unless these are the only measurements of the fit.
+    pub(super) fn ready(
+        &self,
+        settings: &FitSettings,
+        is_only: bool,
+        library: &Library,
+    ) -> Result<Ready, FittingError> {
+        let label = Some(&self.label).filter(|_| !is_only || self.is_of_experiment());
         let mut ready = Ready {
             steps: Vec::new(),
             cells: Vec::new(),
@@ -158,7 +195,7 @@ impl Input {
             }
             ready.notes.extend(note);
             for observation in &used {
-                ready.cells.push(self.cell(step, observation, used.len()));
+                ready.cells.push(self.cell(step, observation, used.len(), label));
                 ready.accesses.extend(Access::of(&ready_step, observation));
             }
             ready.steps.push(ready_step);
@@ -200,7 +237,7 @@ impl Input {
         Some(format!("{} {steps} up to {most} times; a cell is the mean of its runs", repeated.len()))
     }
 
-    fn cell(&self, step: &Step, observation: &Observation, of: usize) -> Cell {
+    fn cell(&self, step: &Step, observation: &Observation, of: usize, label: Option<&String>) -> Cell {
         let mut name = step.name.clone();
         if of > 1 {
             for part in observation.job.iter().map(String::as_str).chain([observation.direction.name()]) {
@@ -215,13 +252,25 @@ impl Input {
         let repeats = (step.before != flashlab_fit::observation::State::AsLeft)
             .then(|| format!("{} {state} {what}", self.label));
         Cell {
-            name: format!("{name}/{}", self.label),
+            name: label.map_or(name.clone(), |label| format!("{name}/{label}")),
             unit: observation.quantity.to_string(),
             value: observation.value,
             sd: observation.sd.unwrap_or(0.0),
+            slowest_share: slowest_share(step, observation),
             repeats,
         }
     }
+}
+
+/// Returns the share by which one more or one fewer of the slowest requests changes the mean of a single run; 0 if the
+/// latencies are not known.
+fn slowest_share(step: &Step, observation: &Observation) -> f64 {
+    let is_its = |l: &&Latencies| l.direction == observation.direction && l.job == observation.job;
+    // The deviation over several runs includes it.
+    let latencies = step.latencies.iter().find(is_its).filter(|_| observation.sd.is_none());
+    latencies
+        .filter(|l| l.mean_ns > 0.0)
+        .map_or(0.0, |l| (l.max_ns as f64 - l.mean_ns).max(0.0) / (l.count as f64 * l.mean_ns))
 }
 
 fn is_tail(quantity: Quantity) -> bool {

@@ -66,7 +66,11 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
             factors: vec![("flash.t_prog", bytes as f64 / facts.page)],
             ..starts(&[bytes as f64])
         };
-        if facts.cells.iter().any(small) { [4 * KIB, 16 * KIB].map(page).to_vec() } else { Vec::new() }
+        if facts.cells.iter().any(small) {
+            [4 * KIB, 16 * KIB, 32 * KIB].map(page).to_vec()
+        } else {
+            Vec::new()
+        }
     }),
     mechanism("stripe over dies and planes", &["flash.stripe"], |facts| {
         let writes =

@@ -7,11 +7,14 @@
 //! Cells are rates and mean latencies. Percentiles and maxima are not fitted: the model has no numbers for tails that
 //! they could determine.
 
+mod alternatives;
+mod bases;
 mod candidates;
 pub mod check;
 mod choice;
 mod error;
 mod forward;
+mod history;
 mod input;
 mod mechanisms;
 mod profile_text;
@@ -19,10 +22,12 @@ pub mod refit;
 mod session;
 mod table;
 
+pub use alternatives::{Alternative, Assumed, Difference};
 pub use error::FittingError;
 pub use input::{Input, measurements_of_experiment};
 
 use crate::progress::Progress;
+use alternatives::{Other, alternatives, other_sizes};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Value;
@@ -47,9 +52,10 @@ pub const TYPICAL: &str = "sd/typical";
 pub const BUFFERED: &str = "sd/typical-buffered";
 
 /// Settings of a fit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FitSettings {
-    /// Profiles that may provide the numbers that are not fitted. The fit takes the one that explains the cells best.
+    /// Profiles that may provide the numbers that are not fitted. The fit takes the one that explains the cells best. If
+    /// empty, typical devices of the host's kind.
     pub bases: Vec<String>,
     /// Hosts of the measurements: one for each, or one for all. If empty, the hosts that the measurements name.
     pub hosts: Vec<String>,
@@ -68,21 +74,6 @@ pub struct FitSettings {
     pub search: flashlab_fit::estimate::Settings,
 }
 
-impl Default for FitSettings {
-    fn default() -> Self {
-        FitSettings {
-            bases: TYPICAL_CARDS.map(|(name, _)| name.to_owned()).to_vec(),
-            hosts: Vec::new(),
-            same_card: false,
-            fit_host: false,
-            numbers: Vec::new(),
-            steps: Vec::new(),
-            exact: false,
-            search: Default::default(),
-        }
-    }
-}
-
 /// The result of a fit.
 #[derive(Clone, Debug, Serialize)]
 pub struct CardFit {
@@ -98,7 +89,7 @@ pub struct CardFit {
     pub estimate: Estimate,
     /// Numbers that keep the value of the base profile, with the reason.
     pub held: Vec<Held>,
-    /// Other typical cards that explain the cells too: the cells do not tell which of them the card is.
+    /// Other models that explain the cells too. The intervals include their values.
     pub alternatives: Vec<Alternative>,
     /// Nanoseconds that the mean request of each cell spends in each mechanism.
     pub mechanisms_ns: Vec<Vec<(&'static str, f64)>>,
@@ -117,19 +108,6 @@ pub struct CardFit {
     /// True if cells are published figures of an experiment.
     #[serde(skip)]
     is_of_experiment: bool,
-}
-
-/// A typical card that explains the cells as the base profile does, and the measurement that would tell them apart.
-#[derive(Clone, Debug, Serialize)]
-pub struct Alternative {
-    /// Name of the profile.
-    pub base: String,
-    /// The measurement in which the two fitted cards differ most.
-    pub measurement: String,
-    /// Mean latency of the measurement with the base profile of the fit, in nanoseconds.
-    pub latency_ns: f64,
-    /// Mean latency with this profile, fitted to the same cells.
-    pub alternative_latency_ns: f64,
 }
 
 /// A number that was not fitted.
@@ -163,16 +141,22 @@ pub fn fit(
 ) -> Result<CardFit, FittingError> {
     let library = with_typical(library);
     check_names(inputs, settings)?;
-    let hosts = input::hosts_of(inputs, settings, &library)?;
-    let Draft { base, session, model, held, notes, others } =
+    let hosts = input::hosts_of(inputs, settings)?;
+    let bases = bases::bases(inputs, settings, &hosts[0], &library)?;
+    let settings = &FitSettings { bases, ..settings.clone() };
+    input::check_hosts(&hosts, settings, &library)?;
+    let Draft { base, session, model, held, mut notes, mut others } =
         draft(inputs, settings, &hosts, &library, progress)?;
-    let estimate = session.estimate(&model)?;
+    notes.extend(input::doubts(inputs, &hosts, settings));
+    let mut estimate = session.estimate(&model)?;
+    let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
+    let fitted = Model { starts: values.clone(), ..model.clone() };
+    others.extend(other_sizes(&session, base, &fitted, &estimate, inputs, settings)?);
     // A stopped search has missed points, so its intervals would be too narrow.
     if progress.is_stopped() {
         return Err(FittingError::Stopped);
     }
-    let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
-    let alternatives = alternatives(&session, &Model { starts: values.clone(), ..model.clone() }, &others)?;
+    let alternatives = alternatives(&session, &fitted, &others, &mut estimate)?;
     let point = session.point(&model, &values);
     let predicted = session.predict(std::slice::from_ref(&point)).pop().expect("one point")?;
     Ok(CardFit {
@@ -204,47 +188,6 @@ struct Draft<'a> {
     others: Vec<Other<'a>>,
 }
 
-/// A base profile that explains the cells too.
-struct Other<'a> {
-    base: &'a str,
-    session: Session<'a>,
-    /// The model, with its best values as the starts.
-    model: Model,
-}
-
-/// Ratio of the latencies of two cards from which a measurement tells them apart, three of its deviations.
-const TOLD_APART: f64 = 1.06;
-
-/// Compares the predictions of the fitted card with those of other typical cards that explain the same cells. A card that
-/// predicts the same is no alternative, and neither is one that cannot run the measurements.
-fn alternatives(
-    session: &Session<'_>,
-    model: &Model,
-    others: &[Other<'_>],
-) -> Result<Vec<Alternative>, FittingError> {
-    let mut alternatives = Vec::new();
-    for other in others {
-        let predicted = session
-            .predict_candidates(model)
-            .and_then(|ours| Ok((ours, other.session.predict_candidates(&other.model)?)));
-        let (ours, theirs) = match predicted {
-            Err(FittingError::Stopped) => return Err(FittingError::Stopped),
-            Err(_) => continue,
-            Ok(predicted) => predicted,
-        };
-        let pairs = ours.into_iter().zip(theirs.into_iter().map(|(_, latency)| latency));
-        let difference = |ours: f64, theirs: f64| (theirs / ours).ln().abs();
-        let most = pairs
-            .max_by(|a, b| difference(a.0.1, a.1).total_cmp(&difference(b.0.1, b.1)))
-            .filter(|((_, ours), theirs)| difference(*ours, *theirs) > TOLD_APART.ln());
-        if let Some(((measurement, latency_ns), alternative_latency_ns)) = most {
-            let base = other.base.to_owned();
-            alternatives.push(Alternative { base, measurement, latency_ns, alternative_latency_ns });
-        }
-    }
-    Ok(alternatives)
-}
-
 /// Chooses the base profile and the numbers to estimate: the first profile that explains the cells; if none does, the
 /// one that explains them with further mechanisms, or else explains them best.
 fn draft<'a>(
@@ -259,13 +202,16 @@ fn draft<'a>(
     let mut is_explained = false;
     for base in &settings.bases {
         let (session, notes) = Session::new(inputs, base, settings, hosts, library, progress)?;
-        let (model, held) = session.determined()?;
+        let (model, mut held) = session.determined()?;
         if model.numbers.is_empty() {
             continue;
         }
         let explanation = if settings.bases.len() > 1 { session.explanation(&model)? } else { None };
         if is_explained {
-            let other = |starts| Other { base, session, model: Model { starts, ..model } };
+            let other = |starts| {
+                let model = Model { starts, ..model };
+                Other { base, assumed: None, session: Some(session), model }
+            };
             others.extend(explanation.map(other));
             continue;
         }
@@ -273,7 +219,7 @@ fn draft<'a>(
         if is_explained {
             rivals.clear();
         }
-        let choice = session.begin_choice(model)?;
+        let choice = session.begin_choice(model, &mut held)?;
         rivals.push(Rival { base, session, choice, held, notes });
     }
     loop {
@@ -320,7 +266,7 @@ impl<'a> Rival<'a> {
 
     fn into_other(self) -> Other<'a> {
         let model = self.session.best_model(&self.choice);
-        Other { base: self.base, session: self.session, model }
+        Other { base: self.base, assumed: None, session: Some(self.session), model }
     }
 
     fn into_draft(self, others: Vec<Other<'a>>) -> Draft<'a> {
@@ -451,7 +397,7 @@ mod tests {
                     rw=randwrite bs=4k size=256m,130,2\nrw=randwrite bs=64k size=256m,110,2\n";
         let (card, _) = fitted(text, "raspberry-pi-4");
         assert_eq!(card.base, TYPICAL, "{:?}", card.estimate);
-        assert!(card.alternatives.is_empty(), "{:?}", card.alternatives);
+        assert!(card.alternatives.iter().all(|other| other.assumed.is_some()), "{:?}", card.alternatives);
     }
 
     #[test]
@@ -461,9 +407,11 @@ mod tests {
                     rw=randwrite bs=4k size=256m,146,2\n";
         let (card, _) = fitted(text, "raspberry-pi-4");
         assert_eq!(card.base, BUFFERED);
-        let [other] = &card.alternatives[..] else { panic!("one other card: {:?}", card.alternatives) };
+        let others: Vec<&Alternative> = card.alternatives.iter().filter(|a| a.assumed.is_none()).collect();
+        let [other] = others[..] else { panic!("one other card: {:?}", card.alternatives) };
         assert_eq!(other.base, TYPICAL);
-        let ratio = other.latency_ns / other.alternative_latency_ns;
+        let difference = other.difference.as_ref().expect("a measurement tells them apart");
+        let ratio = difference.latency_ns / difference.alternative_latency_ns;
         assert!(!(0.5..2.0).contains(&ratio), "{other:?}");
     }
 

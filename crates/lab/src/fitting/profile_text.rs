@@ -23,7 +23,8 @@ impl CardFit {
             "# Written by `flashlab fit` from the measurements of {}; base profile {}.\n",
             self.cards[card], self.base
         );
-        text += &format!("kind = \"card\"\nname = {}\nhost = {}\n", quoted(title), quoted(&self.host));
+        let kind = quoted(device.kind().name());
+        text += &format!("kind = {kind}\nname = {}\nhost = {}\n", quoted(title), quoted(&self.host));
         let mut section = "";
         for number in &own {
             let path = number.number.parameter.path;
@@ -89,6 +90,15 @@ impl CardFit {
         self.estimate.numbers.iter().find(|number| number.name == path || number.name == long)
     }
 
+    /// Returns the other values with which an assumed number of a card explains the measurements; `None` if there are none.
+    fn other_values(&self, card: usize, path: &str) -> Option<String> {
+        let long = format!("{}:{path}", self.cards[card]);
+        let assumed = self.alternatives.iter().filter_map(|other| other.assumed.as_ref());
+        let its = assumed.filter(|assumed| assumed.number == path || assumed.number == long);
+        let values: Vec<&str> = its.map(|assumed| assumed.other.as_str()).collect();
+        (!values.is_empty()).then(|| values.join(" or "))
+    }
+
     /// Returns the source of a number as a TOML value.
     fn source(&self, card: usize, number: &SourcedNumber) -> String {
         let path = number.number.parameter.path;
@@ -120,6 +130,10 @@ impl CardFit {
         }
         if let Some(companion) = self.companions[card].iter().find(|companion| companion.path == path) {
             return format!("{{ follows = {} }}", quoted(&companion.reason));
+        }
+        if let Some(others) = self.other_values(card, path) {
+            let text = format!("the measurements do not show it; {others} explains them too");
+            return format!("{{ undetermined = {} }}", quoted(&text));
         }
         let (word, text) = match &number.number.source {
             Source::Spec(text) => ("spec", text.clone()),

@@ -7,12 +7,26 @@ use crate::progress::Progress;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
+use flashlab_catalogue::profile::Parameter;
 use flashlab_fit::estimate::{
     AffectedMinimum, Candidate, Cell, Estimate, Number, Predictions, Problem, Scale, Selection, Settings,
     Slopes, estimate, minimum, minimum_of_affected, screen, select, slopes,
 };
 use flashlab_sd::Mode;
 use std::cell::RefCell;
+
+/// Returns the setting that gives a base profile the capacity of a target, in whole units: a target may be any file, but a
+/// card has whole pages, and a stick whole erase blocks.
+fn capacity_of(base: &str, bytes: u64, library: &Library) -> Option<Setting> {
+    let device = Device::open(base, library).ok()?;
+    let has = |path: &&str| Parameter::at(path).is_some_and(|parameter| device.kind().has(parameter));
+    let path = ["card.capacity", "stick.capacity"].into_iter().find(has)?;
+    let block = value_of(&device, "flash.erase_block").map_or(MIB, |block| block as u64);
+    let unit = if path == "card.capacity" { MIB } else { block };
+    Some((path, format!("{}B", bytes / unit * unit)))
+}
+
+const MIB: u64 = 1 << 20;
 
 /// A number of a fit: a row of the table, and the card to which it belongs. Numbers of the host belong to all cards.
 #[derive(Clone, Copy)]
@@ -91,14 +105,14 @@ impl<'a> Session<'a> {
         let mut notes = Vec::new();
         for (n, (input, host)) in inputs.iter().zip(hosts).enumerate() {
             let card = if settings.same_card { 0 } else { n };
-            let ready = input.ready(settings, library)?;
+            let ready = input.ready(settings, inputs.len() == 1, library)?;
             notes.extend(ready.notes);
             let mut fixed: Vec<Setting> = vec![("host", host.clone())];
             if !settings.exact {
                 fixed.push((SPREAD, "0%".to_owned()));
             }
             if let Some(capacity) = ready.capacity.filter(|_| !input.is_refit(base)) {
-                fixed.push(("card.capacity", format!("{capacity}B")));
+                fixed.extend(capacity_of(base, capacity, library));
             }
             let rig = Rig { device: base.to_owned(), settings: fixed.clone(), steps: ready.steps };
             session.bases.push(rig.open(&[], library)?);
@@ -148,7 +162,7 @@ impl<'a> Session<'a> {
     /// Returns the model of the base profile without the numbers that the cells cannot determine, and lists these
     /// numbers.
     pub(super) fn determined(&self) -> Result<(Model, Vec<Held>), FittingError> {
-        let model = self.model();
+        let model = self.nearer_start(self.model())?;
         let selection = self.select(&model)?;
         let held = self.held(&model, &selection);
         let model = Model {
@@ -181,6 +195,52 @@ impl<'a> Session<'a> {
         }
         model.starts = model.numbers.iter().map(|number| self.start(&model, number)).collect();
         model
+    }
+
+    /// Returns `model`, which is at a minimum, with the numbers of `held` that cells depend on there; none if there are no
+    /// such numbers. These numbers leave `held`.
+    pub(super) fn with_shown(
+        &self,
+        model: &Model,
+        held: &mut Vec<Held>,
+    ) -> Result<Option<Model>, FittingError> {
+        let mut all = self.model();
+        let is_same = |a: &Free, b: &Free| a.card == b.card && a.row.path == b.row.path;
+        for (number, start) in all.numbers.iter().zip(&mut all.starts) {
+            let known = model.numbers.iter().position(|known| is_same(known, number));
+            let base = || self.base_value(number.card.unwrap_or(0), number.row.path);
+            *start = known.map(|n| model.starts[n]).or_else(base).unwrap_or(*start);
+        }
+        let selection = self.select(&all)?;
+        let mut more = model.clone();
+        for k in selection.kept {
+            let number = all.numbers[k];
+            if !model.numbers.iter().any(|known| is_same(known, &number)) {
+                held.retain(|held| held.name != self.name(&number));
+                more.numbers.push(number);
+                more.starts.push(all.starts[k]);
+            }
+        }
+        Ok((more.numbers.len() > model.numbers.len()).then_some(more))
+    }
+
+    /// Returns `model` with the starts that explain the cells better: its own, or the values of the base profile.
+    fn nearer_start(&self, model: Model) -> Result<Model, FittingError> {
+        let of_base = |(number, start): (&Free, &f64)| {
+            let (low, high) = self.bounds(&model, number);
+            let base = self.base_value(number.card.unwrap_or(0), number.row.path);
+            base.map_or(*start, |base| base.clamp(low, high))
+        };
+        let starts = model.numbers.iter().zip(&model.starts).map(of_base).collect();
+        let other = Model { starts, ..model.clone() };
+        let at_start = Settings { starts: 1, followed: 1, iterations_max: 0, ..self.settings.search.clone() };
+        let chi2 = |model: &Model| self.minimum(model, &at_start, 0).map(|(chi2, _)| chi2);
+        Ok(match (chi2(&model), chi2(&other)) {
+            (Ok(own), Ok(of_base)) if of_base < own => other,
+            // If neither device can exist, the search says why.
+            (Err(_), Ok(_)) => other,
+            _ => model,
+        })
     }
 
     fn start(&self, model: &Model, number: &Free) -> f64 {
@@ -258,6 +318,14 @@ impl<'a> Session<'a> {
             paths.map(move |path| (path, text.clone()))
         });
         fixed.chain(set).collect()
+    }
+
+    /// Returns `model` with the number of a card fixed at `value`.
+    pub(super) fn with_fixed(&self, model: &Model, card: usize, row: &Row, value: f64) -> Model {
+        let paths = [row.path].into_iter().chain(row.tied.iter().copied());
+        let mut fixed = model.clone();
+        fixed.fixed.extend(paths.map(|path| (card, (path, row.print(value)))));
+        fixed
     }
 
     /// Returns the settings of each rig at a point.

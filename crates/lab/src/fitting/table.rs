@@ -57,31 +57,33 @@ pub(super) const TABLE: &[Row] = &[
     }),
     // A long write takes t_prog for each page or stripe, and hides the bus.
     row("flash.t_prog", (2e3, 100e6), |cells, program| {
-        let long = |c: &&Access| c.direction == Direction::Write && c.block > SMALL;
-        let rate = |c: &Access| c.block as f64 / c.seconds;
-        let fastest = cells.iter().filter(long).map(rate).reduce(f64::max)?;
-        Some(0.8 * NS * program / fastest)
+        Some(0.8 * NS * program / fastest_long(cells, Direction::Write)?)
     }),
     // A small write on a fresh area takes a program and a commit.
     row("ftl.t_commit", (2e3, 1e9), |cells, _| {
         Some(0.6 * NS * least(cells, |c| c.direction == Direction::Write && c.random && c.block <= SMALL)?)
     }),
-    // A small overwrite of sequentially written data copies a rewrite unit. The start is the most common size.
+    // A small overwrite of data written in sequence copies a rewrite unit, which takes somewhat longer than a long write of
+    // this size. If no small write is slower than another one, the start is the most common size.
     Row {
         step: 0.35,
         dimension: Some(Dimension::Size),
         grid: Grid::MultiplesOf("ftl.map_unit"),
-        ..row("ftl.rewrite_unit", (131_072.0, 268_435_456.0), |cells, _| {
-            least(cells, |c| c.direction == Direction::Write && c.random).map(|_| 262_144.0)
+        ..row("ftl.rewrite_unit", (16.0 * KIB, 256.0 * MIB), |cells, _| {
+            least(cells, |c| c.direction == Direction::Write && c.random)?;
+            let small = |c: &Access| c.direction == Direction::Write && c.random && c.block <= SMALL;
+            let copied = || {
+                let slowest = cells.iter().filter(|c| small(c)).map(|c| c.seconds).reduce(f64::max)?;
+                Some(0.7 * (slowest - least(cells, small)?) * fastest_long(cells, Direction::Write)?)
+            };
+            Some(copied().filter(|bytes| *bytes > 128.0 * KIB).unwrap_or(256.0 * KIB))
         })
     },
     // The bytes of a long read leave the array at this rate, which is not far above the fastest read.
     Row {
         dimension: Some(Dimension::Rate),
         ..row("flash.read_rate", (2.0 * MIB, 2048.0 * MIB), |cells, _| {
-            let long = |c: &&Access| c.direction == Direction::Read && c.block > SMALL;
-            let rate = |c: &Access| c.block as f64 / c.seconds;
-            Some(1.5 * cells.iter().filter(long).map(rate).reduce(f64::max)?)
+            Some(1.5 * fastest_long(cells, Direction::Read)?)
         })
     },
     // Random reads over a wide range miss the cache of the map.
@@ -140,6 +142,12 @@ const fn powers(path: &'static str, bounds: (f64, f64)) -> Row {
 /// Returns the shortest time of a request among the cells that `of` selects.
 pub(super) fn least(cells: &[Access], of: impl Fn(&Access) -> bool) -> Option<f64> {
     cells.iter().filter(|cell| of(cell)).map(|cell| cell.seconds).reduce(f64::min)
+}
+
+/// Returns the highest rate of long requests in bytes per second.
+fn fastest_long(cells: &[Access], direction: Direction) -> Option<f64> {
+    let long = cells.iter().filter(|c| c.direction == direction && c.block > SMALL);
+    long.map(|c| c.block as f64 / c.seconds).reduce(f64::max)
 }
 
 impl Row {

@@ -108,7 +108,12 @@ fn table(label: &str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) ->
 /// Returns the cells as results for the charts of experiments: one table per step, one column per card.
 fn as_results(fit: &CardFit) -> Results {
     let cell = |(cell, mechanisms): (&CellEstimate, &Vec<(&'static str, f64)>)| {
-        let (table, column) = cell.name.rsplit_once('/').unwrap_or((&cell.name, ""));
+        let (table, column) = match &fit.cards[..] {
+            [card] if fit.hosts.len() == 1 => {
+                (cell.name.trim_end_matches(&format!("/{card}")), card.as_str())
+            }
+            _ => cell.name.rsplit_once('/').unwrap_or((&cell.name, "")),
+        };
         let (unit, factor) = match cell.unit.as_str() {
             "bytes_per_second" => ("MiB/s", number::mib(1.0)),
             "latency_ns_mean" => ("us", 1e-3),

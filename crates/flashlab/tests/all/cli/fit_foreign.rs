@@ -48,7 +48,7 @@ fn measurements_that_contradict_each_other_are_named_with_their_values() {
     let run = fit(&folder, CONTRADICTION, &[]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     let flat = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    let expected = "randread/card (2212 iops) and again/card (1106 iops) measure the same and differ by";
+    let expected = "randread (2212 IOPS) and again (1106 IOPS) measure the same and differ by";
     assert!(flat.contains(expected), "{}", run.out);
 }
 

@@ -27,14 +27,14 @@ fn a_virtual_device_is_measured_without_noise() {
     for name in ["a.json", "b.json"] {
         let run = folder.line(&format!("measure sd/kingston --plan quick --to {name}"));
         assert_eq!(run.code, Some(0), "{}", run.err);
-        assert!(run.err.contains("writes up to 368 MiB, which is "), "{}", run.err);
+        assert!(run.err.contains("writes up to 386 MiB, which is "), "{}", run.err);
     }
     assert_eq!(folder.read("a.json"), folder.read("b.json"));
     let measured = json(&folder, "a.json");
     assert_eq!((measured["plan"].as_str(), measured["engine"].as_str()), (Some("quick"), Some("simulated")));
     assert_eq!(measured["host"], "raspberry-pi-4");
     let names = steps(&measured);
-    assert_eq!((names.len(), names[0].as_str()), (27, "discard"));
+    assert_eq!((names.len(), names[0].as_str()), (31, "discard"));
     for step in measured["steps"].as_array().expect("a list").iter().skip(1) {
         assert!(!step["observations"].as_array().expect("a list").is_empty(), "{step}");
         assert!(step.get("marks").is_none(), "{step}");
