@@ -3,7 +3,7 @@
 use crate::number;
 use crate::terminal::{columns, wrapped};
 use flashlab_fit::estimate::{CellEstimate, NumberEstimate, UNEXPLAINED};
-use flashlab_lab::fitting::{CardFit, Difference};
+use flashlab_lab::fitting::{Alternative, Assumed, CardFit, Difference};
 
 /// Maximum number of further measurements that a table suggests.
 const NEXT_MAX: usize = 3;
@@ -128,57 +128,79 @@ pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     sentences
 }
 
-/// Returns a sentence for each typical card and each assumed number with another value that explains the cells too.
+/// Returns a sentence for each typical card that explains the cells too, and for each size of the base profile that the
+/// cells do not show.
 fn alternatives(fit: &CardFit) -> Vec<String> {
-    let mut sentences = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for other in &fit.alternatives {
-        let what = match &other.assumed {
-            None => format!(
-                "The measurements do not tell whether the card is like {} or like {}, which explains them too{}.",
+    let cards = fit.alternatives.iter().filter(|other| other.assumed.is_none());
+    let mut sentences: Vec<String> = cards
+        .map(|other| {
+            format!(
+                "The measurements do not tell whether the card is like {} or like {}, which explains them too{}.{}",
                 fit.base,
                 other.base,
-                with_other_values(&other.numbers)
-            ),
-            Some(assumed) if seen.contains(&assumed.number.as_str()) => continue,
-            Some(assumed) => {
-                seen.push(&assumed.number);
-                let same = fit.alternatives.iter().filter_map(|other| {
-                    other.assumed.as_ref().filter(|a| a.number == assumed.number).map(|a| (a, &other.numbers))
-                });
-                let (values, mut numbers): (Vec<&str>, Vec<Vec<String>>) =
-                    same.map(|(assumed, numbers)| (assumed.other.as_str(), numbers.clone())).unzip();
-                let mut numbers = std::mem::take(&mut numbers).concat();
-                numbers.sort();
-                numbers.dedup();
-                format!(
-                    "The measurements do not show {}. It stays at {}; {} would explain them too{}.",
-                    assumed.number,
-                    assumed.value,
-                    values.join(" or "),
-                    with_other_values(&numbers)
-                )
-            }
-        };
-        let advice = other.difference.as_ref().map_or(String::new(), advice);
-        sentences.push(what + &advice);
+                with_other_values(&other.numbers),
+                other.difference.as_ref().map_or(String::new(), advice)
+            )
+        })
+        .collect();
+    let mut sizes: Vec<(&str, Vec<(&Assumed, &Alternative)>)> = Vec::new();
+    for (assumed, other) in fit.alternatives.iter().filter_map(|other| Some((other.assumed.as_ref()?, other)))
+    {
+        match sizes.iter_mut().find(|(name, _)| *name == assumed.number) {
+            Some((_, known)) => known.push((assumed, other)),
+            None => sizes.push((&assumed.number, vec![(assumed, other)])),
+        }
+    }
+    let has_effect = |others: &[(&Assumed, &Alternative)]| {
+        others.iter().any(|(_, other)| !other.numbers.is_empty() || other.difference.is_some())
+    };
+    sentences.extend(
+        sizes.iter().filter(|(_, others)| has_effect(others)).map(|(name, others)| size(name, others)),
+    );
+    let hidden: Vec<&str> =
+        sizes.iter().filter(|(_, others)| !has_effect(others)).map(|(name, _)| *name).collect();
+    if !hidden.is_empty() {
+        sentences.push(format!("No measurement here shows {}.", hidden.join(", ")));
     }
     sentences
+}
+
+/// Returns the sentences on a size of the base profile with other values that explain the cells too.
+fn size(name: &str, others: &[(&Assumed, &Alternative)]) -> String {
+    let here = others[0].0.value;
+    let values = || others.iter().map(|(assumed, _)| assumed.other).chain([here]);
+    let text = |bytes: f64| number::bytes(bytes.round() as u64);
+    let mut numbers: Vec<String> =
+        others.iter().flat_map(|(_, other)| other.numbers.iter().cloned()).collect();
+    numbers.sort();
+    numbers.dedup();
+    let ratio =
+        |difference: &&Difference| (difference.alternative_latency_ns / difference.latency_ns).ln().abs();
+    let differences = others.iter().filter_map(|(_, other)| other.difference.as_ref());
+    let most = differences.max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    format!(
+        "The measurements do not show {name}: it stays at {}, and {} to {} would explain them{}.{}",
+        text(here),
+        text(values().fold(f64::INFINITY, f64::min)),
+        text(values().fold(0.0, f64::max)),
+        with_other_values(&numbers),
+        most.map_or(String::new(), advice)
+    )
 }
 
 /// Returns the end of a sentence on a model with other values of `numbers`.
 fn with_other_values(numbers: &[String]) -> String {
     match numbers {
         [] => String::new(),
-        [number] => format!(", with another {number}; the interval includes both"),
-        numbers => format!(", with other values of {}; the intervals include them", numbers.join(", ")),
+        [number] => format!(", with another {number}, which its interval includes"),
+        numbers => format!(", with other values of {}, which the intervals include", numbers.join(", ")),
     }
 }
 
 /// Returns the sentence on the measurement that tells two models apart.
 fn advice(difference: &Difference) -> String {
     format!(
-        " The two differ most in {}, which take {} or {}: measure them.",
+        " The models differ most in {}, which take {} or {}: measure them.",
         difference.measurement,
         number::duration_ns(difference.latency_ns),
         number::duration_ns(difference.alternative_latency_ns)

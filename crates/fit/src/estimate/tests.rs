@@ -188,7 +188,7 @@ fn contradictory_measurements_are_named() {
     measured[1].repeats = Some("read".into());
     let estimate = estimate(&problem(&[10.0, 10.0], measured, &forward)).unwrap();
     assert!(
-        estimate.contradictions[0].starts_with("cell 0 (100 IOPS) and cell 1 (140 IOPS)"),
+        estimate.contradictions[0].starts_with("cell 0 (100.0 IOPS) and cell 1 (140.0 IOPS)"),
         "{:?}",
         estimate.contradictions
     );

@@ -93,7 +93,11 @@ fn row(
     };
     let direction = direction(rw).ok_or_else(|| {
         let of = format!("job `{job}`");
-        let what = "one value does not describe a mix of directions: use fio's JSON".to_owned();
+        let what = if ["rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"].contains(&rw) {
+            "one value does not describe a mix of directions: use fio's JSON".to_owned()
+        } else {
+            format!("unknown rw={rw}; expected read, write, trim, randread, randwrite or randtrim")
+        };
         ImportError::at(number, Problem::Missing { of, what })
     })?;
     let name = options.iter().find_map(|option| option.strip_prefix("name=")).unwrap_or(job);

@@ -5,6 +5,7 @@ use flashlab_fio::job::{Direction, Job, Mix};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// The file as JSON: the version, then the measurements.
 #[derive(Serialize)]
@@ -76,6 +77,7 @@ impl Versioned {
 fn syntax(error: &serde_json::Error) -> FileError {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    let message = if error.is_eof() { "the file ends here, so it is incomplete" } else { message };
     FileError::Syntax { line: error.line(), column: error.column(), message: message.to_owned() }
 }
 
@@ -139,11 +141,18 @@ fn name_of(observation: &Observation) -> String {
     observation.job.as_ref().map_or(of.clone(), |job| format!("{of} of job `{job}`"))
 }
 
+/// Values that an observation can have, in any unit: from a request in eleven days to a petabyte per second.
+const PLAUSIBLE: RangeInclusive<f64> = 1e-6..=1e15;
+
 fn value_problem(observation: &Observation, of: &str) -> Option<Problem> {
     let Observation { value, sd, runs, .. } = observation;
     if !(value.is_finite() && *value > 0.0) {
         let expected = "a finite number above zero";
         return Some(Problem::Value { of: of.to_owned(), value: value.to_string(), expected });
+    }
+    if !PLAUSIBLE.contains(value) {
+        let expected = "a number that a storage device can have, from 1e-6 to 1e15";
+        return Some(Problem::Value { of: of.to_owned(), value: format!("{value:e}"), expected });
     }
     if let Some(sd) = sd.filter(|sd| !(sd.is_finite() && *sd >= 0.0)) {
         let expected = "a finite number, at least zero";

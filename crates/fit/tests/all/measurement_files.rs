@@ -140,7 +140,7 @@ fn quantity() -> impl Strategy<Value = Quantity> {
 }
 
 fn positive() -> impl Strategy<Value = f64> {
-    (-300.0..300.0_f64).prop_map(|exponent| 10_f64.powf(exponent))
+    (-6.0..15.0_f64).prop_map(|exponent| 10_f64.powf(exponent))
 }
 
 prop_compose! {

@@ -21,14 +21,14 @@ pub struct Alternative {
 }
 
 /// A number of the base profile that is not fitted, with another value that explains the cells too.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Assumed {
     /// Name of the number, such as `flash.page`.
     pub number: String,
-    /// Value in the base profile.
-    pub value: String,
+    /// Value in the base profile in bytes.
+    pub value: f64,
     /// The other value.
-    pub other: String,
+    pub other: f64,
 }
 
 /// A measurement in which two models differ.
@@ -137,7 +137,7 @@ pub(super) fn other_sizes<'a>(
                         break;
                     };
                     let number = session.name(&Free { card: Some(card), row });
-                    let assumed = Assumed { number, value: row.print(value), other: row.print(other) };
+                    let assumed = Assumed { number, value, other };
                     others.push(Other { base, assumed: Some(assumed), session: None, model });
                     other *= step;
                 }

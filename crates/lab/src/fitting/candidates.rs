@@ -3,7 +3,7 @@
 use super::FittingError;
 use super::forward::ReadyStep;
 use flashlab_catalogue::library::Library;
-use flashlab_fio::job::Direction;
+use flashlab_fio::job::{Direction, Engine, Extent, Mix};
 use flashlab_fit::estimate::Candidate;
 use flashlab_fit::observation::{Observation, Quantity, State, Step};
 
@@ -87,8 +87,9 @@ const CANDIDATES: [(&str, Direction, &str, State); 15] = [
 /// Size of the area of a candidate whose options state no other size, in bytes.
 const AREA: u64 = 256 << 20;
 
-/// Returns the candidates and the steps that predict them, each on a new device.
+/// Returns the candidates that none of `measured` repeats, and the steps that predict them, each on a new device.
 pub(super) fn candidates(
+    measured: &[ReadyStep],
     library: &Library,
     capacity: Option<u64>,
 ) -> Result<(Vec<Candidate>, Vec<ReadyStep>), FittingError> {
@@ -108,8 +109,12 @@ pub(super) fn candidates(
         };
         let step = Step { name: name.to_owned(), job, before, ..Step::default() };
         let observation = Observation::new(direction, Quantity::LatencyMean, 1.0);
+        let candidate = ReadyStep::of(&step, vec![observation], library)?.0;
+        if measured.iter().any(|measured| repeats(measured, &candidate)) {
+            return Ok(());
+        }
         steps.push(ReadyStep::of(&fresh, Vec::new(), library)?.0);
-        steps.push(ReadyStep::of(&step, vec![observation], library)?.0);
+        steps.push(candidate);
         candidates.push(Candidate { name: name.to_owned(), share: SHARE });
         Ok::<(), FittingError>(())
     };
@@ -123,6 +128,28 @@ pub(super) fn candidates(
         add(&name, Direction::Read, options, State::WrittenInSequence, wide)?;
     }
     Ok((candidates, steps))
+}
+
+/// Returns true if the observations of `measured` show what the candidate would: the same requests in the same state.
+fn repeats(measured: &ReadyStep, candidate: &ReadyStep) -> bool {
+    let of = |step: &ReadyStep| {
+        let job = step.jobs.first()?;
+        let is_read = job.pattern.mix == Mix::Read;
+        // Reads of data that was written in any way take about the same time.
+        let is_fresh = !is_read && step.before != State::WrittenInSequence;
+        let depth = if job.engine == Engine::Synchronous { 1 } else { job.depth };
+        let pattern = (job.pattern.mix, job.pattern.random, job.block_size.clone());
+        Some((pattern, depth, step.jobs.len(), is_fresh, job.fsync))
+    };
+    let is_wide = |step: &ReadyStep| {
+        step.jobs.first().and_then(|job| job.size).is_some_and(|size| match size {
+            Extent::Bytes(bytes) => bytes > 4 * AREA,
+            Extent::Percent(_) => true,
+        })
+    };
+    !measured.observations.is_empty()
+        && of(measured) == of(candidate)
+        && is_wide(measured) == is_wide(candidate)
 }
 
 /// Job that begins a new history: a read that changes nothing.

@@ -1,5 +1,6 @@
 //! The reasons why measurements cannot be fitted.
 
+use flashlab_catalogue::profile::{did_you_mean, suggest};
 use flashlab_fit::estimate::FitError;
 use std::fmt;
 
@@ -68,6 +69,8 @@ pub enum FittingError {
         /// Names that exist.
         known: Vec<String>,
     },
+    /// A device is named in place of its measurements.
+    DeviceNamed(String),
     /// An experiment cannot provide the cells of a column.
     Experiment(String),
 }
@@ -98,8 +101,18 @@ impl fmt::Display for FittingError {
                  expected an experiment of kind matrix, such as sd-cards"
             ),
             FittingError::Unknown { what, name, known } => {
-                write!(f, "there is no {what} {name} to fit; expected one of {}", known.join(", "))
+                let similar = suggest(name, known.iter().map(String::as_str));
+                let known = known.join(", ");
+                write!(
+                    f,
+                    "there is no {what} {name} to fit; expected one of {known}{}",
+                    did_you_mean(similar)
+                )
             }
+            FittingError::DeviceNamed(name) => write!(
+                f,
+                "{name} is a device; a fit needs measurements of it: `flashlab measure {name} --to card.json`"
+            ),
             FittingError::NotFitted { name } => write!(
                 f,
                 "{name}: an SSD cannot be fitted; a fit estimates the numbers of SD cards, eMMC devices and USB sticks"
@@ -125,11 +138,11 @@ impl fmt::Display for FittingError {
                 "--host is given {hosts} times for {inputs} measurements; give it once, or once per measurement in \
                  the same order"
             ),
-            FittingError::UnknownHost { name, did_you_mean, known } => write!(
+            FittingError::UnknownHost { name, did_you_mean: similar, known } => write!(
                 f,
                 "there is no host {name}; the hosts are {}{}",
                 known.join(", "),
-                flashlab_catalogue::profile::did_you_mean(did_you_mean.as_deref())
+                did_you_mean(similar.as_deref())
             ),
         }
     }

@@ -54,14 +54,16 @@ fn changes(step: &ReadyStep) -> Vec<Change> {
     prepared.chain(ran).collect()
 }
 
-/// Returns the addresses of a job; `None` if it does not state them in bytes.
+/// Returns the addresses of a job; `None` if it does not state them in bytes. A job without a size has no end.
 fn range_of(job: &Job) -> Option<Range<u64>> {
-    match (job.offset, job.offset_increment, job.size?) {
-        (Extent::Bytes(offset), Extent::Bytes(increment), Extent::Bytes(size)) => {
-            let start = offset.checked_add(increment.checked_mul(u64::from(job.clone))?)?;
-            Some(start..start.checked_add(size)?)
-        }
-        _ => None,
+    let (Extent::Bytes(offset), Extent::Bytes(increment)) = (job.offset, job.offset_increment) else {
+        return None;
+    };
+    let start = offset.checked_add(increment.checked_mul(u64::from(job.clone))?)?;
+    match job.size {
+        None => Some(start..u64::MAX),
+        Some(Extent::Bytes(size)) => Some(start..start.checked_add(size)?),
+        Some(Extent::Percent(_)) => None,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::experiment::{ENGINE_PUBLISHED, Experiment};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::{HostError, Library};
 use flashlab_catalogue::profile::Kind;
+use flashlab_fio::job::{Direction, Engine, Job};
 use flashlab_fit::estimate::Cell;
 use flashlab_fit::observation::{Latencies, Mark, Measurements, Observation, Quantity, Step};
 use std::path::Path;
@@ -136,6 +137,9 @@ impl Input {
             let label = if base == Some(measurements.target.name.as_str()) { column } else { name };
             return Ok(Input { label: label.to_owned(), measurements });
         }
+        if !Path::new(name).is_file() && library.device(name).is_ok() {
+            return Err(FittingError::DeviceNamed(name.to_owned()));
+        }
         let wrong = |what: String| FittingError::File { file: name.to_owned(), what };
         let text = String::from_utf8(read(name).map_err(wrong)?).map_err(|error| {
             let at = error.utf8_error().valid_up_to() + 1;
@@ -194,6 +198,7 @@ impl Input {
                 ready_step.runs = step.observations.iter().map(|o| o.runs).max().unwrap_or(1);
             }
             ready.notes.extend(note);
+            ready.notes.extend(inconsistent(step, &ready_step));
             for observation in &used {
                 ready.cells.push(self.cell(step, observation, used.len(), label));
                 ready.accesses.extend(Access::of(&ready_step, observation));
@@ -271,6 +276,27 @@ fn slowest_share(step: &Step, observation: &Observation) -> f64 {
     latencies
         .filter(|l| l.mean_ns > 0.0)
         .map_or(0.0, |l| (l.max_ns as f64 - l.mean_ns).max(0.0) / (l.count as f64 * l.mean_ns))
+}
+
+/// Returns a sentence if the rate and the mean latency of a step contradict each other: by Little's law, their product is
+/// the mean number of requests in flight, which the queue depth limits.
+fn inconsistent(step: &Step, ready: &ReadyStep) -> Option<String> {
+    let depth = |job: &Job| if job.engine == Engine::Synchronous { 1 } else { job.depth };
+    let limit: u32 = ready.jobs.iter().map(depth).sum();
+    Direction::ALL.into_iter().find_map(|direction| {
+        let (iops, latency) =
+            (step.find(direction, Quantity::Iops)?, step.find(direction, Quantity::LatencyMean)?);
+        let in_flight = iops.value * latency.value / 1e9;
+        (iops.job.is_none() && latency.job.is_none() && in_flight > 1.1 * f64::from(limit)).then(|| {
+            format!(
+                "step {}: {:.0} IOPS and a mean latency of {:.0} us contradict each other at a queue depth of {limit}; \
+                 the rate is fitted",
+                step.name,
+                iops.value,
+                latency.value / 1e3
+            )
+        })
+    })
 }
 
 fn is_tail(quantity: Quantity) -> bool {

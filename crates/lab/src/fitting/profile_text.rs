@@ -95,8 +95,14 @@ impl CardFit {
         let long = format!("{}:{path}", self.cards[card]);
         let assumed = self.alternatives.iter().filter_map(|other| other.assumed.as_ref());
         let its = assumed.filter(|assumed| assumed.number == path || assumed.number == long);
-        let values: Vec<&str> = its.map(|assumed| assumed.other.as_str()).collect();
-        (!values.is_empty()).then(|| values.join(" or "))
+        let mut values: Vec<f64> = its.map(|assumed| assumed.other).collect();
+        values.sort_by(f64::total_cmp);
+        let row = Row::at(path)?;
+        match values[..] {
+            [] => None,
+            [only] => Some(row.print(only)),
+            [least, .., most] => Some(format!("{} to {}", row.print(least), row.print(most))),
+        }
     }
 
     /// Returns the source of a number as a TOML value.
@@ -132,7 +138,7 @@ impl CardFit {
             return format!("{{ follows = {} }}", quoted(&companion.reason));
         }
         if let Some(others) = self.other_values(card, path) {
-            let text = format!("the measurements do not show it; {others} explains them too");
+            let text = format!("the measurements do not show it; {others} would explain them too");
             return format!("{{ undetermined = {} }}", quoted(&text));
         }
         let (word, text) = match &number.number.source {

@@ -1,6 +1,6 @@
 //! A fit in progress: the rigs of the measurements, the cells, and the numbers that the search moves.
 
-use super::forward::{Access, KnownRuns, Predicted, Rig, Setting};
+use super::forward::{Access, KnownRuns, Predicted, ReadyStep, Rig, Setting};
 use super::table::{Grid, Row, TABLE};
 use super::{Companion, FitSettings, FittingError, Held, Input, SPREAD, candidates, value_of};
 use crate::progress::Progress;
@@ -142,7 +142,9 @@ impl<'a> Session<'a> {
         capacity: Option<u64>,
         prefix: &str,
     ) -> Result<(), FittingError> {
-        let (candidates, steps) = candidates::candidates(self.library, capacity)?;
+        let measured = self.card_of.iter().zip(&self.rigs).filter(|(of, _)| **of == card);
+        let measured: Vec<ReadyStep> = measured.flat_map(|(_, rig)| rig.steps.clone()).collect();
+        let (candidates, steps) = candidates::candidates(&measured, self.library, capacity)?;
         let named = candidates.into_iter().map(|c| Candidate { name: format!("{prefix}{}", c.name), ..c });
         self.candidates.extend(named);
         self.candidate_rigs.push(Rig { steps, ..rig });

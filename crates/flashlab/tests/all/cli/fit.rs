@@ -25,6 +25,28 @@ fn a_refit_changes_the_fitted_number_and_its_source_only_and_names_the_experimen
     assert!(new.contains(r#""ftl.t_commit" = { fitted = ["raw randwrite 4K/kingston"] }"#), "{new}");
 }
 
+/// The rewrite unit of 1.625 MiB shows only if the fit repeats the history of the measurement: to prepare the state of each
+/// step anew would convert units that the measured card did not convert.
+#[test]
+fn a_quick_measurement_of_a_virtual_card_gives_its_numbers_back() {
+    let folder = Folder::new("fit-quick-plan");
+    let run = folder.line("measure sd/gigastone --plan quick --to card.json");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let run = folder.line("fit card.json --to my-card.toml --format json");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let fit: Value = serde_json::from_str(&run.out).expect("standard output is JSON alone");
+    let numbers = fit["estimate"]["numbers"].as_array().expect("a list");
+    let number = |name: &str| numbers.iter().find(|n| n["name"] == name).expect("it is fitted");
+    let truths =
+        [("flash.t_read", 622_400.0), ("flash.t_prog", 400_200.0), ("ftl.rewrite_unit", 1_703_936.0)];
+    for (name, truth) in truths {
+        let (n, of) = (number(name), |key: &str| number(name)[key].as_f64().expect("a number"));
+        assert!(of("low") <= truth && truth <= of("high") && n["determined"] == "yes", "{n}");
+    }
+    let cells = fit["estimate"]["cells"].as_array().expect("a list");
+    assert!(cells.iter().any(|cell| cell["name"] == "overwrite-random-4k"), "no card beside a single one");
+}
+
 /// An experiment with the steps of sd-cards on which the test below fits a profile, and with one further step.
 const OWN_EXPERIMENT: &str = r#"
 title = "A card of one's own in the steps of sd-cards"

@@ -52,6 +52,31 @@ fn measurements_that_contradict_each_other_are_named_with_their_values() {
     assert!(flat.contains(expected), "{}", run.out);
 }
 
+/// By Little's law, 2,212 requests per second of 900 us each keep two requests in flight; a job without a queue has one.
+#[test]
+fn a_rate_and_a_latency_that_contradict_each_other_are_named() {
+    let folder = Folder::new("fit-little");
+    let file = |latency_ns: u64| {
+        let observation = |quantity: &str, value: u64| {
+            format!(r#"{{ "direction": "read", "quantity": "{quantity}", "value": {value} }}"#)
+        };
+        format!(
+            r#"{{ "flashlab_measurements": 1, "target": {{ "name": "card" }}, "host": "raspberry-pi-4", "engine": "own",
+               "steps": [{{ "name": "reads", "job": ["--name=r", "--rw=randread", "--bs=4k", "--size=16m"],
+               "before": "written-in-sequence", "observations": [{}, {}] }}] }}"#,
+            observation("iops", 2212),
+            observation("latency_ns_mean", latency_ns)
+        )
+    };
+    let contradict = "2212 IOPS and a mean latency of 900 us contradict each other at a queue depth of 1";
+    for (latency_ns, is_named) in [(900_000, true), (440_000, false)] {
+        let run = fit(&folder, file(latency_ns), &[]);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        let flat = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(flat.contains(contradict), is_named, "{}", run.out);
+    }
+}
+
 #[test]
 fn a_failed_job_is_marked() {
     let folder = Folder::new("fit-failed");
