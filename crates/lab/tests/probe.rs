@@ -272,6 +272,18 @@ fn empty(device: &Device) -> Findings {
     }
 }
 
+/// Two dies behind a queue serve random reads of written data in parallel. Addresses that were never written need no
+/// die, so that reads alone say little about the depth.
+#[test]
+fn the_queue_depth_is_that_of_written_data() {
+    let (_, findings) = probed("emmc/typical-16gb", DESTROY);
+    let depth = find(&findings.findings, Name::QueueDepth);
+    assert!(matches!(depth.value, Value::Count(8..=32)) && depth.confidence == Confidence::High, "{depth:?}");
+    let (_, findings) = probed("emmc/typical-16gb", Options { destroy: false, ..DESTROY });
+    let depth = find(&findings.findings, Name::QueueDepth);
+    assert_eq!(depth.confidence, Confidence::Low, "{depth:?}");
+}
+
 #[test]
 fn a_card_without_timing_shows_nothing() {
     let (device, findings) = probed("sd/qemu-sdsc", DESTROY);

@@ -50,13 +50,23 @@ pub(super) async fn run(bench: &Bench) {
         None => bench.skip(Name::MapCoverage, "the device refused the reads"),
     }
     bench.complete().await;
-    queue_depth(bench, places).await;
-    bench.complete().await;
-    if bench.options.destroy {
-        read_page(bench).await;
-    } else {
-        bench.skip(Name::ReadPage, "needs writes");
+    if !bench.options.destroy {
+        queue_depth(bench, None, 0).await;
+        bench.complete().await;
+        return bench.skip(Name::ReadPage, "needs writes");
     }
+    let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
+    let Some(region) = bench.region(1, size).filter(|_| bench.geometry.block < READ) else {
+        let reason = "the device is too small, or its blocks are too large";
+        bench.skip(Name::QueueDepth, reason);
+        return bench.skip(Name::ReadPage, reason);
+    };
+    // A device answers reads of unwritten addresses without the array.
+    let before = bench.written();
+    bench.fill(region.clone()).await;
+    queue_depth(bench, Some(&region), before).await;
+    bench.complete().await;
+    read_page(bench, region).await;
 }
 
 /// Returns `count` random reads in the range from zero to `range`.
@@ -125,14 +135,18 @@ fn report_coverage(bench: &Bench, before: u64, swept: &Sweep, places: Places) {
     bench.find(Name::MapCoverage, before, verdict.line("random reads", points.clone()));
 }
 
-/// Doubles the queue depth. The useful depth is the least that reaches 90 % of the greatest throughput.
-async fn queue_depth(bench: &Bench, places: Places) {
-    let range = NEAR.min(bench.geometry.capacity / GRID * GRID);
+/// Doubles the queue depth of random reads in `region`, which was written, or of all near addresses. The useful depth is the
+/// least that reaches 90 % of the greatest throughput.
+async fn queue_depth(bench: &Bench, region: Option<&Range<u64>>, before: u64) {
+    let near = 0..NEAR.min(bench.geometry.capacity / GRID * GRID);
+    let Range { start, end } = region.unwrap_or(&near).clone();
+    let places =
+        |count: u64| (0..count).map(|_| (start + bench.below((end - start) / READ) * READ, READ)).collect();
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut depth = 1;
     while depth <= DEPTH_MAX {
         let count = u64::from(depth) * 64 + 1_000;
-        let Some(run) = bench.run(reads(random_reads(bench, range, count, places), depth)).await else {
+        let Some(run) = bench.run(reads(places(count), depth)).await else {
             return bench.skip(Name::QueueDepth, "the device refused the reads");
         };
         let end = run.completed_ns.iter().max().copied().unwrap_or(1).max(1);
@@ -143,8 +157,12 @@ async fn queue_depth(bench: &Bench, places: Places) {
     let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
     let useful = points.iter().find(|point| point.1 >= 0.9 * most).map_or(1, |point| point.0 as u64);
     let gain = most / points[0].1;
-    let reason = format!("the throughput at the best depth is {gain:.2} times that at depth 1");
-    let confidence = if (1.05..1.25).contains(&gain) { Confidence::Low } else { Confidence::High };
+    let mut reason = format!("the throughput at the best depth is {gain:.2} times that at depth 1");
+    let mut confidence = if (1.05..1.25).contains(&gain) { Confidence::Low } else { Confidence::High };
+    if region.is_none() {
+        confidence = Confidence::Low;
+        reason += "; the data may never have been written";
+    }
     // Delays of several requests overlap, so that they look like requests that the device serves in parallel.
     let effect = match useful {
         1 => Effect::Means(0.05 * 1e9 / points[0].1),
@@ -153,7 +171,7 @@ async fn queue_depth(bench: &Bench, places: Places) {
     let verdict = Verdict::new(Value::Count(useful), confidence, reason).effect(effect);
     bench.find(
         Name::QueueDepth,
-        bench.written(),
+        before,
         verdict.axes("queue depth", "reads per second").line("random reads", points),
     );
 }
@@ -174,14 +192,10 @@ async fn in_turn(bench: &Bench, region: &Range<u64>, page: u64) -> Confidence {
 }
 
 /// Reads 4 KiB across odd multiples of each power of two. The page is the smallest power whose multiples are slower to
-/// read across than those of half its size, and slower than reads that cross no boundary.
-async fn read_page(bench: &Bench) {
+/// read across than those of half its size, and slower than reads that cross no boundary. `region` was written in sequence.
+async fn read_page(bench: &Bench, region: Range<u64>) {
     let before = bench.written();
-    let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
-    let Some(region) = bench.region(1, size).filter(|_| bench.geometry.block < READ) else {
-        return bench.skip(Name::ReadPage, "the device is too small, or its blocks are too large");
-    };
-    bench.fill(region.clone()).await;
+    let size = region.end - region.start;
     let mut series: Vec<(u64, Vec<f64>)> = Vec::new();
     for boundary in Bench::doubling(READ / 2, MIB.min(size / 8)) {
         let requests = (0..1_000).map(|_| across(bench, &region, boundary)).collect();
