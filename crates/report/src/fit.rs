@@ -3,7 +3,7 @@
 use crate::number;
 use crate::terminal::{columns, wrapped};
 use flashlab_fit::estimate::{CellEstimate, NumberEstimate, UNEXPLAINED};
-use flashlab_lab::fitting::{Alternative, Assumed, CardFit, Difference};
+use flashlab_lab::fitting::{Alternative, CardFit, Change, Difference, Size};
 
 /// Maximum number of further measurements that a table suggests.
 const NEXT_MAX: usize = 3;
@@ -128,37 +128,37 @@ pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     sentences
 }
 
-/// Returns a sentence for each typical card that explains the cells too, and for each size of the base profile that the
-/// cells do not show.
+/// Returns a sentence for each typical card and each mechanism that explains the cells too, and for each size of the base
+/// profile that the cells do not show.
 fn alternatives(fit: &CardFit) -> Vec<String> {
-    let cards = fit.alternatives.iter().filter(|other| other.assumed.is_none());
-    let mut sentences: Vec<String> = cards
-        .map(|other| {
-            format!(
-                "The measurements do not tell whether the card is like {} or like {}, which explains them too{}.{}",
-                fit.base,
-                other.base,
-                with_other_values(&other.numbers),
-                other.difference.as_ref().map_or(String::new(), advice)
-            )
-        })
-        .collect();
-    let mut sizes: Vec<(&str, Vec<(&Assumed, &Alternative)>)> = Vec::new();
-    for (assumed, other) in fit.alternatives.iter().filter_map(|other| Some((other.assumed.as_ref()?, other)))
-    {
-        match sizes.iter_mut().find(|(name, _)| *name == assumed.number) {
-            Some((_, known)) => known.push((assumed, other)),
-            None => sizes.push((&assumed.number, vec![(assumed, other)])),
+    let mut sentences = Vec::new();
+    let mut sizes: Vec<(&str, Vec<(&Size, &Alternative)>)> = Vec::new();
+    for other in &fit.alternatives {
+        let values = with_other_values(&other.numbers);
+        let advice = other.difference.as_ref().map_or(String::new(), advice);
+        match &other.change {
+            Change::Base(base) => sentences.push(format!(
+                "The measurements do not tell whether the card is like {} or like {base}, which explains them too{values}.{advice}",
+                fit.base
+            )),
+            Change::Mechanism { without, with } => {
+                let place = without.map_or(String::new(), |without| format!(" in place of \"{without}\""));
+                sentences.push(format!(
+                    "Another mechanism, \"{with}\"{place}, would explain the measurements too{values}.{advice}"
+                ));
+            }
+            Change::Size(size) => match sizes.iter_mut().find(|(name, _)| *name == size.number) {
+                Some((_, known)) => known.push((size, other)),
+                None => sizes.push((&size.number, vec![(size, other)])),
+            },
         }
     }
-    let has_effect = |others: &[(&Assumed, &Alternative)]| {
+    let has_effect = |others: &[(&Size, &Alternative)]| {
         others.iter().any(|(_, other)| !other.numbers.is_empty() || other.difference.is_some())
     };
-    sentences.extend(
-        sizes.iter().filter(|(_, others)| has_effect(others)).map(|(name, others)| size(name, others)),
-    );
-    let hidden: Vec<&str> =
-        sizes.iter().filter(|(_, others)| !has_effect(others)).map(|(name, _)| *name).collect();
+    let (shown, hidden): (Vec<_>, Vec<_>) = sizes.iter().partition(|(_, others)| has_effect(others));
+    sentences.extend(shown.into_iter().map(|(name, others)| size(name, others)));
+    let hidden: Vec<&str> = hidden.into_iter().map(|(name, _)| *name).collect();
     if !hidden.is_empty() {
         sentences.push(format!("No measurement here shows {}.", hidden.join(", ")));
     }
@@ -166,9 +166,9 @@ fn alternatives(fit: &CardFit) -> Vec<String> {
 }
 
 /// Returns the sentences on a size of the base profile with other values that explain the cells too.
-fn size(name: &str, others: &[(&Assumed, &Alternative)]) -> String {
+fn size(name: &str, others: &[(&Size, &Alternative)]) -> String {
     let here = others[0].0.value;
-    let values = || others.iter().map(|(assumed, _)| assumed.other).chain([here]);
+    let values = || others.iter().map(|(size, _)| size.other).chain([here]);
     let text = |bytes: f64| number::bytes(bytes.round() as u64);
     let mut numbers: Vec<String> =
         others.iter().flat_map(|(_, other)| other.numbers.iter().cloned()).collect();

@@ -1,28 +1,43 @@
-//! Other models that explain the measurements of a fit too: another typical card, or another value of a number that the
-//! fit takes from the base profile. The intervals of a fit include their values.
+//! Other models that explain the measurements of a fit too: another typical card, another mechanism in place of one that
+//! the fit took up, or another value of a size of the base profile. The intervals of a fit include their values.
 
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row, TABLE};
 use super::{FitSettings, FittingError, Input};
-use flashlab_fit::estimate::{Estimate, NumberEstimate, Settings, UNEXPLAINED};
+use flashlab_fit::estimate::{Estimate, NumberEstimate, Settings};
 use serde::Serialize;
 
 /// A model that explains the cells as the fitted one does, and the measurement that would tell them apart.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Alternative {
-    /// Name of its base profile.
-    pub base: String,
-    /// The number in which its base profile differs; `None` for another base profile.
-    pub assumed: Option<Assumed>,
+    /// Difference from the fitted model.
+    pub change: Change,
     /// Fitted numbers whose value in this model lies outside the interval that the cells give with the base profile.
     pub numbers: Vec<String>,
     /// The measurement in which the two models differ most; `None` if no measurement tells them apart.
     pub difference: Option<Difference>,
 }
 
-/// A number of the base profile that is not fitted, with another value that explains the cells too.
+/// The difference of a model from the fitted one.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Assumed {
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Another base profile, with its name.
+    Base(String),
+    /// A further mechanism, possibly in place of another one.
+    Mechanism {
+        /// Name of the mechanism that the fit took up, and that this model lacks.
+        without: Option<&'static str>,
+        /// Name of the further one.
+        with: &'static str,
+    },
+    /// A size of the base profile has another value.
+    Size(Size),
+}
+
+/// A size of the base profile that is not fitted, with another value that explains the cells too.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Size {
     /// Name of the number, such as `flash.page`.
     pub number: String,
     /// Value in the base profile in bytes.
@@ -44,8 +59,7 @@ pub struct Difference {
 
 /// Another model that explains the cells, with its best values as the starts.
 pub(super) struct Other<'a> {
-    pub(super) base: &'a str,
-    pub(super) assumed: Option<Assumed>,
+    pub(super) change: Change,
     /// Session of another base profile; `None` for that of the fit.
     pub(super) session: Option<Session<'a>>,
     pub(super) model: Model,
@@ -55,8 +69,8 @@ pub(super) struct Other<'a> {
 const TOLD_APART: f64 = 1.06;
 
 /// Compares the fitted `model` of `session` with other models, and widens the intervals of `estimate` so that they include
-/// the values of the others. A model of another typical card that predicts the same is no alternative, and neither is one
-/// that cannot run the measurements.
+/// the values of the others. Another typical card that predicts the same is no alternative, and neither is a model that cannot
+/// run the measurements.
 pub(super) fn alternatives(
     session: &Session<'_>,
     model: &Model,
@@ -74,9 +88,10 @@ pub(super) fn alternatives(
             Err(_) => continue,
             Ok((ours, theirs)) => largest_difference(ours, theirs),
         };
-        if difference.is_none() && other.assumed.is_none() {
+        if difference.is_none() && matches!(other.change, Change::Base(_)) {
             continue;
         }
+        let is_mechanism = matches!(other.change, Change::Mechanism { .. });
         let values = other.model.numbers.iter().zip(&other.model.starts);
         let mut numbers = Vec::new();
         for (number, value) in values {
@@ -84,8 +99,11 @@ pub(super) fn alternatives(
             let estimates = estimate.numbers.iter_mut();
             numbers.extend(estimates.filter(|number| number.name == name).filter_map(|n| include(n, *value)));
         }
-        let (base, assumed) = (other.base.to_owned(), other.assumed.clone());
-        alternatives.push(Alternative { base, assumed, numbers, difference });
+        // A card may have further mechanisms that change no number.
+        if is_mechanism && numbers.is_empty() {
+            continue;
+        }
+        alternatives.push(Alternative { change: other.change.clone(), numbers, difference });
     }
     Ok(alternatives)
 }
@@ -109,20 +127,22 @@ fn largest_difference(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> O
     most.filter(|(ratio, _)| *ratio > TOLD_APART.ln()).map(|(_, difference)| difference)
 }
 
-/// Returns models with smaller and larger values of a size that the fit takes from the base profile, as far as they explain
-/// the cells as well as `model`, whose estimate is `estimate`. A profile that is fitted again keeps its sizes, and so does a
-/// fit of chosen numbers. If `model` does not explain the cells, there is nothing to compare.
+/// Rise of chi-squared up to which another size changes nothing, so that no search is needed.
+const NO_CHANGE: f64 = 0.05;
+
+/// Returns the models with the smallest and the largest value of each size that the fit takes from the base profile, as far
+/// as all values up to them explain the cells as well as `model`, whose estimate is `estimate`. A profile that is fitted again keeps its sizes, and so does a
+/// fit of chosen numbers.
 pub(super) fn other_sizes<'a>(
     session: &Session<'a>,
-    base: &'a str,
+    base: &str,
     model: &Model,
     estimate: &Estimate,
     inputs: &[Input],
     settings: &FitSettings,
 ) -> Result<Vec<Other<'a>>, FittingError> {
     let mut others = Vec::new();
-    let is_explained = estimate.inflation < UNEXPLAINED;
-    if !is_explained || !settings.numbers.is_empty() || inputs.iter().any(|input| input.is_refit(base)) {
+    if !settings.numbers.is_empty() || inputs.iter().any(|input| input.is_refit(base)) {
         return Ok(others);
     }
     let search = Settings { starts: 1, followed: 1, iterations_max: 20, ..settings.search.clone() };
@@ -131,16 +151,17 @@ pub(super) fn other_sizes<'a>(
             let is_fixed = model.fixed.iter().any(|(of, (path, _))| *of == card && *path == row.path);
             let Some(value) = session.value_in(model, card, row.path).filter(|_| !is_fixed) else { continue };
             for step in [0.5, 2.0] {
+                let mut last = None;
                 let mut other = step * value;
-                while (row.bounds.0..=row.bounds.1).contains(&other) {
-                    let Some(model) = with_size(session, model, card, row, other, estimate, &search) else {
-                        break;
-                    };
+                while (row.bounds.0..=row.bounds.1).contains(&other)
+                    && let Some(model) = with_size(session, model, card, row, other, estimate, &search)
+                {
                     let number = session.name(&Free { card: Some(card), row });
-                    let assumed = Assumed { number, value, other };
-                    others.push(Other { base, assumed: Some(assumed), session: None, model });
+                    let change = Change::Size(Size { number, value, other });
+                    last = Some(Other { change, session: None, model });
                     other *= step;
                 }
+                others.extend(last);
             }
         }
     }
@@ -158,24 +179,14 @@ fn with_size(
     estimate: &Estimate,
     search: &Settings,
 ) -> Option<Model> {
-    let ratio = size / session.value_in(model, card, row.path)?;
     let mut changed = session.with_fixed(model, card, row, size);
-    if is_program(session, model, card, row) {
-        let is_it =
-            |number: &Free| number.row.path == "flash.t_prog" && number.card.is_none_or(|of| of == card);
-        // The rate of long writes stays the same.
-        let t_prog = changed.numbers.iter().zip(&mut changed.starts).find(|(number, _)| is_it(number));
-        t_prog.into_iter().for_each(|(_, start)| *start *= ratio);
+    session.keep_rate(&mut changed, card, session.program(model, card));
+    let at_start = Settings { iterations_max: 0, ..search.clone() };
+    let (start, _) = session.minimum(&changed, &at_start, 0).ok()?;
+    if start < estimate.chi2 + NO_CHANGE {
+        return Some(changed);
     }
     let (chi2, values) = session.minimum(&changed, search, 1).ok()?;
     changed.starts = values;
     estimate.permits(chi2).then_some(changed)
-}
-
-/// Returns true if `flash.t_prog` programs as many bytes as the number at `row` states.
-fn is_program(session: &Session<'_>, model: &Model, card: usize, row: &Row) -> bool {
-    match session.value_in(model, card, "flash.stripe") {
-        Some(_) => row.path == "flash.stripe",
-        None => row.path == "flash.page",
-    }
 }

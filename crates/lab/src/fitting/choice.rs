@@ -8,11 +8,12 @@
 //! Anderson, "Model Selection and Multimodel Inference", 2002) with 8 instead of 2 for each number, because many
 //! mechanisms are tried. If the base model explains the cells within their deviations, no mechanism is tried.
 
+use super::alternatives::{Change, Other};
 use super::mechanisms::{Facts, MECHANISMS, Mechanism, Variant, starts};
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row};
 use super::{FittingError, Held};
-use flashlab_fit::estimate::Settings;
+use flashlab_fit::estimate::{Estimate, Settings};
 use flashlab_sd::Mode;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -57,7 +58,7 @@ type Key = (usize, &'static str);
 type Screened = BTreeMap<Key, Option<usize>>;
 
 /// A mechanism that a model has taken up.
-struct Taken {
+pub(super) struct Taken {
     offer: Offer,
     /// Numbers that it replaced, with their starts.
     replaced: Vec<(Free, f64)>,
@@ -151,11 +152,54 @@ impl Session<'_> {
         Model { starts: choice.best.1.clone(), ..choice.model.clone() }
     }
 
-    /// Ends a choice. Returns its model, and the numbers of the mechanisms that the cells do not need.
-    pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Held>) {
+    /// Ends a choice. Returns its model with the mechanisms that it took up, and the numbers of those that the cells do not
+    /// need.
+    pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Taken>, Vec<Held>) {
         let model = self.best_model(&choice);
         let held = self.not_taken(&model);
-        (model, held)
+        (model, choice.taken, held)
+    }
+
+    /// Returns models with another mechanism, in place of one that `model` has `taken` up or beside them, if they explain the
+    /// cells as well. A mechanism that gains too little to be taken up may still exist. `estimate` is that of `model`.
+    pub(super) fn other_mechanisms<'b>(
+        &self,
+        model: &Model,
+        taken: &[Taken],
+        estimate: &Estimate,
+    ) -> Result<Vec<Other<'b>>, FittingError> {
+        let mut found = Vec::new();
+        for n in (0..taken.len()).filter(|n| !is_required(taken, *n)) {
+            let without = Some(taken[n].offer.mechanism.name);
+            found.extend(
+                self.exchanged(model, &taken[n])?.map(|(with, more, chi2)| (without, with, more, chi2)),
+            );
+        }
+        for (_, with, more) in self.screen(model, estimate.chi2, &mut Screened::new())? {
+            // A device with this mechanism may be impossible.
+            let search = self.minimum(&more, &self.search(FOLLOWED_ITERATIONS), 1);
+            let Ok((chi2, starts)) = search else { continue };
+            found.push((None, with, Model { starts, ..more }, chi2));
+        }
+        let permitted = found.into_iter().filter(|(.., chi2)| estimate.permits(*chi2));
+        let other = |(without, with, model, _): (Option<&'static str>, Taken, Model, f64)| Other {
+            change: Change::Mechanism { without, with: with.offer.mechanism.name },
+            session: None,
+            model,
+        };
+        Ok(permitted.map(other).collect())
+    }
+
+    /// Exchanges a mechanism that `model` has taken up for the best other one. Returns the latter, the model and its
+    /// chi-squared.
+    fn exchanged(&self, model: &Model, taken: &Taken) -> Result<Option<(Taken, Model, f64)>, FittingError> {
+        let mut less = self.without(model, taken);
+        // A device without the mechanism may be impossible.
+        let Ok((found, values)) = self.minimum(&less, &self.search(4), 1) else { return Ok(None) };
+        less.starts = values;
+        // The mechanism that leaves does not enter again.
+        let mut known = Screened::from([(taken.offer.key(), None)]);
+        self.best_addition(&less, found, &mut known, FOLLOWED_IN_EXCHANGE)
     }
 
     /// Returns the mechanism with the largest gain over `chi2`, and the model with it.
@@ -190,17 +234,7 @@ impl Session<'_> {
     ) -> Result<Option<(usize, Taken, Model, f64)>, FittingError> {
         let mut best: Option<(f64, (usize, Taken, Model, f64))> = None;
         for n in (0..taken.len()).filter(|n| !is_required(taken, *n)) {
-            let mut less = self.without(model, &taken[n]);
-            // A device without the mechanism may be impossible.
-            let Ok((found, values)) = self.minimum(&less, &self.search(4), 1) else { continue };
-            less.starts = values;
-            // The mechanism that leaves does not enter again.
-            let mut known = Screened::from([(taken[n].offer.key(), None)]);
-            let Some((other, more, found)) =
-                self.best_addition(&less, found, &mut known, FOLLOWED_IN_EXCHANGE)?
-            else {
-                continue;
-            };
+            let Some((other, more, found)) = self.exchanged(model, &taken[n])? else { continue };
             let gain = self.gain(model, chi2, &more, found);
             if gain > EXCHANGE_GAIN_MIN && best.as_ref().is_none_or(|(most, _)| gain > *most) {
                 best = Some((gain, (n, other, more, found)));
@@ -369,6 +403,7 @@ impl Session<'_> {
             offer.variants.iter().flat_map(|variant| variant.fixed.iter().map(|(path, _)| *path)).collect();
         let fixed = model.fixed.iter().filter(|(card, (path, _))| *card != offer.card || !its.contains(path));
         less.fixed = fixed.cloned().collect();
+        self.keep_rate(&mut less, offer.card, self.program(model, offer.card));
         less
     }
 

@@ -22,16 +22,17 @@ pub mod refit;
 mod session;
 mod table;
 
-pub use alternatives::{Alternative, Assumed, Difference};
+pub use alternatives::{Alternative, Change, Difference, Size};
 pub use error::FittingError;
 pub use input::{Input, measurements_of_experiment};
 
 use crate::progress::Progress;
 use alternatives::{Other, alternatives, other_sizes};
+use choice::Taken;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Value;
-use flashlab_fit::estimate::Estimate;
+use flashlab_fit::estimate::{Estimate, UNEXPLAINED};
 use forward::Predicted;
 use serde::Serialize;
 use session::{Model, Session};
@@ -145,13 +146,16 @@ pub fn fit(
     let bases = bases::bases(inputs, settings, &hosts[0], &library)?;
     let settings = &FitSettings { bases, ..settings.clone() };
     input::check_hosts(&hosts, settings, &library)?;
-    let Draft { base, session, model, held, mut notes, mut others } =
+    let Draft { base, session, model, taken, held, mut notes, mut others } =
         draft(inputs, settings, &hosts, &library, progress)?;
     notes.extend(input::doubts(inputs, &hosts, settings));
     let mut estimate = session.estimate(&model)?;
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
     let fitted = Model { starts: values.clone(), ..model.clone() };
-    others.extend(other_sizes(&session, base, &fitted, &estimate, inputs, settings)?);
+    if estimate.inflation < UNEXPLAINED {
+        others.extend(session.other_mechanisms(&fitted, &taken, &estimate)?);
+        others.extend(other_sizes(&session, base, &fitted, &estimate, inputs, settings)?);
+    }
     // A stopped search has missed points, so its intervals would be too narrow.
     if progress.is_stopped() {
         return Err(FittingError::Stopped);
@@ -181,6 +185,8 @@ struct Draft<'a> {
     base: &'a str,
     session: Session<'a>,
     model: Model,
+    /// Mechanisms that the model has taken up.
+    taken: Vec<Taken>,
     /// Numbers that the cells cannot determine, and numbers of mechanisms that the cells do not need.
     held: Vec<Held>,
     notes: Vec<String>,
@@ -210,7 +216,7 @@ fn draft<'a>(
         if is_explained {
             let other = |starts| {
                 let model = Model { starts, ..model };
-                Other { base, assumed: None, session: Some(session), model }
+                Other { change: Change::Base(base.to_owned()), session: Some(session), model }
             };
             others.extend(explanation.map(other));
             continue;
@@ -266,14 +272,14 @@ impl<'a> Rival<'a> {
 
     fn into_other(self) -> Other<'a> {
         let model = self.session.best_model(&self.choice);
-        Other { base: self.base, assumed: None, session: Some(self.session), model }
+        Other { change: Change::Base(self.base.to_owned()), session: Some(self.session), model }
     }
 
     fn into_draft(self, others: Vec<Other<'a>>) -> Draft<'a> {
         let Rival { base, session, choice, mut held, notes } = self;
-        let (model, not_taken) = session.end_choice(choice);
+        let (model, taken, not_taken) = session.end_choice(choice);
         held.extend(not_taken);
-        Draft { base, session, model, held, notes, others }
+        Draft { base, session, model, taken, held, notes, others }
     }
 }
 
@@ -369,16 +375,18 @@ mod tests {
         found.expect("the steps run").into_iter().map(|cell| cell.value).collect()
     }
 
-    /// Cards of pidramble.com: a SanDisk Extreme, a Samsung Evo, which the array limits, and a SanDisk Ultra. The
-    /// second four figures of each card are from a Raspberry Pi 4.
+    /// Cards of pidramble.com: a Samsung Evo, which the array limits, a SanDisk Extreme, and a SanDisk Ultra. The second four
+    /// figures of each card are from a Raspberry Pi 4. The quick form fits the first card only.
     #[test]
     fn four_published_cells_of_one_host_predict_another() {
         let cards: [(&str, Published, Published); 3] = [
-            ("raspberry-pi-3", [22.08, 21.8, 9440.0, 2420.0], [43.95, 39.5, 9460.0, 2460.0]),
             ("raspberry-pi-2", [17.39, 10.4, 5360.0, 1050.0], [43.40, 12.1, 7090.0, 1240.0]),
+            ("raspberry-pi-3", [22.08, 21.8, 9440.0, 2420.0], [43.95, 39.5, 9460.0, 2460.0]),
             ("raspberry-pi-2", [17.73, 7.3, 5340.0, 1520.0], [42.30, 8.2, 6570.0, 1520.0]),
         ];
-        for (host, published, [hdparm, dd, reads, writes]) in cards {
+        let full = std::env::var_os("FLASHLAB_FULL").is_some();
+        for (host, published, [hdparm, dd, reads, writes]) in cards.into_iter().take(if full { 3 } else { 1 })
+        {
             let (card, steps) = fitted(&lines(published), host);
             assert_eq!(card.base, BUFFERED, "{published:?}");
             let expected = [hdparm * 1048576.0, dd * 1e6, reads * 1024.0, writes * 1024.0];
@@ -393,23 +401,25 @@ mod tests {
     #[test]
     fn a_card_that_rewrites_units_starts_from_the_typical_card_that_does() {
         let text = "job,value,sd\n\
-                    rw=randread bs=4k size=256m,2212,3\nrw=write bs=1m size=256m,22.2,0.1\n\
-                    rw=randwrite bs=4k size=256m,130,2\nrw=randwrite bs=64k size=256m,110,2\n";
+                    rw=randread bs=4k size=64m,2212,3\nrw=write bs=1m size=64m,22.2,0.1\n\
+                    rw=randwrite bs=4k size=64m,130,2\nrw=randwrite bs=64k size=64m,110,2\n";
         let (card, _) = fitted(text, "raspberry-pi-4");
         assert_eq!(card.base, TYPICAL, "{:?}", card.estimate);
-        assert!(card.alternatives.iter().all(|other| other.assumed.is_some()), "{:?}", card.alternatives);
+        let is_card = |other: &Alternative| matches!(other.change, Change::Base(_));
+        assert!(!card.alternatives.iter().any(is_card), "{:?}", card.alternatives);
     }
 
     #[test]
     fn cells_that_both_typical_cards_explain_name_the_other_one() {
         let text = "job,value,sd\n\
-                    rw=randread bs=4k size=256m,2882,3\nrw=write bs=1m size=256m,25.6,0.1\n\
-                    rw=randwrite bs=4k size=256m,146,2\n";
+                    rw=randread bs=4k size=256m number_ios=4k,2882,3\nrw=write bs=1m size=256m,25.6,0.1\n\
+                    rw=randwrite bs=4k size=256m number_ios=16k,146,2\n";
         let (card, _) = fitted(text, "raspberry-pi-4");
         assert_eq!(card.base, BUFFERED);
-        let others: Vec<&Alternative> = card.alternatives.iter().filter(|a| a.assumed.is_none()).collect();
+        let is_card = |other: &&Alternative| matches!(other.change, Change::Base(_));
+        let others: Vec<&Alternative> = card.alternatives.iter().filter(is_card).collect();
         let [other] = others[..] else { panic!("one other card: {:?}", card.alternatives) };
-        assert_eq!(other.base, TYPICAL);
+        assert_eq!(other.change, Change::Base(TYPICAL.to_owned()));
         let difference = other.difference.as_ref().expect("a measurement tells them apart");
         let ratio = difference.latency_ns / difference.alternative_latency_ns;
         assert!(!(0.5..2.0).contains(&ratio), "{other:?}");

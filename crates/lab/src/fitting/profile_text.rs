@@ -1,7 +1,7 @@
 //! The profile that a fit writes.
 
 use super::table::Row;
-use super::{CardFit, FittingError, SPREAD};
+use super::{CardFit, Change, FittingError, SPREAD};
 use flashlab_catalogue::device::SourcedNumber;
 use flashlab_catalogue::profile::{Profile, Source, Value};
 use flashlab_fit::estimate::{Determined, NumberEstimate};
@@ -93,9 +93,12 @@ impl CardFit {
     /// Returns the other values with which an assumed number of a card explains the measurements; `None` if there are none.
     fn other_values(&self, card: usize, path: &str) -> Option<String> {
         let long = format!("{}:{path}", self.cards[card]);
-        let assumed = self.alternatives.iter().filter_map(|other| other.assumed.as_ref());
-        let its = assumed.filter(|assumed| assumed.number == path || assumed.number == long);
-        let mut values: Vec<f64> = its.map(|assumed| assumed.other).collect();
+        let sizes = self.alternatives.iter().filter_map(|other| match &other.change {
+            Change::Size(size) => Some(size),
+            _ => None,
+        });
+        let its = sizes.filter(|size| size.number == path || size.number == long);
+        let mut values: Vec<f64> = its.map(|size| size.other).collect();
         values.sort_by(f64::total_cmp);
         let row = Row::at(path)?;
         match values[..] {

@@ -322,6 +322,24 @@ impl<'a> Session<'a> {
         fixed.chain(set).collect()
     }
 
+    /// Returns the bytes of a card that `flash.t_prog` programs.
+    pub(super) fn program(&self, model: &Model, card: usize) -> Option<f64> {
+        let bytes = |path| self.value_in(model, card, path);
+        bytes("flash.stripe").or_else(|| bytes("flash.page"))
+    }
+
+    /// Adapts the program time of a card in `model`, whose programs had `before` bytes, so that the rate of long writes stays
+    /// the same.
+    pub(super) fn keep_rate(&self, model: &mut Model, card: usize, before: Option<f64>) {
+        let Some(ratio) = self.program(model, card).zip(before).map(|(now, before)| now / before) else {
+            return;
+        };
+        let is_it =
+            |number: &Free| number.row.path == "flash.t_prog" && number.card.is_none_or(|of| of == card);
+        let t_prog = model.numbers.iter().zip(&mut model.starts).find(|(number, _)| is_it(number));
+        t_prog.into_iter().for_each(|(_, start)| *start *= ratio);
+    }
+
     /// Returns `model` with the number of a card fixed at `value`.
     pub(super) fn with_fixed(&self, model: &Model, card: usize, row: &Row, value: f64) -> Model {
         let paths = [row.path].into_iter().chain(row.tied.iter().copied());
