@@ -423,6 +423,15 @@ mod tests {
         let difference = other.difference.as_ref().expect("a measurement tells them apart");
         let ratio = difference.latency_ns / difference.alternative_latency_ns;
         assert!(!(0.5..2.0).contains(&ratio), "{other:?}");
+        // The write buffer hides the page, so that only the rate of the programs is known.
+        let is_page =
+            |other: &&Alternative| matches!(&other.change, Change::Size(size) if size.number == "flash.page");
+        let page = card.alternatives.iter().find(is_page).expect("another page explains the cells too");
+        assert_eq!(page.numbers, ["flash.t_prog"]);
+        let t_prog = card.estimate.numbers.iter().find(|n| n.name == "flash.t_prog").expect("it is fitted");
+        assert!(t_prog.low < 0.51 * t_prog.value && t_prog.high > 1.99 * t_prog.value, "{t_prog:?}");
+        let profile = card.profile(0, "A card").expect("a profile");
+        assert!(profile.contains("\"flash.page\" = { undetermined"), "{profile}");
     }
 
     #[test]

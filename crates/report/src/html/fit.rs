@@ -38,7 +38,7 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
             id: "numbers",
             title: "Numbers",
             short: "Numbers",
-            intro: Some("A determined number has a 90\u{a0}% interval within 5\u{a0}% of its estimate.".into()),
+            intro: Some("A determined number has a 90\u{a0}% interval within 5\u{a0}% of its estimate, in a model that explains the cells.".into()),
             body: vec![table("Numbers", &NUMBER_HEAD, numbers)],
         },
         Section {
