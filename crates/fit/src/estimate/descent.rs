@@ -23,11 +23,11 @@ const RANGE_STEP: f64 = 0.14;
 /// Ratio of chi-squared to that of a minimum, and least value, from which no search descends from a start.
 const HOPELESS: f64 = 10.0;
 /// Number of multiples of the unit that are all tried.
-const RANGE_MULTIPLES: u32 = 16;
+const RANGE_MULTIPLES: u32 = 12;
 /// Number of points of this search whose other numbers move to their predicted minimum.
-const RANGE_TRIED: usize = 10;
+const RANGE_TRIED: usize = 8;
 /// Number of these points from which a search descends.
-const RANGE_FOLLOWED: usize = 4;
+const RANGE_FOLLOWED: usize = 2;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
 
@@ -168,7 +168,12 @@ impl<'a> Descent<'a> {
             points.sort_by(|a, b| a.chi2.total_cmp(&b.chi2));
         }
         let mut found: Option<Point> = None;
-        for point in points {
+        let followed = self.problem.settings.followed.max(1);
+        for (n, point) in points.into_iter().enumerate() {
+            // The other starts serve problems that the first ones do not explain.
+            if n > followed && found.as_ref().is_some_and(|best| best.chi2 < 1.0) {
+                break;
+            }
             if found.as_ref().is_some_and(|best| point.chi2 > HOPELESS * (best.chi2 + HOPELESS)) {
                 continue;
             }

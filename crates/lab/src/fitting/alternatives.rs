@@ -127,9 +127,6 @@ fn largest_difference(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> O
     most.filter(|(ratio, _)| *ratio > TOLD_APART.ln()).map(|(_, difference)| difference)
 }
 
-/// Rise of chi-squared up to which another size changes nothing, so that no search is needed.
-const NO_CHANGE: f64 = 0.05;
-
 /// Returns the models with the smallest and the largest value of each size that the fit takes from the base profile, as far
 /// as all values up to them explain the cells as well as `model`, whose estimate is `estimate`. A profile that is fitted again keeps its sizes, and so does a
 /// fit of chosen numbers.
@@ -168,8 +165,8 @@ pub(super) fn other_sizes<'a>(
     Ok(others)
 }
 
-/// Returns `model` with the size at `row` fixed at `size` and with its best values as the starts; `None` if it does not
-/// explain the cells as well, or if no device can have this size.
+/// Returns `model` with the size at `row` fixed at `size`, and with starts that explain the cells as well; `None` if there are
+/// none, or if no device can have this size.
 fn with_size(
     session: &Session<'_>,
     model: &Model,
@@ -183,7 +180,7 @@ fn with_size(
     session.keep_rate(&mut changed, card, session.program(model, card));
     let at_start = Settings { iterations_max: 0, ..search.clone() };
     let (start, _) = session.minimum(&changed, &at_start, 0).ok()?;
-    if start < estimate.chi2 + NO_CHANGE {
+    if estimate.permits(start) {
         return Some(changed);
     }
     let (chi2, values) = session.minimum(&changed, search, 1).ok()?;

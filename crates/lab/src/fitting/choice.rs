@@ -175,11 +175,16 @@ impl Session<'_> {
                 self.exchanged(model, &taken[n])?.map(|(with, more, chi2)| (without, with, more, chi2)),
             );
         }
-        for (_, with, more) in self.screen(model, estimate.chi2, &mut Screened::new())? {
-            // A device with this mechanism may be impossible.
-            let search = self.minimum(&more, &self.search(FOLLOWED_ITERATIONS), 1);
-            let Ok((chi2, starts)) = search else { continue };
-            found.push((None, with, Model { starts, ..more }, chi2));
+        // The other values of a size that the base profile has are compared elsewhere.
+        let is_known = |offer: &Offer| {
+            let is_power = |path: &&str| Row::at(path).is_some_and(|row| row.grid == Grid::PowersOfTwo);
+            let exists = |path: &&str| self.value_in(model, offer.card, path).is_some();
+            offer.mechanism.numbers.iter().all(|path| is_power(path) && exists(path))
+        };
+        let offers = self.offers(model);
+        let known = offers.iter().filter(|offer| is_known(offer)).map(|offer| (offer.key(), None));
+        for (chi2, with, more) in self.screen(model, estimate.chi2, &mut known.collect())? {
+            found.push((None, with, more, chi2));
         }
         let permitted = found.into_iter().filter(|(.., chi2)| estimate.permits(*chi2));
         let other = |(without, with, model, _): (Option<&'static str>, Taken, Model, f64)| Other {
