@@ -3,8 +3,8 @@
 
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row, TABLE};
-use super::{FitSettings, FittingError, Input};
-use flashlab_fit::estimate::{Estimate, NumberEstimate, Settings};
+use super::{FittingError, Input};
+use flashlab_fit::estimate::{Estimate, NumberEstimate};
 use serde::Serialize;
 
 /// A model that explains the cells as the fitted one does, and the measurement that would tell them apart.
@@ -128,21 +128,19 @@ fn largest_difference(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> O
 }
 
 /// Returns the models with the smallest and the largest value of each size that the fit takes from the base profile, as far
-/// as all values up to them explain the cells as well as `model`, whose estimate is `estimate`. A profile that is fitted again keeps its sizes, and so does a
-/// fit of chosen numbers.
+/// as all values up to them explain the cells as well as `model`, whose estimate is `estimate`. A profile that is fitted
+/// again keeps its sizes, and so does a fit of chosen numbers.
 pub(super) fn other_sizes<'a>(
     session: &Session<'a>,
     base: &str,
     model: &Model,
     estimate: &Estimate,
     inputs: &[Input],
-    settings: &FitSettings,
-) -> Result<Vec<Other<'a>>, FittingError> {
+) -> Vec<Other<'a>> {
     let mut others = Vec::new();
-    if !settings.numbers.is_empty() || inputs.iter().any(|input| input.is_refit(base)) {
-        return Ok(others);
+    if !session.settings.numbers.is_empty() || inputs.iter().any(|input| input.is_refit(base)) {
+        return others;
     }
-    let search = Settings { starts: 1, followed: 1, iterations_max: 20, ..settings.search.clone() };
     for card in 0..session.labels.len() {
         for row in TABLE.iter().filter(|row| row.grid == Grid::PowersOfTwo && !model.has(card, row.path)) {
             let is_fixed = model.fixed.iter().any(|(of, (path, _))| *of == card && *path == row.path);
@@ -151,7 +149,7 @@ pub(super) fn other_sizes<'a>(
                 let mut last = None;
                 let mut other = step * value;
                 while (row.bounds.0..=row.bounds.1).contains(&other)
-                    && let Some(model) = with_size(session, model, card, row, other, estimate, &search)
+                    && let Some(model) = with_size(session, model, card, row, other, estimate)
                 {
                     let number = session.name(&Free { card: Some(card), row });
                     let change = Change::Size(Size { number, value, other });
@@ -162,7 +160,7 @@ pub(super) fn other_sizes<'a>(
             }
         }
     }
-    Ok(others)
+    others
 }
 
 /// Returns `model` with the size at `row` fixed at `size`, and with starts that explain the cells as well; `None` if there are
@@ -174,16 +172,14 @@ fn with_size(
     row: &Row,
     size: f64,
     estimate: &Estimate,
-    search: &Settings,
 ) -> Option<Model> {
     let mut changed = session.with_fixed(model, card, row, size);
     session.keep_rate(&mut changed, card, session.program(model, card));
-    let at_start = Settings { iterations_max: 0, ..search.clone() };
-    let (start, _) = session.minimum(&changed, &at_start, 0).ok()?;
+    let (start, _) = session.minimum(&changed, &session.search(0), 0).ok()?;
     if estimate.permits(start) {
         return Some(changed);
     }
-    let (chi2, values) = session.minimum(&changed, search, 1).ok()?;
+    let (chi2, values) = session.minimum(&changed, &session.search(20), 1).ok()?;
     changed.starts = values;
     estimate.permits(chi2).then_some(changed)
 }

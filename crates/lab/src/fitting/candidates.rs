@@ -3,7 +3,7 @@
 use super::FittingError;
 use super::forward::ReadyStep;
 use flashlab_catalogue::library::Library;
-use flashlab_fio::job::{Direction, Engine, Extent, Mix};
+use flashlab_fio::job::{Direction, Extent, Mix};
 use flashlab_fit::estimate::Candidate;
 use flashlab_fit::observation::{Observation, Quantity, State, Step};
 
@@ -137,7 +137,7 @@ fn repeats(measured: &ReadyStep, candidate: &ReadyStep) -> bool {
         let is_read = job.pattern.mix == Mix::Read;
         // Reads of data that was written in any way take about the same time.
         let is_fresh = !is_read && step.before != State::WrittenInSequence;
-        let depth = if job.engine == Engine::Synchronous { 1 } else { job.depth };
+        let depth = if job.has_one_request_at_a_time() { 1 } else { job.depth };
         let pattern = (job.pattern.mix, job.pattern.random, job.block_size.clone());
         Some((pattern, depth, step.jobs.len(), is_fresh, job.fsync))
     };

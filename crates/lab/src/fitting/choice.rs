@@ -316,7 +316,8 @@ impl Session<'_> {
         (chi2_smaller + penalty(smaller)) - (chi2 + penalty(larger))
     }
 
-    fn search(&self, iterations_max: usize) -> Settings {
+    /// Returns the settings of a search from one start. Without iterations, it judges the start.
+    pub(super) fn search(&self, iterations_max: usize) -> Settings {
         Settings { starts: 1, followed: 1, iterations_max, ..self.settings.search.clone() }
     }
 
@@ -370,9 +371,8 @@ impl Session<'_> {
                 replaced.push((*number, *start));
                 continue;
             }
-            let factor = variant.factors.iter().find(|(path, _)| is_of_card && *path == number.row.path);
             more.numbers.push(*number);
-            more.starts.push(start * factor.map_or(1.0, |(_, factor)| *factor));
+            more.starts.push(*start);
         }
         more.fixed.extend(variant.fixed.iter().map(|setting| (offer.card, setting.clone())));
         for (path, start) in offer.mechanism.numbers.iter().zip(&variant.starts) {
@@ -380,6 +380,7 @@ impl Session<'_> {
             more.numbers.push(Free { card: Some(offer.card), row });
             more.starts.push(*start);
         }
+        self.keep_rate(&mut more, offer.card, self.program(model, offer.card));
         let (numbers, mut values) = (more.numbers.clone(), std::mem::take(&mut more.starts));
         for (number, start) in numbers.iter().zip(&mut values) {
             let (low, high) = self.bounds(&more, number);

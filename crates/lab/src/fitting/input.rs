@@ -7,7 +7,7 @@ use crate::experiment::{ENGINE_PUBLISHED, Experiment};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::{HostError, Library};
 use flashlab_catalogue::profile::Kind;
-use flashlab_fio::job::{Direction, Engine, Job};
+use flashlab_fio::job::{Direction, Job};
 use flashlab_fit::estimate::Cell;
 use flashlab_fit::observation::{Latencies, Mark, Measurements, Observation, Quantity, Step};
 use std::path::Path;
@@ -281,7 +281,7 @@ fn slowest_share(step: &Step, observation: &Observation) -> f64 {
 /// Returns a sentence if the rate and the mean latency of a step contradict each other: by Little's law, their product is
 /// the mean number of requests in flight, which the queue depth limits.
 fn inconsistent(step: &Step, ready: &ReadyStep) -> Option<String> {
-    let depth = |job: &Job| if job.engine == Engine::Synchronous { 1 } else { job.depth };
+    let depth = |job: &Job| if job.has_one_request_at_a_time() { 1 } else { job.depth };
     let limit: u32 = ready.jobs.iter().map(depth).sum();
     Direction::ALL.into_iter().find_map(|direction| {
         let (iops, latency) =

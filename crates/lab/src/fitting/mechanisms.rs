@@ -41,8 +41,6 @@ pub(super) struct Variant {
     pub starts: Vec<f64>,
     /// Numbers that the mechanism sets to fixed values.
     pub fixed: Vec<Setting>,
-    /// Factors by which the starts of other numbers are multiplied, by path.
-    pub factors: Vec<(&'static str, f64)>,
 }
 
 const NS: f64 = 1e9;
@@ -61,11 +59,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     }),
     mechanism("least program", &["flash.page"], |facts| {
         let small = |c: &Access| c.direction == Direction::Write && c.block <= 32 * KIB;
-        let page = |bytes: u64| Variant {
-            // The factor keeps the rate of a long write the same.
-            factors: vec![("flash.t_prog", bytes as f64 / facts.page)],
-            ..starts(&[bytes as f64])
-        };
+        let page = |bytes: u64| starts(&[bytes as f64]);
         if facts.cells.iter().any(small) {
             [4 * KIB, 16 * KIB, 32 * KIB].map(page).to_vec()
         } else {
@@ -75,8 +69,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     mechanism("stripe over dies and planes", &["flash.stripe"], |facts| {
         let writes =
             |of: fn(u64) -> bool| facts.cells.iter().any(|c| c.direction == Direction::Write && of(c.block));
-        let stripe =
-            |ways: f64| Variant { factors: vec![("flash.t_prog", ways)], ..starts(&[ways * facts.page]) };
+        let stripe = |ways: f64| starts(&[ways * facts.page]);
         let shown = writes(|block| block <= 16 * KIB) && writes(|block| block > 16 * KIB);
         if shown { [4.0, 16.0].map(stripe).to_vec() } else { Vec::new() }
     }),

@@ -154,7 +154,7 @@ pub fn fit(
     let fitted = Model { starts: values.clone(), ..model.clone() };
     if estimate.inflation < UNEXPLAINED {
         others.extend(session.other_mechanisms(&fitted, &taken, &estimate)?);
-        others.extend(other_sizes(&session, base, &fitted, &estimate, inputs, settings)?);
+        others.extend(other_sizes(&session, base, &fitted, &estimate, inputs));
     }
     // A stopped search has missed points, so its intervals would be too narrow.
     if progress.is_stopped() {

@@ -235,8 +235,7 @@ impl<'a> Session<'a> {
         };
         let starts = model.numbers.iter().zip(&model.starts).map(of_base).collect();
         let other = Model { starts, ..model.clone() };
-        let at_start = Settings { starts: 1, followed: 1, iterations_max: 0, ..self.settings.search.clone() };
-        let chi2 = |model: &Model| self.minimum(model, &at_start, 0).map(|(chi2, _)| chi2);
+        let chi2 = |model: &Model| self.minimum(model, &self.search(0), 0).map(|(chi2, _)| chi2);
         Ok(match (chi2(&model), chi2(&other)) {
             (Ok(own), Ok(of_base)) if of_base < own => other,
             // If neither device can exist, the search says why.
