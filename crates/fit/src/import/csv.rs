@@ -9,8 +9,8 @@ use super::{ImportError, Problem, positive};
 use crate::observation::{Measurements, Quantity, State, Target};
 use flashlab_fio::job::Direction;
 
-/// Options of fio that limit the length of a job. A job without any of them covers the whole device, which takes hours on
-/// a large card.
+/// Options of fio that limit the length of a job. A job without any of them would cover the whole device, which published
+/// measurements of cards rarely do: those of iozone, CrystalDiskMark and the agnostics cover at most 1 GiB.
 const LENGTHS: [&str; 6] = ["size", "filesize", "io_size", "io_limit", "number_ios", "runtime"];
 
 /// Largest number of runs of a row. `fit --exact` repeats a job as often as it was measured.
@@ -120,8 +120,10 @@ fn row(
         .filter(|option| !option.starts_with("name=") && *option != "direct=1" && *option != "direct")
         .collect();
     if !kept.iter().any(|option| LENGTHS.contains(&option.split('=').next().unwrap_or_default())) {
-        kept.push("runtime=30");
-        assumptions.push("the job ran for 30 s, because its row states no size and no time".to_owned());
+        kept.extend(["size=1g", "runtime=30"]);
+        assumptions.push(
+            "the job accessed 1 GiB for at most 30 s, because its row states no size and no time".to_owned(),
+        );
     }
     let ran = Ran {
         name: name.to_owned(),

@@ -124,7 +124,7 @@ fn several_cards_share_the_numbers_of_the_host() {
 }
 
 #[test]
-fn a_table_without_lengths_is_fitted_as_runs_of_30_s() {
+fn a_table_without_lengths_is_fitted_as_runs_of_1_gib() {
     let folder = Folder::new("fit-table");
     folder
         .put("table.csv", "job,value,sd,unit\nrw=randread bs=4k,2100,20,IOPS\nrw=write bs=1m,18,0.2,MiB/s\n");
@@ -132,7 +132,11 @@ fn a_table_without_lengths_is_fitted_as_runs_of_30_s() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("2 numbers fitted on 2 cells of table on raspberry-pi-3"), "{}", run.out);
     let flat = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("step rw=randread bs=4k and 1 other: assumed the job ran for 30 s"), "{}", run.out);
+    assert!(
+        flat.contains("step rw=randread bs=4k and 1 other: assumed the job accessed 1 GiB for at most 30 s"),
+        "{}",
+        run.out
+    );
 }
 
 #[test]
