@@ -29,11 +29,14 @@ pub(crate) struct Options {
     /// Seed of the medium, which draws a factor for each erase block.
     #[arg(long, allow_negative_numbers = true, default_value_t = 1, value_name = "N")]
     seed: u64,
+    /// Runs this column only, such as one card of a table; can be repeated.
+    #[arg(long = "column", value_name = "NAME")]
+    columns: Vec<String>,
     /// For an endurance experiment: a job file, a recording or an iolog that replaces the experiment's own workload.
     #[arg(long, value_name = "FILE")]
     job: Option<String>,
     /// For an endurance experiment: devices that replace the experiment's own: `sd/*`, `sd/kthn-16gb:cycles=1000`.
-    #[arg(long, value_name = "DEVICES")]
+    #[arg(long, value_name = "DEVICES", conflicts_with = "columns")]
     devices: Option<String>,
     /// For an endurance experiment: number of seeds, from --seed on, each of which draws a medium.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -94,6 +97,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if let Some(option) = options.live_options().next() {
         let name = experiment.name();
         return Err(Failure::usage(format!("{option} belongs to live experiments; {name} is simulated")));
+    }
+    if !options.columns.is_empty() {
+        experiment.choose_columns(&options.columns)?;
     }
     if let Some(settings) = endurance(options, &experiment, library)? {
         experiment.set_endurance(settings);
@@ -166,6 +172,7 @@ impl Options {
     #[cfg(feature = "serve")]
     fn simulated_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
+            ("--column", !self.columns.is_empty()),
             ("--job", self.job.is_some()),
             ("--devices", self.devices.is_some()),
             ("--seeds", self.seeds.is_some()),

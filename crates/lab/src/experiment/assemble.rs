@@ -28,8 +28,7 @@ impl Experiment {
             .iter()
             .map(|cell| self.cell(cell, self.role(cell, &fitted, &outcome), &outcome))
             .collect();
-        let mut bounds: Vec<Bound> =
-            self.definition.bounds.iter().map(|b| bounds::judge(b, &cells)).collect();
+        let mut bounds: Vec<Bound> = self.bounds_on(&cells).map(|b| bounds::judge(b, &cells)).collect();
         if let Some(at_most) = self.definition.parameters.at_most {
             bounds.push(Bound {
                 name: "free parameters, fitted and chosen".into(),

@@ -144,6 +144,11 @@ impl Worst {
     }
 }
 
+/// Returns true if a bound concerns the cells of several columns together.
+pub(super) fn compares_columns(bound: &BoundDefinition) -> bool {
+    bound.against.is_some() || bound.equal_percent.is_some()
+}
+
 /// Returns the name of a cell.
 fn name(cell: &Cell) -> String {
     cell_name(&cell.table, &cell.row, &cell.column)

@@ -46,6 +46,10 @@ pub enum ExperimentError {
     },
     /// The experiment is live and cannot be simulated.
     Live(String),
+    /// The experiment lacks a chosen column: a sentence with those that it has.
+    NoColumn(String),
+    /// The experiment compares its columns with one another, so that none of them runs alone.
+    Inseparable(String),
     /// The build lacks the cargo feature that the experiment needs.
     NeedsFeature(&'static str),
     /// The user stopped the run.
@@ -83,6 +87,10 @@ impl fmt::Display for ExperimentError {
                     "{name} is a live experiment: `flashlab run {name}` measures it on this machine; it cannot be \
                      simulated"
                 )
+            }
+            ExperimentError::NoColumn(what) => f.write_str(what),
+            ExperimentError::Inseparable(name) => {
+                write!(f, "{name} compares its columns with one another, so it runs all of them")
             }
             ExperimentError::NeedsFeature(feature) => {
                 write!(

@@ -16,6 +16,7 @@ mod matrix;
 mod measured;
 #[cfg(feature = "fit")]
 mod measurements;
+mod part;
 mod pattern;
 #[cfg(feature = "fit")]
 mod place;
@@ -70,6 +71,8 @@ pub struct Experiment {
     endurance: EnduranceSettings,
     /// A value that replaces an undetermined number in this run.
     other_value: Option<OtherValue>,
+    /// True if only some of the columns run.
+    is_part: bool,
 }
 
 /// Maximum number of cell names that an error lists.
@@ -132,7 +135,7 @@ impl Experiment {
         let (definition, published) = definition::read(&folder)?;
         let endurance = EnduranceSettings::default();
         let base = library.experiment(name).is_err().then(|| on_disk(name)).flatten();
-        Ok(Experiment { folder, base, definition, published, endurance, other_value: None })
+        Ok(Experiment { folder, base, definition, published, endurance, other_value: None, is_part: false })
     }
 
     /// Returns the name of the experiment.
@@ -171,19 +174,20 @@ impl Experiment {
         Ok(self.results(outcome, seed))
     }
 
-    /// Rejects the first pattern of a bound that matches no cell of a matrix or a sweep, before the run.
+    /// Rejects the first pattern of a bound that matches no cell of a matrix or a sweep, before the run. Skips parts of an
+    /// experiment.
     fn check_patterns(&self) -> Result<(), ExperimentError> {
-        let Some(names) = self.definition.cell_names() else { return Ok(()) };
+        let Some(names) = self.definition.cell_names().filter(|_| !self.is_part) else { return Ok(()) };
         let patterns = self.definition.bounds.iter().flat_map(|bound| {
             bound.cells.iter().map(|pattern| (bound.name.as_str(), std::slice::from_ref(pattern)))
         });
         self.check_matches(patterns, &names)
     }
 
-    /// Rejects the first bound that matches no cell of a run. Skips runs with the user's own devices, which may lack
-    /// the cells of a bound.
+    /// Rejects the first bound that matches no cell of a run. Skips parts of an experiment and runs with the user's own
+    /// devices, which may lack the cells of a bound.
     fn check_bounds(&self, outcome: &Outcome) -> Result<(), ExperimentError> {
-        if self.endurance.devices.is_some() {
+        if self.is_part || self.endurance.devices.is_some() {
             return Ok(());
         }
         let name = |cell: &MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
@@ -292,6 +296,9 @@ impl Experiment {
         }
         inputs.extend(self.endurance.seeds.map(|seeds| seeds.to_string()));
         inputs.extend(self.endurance.budget.map(|budget| format!("budget {budget}")));
+        if self.is_part {
+            inputs.extend(self.definition.columns.keys().map(|column| format!("column {column}")));
+        }
         let recordings = self.folder.files.iter().filter(|(name, _)| name.ends_with(".rec"));
         inputs.extend(recordings.map(|(_, bytes)| flashlab_catalogue::digest::of_bytes(bytes)));
         inputs

@@ -24,6 +24,35 @@ fn json_output_contains_nothing_else() {
 }
 
 #[test]
+fn a_column_alone_has_the_cells_of_a_run_of_all_columns() {
+    let folder = Folder::new("column");
+    let all = folder.line("run at91 --format csv --no-html").succeeded();
+    let expected: Vec<&str> = all.lines().filter(|line| !line.contains(",sandisk-512mb,")).collect();
+    let part = folder.line("run at91 --column sandisk-2gb --format csv --no-html").succeeded();
+    assert_eq!(part.lines().collect::<Vec<_>>(), expected);
+    // A bound on a column that does not run says nothing; the limit of parameters holds for the rest, too.
+    let part = folder.line("run at91 --column sandisk-512mb --format json --no-html").succeeded();
+    let results: serde_json::Value = serde_json::from_str(&part).expect("nothing but JSON");
+    let bounds = results["bounds"].as_array().expect("a list");
+    assert!(bounds.len() > 1 && bounds.iter().all(|bound| bound["held"] == true), "{bounds:?}");
+    let names = bounds.iter().flat_map(|bound| bound["cells"].as_array().expect("a list"));
+    assert!(names.clone().count() > 0);
+    assert!(names.into_iter().all(|name| name.as_str().is_some_and(|n| n.ends_with("/sandisk-512mb"))));
+}
+
+#[test]
+fn a_column_that_cannot_run_alone_is_refused() {
+    let folder = Folder::new("no-column");
+    let run = folder.line("run at91 --column sandisk-2g --no-html");
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    let expected = "at91 has no column sandisk-2g; its columns are sandisk-512mb, sandisk-2gb; did you mean sandisk-2gb?";
+    assert!(run.err.contains(expected), "{}", run.err);
+    let run = folder.line("run rootfs --column kingston --no-html");
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.err.contains("rootfs compares its columns with one another"), "{}", run.err);
+}
+
+#[test]
 fn pipe_output_has_no_colours_and_no_animation() {
     let folder = Folder::new("pipe");
     for line in [

@@ -1,0 +1,49 @@
+//! Runs of a part of an experiment: some of its columns, such as one card of a table.
+
+use super::bounds::compares_columns;
+use super::definition::{BoundDefinition, Kind};
+use super::error::ExperimentError;
+use super::{Experiment, cell_name};
+use crate::results::Cell;
+use flashlab_catalogue::profile::{did_you_mean, suggest};
+
+impl Experiment {
+    /// Restricts the run to the columns with these names. Their cells are those of a run of all columns.
+    pub fn choose_columns(&mut self, chosen: &[String]) -> Result<(), ExperimentError> {
+        if !matches!(self.kind(), Kind::Matrix | Kind::Sweep | Kind::Wear | Kind::Endurance | Kind::Gc) {
+            return Err(ExperimentError::Inseparable(self.name().to_owned()));
+        }
+        let definition = &mut self.definition;
+        if let Some(unknown) = chosen.iter().find(|name| !definition.has_column(name)) {
+            let known: Vec<&str> = definition.columns.keys().map(String::as_str).collect();
+            let nearest = did_you_mean(suggest(unknown, known.iter().copied()));
+            return Err(ExperimentError::NoColumn(format!(
+                "{} has no column {unknown}; its columns are {}{nearest}",
+                self.folder.name,
+                known.join(", ")
+            )));
+        }
+        let is_chosen = |column: &str| chosen.iter().any(|name| name == column);
+        definition.columns.retain(|column, _| is_chosen(column));
+        definition.variants.retain(|column| is_chosen(column));
+        for columns in definition.steps.iter_mut().filter_map(|step| step.columns.as_mut()) {
+            columns.retain(|column| is_chosen(column));
+        }
+        definition.steps.retain(|step| step.columns.as_ref().is_none_or(|columns| !columns.is_empty()));
+        self.is_part = true;
+        Ok(())
+    }
+
+    /// Returns the bounds that the cells of a run can meet: in a part of an experiment, those that concern one of its cells
+    /// and do not compare columns.
+    pub(super) fn bounds_on<'a>(&'a self, cells: &'a [Cell]) -> impl Iterator<Item = &'a BoundDefinition> {
+        let concerns = |bound: &BoundDefinition| {
+            let mut names = cells.iter().map(|cell| cell_name(&cell.table, &cell.row, &cell.column));
+            names.any(|name| bound.cells.iter().any(|pattern| pattern.matches(&name)))
+        };
+        self.definition
+            .bounds
+            .iter()
+            .filter(move |bound| !self.is_part || (concerns(bound) && !compares_columns(bound)))
+    }
+}
