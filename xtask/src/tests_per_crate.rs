@@ -24,6 +24,8 @@ pub(crate) fn check(scope: Scope, times: &mut Times) -> Outcome {
         messages = messages_of_build()?;
         Ok(())
     })?;
+    // Many tests wait for guests, clients and timers, so more of them run at a time than there are processors.
+    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     for binary in &test_binaries(&messages)? {
         let crate_name = binary.folder.file_name().unwrap_or_default().to_string_lossy();
         times.measure(&crate_name, || {
@@ -31,6 +33,7 @@ pub(crate) fn check(scope: Scope, times: &mut Times) -> Outcome {
             let mut command = Command::new(&binary.file);
             command.current_dir(&binary.folder);
             command.env("CARGO", env!("CARGO")).env("CARGO_MANIFEST_DIR", &binary.folder);
+            command.env("RUST_TEST_THREADS", threads.to_string());
             if scope == Scope::Full {
                 command.env(EXHAUSTIVE, "1");
             }
