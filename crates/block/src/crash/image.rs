@@ -26,7 +26,7 @@ impl Image {
     /// Reads bytes into `buffer`.
     ///
     /// # Panics
-    /// Panics if the range lies beyond the end.
+    /// Panics if the range extends beyond the end.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) {
         let mut rest = buffer;
         for (page, at, end) in parts(offset, rest.len(), self.size) {
@@ -41,7 +41,7 @@ impl Image {
     /// Writes `data`.
     ///
     /// # Panics
-    /// Panics if the range lies beyond the end.
+    /// Panics if the range extends beyond the end.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         let mut rest = data;
         for (page, at, end) in parts(offset, data.len(), self.size) {
@@ -60,7 +60,7 @@ impl Image {
     /// Writes zeroes.
     ///
     /// # Panics
-    /// Panics if the range lies beyond the end.
+    /// Panics if the range extends beyond the end.
     pub fn zero(&mut self, offset: u64, length: u64) {
         for (page, at, end) in parts(offset, length as usize, self.size) {
             match &mut self.pages[page] {

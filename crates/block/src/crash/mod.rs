@@ -7,7 +7,7 @@
 //! one such subset, and [`Point::choices`] enumerates or draws choices. The test recovers from the images of each
 //! choice, and [`History::check`] compares the result with the contract of the device under test.
 //!
-//! Every draw depends on a seed alone. [`Point::simplify`] reduces a failing choice, and [`shortest`] a failing list of
+//! Every draw depends on a seed alone. [`Point::simplify`] reduces a failing choice, and [`minimal`] a failing list of
 //! operations, until every remaining part is needed for the failure.
 //!
 //! Not modelled: a write that damages sectors outside its own range, and bit rot. [`Disk::flip`] changes bits on
@@ -22,5 +22,5 @@ mod states;
 pub use disk::Disk;
 pub use history::{Contract, History, OpId, Violation};
 pub use image::Image;
-pub use shrink::shortest;
+pub use shrink::minimal;
 pub use states::{Choice, Kept, Point};

@@ -1,12 +1,12 @@
 //! Reduction of a failing list of operations.
 
-/// Removes elements from `list` as long as `fails` remains true, larger pieces first. Every element of the result is
-/// needed: without any one of them, the list no longer fails.
+/// Removes elements from `list` as long as `fails` remains true: large pieces first, and single elements at the end. The
+/// result is minimal but not always the shortest: without any single one of its elements, it no longer fails.
 ///
 /// # Panics
-/// Panics if `fails` is false for the whole list, because then the failure cannot be repeated.
-pub fn shortest<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
-    assert!(fails(list), "the failure does not repeat itself");
+/// Panics if `fails` is false for the whole list, because then the failure cannot be reproduced.
+pub fn minimal<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
+    assert!(fails(list), "the failure cannot be reproduced");
     let mut list = list.to_vec();
     let mut piece = list.len().div_ceil(2).max(1);
     loop {
@@ -37,13 +37,13 @@ mod tests {
     fn a_list_is_reduced_to_the_elements_that_fail_together() {
         let list: Vec<u32> = (0..100).collect();
         let fails = |list: &[u32]| list.contains(&17) && list.contains(&80);
-        assert_eq!(shortest(&list, fails), [17, 80]);
-        assert_eq!(shortest(&list, |_| true), [0; 0]);
+        assert_eq!(minimal(&list, fails), [17, 80]);
+        assert_eq!(minimal(&list, |_| true), [0; 0]);
     }
 
     #[test]
-    #[should_panic(expected = "does not repeat itself")]
+    #[should_panic(expected = "cannot be reproduced")]
     fn a_list_that_does_not_fail_is_an_error() {
-        shortest(&[1], |_| false);
+        minimal(&[1], |_| false);
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! - the kinds of requests that fail: `read`, `write`, `flush`, `discard`, `write-zeroes`, or several joined with `|`
 //!   (by default, all of these)
-//! - `at=FIRST+LENGTH`: the range in bytes
+//! - `at=FIRST+LENGTH`: a range in bytes; the rule then selects requests that overlap it, and no flush
 //! - `after=N`: the number of matching requests that pass first
 //! - `times=N`: the maximum number of requests that fail
 //! - `rate=P`: the share of matching requests that fail, between 0 and 1
@@ -52,22 +52,30 @@ pub struct Fault {
     text: String,
 }
 
-/// A word that is not part of a rule.
+/// A word that makes a rule invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FaultError {
-    /// The word.
-    pub word: String,
+pub enum FaultError {
+    /// The word is not part of a rule.
+    Unknown(String),
+    /// The rate is not between 0 and 1.
+    Rate(String),
+    /// An earlier word sets the same part of the rule.
+    Repeated(String),
 }
 
 impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.word.strip_prefix("rate=") {
-            Some(rate) => write!(f, "rate={rate}: the share of requests that fail must be between 0 and 1"),
-            None => write!(
+        match self {
+            FaultError::Unknown(word) => write!(
                 f,
-                "{:?} is not part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO",
-                self.word
+                "{word:?} is not part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO"
             ),
+            FaultError::Rate(word) => {
+                write!(f, "{word}: the share of requests that fail must be between 0 and 1")
+            }
+            FaultError::Repeated(word) => {
+                write!(f, "{word:?} sets a part of the rule for the second time")
+            }
         }
     }
 }
@@ -89,8 +97,15 @@ impl FromStr for Fault {
         };
         let mut seen = Vec::new();
         for word in text.split_whitespace() {
-            let part = fault.apply_word(word).filter(|part| !seen.contains(part));
-            seen.push(part.ok_or_else(|| FaultError { word: word.chars().take(40).collect() })?);
+            let shown = || word.chars().take(40).collect::<String>();
+            let part = fault.apply_word(word).ok_or_else(|| match word.starts_with("rate=") {
+                true => FaultError::Rate(shown()),
+                false => FaultError::Unknown(shown()),
+            })?;
+            if seen.contains(&part) {
+                return Err(FaultError::Repeated(shown()));
+            }
+            seen.push(part);
         }
         Ok(fault)
     }
@@ -139,7 +154,7 @@ impl Fault {
             Some((offset, length)) => {
                 offset < self.range.end && self.range.start < offset.saturating_add(length)
             }
-            // A flush concerns the whole device, so a rule for a part of it does not hit.
+            // A flush has no range, so a rule with `at` does not select it.
             None => self.range == EVERYWHERE,
         };
         if !intersects || !self.kinds.contains(&kind) || self.times == 0 {
@@ -193,8 +208,8 @@ fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
     Ok(rules)
 }
 
-/// Returns the error with this errno name. EOVERFLOW and ENOTSUP describe the request itself, so rules cannot inject
-/// them.
+/// Returns the error with this errno name. Rules cannot inject EOVERFLOW and ENOTSUP: clients take these for a permanent limit
+/// of the device, not for a fault.
 fn error(name: &str) -> Option<IoError> {
     let injected = |error: &IoError| !matches!(error, IoError::TooLarge | IoError::Unsupported);
     IoError::ALL.into_iter().filter(injected).find(|error| error.errno_name() == name)

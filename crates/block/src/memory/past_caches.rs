@@ -38,7 +38,8 @@ fn stream(to: &mut [u8], from: &[u8]) {
         // head was split off, aligned to 16. SSE2 is a part of x86-64.
         unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), _mm_loadu_si128(from.as_ptr().cast())) };
     }
-    // Non-temporal stores are weakly ordered. The fence makes them visible to the thread that takes the lock next.
+    // Non-temporal stores are weakly ordered. The fence orders them before the release of the chunk's lock, so that the next
+    // holder of the lock sees them.
     // SAFETY: the fence touches no memory, and SSE is a part of x86-64.
     unsafe { _mm_sfence() };
     to_tail.copy_from_slice(from_tail);

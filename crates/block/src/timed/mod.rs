@@ -7,11 +7,12 @@
 //!   a flush that follows.
 //! - A power cut leaves the contents that the model names. The changes of an *old* range are undone. The changes of a
 //!   *new* range are in place. An *unreadable* range fails reads until it is rewritten or discarded. A request that was
-//!   in flight and is not named as new has no effect. Outstanding requests end in [`IoError::ShuttingDown`].
-//! - The model receives a write of zeroes as a trim if the range may become a hole, and otherwise as a write, as a
-//!   flash device would. Holes take as much time to read as the model says, so a client should read them rather than
-//!   query for them and skip the reads.
-//! - A request that is longer than the model's limit goes to the model as several concurrent requests.
+//!   in flight takes effect in *new* ranges only. Outstanding requests end in [`IoError::ShuttingDown`].
+//! - The model receives a write of zeroes as a trim if the range may become a hole, and otherwise as a write. Flash
+//!   devices do the same. The model also decides how long a read of a hole takes, so a client that queries for holes
+//!   and skips them bypasses the timing.
+//! - A read or write that is longer than the model's limit goes to the model as several concurrent requests. A trim is
+//!   never split.
 //!
 //! Not modelled: if one block had several changes and none was made durable, a power cut undoes all of them or none,
 //! although a medium could also hold an intermediate version.
@@ -37,7 +38,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use undo::Undo;
 
-/// Zeroes written at once, in bytes.
+/// Source of the bytes for writes of zeroes; its size is that of the largest such write to the store.
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 /// Largest read or write in bytes. The device splits it for a model with a lower limit.
 const REQUEST_MAX: u64 = 64 << 20;
@@ -71,10 +72,13 @@ struct Outstanding {
     /// Pieces that are not yet complete.
     left: u64,
     status: Status,
-    /// Sequence number of the last change that this flush makes durable.
+    /// Number of the last change that is durable when this request completes, if it is a flush.
     flush_covers_to: u64,
     /// True if a flush must follow the request.
     flush: bool,
+    /// Kind and bytes of the client's request, for the monitor.
+    kind: Kind,
+    bytes: u64,
     promise: Promise,
 }
 
@@ -105,14 +109,14 @@ impl Timed {
         lock(&self.state).journal = Some(journal);
     }
 
-    /// Reports each request that the model completes to `monitor` from now on.
+    /// Reports each completed request of a client to `monitor` from now on.
     pub fn set_monitor(&self, monitor: Box<dyn Monitor>) {
         lock(&self.state).monitor = Some(monitor);
     }
 
-    /// Cuts the power at `now`. The model decides which volatile data is lost, and no request is answered until
-    /// [`Timed::power_up`]. Returns the ranges that were not durable. Fails if the store does. A second cut has no
-    /// effect.
+    /// Cuts the power at `now`. The model decides which volatile data is lost. Outstanding requests, and those that arrive
+    /// before [`Timed::power_up`], fail with [`IoError::ShuttingDown`]. Returns the ranges that were not durable, with their
+    /// fates. Fails if the store does. Has no effect if the power is off already.
     pub fn power_cut(&self, now: Instant) -> Result<PowerCut, StoreError> {
         let mut state = lock(&self.state);
         state.advance(now);
@@ -160,9 +164,9 @@ impl Timed {
         lock(&self.state).powered
     }
 
-    /// Returns a copy of the model as it is when all outstanding requests are complete, and the total time of use up to
-    /// that instant. If the device has no power, the copy is powered up. Calls `then` while the state is locked, so
-    /// that the model receives no other call in between.
+    /// Returns a copy of the model after all outstanding requests, and the simulated time at which the last of them
+    /// completes. If the device has no power, powers up the copy. Calls `then` under the lock under which the model is
+    /// copied, and returns its result: the model receives no call between the two.
     pub fn model_when_idle<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
         let (mut model, mut now, powered) = (state.model.clone(), state.now, state.powered);
@@ -232,6 +236,7 @@ impl State {
         while let Some(completion) = self.model.complete(now) {
             self.now = self.now.max(completion.at);
             let id = completion.id.0;
+            // The pieces of a request have consecutive numbers, and the first one is its key.
             let (first, request) = self
                 .outstanding
                 .range_mut(..=id)
@@ -247,15 +252,15 @@ impl State {
             let first = *first;
             let mut request =
                 self.outstanding.remove(&first).expect("the request of this completion is outstanding");
-            let (kind, range) = (Kind::of(&request.io), request.io.range());
             let outcome = self.finish(&mut request);
             if outcome.is_ok() && std::mem::take(&mut request.flush) {
+                // The request goes on as a flush.
                 request.flush_covers_to = self.undo.last();
                 let (id, left) = self.submit(Op::Flush, 0..0, 0);
                 self.outstanding.insert(id, Outstanding { io: Io::Flush, left, ..request });
             } else {
                 if let Some(monitor) = &mut self.monitor {
-                    let bytes = range.map_or(0, |(_, length)| length);
+                    let (kind, bytes) = (request.kind, request.bytes);
                     let (spent, is_ok) = (completion.spent, outcome.is_ok());
                     monitor.completed(&Completed { kind, bytes, spent, is_ok });
                 }
@@ -422,8 +427,16 @@ impl BlockDevice for Timed {
         let piece = if op == Op::Trim { length } else { self.piece };
         let (first, left) = state.submit(op, offset..offset + length, piece);
         let flush_covers_to = state.undo.last();
-        let request =
-            Outstanding { io, left, status: Status::Ok, flush_covers_to, flush, promise: promise.clone() };
+        let request = Outstanding {
+            kind: Kind::of(&io),
+            bytes: length,
+            io,
+            left,
+            status: Status::Ok,
+            flush_covers_to,
+            flush,
+            promise: promise.clone(),
+        };
         state.outstanding.insert(first, request);
         // The model may complete a request at the instant of its arrival.
         if state.model.next_due().is_some_and(|due| due <= state.now) {
@@ -464,7 +477,8 @@ fn write_zeroes(store: &dyn Store, offset: u64, length: u64) -> Result<(), Store
     Ok(())
 }
 
-/// A panic that poisoned the lock came from one of the model's own checks, and the next call fails the same check.
+/// Locks `mutex`, even if a panic has poisoned it: such a panic came from a check in the model, and the next call of the
+/// model fails the same check.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 use crate::layer::Kind;
 use flashlab_sim::Spent;
 
-/// Receives every request that the model of a timed device completes. Calls come one at a time, under the device's
+/// Receives every completed request of the clients of a timed device. Calls come one at a time, under the device's
 /// lock, so they have to be quick.
 pub trait Monitor: Send {
     /// Records a completed request.
@@ -18,7 +18,7 @@ pub struct Completed {
     /// Bytes of the request; 0 for a flush.
     pub bytes: u64,
     /// Time from the arrival to the completion, by mechanism. A request in several pieces has the times of its last
-    /// piece.
+    /// piece, and a durable discard those of the flush that follows it.
     pub spent: Spent,
     /// False if the device answered with an error.
     pub is_ok: bool,

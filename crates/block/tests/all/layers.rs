@@ -145,6 +145,8 @@ fn rules_select_the_requests_that_fail() {
     {
         assert!(wrong.parse::<Fault>().is_err(), "{wrong}");
     }
+    let error = "rate=0.5 rate=0.6".parse::<Fault>().expect_err("two rates");
+    assert_eq!(error.to_string(), "\"rate=0.6\" sets a part of the rule for the second time");
 }
 
 #[test]

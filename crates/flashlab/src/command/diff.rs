@@ -14,17 +14,17 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The first result: JSON of `run`, `compare`, `bench` or `measure`, fio's own JSON, or a log that `fit` reads.
+    /// The first result: JSON of `run`, `compare`, `bench`, `measure` or fio, or a log that `flashlab fit` reads.
     a: PathBuf,
     /// The second result.
     b: PathBuf,
-    /// Figures that differ by at most PERCENT of the first result count as equal.
+    /// Figures that differ by at most PERCENT of their value in the first result count as equal.
     #[arg(long, allow_negative_numbers = true, value_name = "PERCENT", default_value = "0", value_parser = percent)]
     tolerance: f64,
     /// Format of the output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// File for a page with the changed figures and their mechanisms.
+    /// HTML file for the changed figures and the mechanisms (time per request) that explain them.
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Options {
 enum Format {
     /// A table of the changed figures.
     Table,
-    /// All figures that both files have, changed or not, as JSON.
+    /// All differences as JSON, and the figures that did not change.
     Json,
 }
 

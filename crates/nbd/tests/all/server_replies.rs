@@ -4,7 +4,7 @@ use crate::raw_client::*;
 use flashlab_nbd::server::Style;
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
 
-/// "Simple reply message", "Structured reply chunk message", "Extended reply chunk message", "Structured reply types".
+/// Sections of the NBD protocol: "Simple reply message", "Structured reply chunk message", "Extended reply chunk message", "Structured reply types".
 #[test]
 fn replies_have_the_specified_bytes() {
     for style in STYLES {
@@ -26,7 +26,7 @@ fn replies_have_the_specified_bytes() {
             assert!(!replies.can_fragment());
             continue;
         }
-        // The header contains the number of bytes that follow it.
+        // `read` appends the header only, but the header counts the 1024 bytes of data that follow.
         let whole = server.chunk(1, 1, 4096, &[&at[..], &[0; 1024]].concat());
         assert_eq!(read, whole[..whole.len() - 1024]);
         assert_eq!(error, server.chunk(1, 0x8001, 4096, b"\0\0\0\x05\0\x08it broke"));
@@ -43,7 +43,7 @@ fn replies_have_the_specified_bytes() {
     }
 }
 
-/// "`NBD_REPLY_TYPE_BLOCK_STATUS`" and "`NBD_REPLY_TYPE_BLOCK_STATUS_EXT`".
+/// Sections "`NBD_REPLY_TYPE_BLOCK_STATUS`" and "`NBD_REPLY_TYPE_BLOCK_STATUS_EXT`".
 #[test]
 fn block_status_replies_merge_and_limit_extents() {
     let extent = |length, status| BlockDescriptor { length, status };
@@ -72,20 +72,24 @@ fn block_status_replies_merge_and_limit_extents() {
             assert_eq!(each.iter().map(|(length, _)| length).sum::<u64>(), covered);
             each
         };
-        assert_eq!(extents_of(8192, false, &[]), [(8192, 0)], "status 0 is always valid");
+        assert_eq!(extents_of(8192, false, &[]), [(8192, 0)], "without extents, status 0 covers the request");
         assert_eq!(extents_of(8192, false, &[extent(8192, 3)]), [(8192, 3)]);
         assert_eq!(extents_of(8192, false, &[extent(1 << 40, 3)]), [(8192, 3)], "not beyond the request");
         let pieces = [extent(512, 3), extent(512, 3), extent(0, 1), extent(512, 0), extent(90_000, 3)];
         assert_eq!(extents_of(8192, false, &pieces), [(1024, 3), (512, 0), (6656, 3)]);
         assert_eq!(extents_of(8192, true, &pieces), [(1024, 3)]);
         assert_eq!(extents_of(600, true, &pieces), [(600, 3)]);
-        assert_eq!(extents_of(8192, false, &pieces[..1]), [(512, 3)], "less is allowed");
+        assert_eq!(
+            extents_of(8192, false, &pieces[..1]),
+            [(512, 3)],
+            "a reply may cover less than the request"
+        );
         let long = extents_of(10 << 32, false, &[extent(9 << 32, 3), extent(1 << 32, 0)]);
         if wide {
             assert_eq!(long, [(9 << 32, 3), (1 << 32, 0)]);
             assert_eq!(extents_of(512, false, &[extent(512, 1 << 63)]), [(512, 1 << 63)]);
         } else {
-            assert!(long.iter().all(|(length, _)| length % 65536 == 0), "still of whole blocks");
+            assert!(long.iter().all(|(length, _)| length % 65536 == 0), "lengths are multiples of 64 KiB");
             assert_eq!(long.iter().map(|(length, _)| length).sum::<u64>(), 10 << 32);
             let one = extents_of(10 << 32, true, &[extent(9 << 32, 3)]);
             assert_eq!(one, [(0xffff_0000, 3)]);

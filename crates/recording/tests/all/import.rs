@@ -4,7 +4,8 @@ use flashlab_recording::{Action, Cause, Import, Step, TraceFormat};
 use flashlab_sim::{Duration, Op};
 use proptest::prelude::*;
 
-/// The layout of blktrace's manual, with the flushes that `RWBS` describes in Linux's `blk_fill_rwbs`.
+/// Lines as in the manual of blktrace. `FWFSM` and `FWS` are values of the field RWBS for requests with a flush, as Linux's
+/// `blk_fill_rwbs` writes them.
 const BLKPARSE: &str = "\
   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
   8,0    3        2     0.000001829   697  Q  WS 223490 + 8 [kjournald]
@@ -17,11 +18,12 @@ CPU3 (sda):
  Reads Queued:           1,      128KiB\t Writes Queued:           3,       12KiB
 ";
 
-/// The layout of the traces' own descriptions.
+/// Lines as in the documentation of the MSR Cambridge traces.
 const MSR: &str = "\
 128166372003061629,usr,0,Read,7014609920,24576,41286
 128166372016382155,usr,0,Write,1317441536,8192,1963
 ";
+/// Lines as in the documentation of Alibaba's block traces.
 const ALIBABA: &str = "419,W,8792731648,16384,1577808144360767\n419,R,4096,512,1577808144361767\n";
 
 #[test]
@@ -51,7 +53,7 @@ fn a_time_stamp_that_goes_far_back_is_refused() {
     assert_eq!(
         import(&text, TraceFormat::Alibaba, None).unwrap().len(),
         70_001,
-        "65,536 requests are sorted"
+        "a time stamp may go back by up to 65,536 places"
     );
     text += &line(10);
     let error = import(&text, TraceFormat::Alibaba, None).unwrap_err();

@@ -19,7 +19,7 @@ pub(super) struct SparseRead {
 }
 
 impl<'a> RequestHandler<'a> {
-    /// Reads the parts of a range that are not holes, and reports the holes.
+    /// Reads the parts of a range that may contain data, and reports the parts that are known to be zero as holes.
     pub(super) fn read_around_holes(
         &mut self,
         (token, arrived_at): (Token, Instant),
@@ -83,9 +83,13 @@ mod tests {
 
     /// Returns the reply style of a session, and the token of a long read.
     fn long_read(server: &Server) -> (Replies, Token) {
+        const FLAGS: u32 = 3;
+        const STRUCTURED_REPLY: u32 = 8;
+        const EXPORT_NAME: u32 = 1;
         let option = |number: u32| [&b"IHAVEOPT"[..], &number.to_be_bytes(), &[0; 4]].concat();
         let read = [&0x2560_9513u32.to_be_bytes()[..], &[0; 20], &(READ as u32).to_be_bytes()].concat();
-        let bytes = [&3u32.to_be_bytes()[..], &option(8), &option(1), &read].concat();
+        let bytes =
+            [&FLAGS.to_be_bytes()[..], &option(STRUCTURED_REPLY), &option(EXPORT_NAME), &read].concat();
         let (mut session, mut at) =
             (Session::new(server.policy, Arc::new(server.exports.offered()), &mut Vec::new()), 0);
         loop {
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_read_holds_its_memory_reservation_until_it_is_sent() {
+    fn a_sparse_read_reserves_memory_for_its_data_until_its_handler_is_dropped() {
         let device = Memory::new(READ, Pages::Small).expect("a size that a device can have");
         let (offset, data) = (HOLE, vec![7; (READ - HOLE) as usize].into());
         let write = Io::Write { offset, data, durable: false };

@@ -9,7 +9,7 @@ use crate::pool::{
     BLOCK, Later, MEMBER, devices, disks_of, encryption, format, open, open_with, options, options_for, run,
 };
 use flashlab_block::conformance::read;
-use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, Violation, shortest};
+use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, Violation, minimal};
 use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, Started};
 use flashlab_sim::{Duration, Instant, Rng};
 use flashlab_volume::encode::{Checksum, Compressor};
@@ -374,7 +374,7 @@ fn check_seed(shapes: &[Shape], seed: u64, states_per_point: usize) -> usize {
             (0..clients.len()).map(of).collect::<Vec<Vec<Step>>>()
         };
         let needed =
-            shortest(&tagged, |list| crash(shape, seed, &clients_of(list), states_per_point).is_err());
+            minimal(&tagged, |list| crash(shape, seed, &clients_of(list), states_per_point).is_err());
         panic!("seed {seed}, {shape:?}: {fault}; needed steps: {needed:?}")
     })
 }

@@ -1,5 +1,5 @@
-//! A new passphrase: it opens the volume, the old one does not, and no copy of the old wrapped key remains, also after a
-//! power loss in the middle.
+//! A change of the passphrase: the new one opens the volume, the old one does not, and no copy of the old wrapped key
+//! remains. After a power loss during the change, either may open it; with the new one, the opening completes the change.
 
 use crate::pool::{
     BLOCK, QUICK_KDF, devices, disks, disks_of, encrypted, encryption, format, open, open_options, open_with,
@@ -26,7 +26,7 @@ fn wrapped_key(image: &Image) -> Vec<u8> {
     key.to_bytes()[16..].to_vec()
 }
 
-/// Returns true if any 16 bytes of the wrapped key are on a disk.
+/// Returns true if a disk contains one of the parts of 16 bytes into which the wrapped key divides.
 fn contains_key(images: &[Image], key: &[u8]) -> bool {
     images.iter().any(|image| {
         let bytes = image.to_vec();
@@ -63,7 +63,7 @@ fn a_new_passphrase_replaces_every_copy_of_the_old_wrapped_key() {
     let opened = open_as(&disks, "right").expect("the first passphrase");
     rekey(&opened, "new").expect("disks that work");
     assert!(!contains_key(&images(&disks), &old));
-    // The volume works on, and its next checkpoint keeps the new key.
+    // The volume remains usable, and its next checkpoint keeps the new key.
     let write = Io::Write { offset: 4096, data: vec![8; 1024].into(), durable: true };
     assert!(execute(&opened, write).is_ok());
     run(|cx| async move { opened.close(&cx).await }).expect("disks that work");
@@ -132,6 +132,7 @@ fn a_power_loss_during_a_change_leaves_a_passphrase_that_works() {
             let state = || -> Vec<Disk> {
                 point.images(&choice).into_iter().map(|image| Disk::new(image, BLOCK)).collect()
             };
+            // For each passphrase: `None` if it does not open the volume, otherwise true if the old key remains.
             let [first, second] = ["right", "new"].map(|text| {
                 let disks = state();
                 let opened = open_as(&disks, text).ok()?;
@@ -142,7 +143,7 @@ fn a_power_loss_during_a_change_leaves_a_passphrase_that_works() {
             with_new += usize::from(second.is_some());
             both += usize::from(first.is_some() && second.is_some());
             assert!(first.is_some() || second.is_some(), "after {choice:?}");
-            // A volume that opens with the new passphrase has completed the change.
+            // Opening with the new passphrase completes the change, so the old key is gone afterwards.
             assert_ne!(second, Some(true), "the old key remains after {choice:?}");
         }
     }

@@ -6,9 +6,13 @@ mod power;
 use flashlab_block::conformance::{
     agrees_with_an_array, execute, read, rejects_requests_beyond_the_end, wait_for,
 };
-use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Memory, Pages, Started, Timed};
+use flashlab_block::layer::Kind;
+use flashlab_block::{
+    Answer, BlockDevice, Completed, Context, Io, IoError, Memory, Monitor, Pages, Started, Timed,
+};
 use flashlab_sim::{Duration, Instant, Model, Status};
 use models::{BLOCK, BLOCKS, Failing, LATENCY, VolatileModel};
+use std::sync::{Arc, Mutex};
 
 fn timed(model: impl Model + 'static) -> Timed {
     let capacity = model.geometry().capacity;
@@ -53,7 +57,8 @@ fn requests_complete_when_the_model_completes_them() {
 #[test]
 fn an_outstanding_write_has_no_visible_effect() {
     let device = timed(VolatileModel::new(1));
-    let Started::Pending(_dropped) = device.start(&at(0), write(0, 7, 1)) else { panic!("it takes time") };
+    let Started::Pending(answer) = device.start(&at(0), write(0, 7, 1)) else { panic!("it takes time") };
+    drop(answer);
     let Ok(Answer::Extents(extents)) = execute(&device, Io::Extents { offset: 0, length: BLOCK }) else {
         panic!("it knows its holes")
     };
@@ -89,6 +94,30 @@ fn a_request_that_the_model_rejects_changes_nothing_and_returns_its_error() {
         };
         assert_eq!((extents.len(), extents[0].hole), (1, true));
     }
+}
+
+/// Collects the kinds and bytes of completed requests.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<(Kind, u64)>>>);
+
+impl Monitor for Seen {
+    fn completed(&mut self, request: &Completed) {
+        assert!(request.is_ok);
+        self.0.lock().expect("no thread panicked").push((request.kind, request.bytes));
+    }
+}
+
+#[test]
+fn a_monitor_sees_each_request_of_a_client_once() {
+    let device = timed(VolatileModel::new(1));
+    let seen = Seen::default();
+    device.set_monitor(Box::new(seen.clone()));
+    let discard = Io::Discard { offset: 0, length: 4 * BLOCK, durable: true };
+    for io in [write(0, 7, 8), discard, Io::Flush] {
+        assert!(execute(&device, io).is_ok());
+    }
+    let expected = [(Kind::Write, 8 * BLOCK), (Kind::Discard, 4 * BLOCK), (Kind::Flush, 0)];
+    assert_eq!(*seen.0.lock().expect("no thread panicked"), expected);
 }
 
 #[test]

@@ -10,9 +10,10 @@
 //! - A block whose erase was torn is detected, and is erased again. The list of bad blocks and all programmed trim
 //!   records are preserved.
 //!
-//! The content of a unit is then its newest version among all readable pages, unless a record of a later trim exists. A
-//! moved copy has the version of its original. The state after [`PageMap::power_cut`] is therefore the state that such
-//! a scan finds, without the scan: the committed map, in which each trim without a record is undone.
+//! After a power cut, a scan of the spare areas rebuilds the map: the content of a unit is its newest version among all
+//! pages with a readable spare area, unless a record of a later trim exists. A moved copy has the version of its
+//! original. The simulation needs no scan: [`PageMap::power_cut`] restores the committed map and undoes each trim that
+//! has no record, which gives the same state.
 
 use super::PageMap;
 use super::block_states::{BlockState, Phase};
@@ -31,14 +32,15 @@ pub struct Recovery {
 }
 
 impl PageMap {
-    /// Cuts the power. `torn` contains the operations that the array was executing. All other operations that have not
-    /// finished, polled or not, have no effect. Returns the units whose last writes or trims are lost, in ascending
-    /// order: these units have the content that the durable operations gave them.
+    /// Cuts the power. `interrupted` contains the unfinished operations that the array had received, each with the effect
+    /// of the cut on it. All other unfinished operations have no effect, whether or not [`PageMap::poll`] has returned
+    /// them. Returns the units whose last writes or trims are lost, in ascending order: these units have the content
+    /// that the durable operations gave them.
     ///
     /// After this call, only [`PageMap::recover`] may be called.
-    pub fn power_cut(&mut self, torn: &[(Operation, Cut)]) -> Vec<u32> {
+    pub fn power_cut(&mut self, interrupted: &[(Operation, Cut)]) -> Vec<u32> {
         self.operations.clear();
-        self.undo_programs(torn);
+        self.undo_programs(interrupted);
         let mut lost = self.lose_buffers();
         self.undo_trims(&mut lost);
         lost.sort_unstable();
@@ -46,8 +48,9 @@ impl PageMap {
         lost
     }
 
-    fn undo_programs(&mut self, torn: &[(Operation, Cut)]) {
-        let torn: Vec<u32> = torn
+    /// Undoes the programs that have not finished. A torn program has used its page up; any other one leaves its page erased.
+    fn undo_programs(&mut self, interrupted: &[(Operation, Cut)]) {
+        let torn: Vec<u32> = interrupted
             .iter()
             .filter(|(operation, cut)| matches!(operation.kind, Kind::Program { .. }) && *cut == Cut::Torn)
             .map(|(operation, _)| operation.tag)
@@ -95,7 +98,9 @@ impl PageMap {
         self.trim_log.cut();
     }
 
-    /// Recovers the map after a power cut. Writing to the open blocks then continues at their first unwritten page.
+    /// Rebuilds everything except the map, which [`PageMap::power_cut`] has restored: the states of the blocks, the lists of
+    /// the dies, and the collector. Writing to the open blocks then continues at their first unwritten page. Returns the
+    /// cost of the scan that a real layer needs for the map.
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
@@ -118,8 +123,9 @@ impl PageMap {
         Recovery { pages: die_pages.iter().sum(), die_pages: die_pages.into_iter().max().unwrap_or(0) }
     }
 
-    /// Returns the number of pages of a block whose spare areas are read. In an open block, these are the programmed
-    /// pages and the next one; in any other good block, one page.
+    /// Returns the number of pages in `block` whose spare areas a scan reads: in an open block, the programmed pages and the
+    /// next one; in any other good block, only the last page, which lists the others. A failed block counts as one page,
+    /// too.
     fn pages_to_scan(&self, block: u32) -> u64 {
         let BlockState { phase, next_page, slc, must_retire, .. } = *self.blocks.get(block);
         let is_open = phase == Phase::Open && !must_retire && next_page < self.layout.pages_of(slc);
@@ -130,7 +136,8 @@ impl PageMap {
         }
     }
 
-    /// Restores a block to the list of its phase.
+    /// Makes a recovered block known to its die, and then closes it, erases it, retires it or moves its data, as its phase
+    /// requires.
     fn recover_block(&mut self, block: u32) {
         let BlockState { phase, next_page, slc, stream, .. } = *self.blocks.get(block);
         let valid = self.valid_in(block);
